@@ -25,7 +25,11 @@ def printable(text: str) -> str:
 
 def told(error: BaseException) -> str:
     """What somebody else's code raised, for a message: its type, and what it says if it says anything."""
-    return printable(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    try:
+        said = str(error)
+    except Exception:  # its own code, too
+        said = ""
+    return printable(f"{type(error).__name__}: {said}" if said else type(error).__name__)
 
 
 class KailabError(Exception):

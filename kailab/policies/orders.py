@@ -3,7 +3,9 @@ rule, so an order that preempts in its source (Tiresias) does so here only where
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from kailab.engine.policies.contract import JobOrder, VictimOrder
 from kailab.engine.policies.views import JobView
@@ -41,7 +43,7 @@ class Tiresias(JobOrder, frozen=True):
     NSDI 2019, section 3.3 (the thresholds are those of its artifact's two queues)."""
 
     refresh: ClassVar[float | None] = 60.0
-    thresholds: tuple[float, ...] = (3250.0,)
+    thresholds: tuple[Annotated[float, Meta(gt=0)], ...] = (3250.0,)
 
     def key(self, job: JobView) -> tuple[float, float]:
         had = attained(job)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from kailab.engine.policies.contract import Reservation
 from kailab.engine.policies.views import JobView
 from kailab.engine.snapshot.records import GPU
@@ -15,8 +19,8 @@ class Backfill(Reservation, frozen=True):
     Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995; Mu'alem and Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates
     in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001."""
 
-    most: int = 1
-    unknown: float | None = None
+    most: Annotated[int, Meta(ge=1)] = 1
+    unknown: Annotated[float, Meta(ge=0)] | None = None
 
     def reserves(self, job: JobView, kept: int) -> bool:
         return kept < self.most
@@ -30,8 +34,8 @@ class KeepForLarge(Backfill, frozen=True):
     """The same for large jobs alone, wherever they stand in the order: those that want ``gpus`` or more at once, and have waited for ``after`` seconds. All
     others start wherever they fit."""
 
-    gpus: float = 8
-    after: float = 0
+    gpus: Annotated[float, Meta(gt=0)] = 8
+    after: Annotated[float, Meta(ge=0)] = 0
 
     def reserves(self, job: JobView, kept: int) -> bool:
         waited = 0.0 if job.waiting_since is None else job.now - job.waiting_since

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from kailab.engine.policies.contract import QueueShares
 from kailab.engine.policies.views import JobView, QueueView
@@ -17,7 +19,7 @@ class Themis(QueueShares, frozen=True):
     Source: Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, sections 3 and 4."""
 
     refresh: ClassVar[float | None] = 1200.0
-    step: float = 1.0
+    step: Annotated[float, Meta(gt=0)] = 1.0
 
     def weight(self, queue: QueueView) -> tuple[float, float]:
         worst = max((_unfairness(job, queue) for job in queue.jobs), default=0.0)

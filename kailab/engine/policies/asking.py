@@ -17,7 +17,7 @@ from kailab.engine.policies.views import JobView, Resources
 from kailab.engine.queueing.victims import held_by
 from kailab.engine.working.queues import Amounts
 from kailab.engine.working.state import Job, WTask
-from kailab.errors import PolicyError
+from kailab.errors import PolicyError, told
 
 if TYPE_CHECKING:
     from kailab.engine.decisions import QueueState
@@ -139,18 +139,33 @@ def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], obje
     answer = asked(choice, method, about, ask)
     parts = answer if isinstance(answer, tuple) else (answer,)
     if len(parts) > MOST_PARTS:
-        told = f"a tuple of {len(parts)}"
-        raise wrong(choice, method, about, told, f"a number, or a tuple of {MOST_PARTS} numbers at most")
+        said = f"a tuple of {len(parts)}"
+        raise wrong(choice, method, about, said, f"a number, or a tuple of {MOST_PARTS} numbers at most")
     if not parts or not all(_is_number(part) for part in parts):
-        raise wrong(choice, method, about, repr(answer)[:80], "a number, or a tuple of numbers")
+        raise wrong(choice, method, about, shown(answer), "a number, or a tuple of numbers")
     if length is not None and len(parts) != length:
         raise wrong(choice, method, about, f"{len(parts)} numbers", f"{length}, as for the PodGroups before it")
     return parts
 
 
 def _is_number(part: object) -> bool:
-    # NaN is neither smaller nor larger than anything: an order with it would depend on how it was sorted.
-    return isinstance(part, int | float) and not math.isnan(part)
+    # NaN is neither smaller nor larger than anything: an order with it would depend on how it was sorted. Nor is a whole number one that no float holds.
+    try:
+        return isinstance(part, int | float) and not math.isnan(part)
+    except OverflowError:
+        return False
+
+
+def is_finite(part: object) -> bool:
+    return isinstance(part, int | float) and _is_number(part) and math.isfinite(part)
+
+
+def shown(answer: object) -> str:
+    """An answer, as an error quotes it."""
+    try:
+        return repr(answer)[:80]
+    except Exception:  # it is the policy's own
+        return f"a {type(answer).__name__}"
 
 
 def about_group(job: Job) -> str:
@@ -162,10 +177,11 @@ def asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -
     """An answer of a policy. Raises PolicyError for whatever it raises."""
     try:
         return ask()
-    # SystemExit too: a policy of others must not end the process of the scheduler.
-    except (Exception, SystemExit) as error:
-        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise PolicyError(f"policy {choice.told}: {method} of {about} failed: {why}{_place(error)}") from error
+    except KeyboardInterrupt:  # somebody else's wish, as SIGTERM is
+        raise
+    # SystemExit too, and what is derived from nothing but BaseException: a policy of others must not end the process of the scheduler.
+    except BaseException as error:
+        raise PolicyError(f"policy {choice.told}: {method} of {about} failed: {told(error)}{_place(error)}") from error
 
 
 def _place(error: BaseException) -> str:

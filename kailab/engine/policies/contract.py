@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from math import inf
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -25,7 +26,7 @@ from kailab.engine.policies.dispatching import ClusterView, DispatchJob
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, NodesView, QueueView
 from kailab.engine.snapshot.records import Task
-from kailab.errors import InputError, PolicyError
+from kailab.errors import InputError, PolicyError, told
 
 Key = float | tuple[float, ...]
 """One number, or several of which the first that differ decide."""
@@ -166,6 +167,9 @@ def check_policy(policy: Any) -> None:
     if method is getattr(kind, name):
         raise InputError(f"{_named(policy)} has no method {name!r}, which a {kind.__name__} must have")
     _check_call(policy, kind, name, arguments)
+    refresh = getattr(policy, "refresh", None)
+    if refresh is not None and not (type(refresh) in (int, float) and 0 < refresh < inf):
+        raise InputError(f"{_named(policy)}.refresh is {refresh!r:.80}; expected seconds above 0, or None")
     if kind is NodeScore:
         _check_call(policy, kind, "devices", 3)
 
@@ -196,6 +200,8 @@ def make_policy(choice: PolicyChoice, kind: type[P]) -> P:
     except msgspec.ValidationError as error:
         known = ", ".join(found.__struct_fields__) or "none"
         raise PolicyError(f"policy {choice.name!r}: parameters: {error} (it has: {known})") from None
+    except Exception as error:  # of its own __post_init__
+        raise PolicyError(f"policy {choice.name!r}: it can't be made: {told(error)}") from error
 
 
 def _named(policy: Any) -> str:

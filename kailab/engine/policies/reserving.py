@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kailab.engine.policies.asking import JobViews, about_group, asked, wrong
+from kailab.engine.policies.asking import JobViews, about_group, asked, shown, wrong
 from kailab.engine.policies.contract import Reservation, make_policy
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.working.state import Job
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session
+
+
+_NEVER = 1e12
+"""Seconds, some 30,000 years: who runs so long is not counted upon to end."""
 
 
 class ChosenReservation:
@@ -27,7 +31,7 @@ class ChosenReservation:
         view, about = self._views.of(job), about_group(job)
         answer = asked(self._choice, "reserves", about, lambda: self._policy.reserves(view, kept))
         if not isinstance(answer, bool):
-            raise wrong(self._choice, "reserves", about, repr(answer)[:80], "True or False")
+            raise wrong(self._choice, "reserves", about, shown(answer), "True or False")
         return answer
 
     def expects(self, job: Job) -> float:
@@ -38,6 +42,6 @@ class ChosenReservation:
             answer = asked(self._choice, "expects", about, lambda: self._policy.expects(view))
             found = math.inf if answer is None else answer
             if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:  # NaN is neither
-                raise wrong(self._choice, "expects", about, repr(answer)[:80], "seconds from 0 on, or None")
-            self._expected[job.uid] = found
+                raise wrong(self._choice, "expects", about, shown(answer), "seconds from 0 on, or None")
+            self._expected[job.uid] = found = float(found) if found < _NEVER else math.inf
         return found

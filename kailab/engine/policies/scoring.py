@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kailab.engine.policies.asking import asked, wrong
+from kailab.engine.policies.asking import asked, shown, wrong
 from kailab.engine.policies.contract import NodeScore, make_policy
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import NodesView
@@ -97,8 +97,8 @@ class ChosenScore:
     def _numbers(self, answer: object, method: str, about: str, count: int, what: str) -> np.ndarray:
         try:
             scores = np.array(answer, dtype=float)
-        except (TypeError, ValueError):
-            raise wrong(self._choice, method, about, repr(answer)[:80], f"a number for each {what}") from None
+        except (TypeError, ValueError, OverflowError):
+            raise wrong(self._choice, method, about, shown(answer), f"a number for each {what}") from None
         if scores.shape != (count,):
             told = f"{len(scores)} numbers" if scores.ndim == 1 else f"an array of shape {scores.shape}"
             raise wrong(self._choice, method, about, told, f"{count} numbers, one for each {what}")

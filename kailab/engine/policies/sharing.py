@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from kailab.engine.policies.asking import JobViews, asked, wrong
+from kailab.engine.policies.asking import JobViews, asked, is_finite, shown, wrong
 from kailab.engine.policies.contract import QueueShares, make_policy
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, QueueView, Resources
@@ -61,14 +60,8 @@ class _Chosen:
         about = f"queue {queue.name}"
         answer = asked(self._choice, "weight", about, lambda: self._policy.weight(view))
         parts = answer if isinstance(answer, tuple) else (float(queue.record.priority), answer)
-        if (
-            len(parts) != 2
-            or not all(isinstance(part, int | float) and isfinite(part) for part in parts)
-            or parts[1] < 0
-        ):
-            raise wrong(
-                self._choice, "weight", about, f"{answer!r:.80}", "a number from 0 on, or a band and such a number"
-            )
+        if len(parts) != 2 or not all(map(is_finite, parts)) or parts[1] < 0:
+            raise wrong(self._choice, "weight", about, shown(answer), "a number from 0 on, or a band and such a number")
         return float(parts[0]), float(parts[1])
 
     def _jobs_of(self, queue: WQueue) -> tuple[JobView, ...]:

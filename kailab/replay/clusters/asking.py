@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import isnan
 from typing import TypeVar
 
+from kailab.engine.policies.asking import shown
 from kailab.engine.policies.contract import Dispatch
 from kailab.engine.policies.dispatching import ClusterView, DispatchJob
 from kailab.errors import PolicyError, told
@@ -29,7 +30,7 @@ class Asked:
         found = next((one for one in clusters if isinstance(answer, str) and one.name == answer), None)
         if found is None:
             there = ", ".join(one.name for one in clusters)
-            raise self._failed("choose", job, f"{answer!r:.80}; expected None or one of {there}")
+            raise self._failed("choose", job, f"{shown(answer)}; expected None or one of {there}")
         return found
 
     def turn(self, job: DispatchJob) -> tuple[float, ...]:
@@ -38,18 +39,20 @@ class Asked:
         parts = answer if isinstance(answer, tuple) else (answer,)
         try:
             found = tuple(float(part) for part in parts)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             found = ()
         if not found or any(isnan(part) for part in found):
-            raise self._failed("turn", job, f"{answer!r:.80}; expected a number, or several")
+            raise self._failed("turn", job, f"{shown(answer)}; expected a number, or several")
         return found
 
     def _ask(self, method: str, job: DispatchJob, ask: Callable[[], T]) -> T:
         with PATIENCE.ends(_answered.__code__):
             try:
                 return _answered(ask)
-            # SystemExit too: a policy of others must not end the process.
-            except (Exception, SystemExit) as error:
+            except KeyboardInterrupt:  # somebody else's wish, as SIGTERM is
+                raise
+            # SystemExit too, and what is derived from nothing but BaseException: a policy of others must not end the process.
+            except BaseException as error:
                 raise self._failed(method, job, told(error)) from error
 
     def _failed(self, method: str, job: DispatchJob, what: str) -> PolicyError:
