@@ -75,6 +75,7 @@ def decided_by(
     settings = settings_of(config)
     engine = settings.engine
     seeded = False
+    named: set[str] = set()
     for one in policies:
         choice = choice_of(one)
         name = choice.name
@@ -84,8 +85,9 @@ def decided_by(
                 f"--policy {name}: it sends jobs to clusters; expected it as --dispatch, or as dispatch in a file of clusters"
             )
         field = next(field for kind, field in _FIELDS if issubclass(found, kind))
-        if getattr(engine, field) is not None:
+        if field in named:
             raise InputError(f"--policy {name}: another policy decides the same; expected one of a kind")
+        named.add(field)
         parameters: dict[str, Any] = {}
         if issubclass(found, Fgd):
             parameters = {"workload": msgspec.to_builtins(workload(trace, fleet))}
@@ -97,6 +99,8 @@ def decided_by(
         except PolicyError as error:
             raise InputError(str(error)) from None
         engine = structs.replace(engine, **{field: chosen})
+        if issubclass(found, JobOrder):
+            engine = structs.replace(engine, weighted_order=None)
         if issubclass(found, NodeScore):
             plugins = tuple(one for one in engine.plugins or DEFAULT_PLUGINS if one not in _BEFORE_SCORES)
             engine = structs.replace(engine, plugins=plugins, prefer_shared_devices=False)

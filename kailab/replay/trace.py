@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,8 @@ def read_trace(
     if form in ("", _PHILLY) and not columns and phillylog.is_log(path):
         return _collected(Trace(str(path), _PHILLY), phillylog.jobs(path), skip_broken)
     header = lines.header_of(path)
+    if twice := [name for name, number in Counter(header).items() if number > 1 and name]:
+        raise InputError(f"two columns {twice[0]!r:.80}; expected each once", Where(file=str(path), line=1))
     if columns:
         if form not in ("", "csv"):
             raise InputError(f"columns are declared of a trace of the form csv, not {form}")
@@ -96,7 +99,9 @@ def _collected(trace: Trace, found: Iterable[lines.Made], skip_broken: bool) -> 
     # A trace's lines need not be in the order of time. Sorting is stable: the file decides among equals.
     trace.jobs.sort(key=lambda job: job.arrival)
     if not trace.jobs:
-        raise InputError("no line of it is a job that can be replayed", Where(file=trace.file))
+        reasons = Counter(one.reason for one in trace.left_out).most_common(3)
+        told = "; ".join(f"{number} of {len(trace.left_out)} lines: {reason}" for reason, number in reasons)
+        raise InputError(f"no line of it is a job that can be replayed{told and f': {told}'}", Where(file=trace.file))
     return trace
 
 

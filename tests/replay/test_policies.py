@@ -150,6 +150,17 @@ def test_policies_that_can_not_be_are_refused(trace_file, two_nodes, policies, s
     assert told in str(error.value)
 
 
+@pytest.mark.parametrize("said", ["tiresias", "{weights: {priority: 1}}"])
+def test_a_policy_by_name_stands_in_the_place_of_what_the_configuration_says(
+    trace_file, two_nodes, tmp_path, said: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"kailab: {{jobOrder: {said}}}\n")
+    engine = decided_by(config, ("shortest-job",), read_trace(trace_file("a,0,60,1")), two_nodes).engine
+    assert engine.job_order_policy == PolicyChoice(name="shortest-job", parameters={})
+    assert engine.weighted_order is None
+
+
 def test_a_workload_is_drawn_until_the_demand_is_there() -> None:
     jobs = [TraceJob(name=f"j{number}", arrival=0, seconds=1, gpus=number % 3) for number in range(30)]
     for gpus in (40, 10):  # more than they ask for, and less

@@ -212,7 +212,9 @@ def test_a_packed_trace_is_read_as_it_is(tmp_path) -> None:
     [
         (b"", "it is empty"),
         (b"a,b\n1,2\n", "are those of no known form"),
-        (b"submit,seconds,gpus\n", "no line of it is a job"),
+        (b"submit,seconds,gpus\n", "no line of it is a job that can be replayed$"),
+        (b"submit,seconds,gpus\n0,0,1\n9,0,2\n", "no line of it is a job that can be replayed: 2 of 2 lines: "),
+        (b"submit,seconds,gpus,gpus\n0,60,1,2\n", "1: two columns 'gpus'; expected each once"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused(tmp_path, content, told) -> None:
@@ -247,3 +249,10 @@ def test_a_list_of_nodes_may_miss_no_line(trace_file) -> None:
     path = trace_file("n-1,64000,262144,2,P100", "n-1,64000,262144,2,P100", header="sn,cpu_milli,memory_mib,gpu,model")
     with pytest.raises(InputError, match=r"trace.csv:3: a second node n-1"):
         fleet_of_nodes(path)
+
+
+def test_where_all_lines_are_broken_it_is_told_why(trace_file) -> None:
+    with pytest.raises(
+        InputError, match="no line of it is a job that can be replayed: 2 of 2 lines: 3 fields; expected 4"
+    ):
+        read_trace(trace_file("a,0,60", "b,0,60"), skip_broken=True)
