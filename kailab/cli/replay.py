@@ -174,9 +174,14 @@ def _told(found: Summary) -> Iterator[str]:
     )
     for one in found.unbegun:
         yield f"Never began: {count(one.jobs, 'job')}, {one.reason}; {one.example}: {one.message}"
+    asked = f"{gpu_hours(sums.done):.3f} done, of work without an end"
+    if not sums.endless:
+        asked = (
+            f"{gpu_hours(sums.submitted):.3f} submitted = {gpu_hours(sums.done):.3f} done + {gpu_hours(sums.to_run):.3f} to do by what runs "
+            f"+ {gpu_hours(sums.to_wait):.3f} by what waits"
+        )
     yield (
-        f"GPU-hours: {gpu_hours(sums.submitted):.3f} submitted = {gpu_hours(sums.done):.3f} done + {gpu_hours(sums.to_run):.3f} to do by what runs "
-        f"+ {gpu_hours(sums.to_wait):.3f} by what waits; {gpu_hours(sums.held):.3f} held = done + {gpu_hours(sums.lost):.3f} lost "
+        f"GPU-hours: {asked}; {gpu_hours(sums.held):.3f} held = done + {gpu_hours(sums.lost):.3f} lost "
         f"+ {gpu_hours(sums.overhead):.3f} starting and leaving"
     )
     if total.evictions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 class Files(NamedTuple):
-    """As far as asked for. ``every``: seconds between samples of ``series``, None if not said."""
+    """As far as asked for. ``every``: seconds between samples of ``series``, None if not said. ``others``: what else the command reads or writes, by how
+    it is told."""
 
     jobs: Path | None
     timeline: Path | None
     plot: Path | None
     series: Path | None
     every: int | None
+    others: Mapping[str, Path]
 
     def check(self, *, clusters: bool) -> None:
         """Before anything is replayed. ``clusters``: on several. Raises InputError."""
@@ -37,9 +39,25 @@ class Files(NamedTuple):
             raise InputError("--every: expected --series with it")
         if self.series is not None and not self.series.parent.is_dir():
             raise InputError(f"{self.series}: there is no folder {self.series.parent}")
+        if self.series is not None and self.series.is_dir():
+            raise InputError(f"{self.series}: it is a folder; expected a file's name")
+        self._check_apart()
         for option, drawn in (("--plot", self.plot), ("--series", self.series)):
             if clusters and drawn is not None:
                 raise InputError(f"{option}: not with --clusters; --timeline has what each cluster held over time")
+
+    def _check_apart(self) -> None:
+        """No file is written over another one."""
+        from kailab.errors import InputError
+
+        own = {"--jobs": self.jobs, "--timeline": self.timeline, "--plot": self.plot, "--series": self.series}
+        taken = {path.resolve(): name for name, path in self.others.items()}
+        for name, target in own.items():
+            if target is None:
+                continue
+            other = taken.setdefault(target.resolve(), name)
+            if other != name:
+                raise InputError(f"{name} {target}: {other} is that file; expected another one")
 
     def write(self, done: Replayed) -> None:
         """Raises InputError."""
@@ -58,9 +76,10 @@ class Files(NamedTuple):
 
 def _write(path: Path, told: str) -> None:
     from kailab.errors import InputError
+    from kailab.evidence.run import replace_file
 
     try:
-        path.write_text(told, encoding="utf-8")
+        replace_file(path, told.encode())
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
 
@@ -82,6 +101,19 @@ def of_files(command: Callable[..., None]) -> Callable[..., None]:
     def with_files(
         *, jobs: Path | None, timeline: Path | None, plot: Path | None, series: Path | None, every: str, **given: Any
     ) -> None:
-        command(files=Files(jobs, timeline, plot, series, replay_options.seconds("--every", every)), **given)
+        seconds = replay_options.seconds("--every", every)
+        command(files=Files(jobs, timeline, plot, series, seconds, _others(given)), **given)
 
     return with_files
+
+
+def _others(given: Mapping[str, Any]) -> dict[str, Path]:
+    """What of a command's parameters is a file, by how it is told."""
+    found = {}
+    for parameter in click.get_current_context().command.params:
+        path = given.get(parameter.name or "")
+        if parameter.name == "fleet" and path:  # a name, or a file
+            path = Path(path)
+        if isinstance(path, Path):
+            found[parameter.opts[0] if isinstance(parameter, click.Option) else f"the {parameter.name}"] = path
+    return found

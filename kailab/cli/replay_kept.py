@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 def kept(facts: Callable[[], Mapping[str, str]], file: Path | None) -> Iterator[Keeper | None]:
     """What keeps the replay in a file, if there is to be one, until the block ends well. ``facts``: what it is a replay of."""
     from kailab.cli import ending
+    from kailab.errors import InputError
     from kailab.replay.keeping import Keeper
 
     if file is None:
         yield None
         return
+    if not file.parent.is_dir():
+        raise InputError(f"--resume {file}: there is no folder {file.parent}")
     with ending.noted() as asked:
         keeper = Keeper(file, facts(), asked)
         with keeper.held():

@@ -108,5 +108,7 @@ def declared(text: str) -> dict[str, str]:
         own, equals, named = part.partition("=")
         if not equals or not own.strip() or not named.strip():
             raise InputError(f"--columns: {part!r}: expected NAME=COLUMN, as in submit=timestamp")
+        if own.strip() in found:
+            raise InputError(f"--columns: {part!r}: {own.strip()} is declared already; expected each once")
         found[own.strip()] = named.strip()
     return found

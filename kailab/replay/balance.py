@@ -18,7 +18,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     """In milli-GPU-seconds.
 
     ``submitted`` = ``done`` + ``to_run`` + ``to_wait``: what the jobs that arrived ask for is done (by those that ended, and so far by others), or still to
-    be done by jobs that run or that wait. Where jobs have no end there is nothing to hold against this.
+    be done by jobs that run or that wait. Where jobs have no end (``endless``) there is nothing to hold against this.
     ``held`` = ``done`` + ``lost`` + ``overhead``: the time for which GPUs were bound, summed up moment by moment, is work that counts, work that has to be done again, or was
     spent on starting and leaving, summed up pod by pod."""
 
@@ -29,6 +29,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     lost: int
     overhead: int
+    endless: bool = False
 
     @property
     def faults(self) -> list[str]:
@@ -66,6 +67,7 @@ def balance(accounts: Accounts, now: int) -> Balance:
         held=accounts.held_time,
         lost=accounts.lost,
         overhead=overhead,
+        endless=accounts.endless,
     )
     if found.faults:
         raise Unbalanced(f"GPU time does not balance: {'; '.join(found.faults)} (milli-GPU-seconds)")

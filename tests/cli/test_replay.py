@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 from pyarrow import parquet
@@ -113,6 +116,13 @@ def test_broken_lines_end_it_unless_told_to_go_on(kailab, trace) -> None:
         (("--columns", "submit"), "expected NAME=COLUMN"),
         (("--jobs", "jobs.txt"), "expected a file that ends in .csv or .parquet"),
         (("--jobs", "nowhere/jobs.csv"), "there is no folder nowhere"),
+        (("--columns", "submit=submit,submit=seconds"), "submit is declared already; expected each once"),
+        (("--jobs", "trace.csv"), "--jobs trace.csv: the trace is that file; expected another one"),
+        (("--series", "./trace.csv"), "--series trace.csv: the trace is that file; expected another one"),
+        (("--jobs", "same.csv", "--timeline", "same.csv"), "--timeline same.csv: --jobs is that file"),
+        (("--resume", "kept.csv", "--jobs", "kept.csv"), "--jobs kept.csv: --resume is that file"),
+        (("--series", "."), "it is a folder; expected a file's name"),
+        (("--resume", "nowhere/kept"), "--resume nowhere/kept: there is no folder nowhere"),
         (("--format", "nope"), "no form of traces is called 'nope'; there are: openb, philly, "),
         (("--format", "openb"), "trace.csv:1: no column cpu_milli"),
     ],
@@ -121,6 +131,31 @@ def test_options_that_can_not_be_are_refused(kailab, trace, options, told) -> No
     done = kailab("replay", "trace.csv", "--fleet", "lesson", *options)
     assert done.code == 2
     assert told in done.err
+    assert trace.read_text() == TRACE
+    assert [path.name for path in trace.parent.iterdir() if path.is_file()] == ["trace.csv"]
+
+
+@pytest.mark.parametrize("option, file", [("--series", "series.om"), ("--plot", "waits.svg"), ("--jobs", "jobs.csv")])
+def test_what_can_not_be_written_whole_leaves_what_was_there(
+    kailab, trace, home, monkeypatch, option: str, file: str
+) -> None:
+    (home / file).write_text("from before")
+
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", option, file)
+    assert done.code == 2
+    assert f"{file}: can't be written: No space left on device" in done.err
+    assert (home / file).read_text() == "from before"
+
+
+def test_work_without_an_end_asks_for_no_sum(kailab, trace) -> None:
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--arrivals-only")
+    assert done.code == 0, done.err
+    assert re.search(r"GPU-hours: (\d\.\d+) done, of work without an end; \1 held = done \+ 0.000 lost", done.out)
+    assert "submitted" not in done.out
 
 
 def test_parquet_has_what_csv_has(kailab, trace, home) -> None:

@@ -16,6 +16,7 @@ from kailab.evidence.metrics.of_run import looks
 from kailab.evidence.metrics.series import OneSeries, of_looks
 from kailab.evidence.metrics.written import read_series
 from kailab.evidence.recording import Recording
+from kailab.evidence.run import replace_file
 from kailab.model.optional import optional
 
 if TYPE_CHECKING:
@@ -105,11 +106,13 @@ def held_by_queue(series: Iterable[OneSeries]) -> Mapping[str, OneSeries]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """As its suffix says. Raises InputError for another suffix, and where the file can't be written."""
+    """As its suffix says, whole or not at all. Raises InputError for another suffix, and where the file can't be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=120, format=path.suffix.lower()[1:])
     try:
-        figure.savefig(path, dpi=120)
+        replace_file(path, drawn.getvalue())
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from error
 
