@@ -55,12 +55,12 @@ def markdown(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str]) -> st
             if not mine:
                 continue
             other = theirs[workload, policy]
-            seeds = _by_seed(mine)
+            seeds, others = _by_seed(mine), _by_seed(other)
             told = f"| {workload} | `{policy}` | {len(seeds)} "
             for column in (0, 1):
                 left = mean(found[column] for found in seeds.values())
-                right = mean(one[1 + column] for one in other if one[0] in seeds)
-                spread = stdev(one[1 + column] for one in other)
+                right = mean(others[seed][column] for seed in seeds if seed in others)
+                spread = stdev(found[column] for found in others.values())
                 good = abs(left - right) <= spread
                 told += f"| {left:.2f} | {right:.2f} ± {spread:.2f} | {'yes' if good else '**no**'} "
                 within, cells = within + good, cells + 1
@@ -107,8 +107,8 @@ def _gain(gains: Sequence[float]) -> str:
 def _by_seed(found: Iterable[tuple[int, float, float]]) -> Mapping[int, tuple[float, float]]:
     """Of each seed the mean of its runs."""
     runs: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
-    for seed, *percent in found:
-        runs[seed].append((percent[0], percent[1]))
+    for seed, at_100, at_130 in found:
+        runs[seed].append((at_100, at_130))
     return {seed: (mean(run[0] for run in of), mean(run[1] for run in of)) for seed, of in runs.items()}
 
 

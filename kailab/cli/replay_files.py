@@ -62,6 +62,7 @@ class Files(NamedTuple):
     def write(self, done: Replayed) -> None:
         """Raises InputError."""
         from kailab.evidence.metrics import figures, text
+        from kailab.evidence.run import write_file
         from kailab.replay import plotting, tables
 
         if self.jobs is not None:
@@ -71,17 +72,8 @@ class Files(NamedTuple):
         if self.plot is not None:
             figures.save(plotting.figure_of(done), self.plot)
         if self.series is not None and done.meter is not None:
-            _write(self.series, text.of_series(done.meter.series, done.opened, done.meter.every))
-
-
-def _write(path: Path, told: str) -> None:
-    from kailab.errors import InputError
-    from kailab.evidence.run import replace_file
-
-    try:
-        replace_file(path, told.encode())
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+            told = text.of_series(done.meter.series, done.opened, done.meter.every)
+            write_file(self.series, told.encode())
 
 
 def of_files(command: Callable[..., None]) -> Callable[..., None]:

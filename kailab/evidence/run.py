@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from kailab.errors import EvidenceError
+from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical, sums
 from kailab.evidence.entries import LabFacts, RanOn, RunFacts
 from kailab.model import typed
@@ -176,3 +176,11 @@ def replace_file(path: Path, content: bytes) -> None:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """``replace_file`` for a file that a user asked for. Raises InputError where it can't be written."""
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror or error}") from error

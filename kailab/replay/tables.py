@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError
-from kailab.evidence.run import replace_file
+from kailab.evidence.run import write_file
 from kailab.model.optional import optional
 from kailab.replay.replaying import Replayed
 
@@ -54,10 +54,7 @@ def timeline_rows(replayed: Replayed) -> Iterable[tuple[int, int, int, int]]:
 def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """By the file's ending; whole or not at all. Raises InputError."""
     content = _parquet(path, columns, list(rows)) if path.suffix == ".parquet" else _csv(columns, rows)
-    try:
-        replace_file(path, content)
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+    write_file(path, content)
 
 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:

@@ -16,7 +16,7 @@ from kailab import __version__
 from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store
-from kailab.evidence.run import replace_file
+from kailab.evidence.run import write_file
 from kailab.evidence.store import TestEvidence
 from kailab.report.form import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, TestForm
 from kailab.report.gathering import Gathering
@@ -44,10 +44,7 @@ def write_told(runs: Sequence[RunForm], chunks: Mapping[str, bytes], file: Path,
     written."""
     page = Page(format=FORMAT, kailab=__version__, kind=kind, title=title, runs=list(runs))
     content = html(page, chunks)
-    try:
-        replace_file(file, content)
-    except OSError as error:
-        raise InputError(f"{file}: can't be written: {error.strerror or error}") from error
+    write_file(file, content)
     return len(content)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar
 
 from kailab.engine.policies.contract import JobOrder, VictimOrder, make_policy
 from kailab.engine.policies.score import waiting_since
@@ -148,7 +148,7 @@ def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], obje
     return parts
 
 
-def _is_number(part: object) -> bool:
+def _is_number(part: object) -> TypeGuard[float]:
     # NaN is neither smaller nor larger than anything: an order with it would depend on how it was sorted. Nor is a whole number one that no float holds.
     try:
         return isinstance(part, int | float) and not math.isnan(part)
@@ -157,7 +157,7 @@ def _is_number(part: object) -> bool:
 
 
 def is_finite(part: object) -> bool:
-    return isinstance(part, int | float) and _is_number(part) and math.isfinite(part)
+    return _is_number(part) and math.isfinite(part)
 
 
 def shown(answer: object) -> str:

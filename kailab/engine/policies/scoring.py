@@ -61,9 +61,9 @@ class ChosenScore:
         if not self._chooses or not room:
             return None
         about = f"{_about(task)} on node {self._records[i].name}"
-        shown = _read_only(np.array(room, dtype=np.int64))
+        free = _read_only(np.array(room, dtype=np.int64))
         view = self._view(np.array([i]))
-        answer = asked(self._choice, "devices", about, lambda: self._policy.devices(task.record, view, shown))
+        answer = asked(self._choice, "devices", about, lambda: self._policy.devices(task.record, view, free))
         if answer is None:
             return None
         scores = self._numbers(answer, "devices", about, len(room), "device")

@@ -16,7 +16,7 @@ from kailab.evidence.metrics.of_run import looks
 from kailab.evidence.metrics.series import OneSeries, of_looks
 from kailab.evidence.metrics.written import read_series
 from kailab.evidence.recording import Recording
-from kailab.evidence.run import replace_file
+from kailab.evidence.run import write_file
 from kailab.model.optional import optional
 
 if TYPE_CHECKING:
@@ -111,10 +111,7 @@ def save(figure: Figure, path: Path) -> None:
         raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     drawn = BytesIO()
     figure.savefig(drawn, dpi=120, format=path.suffix.lower()[1:])
-    try:
-        replace_file(path, drawn.getvalue())
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror or error}") from error
+    write_file(path, drawn.getvalue())
 
 
 def load(module: str) -> Any:

@@ -164,11 +164,12 @@ def _homes(value: Mapping[str, Any], trace: Trace, path: Path) -> dict[str, str]
 
 def _strangers(value: Mapping[str, Any], trace: Trace, path: Path) -> Iterator[str]:
     """No error: a file may be of more teams than a trace has."""
+    teams = trace.teams  # a look at every job
     for part in ("clusters", "datasets"):
         for place, one in enumerate(value.get(part, ())):
             for team in one.get("teams", ()):
-                if team not in trace.teams:
-                    yield f"{path}: {part}[{place}].teams: no job of the trace is of the team {team!r:.80}; {there_are(trace.teams, team)}"
+                if team not in teams:
+                    yield f"{path}: {part}[{place}].teams: no job of the trace is of the team {team!r:.80}; {there_are(teams, team)}"
 
 
 def _dispatching(told: Mapping[str, Any], instead: str | PolicyChoice, base: Path, path: Path) -> Dispatching:
