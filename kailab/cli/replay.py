@@ -92,7 +92,7 @@ def replay(
     files.check(clusters=clusters_file is not None)
     replay_options.check_clusters(clusters_file, fleet, dispatch)
     described = None if clusters_file else replay_fleet(fleet)
-    read = _read(trace, form, columns, skip_broken)
+    read = _read(trace, form, columns, skip_broken, queues, clusters=clusters_file is not None)
     if described is None:
         mode = replay_options.queues_mode(queues, quota_by_share, one_queue)
         otherwise = Otherwise(mode, config, policies, prices, seed, interval, arrivals_only, dispatch)
@@ -141,10 +141,12 @@ def _carry_out(
         terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
 
 
-def _read(trace: Path, form: str, columns: str, skip_broken: bool) -> Trace:
+def _read(trace: Path, form: str, columns: str, skip_broken: bool, queues: Path | None, *, clusters: bool) -> Trace:
+    from kailab.replay.queues import priorities_of
     from kailab.replay.trace import read_trace, told_broken
 
-    read = read_trace(trace, form, replay_options.declared(columns), skip_broken=skip_broken)
+    known = None if clusters else priorities_of(queues)  # each cluster has queues of its own
+    read = read_trace(trace, form, replay_options.declared(columns), skip_broken=skip_broken, priorities=known)
     for line in told_broken(read):
         terminal.warn(line)
     return read
@@ -164,10 +166,12 @@ def _told(found: Summary) -> Iterator[str]:
     from kailab.replay.summary import gpu_hours
 
     total, sums = found.total, found.balance
-    jobs = f"{total.jobs}" if total.jobs == found.in_trace else f"The first {total.jobs} of {found.in_trace}"
-    yield f"{jobs} jobs of {found.trace} ({found.form}) on {found.fleet}, {found.gpus} GPUs: {elapsed(found.seconds)} of lab time"
+    jobs = (
+        count(total.jobs, "job") if total.jobs == found.in_trace else f"The first {total.jobs} of {found.in_trace} jobs"
+    )
+    yield f"{jobs} of {found.trace} ({found.form}) on {found.fleet}, {found.gpus} GPUs: {elapsed(found.seconds)} of lab time"
     for reason, number in found.left_out.items():
-        yield f"Left out: {number} lines: {reason}"
+        yield f"Left out: {count(number, 'line')}: {reason}"
     yield (
         f"GPUs allocated: {found.allocated:.2%} of the time; until the last arrival {found.allocated_arriving:.2%}. "
         f"{total.ended} jobs ended, {total.jobs - total.began} never began, {total.evictions} pods evicted"

@@ -102,16 +102,19 @@ def _told(found: Figures) -> Iterator[str]:
 
 def _whole(found: Figures, lab_time: str) -> Iterator[str]:
     from kailab.cli.table import age
+    from kailab.lab.wording import count
 
     total = found.total
-    jobs = f"{total.jobs}" if total.jobs == found.in_trace else f"The first {total.jobs} of {found.in_trace}"
+    jobs = (
+        count(total.jobs, "job") if total.jobs == found.in_trace else f"The first {total.jobs} of {found.in_trace} jobs"
+    )
     parameters = "".join(f", {name} {value}" for name, value in sorted(found.parameters.items()))
     yield (
-        f"{jobs} jobs of {found.trace} ({found.form}) over {len(found.clusters)} clusters of {found.clusters_file}, {found.gpus} GPUs, dispatched by "
+        f"{jobs} of {found.trace} ({found.form}) over {len(found.clusters)} clusters of {found.clusters_file}, {found.gpus} GPUs, dispatched by "
         f"{found.policy}{parameters}: {lab_time} of lab time"
     )
     for reason, number in found.left_out.items():
-        yield f"Left out: {number} lines: {reason}"
+        yield f"Left out: {count(number, 'line')}: {reason}"
     yield (
         f"GPUs allocated: {found.allocated:.2%} of the time. {total.ended} jobs ended, {total.jobs - total.began} never began, "
         f"{total.evictions} pods evicted"

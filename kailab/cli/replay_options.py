@@ -13,7 +13,11 @@ from kailab.cli import options
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _ALL = (
-    click.option("--queues", type=options.PATH, help="A file of Queues: each team has a leaf of its name there."),
+    click.option(
+        "--queues",
+        type=options.PATH,
+        help="A file of Queues, and PriorityClasses: each team has a leaf of its name there.",
+    ),
     click.option("--quota-by-share", is_flag=True, help="Quotas from each team's part of the GPU time in the trace."),
     click.option("--one-queue", is_flag=True, help="All jobs in one queue, whoever's they are."),
     click.option(

@@ -25,3 +25,9 @@ def described(file: Path, schema: Path, expected: str, further: Faults) -> dict[
             [InputError(one.message, Where(str(file), line_of(lines, one.path), "", one.path)) for one in found]
         )
     return value
+
+
+def place_of(file: Path, field: str) -> Where:
+    """Where a field stands in a file that was found to be right as a whole, or what it would stand in. Raises InputError."""
+    _, lines = yamltext.read_document(read_text(file), str(file), "one document")
+    return Where(str(file), line_of(lines, field), "", field)

@@ -147,7 +147,7 @@ def of_lab(plan: Plan) -> dict[str, str]:
     settings = settings_of(plan.config)
     return {
         "the fleet": digest(definition(plan.fleet)),
-        "the queues": digest(list(plan.queues.objects), dict(plan.queues.of_team)),
+        "the queues": digest(list(plan.queues.objects), dict(plan.queues.of_team), list(plan.queues.classes)),
         "the scheduler's configuration": digest(with_policies(settings.engine), settings.usage),
         "--prices": digest(plan.prices),
     }

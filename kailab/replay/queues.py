@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
+from kailab.lab.names import there_are
 from kailab.model.kinds import api_version_of
 from kailab.replay.trace import Trace
 
@@ -21,10 +23,12 @@ _BOUNDLESS = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 @dataclass(frozen=True)
 class Queues:
-    """``objects``: to be applied before the first job comes. ``of_team``: team -> name of its queue."""
+    """``objects``: queues, to be applied before the first job comes, as ``classes``, PriorityClasses beside those that there are. ``of_team``: team ->
+    name of its queue."""
 
     objects: Sequence[Object]
     of_team: Mapping[str, str]
+    classes: Sequence[Object] = ()
 
     @property
     def names(self) -> list[str]:
@@ -78,24 +82,46 @@ def by_share(trace: Trace, gpus: int) -> Queues:
 
 
 def from_file(trace: Trace, path: Path) -> Queues:
-    """The queues of a file of manifests; each team of the trace has a leaf of its name there. Raises InputError."""
-    from kailab.lab import intake
-
-    read = intake.read([path])
-    objects = [obj for _, part in read.parts for obj in part]
-    if strange := next((obj for obj in objects if obj["kind"] != "Queue"), None):
-        raise InputError(
-            f"{strange['kind']}/{strange['metadata']['name']} is no Queue; expected queues only", Where(file=str(path))
-        )
+    """The queues and PriorityClasses of a file of manifests; each team of the trace has a leaf of its name there. Raises InputError."""
+    objects, classes = _read(path)
     names = {obj["metadata"]["name"] for obj in objects}
-    leaves = names - {obj["spec"].get("parentQueue") for obj in objects}
+    parents = {obj["metadata"]["name"]: obj["spec"].get("parentQueue") for obj in objects}
+    # In a lab such a queue waits for somebody to make its parent; in a replay nobody does.
+    if orphan := next((name for name, parent in parents.items() if parent and parent not in names), None):
+        raise InputError(
+            f"there is no queue {parents[orphan]!r:.80}; expected one of the file: {there_are(names, parents[orphan])}",
+            Where(file=str(path), object=f"Queue/{orphan}", field="spec.parentQueue"),
+        )
+    leaves = names - set(parents.values())
     of_team = _teams(trace)
     if missing := sorted({name for name in of_team.values() if name not in leaves}):
         raise InputError(
             f"no queue for the trace's {', '.join(missing)}; it has: {', '.join(sorted(leaves)) or 'none without queues below'}",
             Where(file=str(path)),
         )
-    return Queues(objects, of_team)
+    return Queues(objects, of_team, classes)
+
+
+def priorities_of(how: str | Path | None) -> tuple[str, ...]:
+    """Names of the PriorityClasses that jobs may have. ``how``: as ``queues_for`` takes it. Raises InputError."""
+    own = [] if how is None or how in MODES else _read(Path(how))[1]
+    return (*PRIORITY_CLASSES, *(one["metadata"]["name"] for one in own))
+
+
+def _read(path: Path) -> tuple[list[Object], list[Object]]:
+    """The queues of a file, and its PriorityClasses. Raises InputError."""
+    from kailab.lab import intake
+
+    of_kind: dict[str, list[Object]] = {"Queue": [], "PriorityClass": []}
+    for _, objects in intake.read([path]).parts:
+        for obj in objects:
+            if obj["kind"] not in of_kind:
+                raise InputError(
+                    f"{obj['kind']}/{obj['metadata']['name']} is no Queue; expected queues and PriorityClasses only",
+                    Where(file=str(path)),
+                )
+            of_kind[obj["kind"]].append(obj)
+    return of_kind["Queue"], of_kind["PriorityClass"]
 
 
 def one_queue(trace: Trace) -> Queues:

@@ -11,7 +11,7 @@ from kailab.replay.following import PodFollower
 from kailab.replay.job import TraceJob
 from kailab.replay.manifests import NAMESPACE, job_object, pods_of
 from kailab.replay.queues import Queues
-from kailab.replay.trace import Trace
+from kailab.replay.trace import Trace, strange_priority
 from kailab.replay.work import Accounts, Work
 
 
@@ -26,7 +26,7 @@ class Stay:
         self.queues = queues
         self.accounts = accounts
         self._largest = largest
-        lab.apply(list(queues.objects))
+        lab.apply([*queues.classes, *queues.objects])
         lab.settle()
         self._follower = PodFollower(cluster, accounts)
 
@@ -70,8 +70,5 @@ class Stay:
         """Raises InputError for a job with a priority that there is not."""
         known = {one["metadata"]["name"] for one in self.cluster.list("PriorityClass")}
         for job in trace.jobs:
-            if job.priority and job.priority not in known:
-                raise InputError(
-                    f"no PriorityClass is called {job.priority!r:.80}; there are: {', '.join(sorted(known))}",
-                    trace.where(job.line),
-                )
+            if strange := strange_priority(job, known):
+                raise InputError(strange, trace.where(job.line))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
 from kailab.errors import InputError, InputErrors, Where
+from kailab.lab.names import there_are
 from kailab.replay.job import LeftOut, TraceJob
 from kailab.replay.readers import lines, openb, pai, philly, phillylog, plain, slurm
 from kailab.replay.readers.fields import Fields
@@ -61,12 +63,18 @@ class Trace:
 
 
 def read_trace(
-    path: Path, form: str = "", columns: Mapping[str, str] | None = None, *, skip_broken: bool = False
+    path: Path,
+    form: str = "",
+    columns: Mapping[str, str] | None = None,
+    *,
+    skip_broken: bool = False,
+    priorities: Collection[str] | None = tuple(PRIORITY_CLASSES),
 ) -> Trace:
     """The whole file, read line by line. ``form``: one of ``FORMS``; empty: by its columns. ``columns``: of the plain form, its names ->
-    those of the file. Raises InputError: for a file that can't be read as that, and, without ``skip_broken``, for broken lines."""
+    those of the file. ``priorities``: names of PriorityClasses; a line with another one is broken; None: any will do. Raises InputError: for a
+    file that can't be read as that, and, without ``skip_broken``, for broken lines."""
     if form in ("", _PHILLY) and not columns and phillylog.is_log(path):
-        return _collected(Trace(str(path), _PHILLY), phillylog.jobs(path), skip_broken)
+        return _collected(Trace(str(path), _PHILLY), phillylog.jobs(path), skip_broken, priorities)
     header = lines.header_of(path)
     if twice := [name for name, number in Counter(header).items() if number > 1 and name]:
         raise InputError(f"two columns {twice[0]!r:.80}; expected each once", Where(file=str(path), line=1))
@@ -84,12 +92,14 @@ def read_trace(
             f"no column {', '.join(missing)}, which the form {form} needs; it has: {', '.join(header)}",
             Where(file=str(path), line=1),
         )
-    return _collected(Trace(str(path), form), lines.jobs(path, FORMS[form].make, columns), skip_broken)
+    return _collected(Trace(str(path), form), lines.jobs(path, FORMS[form].make, columns), skip_broken, priorities)
 
 
-def _collected(trace: Trace, found: Iterable[lines.Made], skip_broken: bool) -> Trace:
+def _collected(
+    trace: Trace, found: Iterable[lines.Made], skip_broken: bool, priorities: Collection[str] | None
+) -> Trace:
     for made in found:
-        one = _bounded(made)
+        one = _replayable(made, priorities)
         if isinstance(one, LeftOut):
             trace.left_out.append(one)
         else:
@@ -105,11 +115,21 @@ def _collected(trace: Trace, found: Iterable[lines.Made], skip_broken: bool) -> 
     return trace
 
 
-def _bounded(one: lines.Made) -> lines.Made:
+def _replayable(one: lines.Made, priorities: Collection[str] | None) -> lines.Made:
     """A job in more pods than any cluster has would be made pod by pod, to wait for ever."""
-    if isinstance(one, LeftOut) or max(one.gpus, one.pods) <= MOST_GPUS:
+    if isinstance(one, LeftOut):
         return one
-    return LeftOut(one.line, f"{one.gpus} GPUs in {one.pods or 'some'} pods; expected {MOST_GPUS} at most of each")
+    if max(one.gpus, one.pods) > MOST_GPUS:
+        return LeftOut(one.line, f"{one.gpus} GPUs in {one.pods or 'some'} pods; expected {MOST_GPUS} at most of each")
+    strange = "" if priorities is None else strange_priority(one, priorities)
+    return LeftOut(one.line, strange) if strange else one
+
+
+def strange_priority(job: TraceJob, known: Collection[str]) -> str:
+    """Empty where the job has a priority that there is, or none."""
+    if not job.priority or job.priority in known:
+        return ""
+    return f"no PriorityClass is called {job.priority!r:.80}; {there_are(known, job.priority)}"
 
 
 def told_broken(trace: Trace) -> Iterator[str]:

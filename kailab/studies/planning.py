@@ -20,7 +20,7 @@ from kailab.replay.clusters.reading import Otherwise, read_sites
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.policies import RANDOM, Named, choice_of, decided_by
-from kailab.replay.queues import NO_QUOTA, Queues, queues_for
+from kailab.replay.queues import NO_QUOTA, Queues, priorities_of, queues_for
 from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
@@ -98,6 +98,8 @@ def trace_of(options: Mapping[str, Any]) -> Trace:
         options.get("format", ""),
         tuple(sorted(options.get("columns", {}).items())),
         options.get("skipBroken", False),
+        # Each cluster has queues of its own.
+        None if "clusters" in options else priorities_of(options.get("queues")),
     )
 
 
@@ -119,8 +121,10 @@ def sizes_of(name_or_path: str) -> Sizes:
 
 
 @cache
-def _trace(path: str, form: str, columns: tuple[tuple[str, str], ...], skip_broken: bool) -> Trace:
-    return read_trace(Path(path), form, dict(columns), skip_broken=skip_broken)
+def _trace(
+    path: str, form: str, columns: tuple[tuple[str, str], ...], skip_broken: bool, priorities: tuple[str, ...] | None
+) -> Trace:
+    return read_trace(Path(path), form, dict(columns), skip_broken=skip_broken, priorities=priorities)
 
 
 def _prices(path: str, fleet: Fleet) -> Prices:

@@ -104,7 +104,7 @@ def test_broken_lines_end_it_unless_told_to_go_on(kailab, trace) -> None:
     done = kailab("replay", "trace.csv", "--fleet", "lesson", "--skip-broken")
     assert done.code == 0
     assert "warning: trace.csv:5: seconds is 'oops'; expected a number" in done.err
-    assert "Left out: 1 lines: can't be read" in done.out
+    assert "Left out: 1 line: can't be read" in done.out
 
 
 @pytest.mark.parametrize(

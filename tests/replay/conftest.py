@@ -62,7 +62,7 @@ def replayed(two_nodes: Fleet) -> Callable[..., Replayed]:
     """``replayed(path, queues=..., **fields of Plan)``: the trace in that file, replayed on two nodes. ``queues``: a file, "share" or "one"."""
 
     def run(path: Path, queues: Path | str = "", **fields: Any) -> Replayed:
-        trace = read_trace(path)
+        trace = fields.pop("trace", None) or read_trace(path)
         fleet = fields.pop("fleet", two_nodes)
         return replay(Plan(trace=trace, fleet=fleet, queues=_queues(trace, queues, fleet), **fields))
 

@@ -37,7 +37,7 @@ def read(trace_file, tmp_path):
         ((WEST, EAST), {"dispatch": {"retry": "500ms"}}, r"dispatch.retry: 500ms: expected whole seconds"),
         ((WEST, EAST), {"dispatch": {"again": "never"}}, r"dispatch.again: "),
         ((WEST, EAST), {"dispatch": {"polciy": "most-free"}}, r"dispatch.polciy: unknown field; did you mean policy\?"),
-        ((WEST, EAST), {"dispatch": {"policy": "nope"}}, r"dispatch: no policy is called 'nope'"),
+        ((WEST, EAST), {"dispatch": {"policy": "nope"}}, r"clusters.yaml:\d+: dispatch: no policy is called 'nope'"),
         (
             (WEST, EAST),
             {"dispatch": {"policy": "spill-over", "parameters": {"bound": "soon"}}},

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kailab.errors import InputError
+from kailab.errors import InputError, InputErrors
 from kailab.replay import tables
 from kailab.replay.balance import Unbalanced, balance
 from kailab.replay.fleets import fleet_of_nodes
-from kailab.replay.queues import by_share, from_file
+from kailab.replay.queues import by_share, from_file, priorities_of
 from kailab.replay.summary import allocated, as_json, summary
 from kailab.replay.trace import read_trace
 
@@ -118,6 +118,38 @@ def test_a_priority_that_there_is_not_is_refused(trace_file, replayed) -> None:
     path = trace_file("a,0,60,1,train", "b,0,60,1,urgent", header="name,submit,seconds,gpus,priority")
     with pytest.raises(InputError, match=r"trace.csv:3: no PriorityClass is called 'urgent'; there are: .*train"):
         replayed(path, "one")
+
+
+def test_a_priority_that_there_is_not_breaks_its_line_alone(trace_file) -> None:
+    path = trace_file("a,0,60,1,train", "b,0,60,1,urgent", header="name,submit,seconds,gpus,priority")
+    trace = read_trace(path, skip_broken=True)
+    assert [job.name for job in trace.jobs] == ["a"]
+    assert [(one.line, one.reason.partition(";")[0]) for one in trace.broken] == [
+        (3, "no PriorityClass is called 'urgent'")
+    ]
+
+
+def test_priority_classes_come_with_the_queues(trace_file, queue_file, replayed) -> None:
+    path = trace_file(
+        "full,0,60,8,blue,", "low,1,60,8,blue,train", "high,2,60,8,blue,urgent", header=f"{TEAMS},priority"
+    )
+    queues = queue_file({"blue": 8})
+    queues.write_text(
+        f"{queues.read_text()}---\n{{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {{name: urgent}}, value: 90}}\n"
+    )
+    with pytest.raises(InputErrors, match="no PriorityClass is called 'urgent'"):
+        read_trace(path)
+    trace = read_trace(path, priorities=priorities_of(queues))
+    began = {name: began for name, (began, _) in times(replayed(path, queues, trace=trace)).items()}
+    assert began["full"] < began["high"] < 60 < began["low"]
+
+
+def test_a_queue_below_one_that_there_is_not_is_refused(trace_file, queue_file) -> None:
+    queues = queue_file({"blue": 8})
+    queues.write_text(queues.read_text().replace("spec:\n", "spec:\n  parentQueue: gone\n"))
+    told = r"queues.yaml: Queue/blue: spec.parentQueue: there is no queue 'gone'; expected one of the file: there are: blue"
+    with pytest.raises(InputError, match=told):
+        from_file(read_trace(trace_file("a,0,60,1,blue", header=TEAMS)), queues)
 
 
 def test_the_same_trace_gives_the_same_tables(trace_file, queue_file, replayed) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import InputError, Where
 from kailab.lab.names import there_are
-from kailab.model.described import described
+from kailab.model.described import described, place_of
 from kailab.model.prices import Prices, load_prices
 from kailab.model.quantities import mem_bytes
 from kailab.model.schema_faults import Fault, duration_faults
@@ -157,7 +157,7 @@ def _homes(value: Mapping[str, Any], trace: Trace, path: Path) -> dict[str, str]
     if homeless := [team for team in trace.teams if team not in named and not home]:
         raise InputError(
             f"no cluster names the trace's {', '.join(map(repr, homeless[:5]))} among its teams; expected that, or home: NAME for all others",
-            Where(file=str(path), field="home"),
+            place_of(path, "home"),
         )
     return {team: named.get(team, home) for team in trace.teams}
 
@@ -174,7 +174,7 @@ def _strangers(value: Mapping[str, Any], trace: Trace, path: Path) -> Iterator[s
 
 def _dispatching(told: Mapping[str, Any], instead: str | PolicyChoice, base: Path, path: Path) -> Dispatching:
     name = seen_from(told["policy"], base) if "policy" in told else DEFAULT
-    where = Where(file=str(path), field="dispatch")
+    where = place_of(path, "dispatch")
     choice = PolicyChoice(name=name, parameters=told.get("parameters", {}))
     if isinstance(instead, PolicyChoice):
         choice, where = instead, Where()
