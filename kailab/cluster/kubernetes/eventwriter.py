@@ -70,6 +70,7 @@ class EventWriter:
         self._known: OrderedDict[Identity, _Known] = OrderedDict()
         self._warnings: deque[_Send] = deque()
         self._waiting: deque[_Send] = deque()
+        self._called = False  # ``_begin`` is on its way to the loop
         self._busy = 0
         self._free_at = 0.0
         self._flushing = False
@@ -103,14 +104,19 @@ class EventWriter:
             known.queued = False
             return
         (self._warnings if type == "Warning" else self._waiting).append(send)
-        self._transport.soon(self._begin)
+        # Waking the loop is a system call: once for all the events of a cycle.
+        if not self._called:
+            self._called = True
+            self._transport.soon(self._begin)
 
     def __len__(self) -> int:
         """How many wait."""
         return len(self._warnings) + len(self._waiting)
 
     def _begin(self) -> None:
-        if self._busy < AT_ONCE and len(self):
+        # Before the look: an event that comes after it calls again.
+        self._called = False
+        for _ in range(min(AT_ONCE - self._busy, len(self))):
             self._busy += 1
             self._transport.loop.create_task(self._work())
 

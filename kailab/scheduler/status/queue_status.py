@@ -31,8 +31,8 @@ QUEUE_SECONDS = 1.0
 AT_ONCE = 200
 """PodGroups written in one step of a live cluster: what is bound next must not wait for thousands."""
 
-AT_ONCE_WHILE_BUSY = 8
-"""Of those that have waited long enough, in QUEUE_SECONDS."""
+AT_ONCE_WHILE_BUSY = 2
+"""Of those that have waited long enough, in QUEUE_SECONDS: a status costs the server about as much as a binding."""
 _NOTHING: Mapping[str, Any] = {}
 Sums = dict[str, Amounts]
 """Field of the status -> resource -> amount."""
