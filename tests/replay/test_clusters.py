@@ -63,6 +63,13 @@ def test_one_cluster_is_as_without_a_dispatcher(trace_file, tmp_path, jobs, chec
     assert list(timeline_rows(found)) == [("one", *row) for row in tables.timeline_rows(alone)]
 
 
+def test_who_would_arrive_at_the_cut_has_not(trace_file, tmp_path) -> None:
+    path = written(trace_file, [(77, 1, 0, "blue"), (277, 1, 0, "blue")])
+    clusters = clusters_file(tmp_path, {"name": "west", "nodes": 1, "teams": ["blue"]})
+    assert list(rows(dispatched(path, clusters, lasting=200))) == ["j0"]
+    assert list(rows(dispatched(path, clusters, lasting=201))) == ["j0", "j1"]
+
+
 @FEW
 @given(
     JOBS,

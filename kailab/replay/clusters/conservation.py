@@ -11,7 +11,7 @@ def faults(found: Dispatched) -> list[str]:
     told = []
     trace, shift = found.sites.trace.jobs, found.began - found.sites.trace.jobs[0].arrival
     numbers = [one.number for one in found.journeys]
-    arrived = sum(job.arrival + shift <= found.ended for job in trace)
+    arrived = sum(job.arrival + shift <= found.ended and job.arrival + shift < found.cut for job in trace)
     if numbers != list(range(arrived)):
         told.append(
             f"{arrived} jobs of the trace have arrived; the dispatcher knows {len(numbers)}, {len(set(numbers))} of them once"

@@ -120,7 +120,9 @@ class _Run:
             one.stay.close()
         last = self._jobs[-1].arrival + self._shift
         clusters = {one.name: one.one.replayed(began, last) for one in stations}
-        found = Dispatched(sites=self._sites, journeys=self._journeys, clusters=clusters, began=began, ended=ended)
+        found = Dispatched(
+            sites=self._sites, journeys=self._journeys, clusters=clusters, began=began, ended=ended, cut=end
+        )
         check(found)
         return found
 

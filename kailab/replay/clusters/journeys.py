@@ -44,10 +44,12 @@ class Journey:
 
 @dataclass(frozen=True, kw_only=True)
 class Dispatched:
-    """What came of it. ``journeys``: of all jobs that arrived, in that order. ``clusters``: name -> what came of its part."""
+    """What came of it. ``journeys``: of all jobs that arrived, in that order. ``clusters``: name -> what came of its part. ``cut``: when it would have
+    been cut off; who would have arrived then has not."""
 
     sites: Sites
     journeys: Sequence[Journey]
     clusters: dict[str, Replayed]
     began: int
     ended: int
+    cut: int
