@@ -45,7 +45,7 @@ def test_a_lab_is_recorded_and_replayed(kailab, home) -> None:
     assert line.split(",")[2:] == ["60", "2", "1", "1", "0", "0", "", "team", "", "eve"]
     replayed = kailab("replay", "t.csv", "--fleet", "lesson")
     assert replayed.code == 0, replayed.err
-    assert replayed.out.startswith("1 jobs of t.csv (csv) on lesson")
+    assert replayed.out.startswith("1 job of t.csv (csv) on lesson")
 
 
 @pytest.mark.parametrize(
