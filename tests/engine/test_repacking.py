@@ -141,6 +141,7 @@ def full_clusters(draw):
     return world
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(full_clusters(), st.randoms(use_true_random=False), st.floats(0.3, 1.0))
 def test_they_do_whatever_the_order(world, chance, share):

@@ -160,6 +160,7 @@ def test_a_cycle_leaves_nodes_as_they_were(borrowed, state):
     assert state(working) == before
 
 
+@pytest.mark.slow
 def test_room_that_those_who_move_need_themselves_changes_no_decision(monkeypatch):
     taken, found = room.taken, []
     for seed in range(60):

@@ -36,6 +36,7 @@ def page_of(file: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_each_contender_is_a_run_with_the_trials_verdicts(
     trial: Trial, home: Path, report: Callable[..., Done]
 ) -> None:
@@ -63,6 +64,7 @@ def test_each_contender_is_a_run_with_the_trials_verdicts(
             assert bool(one["differs"]) == bool(expected)
 
 
+@pytest.mark.slow
 def test_a_trial_is_no_run_and_what_is_lost_is_told(trial: Trial, home: Path, report: Callable[..., Done]) -> None:
     trial("run", "trial.yaml")
     done = report("trials/small")

@@ -109,6 +109,7 @@ def test_a_count_in_words(verdicts: tuple[Verdict, ...], told: str) -> None:
     assert str(counted(TestResult(name=f"t{n}", verdict=one) for n, one in enumerate(verdicts))) == told
 
 
+@pytest.mark.slow
 def test_a_contender_alone_is_run_and_compared_with_nobody(trial: Trial, home: Path) -> None:
     """What it came to stands there for those who join it later, by another name of the trial or the same."""
     (home / "accepted.yaml").write_text(ALL_ACCEPTED)
@@ -206,6 +207,7 @@ def test_reports_for_machines_and_for_people(trial: Trial, home: Path) -> None:
     assert "http" not in page.replace('lang="en"', "")
 
 
+@pytest.mark.slow
 def test_one_that_changed_is_run_again(trial: Trial, home: Path) -> None:
     shutil.copytree(home / "trials" / "small", home / "trials" / "changed")
     text = (home / "returning.yaml").read_text()
@@ -239,6 +241,7 @@ def test_a_test_that_could_not_be_run_is_tried_again(trial: Trial, home: Path) -
     assert (home / "well").read_text() == "\n\n"  # each contender once
 
 
+@pytest.mark.slow
 def test_configurations_of_one_scheduler(trial: Trial, home: Path) -> None:
     """The same scheduler decides by two files: without its reclaim action the owner gets nothing back."""
     (home / "full.yaml").write_text('actions: "allocate, reclaim"\n')
@@ -256,6 +259,7 @@ def test_configurations_of_one_scheduler(trial: Trial, home: Path) -> None:
     assert [row["subject"] for row in told(done)["rows"]] == ["lending-test_the_owner_gets_its_share_back", "all"]
 
 
+@pytest.mark.slow
 def test_the_same_scheduler_twice_is_the_same(trial: Trial, home: Path) -> None:
     (home / "names.yaml").write_text("twin: {kind: kailab}\n")
     done = trial(
