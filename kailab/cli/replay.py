@@ -11,7 +11,7 @@ import click
 
 from kailab.cli import options, replay_clusters, replay_evidence, replay_files, replay_kept, replay_options, terminal
 from kailab.cli.options import TextOrJson
-from kailab.cli.replay_rows import HEADERS, cells
+from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told
 
 if TYPE_CHECKING:
     from kailab.cli.replay_files import Files
@@ -166,12 +166,9 @@ def _told(found: Summary) -> Iterator[str]:
     from kailab.replay.summary import gpu_hours
 
     total, sums = found.total, found.balance
-    jobs = (
-        count(total.jobs, "job") if total.jobs == found.in_trace else f"The first {total.jobs} of {found.in_trace} jobs"
-    )
+    jobs = jobs_told(total, found.in_trace)
     yield f"{jobs} of {found.trace} ({found.form}) on {found.fleet}, {found.gpus} GPUs: {elapsed(found.seconds)} of lab time"
-    for reason, number in found.left_out.items():
-        yield f"Left out: {count(number, 'line')}: {reason}"
+    yield from left_out_told(found.left_out)
     yield (
         f"GPUs allocated: {found.allocated:.2%} of the time; until the last arrival {found.allocated_arriving:.2%}. "
         f"{total.ended} jobs ended, {total.jobs - total.began} never began, {total.evictions} pods evicted"

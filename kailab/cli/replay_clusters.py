@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kailab.cli import replay_evidence, replay_kept, terminal
 from kailab.cli.options import TextOrJson
-from kailab.cli.replay_rows import HEADERS, cells
+from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told
 
 if TYPE_CHECKING:
     from kailab.replay.clusters.figures import Figures
@@ -102,19 +102,15 @@ def _told(found: Figures) -> Iterator[str]:
 
 def _whole(found: Figures, lab_time: str) -> Iterator[str]:
     from kailab.cli.table import age
-    from kailab.lab.wording import count
 
     total = found.total
-    jobs = (
-        count(total.jobs, "job") if total.jobs == found.in_trace else f"The first {total.jobs} of {found.in_trace} jobs"
-    )
+    jobs = jobs_told(total, found.in_trace)
     parameters = "".join(f", {name} {value}" for name, value in sorted(found.parameters.items()))
     yield (
         f"{jobs} of {found.trace} ({found.form}) over {len(found.clusters)} clusters of {found.clusters_file}, {found.gpus} GPUs, dispatched by "
         f"{found.policy}{parameters}: {lab_time} of lab time"
     )
-    for reason, number in found.left_out.items():
-        yield f"Left out: {count(number, 'line')}: {reason}"
+    yield from left_out_told(found.left_out)
     yield (
         f"GPUs allocated: {found.allocated:.2%} of the time. {total.ended} jobs ended, {total.jobs - total.began} never began, "
         f"{total.evictions} pods evicted"

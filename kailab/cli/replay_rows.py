@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kailab.replay.summary import Row, Spread
 
 HEADERS = ("JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99", "TOOK", "SLOWDOWN", "EVICTED", "GPU-HOURS", "LOST")
+
+
+def jobs_told(total: Row, in_trace: int) -> str:
+    """How many jobs it was; with a replay that was cut off not all of the trace."""
+    from kailab.lab.wording import count
+
+    return count(total.jobs, "job") if total.jobs == in_trace else f"The first {total.jobs} of {in_trace} jobs"
+
+
+def left_out_told(left_out: Mapping[str, int]) -> Iterator[str]:
+    """``left_out``: lines of the trace that gave no job, by their reason."""
+    from kailab.lab.wording import count
+
+    for reason, number in left_out.items():
+        yield f"Left out: {count(number, 'line')}: {reason}"
 
 
 def cells(row: Row) -> list[str]:

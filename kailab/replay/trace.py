@@ -116,7 +116,8 @@ def _collected(
 
 
 def _replayable(one: lines.Made, priorities: Collection[str] | None) -> lines.Made:
-    """A job in more pods than any cluster has would be made pod by pod, to wait for ever."""
+    """A job in more pods than any cluster has would be made pod by pod, to wait for ever; one of a priority that there is not would have
+    no pods."""
     if isinstance(one, LeftOut):
         return one
     if max(one.gpus, one.pods) > MOST_GPUS:

@@ -99,7 +99,7 @@ def trace_of(options: Mapping[str, Any]) -> Trace:
         tuple(sorted(options.get("columns", {}).items())),
         options.get("skipBroken", False),
         # Each cluster has queues of its own.
-        None if "clusters" in options else priorities_of(options.get("queues")),
+        None if "clusters" in options else _priorities(options.get("queues")),
     )
 
 
@@ -118,6 +118,12 @@ def fleet_of(options: Mapping[str, Any]) -> Fleet:
 def sizes_of(name_or_path: str) -> Sizes:
     """Raises InputError."""
     return Sizes(replay_fleet(name_or_path))
+
+
+@cache
+def _priorities(queues: str | None) -> tuple[str, ...]:
+    """Runs of a study differ in much else."""
+    return priorities_of(queues)
 
 
 @cache

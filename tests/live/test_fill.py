@@ -1,4 +1,4 @@
-"""A small fill beside its ceiling: the bare client sends the PodGroups and bindings that the scheduler does."""
+"""A small fill beside its ceiling: the bare client sends the PodGroups that the scheduler does, and as many bindings."""
 
 from __future__ import annotations
 
