@@ -36,6 +36,12 @@ JOBS = st.lists(
     min_size=1,
     max_size=12,
 )
+QUEUE = """\
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {{name: {name}}}
+spec: {{resources: {{gpu: {{quota: 0, limit: {limit}, overQuotaWeight: 1}}, cpu: {{quota: -1, limit: -1}}, memory: {{quota: -1, limit: -1}}}}}}
+"""
 FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -238,6 +244,21 @@ def test_a_job_beyond_the_limit_of_the_one_cluster_with_room_never_begins_and_is
     assert where(found)["large"] == (None, None, None)
     assert where(found)["small"][1:] == (10, 70)
     assert figures(found).with_dispatcher == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("never", ["0,600,16,blue", "0,600,8,red"], ids=["too large", "beyond its queue's limit"])
+def test_a_job_that_begins_nowhere_waits_at_home_and_is_in_nobodys_way(trace_file, tmp_path, policy, never) -> None:
+    queues = tmp_path / "queues.yaml"
+    queues.write_text("---\n".join(QUEUE.format(name=name, limit=limit) for name, limit in (("blue", -1), ("red", 4))))
+    west = {"name": "west", "nodes": 2, "teams": ["blue", "red"], "limit": 16, "queues": queues.name}
+    east = {"name": "east", "nodes": 1, "teams": [], "queues": queues.name}
+    clusters = clusters_file(tmp_path, west, east, dispatch={"policy": policy, "again": "1m"})
+    # Only west has room for the second of them.
+    found = dispatched(trace_file(f"never,{never}", "next,10,60,8,blue", header=TEAMS), clusters)
+    assert where(found) == {"never": ("west", None, None), "next": ("west", 10, 70)}
+    # Policies that ask how long it would wait are told that it would not.
+    assert rows(found)["next"]["expected_wait"] in (None, 0)
 
 
 def test_a_policy_of_another_kind_does_not_dispatch(trace_file, tmp_path) -> None:

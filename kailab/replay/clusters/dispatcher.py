@@ -216,9 +216,10 @@ class _Run:
         if not candidates:
             home = self._stations[one.home]
             # The lab there would begin it, as it does not know the limit: it waits here.
-            if home.could_hold(one.job):
+            if home.could_begin(one.job):
                 return False
             # It never begins wherever it is, so it waits at home, as it would without a dispatcher.
+            home.in_vain.add(one.name)
             self._send(one, home, None)
             return True
         views = [self._view(one, station) for station in candidates if self._takes(station, one)]

@@ -45,14 +45,16 @@ def running(accounts: Accounts, models: Collection[str], now: int) -> list[tuple
     ]
 
 
-def before(accounts: Accounts, models: Collection[str], until: Work | None = None) -> list[Wanted]:
-    """What waits for GPUs of these models, in the order in which it came, up to ``until``."""
+def before(
+    accounts: Accounts, models: Collection[str], in_vain: Collection[str], until: Work | None = None
+) -> list[Wanted]:
+    """What waits for GPUs of these models, in the order in which it came, up to ``until``; without the jobs that wait ``in_vain``."""
     found: list[Wanted] = []
     for work in accounts.unfinished.values():
         if work is until:
             break
         missing = work.pods - work.done - len(work.lives)
-        if missing and may_take(work.job, models):
+        if missing and work.name not in in_vain and may_take(work.job, models):
             found.append((missing * work.milli, inf if accounts.endless else work.job.seconds))
     return found
 

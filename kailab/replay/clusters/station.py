@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kailab.engine.policies.dispatching import ClusterView
-from kailab.model.quantities import cpu_millis, mem_bytes
 from kailab.replay.clusters import estimating
+from kailab.replay.clusters.beginning import Beginning
 from kailab.replay.clusters.declared import Site
 from kailab.replay.clusters.moving import Way
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.job import WHOLE, TraceJob
-from kailab.replay.manifests import pods_of
 from kailab.replay.replaying import Replaying
 from kailab.replay.work import Work
-
-MIB = 2**20
 
 
 class _Standing(NamedTuple):
@@ -28,7 +25,7 @@ class _Standing(NamedTuple):
 
 
 class Station:
-    """``coming``: jobs on their way here, by name."""
+    """``coming``: jobs on their way here, by name. ``in_vain``: names of those that were sent here though they never begin: they are in nobody's way."""
 
     def __init__(self, site: Site, one: Replaying) -> None:
         self.site = site
@@ -37,20 +34,22 @@ class Station:
         self.stay = one.stay
         self.accounts = one.accounts
         self.coming: dict[str, TraceJob] = {}
+        self.in_vain: set[str] = set()
         self._models = gpus_by_model(site.plan.fleet)
         self._prices: dict[tuple[str, ...], float | None] = {}
-        self._fits: dict[tuple[int, int, int, int, tuple[str, ...]], bool] = {}
+        self._beginning = self._asked_of(site)
         self._stands: dict[tuple[str, ...], _Standing] = {}
         self._held: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """To be kept. What the site has is given anew."""
-        return {**self.__dict__, "site": None}
+        return {**self.__dict__, "site": None, "_beginning": None}
 
     def given(self, site: Site) -> None:
         """Of one that was kept."""
         self.site = site
         self.one.plan = site.plan
+        self._beginning = self._asked_of(site)
 
     def forget(self) -> None:
         """Something has changed since it was looked at."""
@@ -58,24 +57,20 @@ class Station:
         self._held.clear()
 
     def fits(self, job: TraceJob) -> bool:
-        """Whether it could ever run here, were nobody else there."""
+        """Whether the dispatcher could ever send it here."""
         within = self.site.limit is None or job.milli <= self.site.limit * WHOLE
-        return within and self.could_hold(job)
+        return within and self.could_begin(job)
 
-    def could_hold(self, job: TraceJob) -> bool:
-        """Whether its nodes could, whatever its limit."""
-        key = job.gpus, job.pods, job.cpu_millis, job.memory_mib, job.models
-        found = self._fits.get(key)
-        if found is None:
-            found = self._fits[key] = self._nodes_hold(job)
-        return found
+    def could_begin(self, job: TraceJob) -> bool:
+        """Whether it ever could, were nobody else there and there were no limit of the dispatcher's."""
+        return self._beginning.possible(job)
 
     def takes(self, job: TraceJob) -> bool:
         """Whether the dispatcher may send it here now: with it, jobs here ask for no more than the limit."""
         if self.site.limit is None:
             return True
-        asked = sum(work.job.milli for work in self.accounts.unfinished.values())
-        asked += sum(one.milli for one in self.coming.values())
+        asked = sum(work.job.milli for name, work in self.accounts.unfinished.items() if name not in self.in_vain)
+        asked += sum(one.milli for name, one in self.coming.items() if name not in self.in_vain)
         return asked + job.milli <= self.site.limit * WHOLE
 
     def view(self, job: TraceJob, home: str, latency: float, way: Way, own: Work | None = None) -> ClusterView:
@@ -111,9 +106,13 @@ class Station:
 
     def _stand(self, models: tuple[str, ...], until: Work | None = None) -> _Standing:
         running = estimating.running(self.accounts, models, self.stay.now)
-        before = estimating.before(self.accounts, models, until)
+        before = estimating.before(self.accounts, models, self.in_vain, until)
         if until is None:
-            before += [(one.milli, one.seconds) for one in self.coming.values() if estimating.may_take(one, models)]
+            before += [
+                (one.milli, one.seconds)
+                for name, one in self.coming.items()
+                if name not in self.in_vain and estimating.may_take(one, models)
+            ]
         return _Standing(
             free=WHOLE * self._gpus(models) - sum(milli for _, milli in running),
             waiting=sum(milli for milli, _ in before),
@@ -121,18 +120,8 @@ class Station:
             before=before,
         )
 
-    def _nodes_hold(self, job: TraceJob) -> bool:
-        pods = pods_of(job, self.site.plan.fleet.largest_node)
-        if job.gpus % pods:
-            return False
-        wanted = job.gpus // pods, job.cpu_millis, job.memory_mib * MIB
-        fitting = 0
-        for pool in self.site.plan.fleet.pools:
-            if not job.models or pool.gpu_model in job.models:
-                there = pool.whole_gpus, cpu_millis(pool.cpu), mem_bytes(pool.memory)
-                most = [own // want for own, want in zip(there, wanted, strict=True) if want]
-                fitting += pool.count * min(most, default=pool.pods)
-        return fitting >= pods
+    def _asked_of(self, site: Site) -> Beginning:
+        return Beginning(site.plan, self.stay.cluster.list("PriorityClass"))
 
     def _gpus(self, models: tuple[str, ...]) -> int:
         return sum(gpus for model, gpus in self._models.items() if not models or model in models)
