@@ -11,7 +11,7 @@ import click
 
 from kailab.cli import options, replay_clusters, replay_evidence, replay_files, replay_kept, replay_options, terminal
 from kailab.cli.options import TextOrJson
-from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told
+from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told, unbegun_told
 
 if TYPE_CHECKING:
     from kailab.cli.replay_files import Files
@@ -162,7 +162,7 @@ def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: 
 
 def _told(found: Summary) -> Iterator[str]:
     from kailab.cli.table import render
-    from kailab.lab.wording import count, elapsed
+    from kailab.lab.wording import elapsed
     from kailab.replay.summary import gpu_hours
 
     total, sums = found.total, found.balance
@@ -173,8 +173,7 @@ def _told(found: Summary) -> Iterator[str]:
         f"GPUs allocated: {found.allocated:.2%} of the time; until the last arrival {found.allocated_arriving:.2%}. "
         f"{total.ended} jobs ended, {total.jobs - total.began} never began, {total.evictions} pods evicted"
     )
-    for one in found.unbegun:
-        yield f"Never began: {count(one.jobs, 'job')}, {one.reason}; {one.example}: {one.message}"
+    yield from unbegun_told(found.unbegun)
     asked = f"{gpu_hours(sums.done):.3f} done, of work without an end"
     if not sums.endless:
         asked = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kailab.cli import replay_evidence, replay_kept, terminal
 from kailab.cli.options import TextOrJson
-from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told
+from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told, unbegun_told
 
 if TYPE_CHECKING:
     from kailab.replay.clusters.figures import Figures
@@ -102,6 +102,7 @@ def _told(found: Figures) -> Iterator[str]:
 
 def _whole(found: Figures, lab_time: str) -> Iterator[str]:
     from kailab.cli.table import age
+    from kailab.lab.wording import count
 
     total = found.total
     jobs = jobs_told(total, found.in_trace)
@@ -115,10 +116,12 @@ def _whole(found: Figures, lab_time: str) -> Iterator[str]:
         f"GPUs allocated: {found.allocated:.2%} of the time. {total.ended} jobs ended, {total.jobs - total.began} never began, "
         f"{total.evictions} pods evicted"
     )
+    for one in found.clusters:
+        yield from unbegun_told(one.unbegun, one.name)
     waiting = f", {found.with_dispatcher} never sent" if found.with_dispatcher else ""
     coming = f", {found.on_way} on their way" if found.on_way else ""
-    back = f", {found.taken_back} times taken back from where they waited" if found.taken_back else ""
-    yield f"Sent away from home: {found.away} jobs, {found.away_hours:.1f} GPU-hours{back}{waiting}{coming}. Mean latency to the cluster: {found.latency_ms:g} ms"
+    back = f", {count(found.taken_back, 'time')} taken back from where they waited" if found.taken_back else ""
+    yield f"Sent away from home: {count(found.away, 'job')}, {found.away_hours:.1f} GPU-hours{back}{waiting}{coming}. Mean latency to the cluster: {found.latency_ms:g} ms"
     if found.moved:
         yield f"Data moved: {_bytes(found.moved)}, for {found.move_cost:.2f} {found.currency}".rstrip()
     if found.cost is not None:

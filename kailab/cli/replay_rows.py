@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kailab.replay.summary import Row, Spread
+    from kailab.replay.unbegun import Unbegun
 
 HEADERS = ("JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99", "TOOK", "SLOWDOWN", "EVICTED", "GPU-HOURS", "LOST")
 
@@ -24,6 +25,15 @@ def left_out_told(left_out: Mapping[str, int]) -> Iterator[str]:
 
     for reason, number in left_out.items():
         yield f"Left out: {count(number, 'line')}: {reason}"
+
+
+def unbegun_told(unbegun: Sequence[Unbegun], cluster: str = "") -> Iterator[str]:
+    """``cluster``: in which of several."""
+    from kailab.lab.wording import count
+
+    where = f" in {cluster}" if cluster else ""
+    for one in unbegun:
+        yield f"Never began{where}: {count(one.jobs, 'job')}, {one.reason}; {one.example}: {one.message}"
 
 
 def cells(row: Row) -> list[str]:

@@ -34,13 +34,23 @@ def test_it_tells_clusters_queues_data_and_cost(kailab, trace) -> None:
         "3 jobs of trace.csv (csv) over 2 clusters of clusters.yaml, 12 GPUs, dispatched by spill-over, bound 600"
         in done.out
     )
-    assert "Sent away from home: 1 jobs, 4.0 GPU-hours." in done.out
+    assert "Sent away from home: 1 job, 4.0 GPU-hours." in done.out
     assert "Data moved: 60 GB, for 6.00 USD" in done.out
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     # b waits 61 s for its data. West is paid for all the time, 3,721 s; east for 4 GPUs for an hour and half a one for half of one.
     assert "west 4 1 1 1 0s 0s 0s 0 1 4.0 96.8% 0 4.13" in lines
     assert "east 8 2 2 2 30s 0s 61s 1 0 4.2 51.4% 60 GB 8.50" in lines
     assert "Cost: 18.63 USD with the moving of data" in done.out
+
+
+def test_it_tells_of_each_cluster_why_jobs_there_never_began(kailab, trace, home) -> None:
+    (home / "trace.csv").write_text(TRACE + "huge,200,60,16,red\n")
+    done = kailab("replay", "trace.csv", "--clusters", "clusters.yaml")
+    assert done.code == 0, done.err
+    (line,) = [line for line in done.out.splitlines() if line.startswith("Never began")]
+    assert line.startswith("Never began in east: 1 job, PodSchedulingErrors; huge: there is room for ")
+    told = json.loads(kailab("replay", "trace.csv", "--clusters", "clusters.yaml", "-o", "json").out)
+    assert [[one["example"] for one in cluster["unbegun"]] for cluster in told["clusters"]] == [[], ["huge"]]
 
 
 def test_for_programs_and_in_files(kailab, trace, home) -> None:

@@ -25,12 +25,14 @@ from kailab.replay.summary import (
     spread,
     summary,
 )
+from kailab.replay.unbegun import Unbegun
 from kailab.replay.work import Work
 
 
 class ClusterFigures(msgspec.Struct, frozen=True, kw_only=True):
     """``row``: of the jobs that are there in the end. ``came``: of them those whose home is another; ``went``: jobs whose home it is and that are elsewhere.
-    ``bytes_in``: moved there. ``cost``: of all its GPUs, or of those held, as it is paid; None without prices."""
+    ``bytes_in``: moved there. ``cost``: of all its GPUs, or of those held, as it is paid; None without prices.
+    ``unbegun``: why jobs there never began."""
 
     name: str
     fleet: str
@@ -47,6 +49,7 @@ class ClusterFigures(msgspec.Struct, frozen=True, kw_only=True):
     cycles: int
     balance: Balance
     costs: ReplayCost | None
+    unbegun: list[Unbegun]
 
 
 class TeamFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +183,7 @@ def _cluster(found: Dispatched, name: str, pay: str, told: Summary) -> ClusterFi
         cycles=told.cycles,
         balance=told.balance,
         costs=told.costs,
+        unbegun=told.unbegun,
     )
 
 
