@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
 import pytest
 
 from kailab.engine.config import EngineConfig
@@ -13,6 +14,7 @@ from kailab.errors import ExtensionError, InputError, PolicyError
 from kailab.lab import Lab, expect
 from kailab.lab.explain.asking import ask
 from kailab.scheduler import read_settings
+from kailab.scheduler.observers import Observer
 from tests.extensions.conftest import pods
 
 MODULE = """
@@ -22,6 +24,11 @@ class Fewest(JobOrder):
     reverse: bool = False
     def key(self, job):
         return -job.wants.gpu if self.reverse else job.wants.gpu
+
+class Numpys(JobOrder):
+    def key(self, job):
+        import numpy as np
+        return np.float64(job.wants.gpu)
 
 class Last(NodeScore):
     def score(self, task, nodes):
@@ -35,6 +42,7 @@ POINTS = """[kailab.policies]
 fewest-first = acme_policies:Fewest
 last-node = acme_policies:Last
 faulty = acme_policies:Faulty
+numpys = acme_policies:Numpys
 no-policy = acme_policies:__name__
 """
 
@@ -129,6 +137,24 @@ def test_a_lab_without_the_policy_it_was_opened_with_says_so(bring, tmp_path, mo
         match=r"no policy is called 'last-node'; installed distributions bring: none; it was brought by acme 1.2",
     ):
         Lab.resume(tmp_path / "lab")
+
+
+class _Seen(Observer):
+    def __init__(self) -> None:
+        self.decisions = []
+
+    def on_cycle(self, record) -> None:
+        self.decisions.append(record.decisions)
+
+
+def test_a_number_of_a_class_of_its_own_is_recorded_as_a_number(acme) -> None:
+    seen = _Seen()
+    with Lab.open(fleet="lesson", config={"kailab": {"jobOrder": "numpys"}}, observers=(seen,)) as lab:
+        _apply(lab, large=9)
+        lab.settle()
+    # Evidence is written so: without a hook for what others bring.
+    told = [msgspec.json.decode(msgspec.json.encode(decisions)) for decisions in seen.decisions]
+    assert [one["numbers"]["policy"]["key"] for one in told[-1]["pending"]] == [[9000.0]]
 
 
 def test_a_policy_s_fault_in_a_lab_names_it(acme) -> None:

@@ -145,7 +145,12 @@ def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], obje
         raise wrong(choice, method, about, shown(answer), "a number, or a tuple of numbers")
     if length is not None and len(parts) != length:
         raise wrong(choice, method, about, f"{len(parts)} numbers", f"{length}, as for the PodGroups before it")
-    return parts
+    return tuple(part if type(part) in (int, float) else _plain(part) for part in parts)
+
+
+def _plain(part: float) -> float:
+    """Of a number of a class of its own, such as numpy's: evidence knows plain ones only."""
+    return int.__int__(part) if isinstance(part, int) else float.__float__(part)
 
 
 def _is_number(part: object) -> TypeGuard[float]:
