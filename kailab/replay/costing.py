@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import structs
 
 from kailab.errors import KailabError
 from kailab.fleet import Fleet
@@ -44,7 +45,7 @@ class ReplayCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay_cost(prices: Prices, fleet: Fleet, accounts: Accounts, now: int, span: int, done: int) -> ReplayCost:
-    """``now``: the lab's clock at the end, ``span``: seconds of the replay, ``done``: milli-GPU-seconds of work that counts. Raises InputError for a model
+    """``now``: the lab's clock at the end, ``span``: seconds of the replay, ``done``: milli-GPU-seconds of work that counts. Nothing is rounded. Raises InputError for a model
     without a price; KailabError where what was held by model does not come to what was held."""
     used = accounts.used(now)
     if sum(used.values()) != accounts.held_time:
@@ -60,20 +61,41 @@ def replay_cost(prices: Prices, fleet: Fleet, accounts: Accounts, now: int, span
         energy = price.kilowatt_hours(own, idle)
         models.append(
             ModelCost(
-                model=model, gpus=gpus, used=round(own, 3), idle=round(idle, 3), cost=round(price.cost(own + idle), 2),
-                kwh=None if energy is None else round(energy, 3),
+                model=model, gpus=gpus, used=own, idle=idle, cost=price.cost(own + idle), kwh=energy,
             )
         )  # fmt: skip
     energies = [one.kwh for one in models]
     cost = sum(one.cost for one in models)
     return ReplayCost(
         currency=prices.currency,
-        cost=round(cost, 2),
-        idle_cost=round(idle_cost, 2),
-        per_done=round(cost / _hours(done), 4) if done else None,
-        kwh=None if None in energies else round(sum(one for one in energies if one is not None), 3),
+        cost=cost,
+        idle_cost=idle_cost,
+        per_done=cost / _hours(done) if done else None,
+        kwh=None if None in energies else sum(one for one in energies if one is not None),
         models=models,
         queues=[_queue(prices, name, used) for name in sorted({queue for queue, _ in used})],
+    )
+
+
+def rounded(exact: ReplayCost) -> ReplayCost:
+    """As it is told: to a hundredth of the currency, a thousandth of an hour. The whole cost is that of the models as they are told."""
+    return structs.replace(
+        exact,
+        cost=round(sum(round(one.cost, 2) for one in exact.models), 2),
+        idle_cost=round(exact.idle_cost, 2),
+        per_done=None if exact.per_done is None else round(exact.per_done, 4),
+        kwh=None if exact.kwh is None else round(exact.kwh, 3),
+        models=[
+            structs.replace(
+                one,
+                used=round(one.used, 3),
+                idle=round(one.idle, 3),
+                cost=round(one.cost, 2),
+                kwh=None if one.kwh is None else round(one.kwh, 3),
+            )
+            for one in exact.models
+        ],
+        queues=[structs.replace(one, used=round(one.used, 3), cost=round(one.cost, 2)) for one in exact.queues],
     )
 
 
@@ -89,7 +111,7 @@ def gpus_by_model(fleet: Fleet) -> dict[str, int]:
 def _queue(prices: Prices, name: str, used: dict[tuple[str, str], int]) -> QueueCost:
     own = {model: _hours(amount) for (queue, model), amount in sorted(used.items()) if queue == name}
     cost = sum(prices.of(model).cost(hours) for model, hours in own.items() if hours)
-    return QueueCost(name=name, used=round(sum(own.values()), 3), cost=round(cost, 2))
+    return QueueCost(name=name, used=sum(own.values()), cost=cost)
 
 
 def _hours(milli_seconds: int) -> float:

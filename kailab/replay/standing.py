@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import structs
 
 from kailab.engine.decisions import QueueState
 from kailab.replay.job import HOUR, WHOLE
@@ -68,19 +69,28 @@ class Standings(Observer):
         self._last = now, queues
 
     def fairness(self, now: float) -> Fairness:
-        """As of ``now``."""
+        """As of ``now``, not rounded."""
         self.until(now)
         span = now - (self._begun or now)
         queues = [
             QueueFairness(
                 name=name,
-                held=round(held / WHOLE / HOUR, 3),
-                fair=round(fair / WHOLE / HOUR, 3),
-                short=round(short / WHOLE / span, 3) if span else 0.0,
+                held=held / WHOLE / HOUR,
+                fair=fair / WHOLE / HOUR,
+                short=short / WHOLE / span if span else 0.0,
             )
             for name, (held, fair, short) in sorted(self._sums.items())
         ]
         return Fairness(jain=jain([held / fair for held, fair, _ in self._sums.values() if fair > 0]), queues=queues)
+
+
+def rounded(exact: Fairness) -> Fairness:
+    """As it is told: to a thousandth."""
+    queues = [
+        structs.replace(one, held=round(one.held, 3), fair=round(one.fair, 3), short=round(one.short, 3))
+        for one in exact.queues
+    ]
+    return structs.replace(exact, queues=queues)
 
 
 def jain(parts: Sequence[float]) -> float | None:

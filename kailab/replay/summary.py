@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kailab.evidence.metrics.families import percentile
+from kailab.replay import costing, standing
 from kailab.replay.balance import Balance
 from kailab.replay.costing import ReplayCost, replay_cost
 from kailab.replay.fragmented import Fragmentation
@@ -123,9 +124,9 @@ def summary(replayed: Replayed) -> Summary:
         lost_with_checkpoints={
             name: gpu_hours(replayed.accounts.lost_with(seconds)) for name, seconds in _INTERVALS.items()
         },
-        fairness=replayed.fairness,
+        fairness=standing.rounded(replayed.fairness),
         fragmentation=replayed.fragmentation,
-        costs=_costs(replayed),
+        costs=None if (costs := costs_of(replayed)) is None else costing.rounded(costs),
         unbegun=list(replayed.unbegun),
     )
 
@@ -139,7 +140,8 @@ def left_out(trace: Trace) -> dict[str, int]:
     return found
 
 
-def _costs(replayed: Replayed) -> ReplayCost | None:
+def costs_of(replayed: Replayed) -> ReplayCost | None:
+    """Not rounded; None without prices."""
     plan, ended = replayed.plan, replayed.ended
     if plan.prices is None:
         return None

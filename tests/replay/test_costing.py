@@ -42,6 +42,14 @@ def test_gpus_cost_held_or_not_and_draw_power_by_what_they_do(trace_file, replay
     assert {one.name: (one.used, one.cost) for one in found.queues} == {"x": (7, 8), "y": (1, 2)}
 
 
+def test_what_little_work_costs_is_not_reckoned_from_cents(trace_file, replayed, two_nodes) -> None:
+    found = summary(
+        replayed(trace_file("a,0,1,8", header="name,submit,seconds,gpus"), "one", fleet=two_nodes, prices=PRICES)
+    ).costs
+    # 8 GPUs for a second are far below a cent.
+    assert (found.cost, found.per_done) == (0.0, 2.0)
+
+
 def test_energy_is_not_told_where_a_power_is_not(trace_file, replayed, fleet) -> None:
     found = summary(replayed(trace_file("a,0,3600,1,x,T4", header=HEADER), fleet=fleet, prices=PRICES)).costs
     assert found.kwh is None
