@@ -92,10 +92,10 @@ def replay(
     files.check(clusters=clusters_file is not None)
     replay_options.check_clusters(clusters_file, fleet, dispatch)
     described = None if clusters_file else replay_fleet(fleet)
-    read = _read(trace, form, columns, skip_broken, queues, clusters=clusters_file is not None)
+    read = _read(trace, form, columns, skip_broken, queues, described)
     if described is None:
         mode = replay_options.queues_mode(queues, quota_by_share, one_queue)
-        otherwise = Otherwise(mode, config, policies, prices, seed, interval, arrivals_only, dispatch)
+        otherwise = Otherwise(mode, config, policies, prices, seed, interval, arrivals_only, dispatch, skip_broken)
         written = files.jobs, files.timeline, evidence_folder
         replay_clusters.replay(clusters_file, read, otherwise, lasting, written, resume, output)
         return
@@ -141,13 +141,14 @@ def _carry_out(
         terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
 
 
-def _read(trace: Path, form: str, columns: str, skip_broken: bool, queues: Path | None, *, clusters: bool) -> Trace:
+def _read(trace: Path, form: str, columns: str, skip_broken: bool, queues: Path | None, fleet: Fleet | None) -> Trace:
+    """``fleet``: None where each cluster has its own, and queues of its own: what is broken is told once those are known."""
     from kailab.replay.queues import priorities_of
     from kailab.replay.trace import read_trace, told_broken
 
-    known = None if clusters else priorities_of(queues)  # each cluster has queues of its own
+    known = None if fleet is None else priorities_of(queues, fleet)
     read = read_trace(trace, form, replay_options.declared(columns), skip_broken=skip_broken, priorities=known)
-    for line in told_broken(read):
+    for line in told_broken(read) if fleet is not None else ():
         terminal.warn(line)
     return read
 
@@ -156,13 +157,16 @@ def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: 
     from kailab.replay.queues import from_file, queues_for
 
     if file is not None:
-        return from_file(trace, file)
+        found = from_file(trace, file)
+        for line in found.warnings:
+            terminal.warn(line)
+        return found
     return queues_for(trace, fleet.summary().gpus, replay_options.mode(by_share, one))
 
 
 def _told(found: Summary) -> Iterator[str]:
     from kailab.cli.table import render
-    from kailab.lab.wording import elapsed
+    from kailab.lab.wording import count, elapsed
     from kailab.replay.summary import gpu_hours
 
     total, sums = found.total, found.balance
@@ -171,7 +175,7 @@ def _told(found: Summary) -> Iterator[str]:
     yield from left_out_told(found.left_out)
     yield (
         f"GPUs allocated: {found.allocated:.2%} of the time; until the last arrival {found.allocated_arriving:.2%}. "
-        f"{total.ended} jobs ended, {total.jobs - total.began} never began, {total.evictions} pods evicted"
+        f"{count(total.ended, 'job')} ended, {total.jobs - total.began} never began, {count(total.evictions, 'pod')} evicted"
     )
     yield from unbegun_told(found.unbegun)
     asked = f"{gpu_hours(sums.done):.3f} done, of work without an end"

@@ -28,16 +28,27 @@ def replay(
     output: TextOrJson,
 ) -> None:
     """Carry it out and tell it. ``targets``: files for jobs and timeline, and a folder for evidence. ``resume``: a file that it is kept in."""
+    from kailab.errors import InputError
     from kailab.evidence.recorder import Recorder
     from kailab.replay import evidence
     from kailab.replay.clusters import dispatcher
     from kailab.replay.clusters.figures import as_json, figures
     from kailab.replay.clusters.keeping import facts
     from kailab.replay.clusters.reading import read_sites
+    from kailab.replay.policies import RANDOM
+    from kailab.replay.trace import told_broken
 
     assert file is not None, "one of a fleet and a file of clusters is given"
     jobs_file, timeline_file, folder = targets
     sites = read_sites(file, trace, otherwise)
+    if otherwise.seed is not None and not sites.drawing:
+        raise InputError(f"--seed is for the policy {RANDOM}; expected it in a cluster of {file}, or --policy {RANDOM}")
+    trace = sites.trace
+    for line in told_broken(trace):
+        terminal.warn(line)
+    # Clusters may share a file.
+    for line in dict.fromkeys(line for site in sites.sites for line in site.queues.warnings):
+        terminal.warn(line)
     for stranger in sites.strangers:
         terminal.warn(stranger)
     recorders = [Recorder(site.name) for site in sites.sites] if folder else []
@@ -108,13 +119,13 @@ def _whole(found: Figures, lab_time: str) -> Iterator[str]:
     jobs = jobs_told(total, found.in_trace)
     parameters = "".join(f", {name} {value}" for name, value in sorted(found.parameters.items()))
     yield (
-        f"{jobs} of {found.trace} ({found.form}) over {len(found.clusters)} clusters of {found.clusters_file}, {found.gpus} GPUs, dispatched by "
+        f"{jobs} of {found.trace} ({found.form}) over {count(len(found.clusters), 'cluster')} of {found.clusters_file}, {found.gpus} GPUs, dispatched by "
         f"{found.policy}{parameters}: {lab_time} of lab time"
     )
     yield from left_out_told(found.left_out)
     yield (
-        f"GPUs allocated: {found.allocated:.2%} of the time. {total.ended} jobs ended, {total.jobs - total.began} never began, "
-        f"{total.evictions} pods evicted"
+        f"GPUs allocated: {found.allocated:.2%} of the time. {count(total.ended, 'job')} ended, {total.jobs - total.began} never began, "
+        f"{count(total.evictions, 'pod')} evicted"
     )
     for one in found.clusters:
         yield from unbegun_told(one.unbegun, one.name)

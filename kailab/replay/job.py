@@ -10,6 +10,8 @@ WHOLE = 1000
 
 HOUR = 3600
 """Seconds."""
+LONGEST = 10**9
+"""Seconds of virtual time after which a replay is given up: some thirty years."""
 
 
 class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -60,6 +60,11 @@ def choice_of(told: Named) -> PolicyChoice:
     return PolicyChoice(name=told["policy"], parameters=told.get("parameters", {}))
 
 
+def draws(policies: Sequence[Named]) -> bool:
+    """Whether a seed is for one of them: for ``random``, unless it has one of its own."""
+    return any(choice_of(one) == PolicyChoice(name=RANDOM) for one in policies)
+
+
 def files_of(config: Path) -> list[str]:
     """The files of the policies that a configuration names. Raises InputError."""
     engine = settings_of(config).engine
@@ -82,11 +87,11 @@ def decided_by(
         found = policy_class(name)
         if issubclass(found, Dispatch):
             raise InputError(
-                f"--policy {name}: it sends jobs to clusters; expected it as --dispatch, or as dispatch in a file of clusters"
+                f"policy {name!r} sends jobs to clusters; expected it as --dispatch, or as dispatch in a file of clusters"
             )
         field = next(field for kind, field in _FIELDS if issubclass(found, kind))
         if field in named:
-            raise InputError(f"--policy {name}: another policy decides the same; expected one of a kind")
+            raise InputError(f"policy {name!r} decides what another one named decides; expected one of a kind")
         named.add(field)
         parameters: dict[str, Any] = {}
         if issubclass(found, Fgd):

@@ -10,9 +10,12 @@ from typing import Any
 
 from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
 from kailab.cluster.protocol import Object
-from kailab.errors import InputError, Where
+from kailab.errors import InputError, InputErrors, Where
+from kailab.fleet import Fleet
 from kailab.lab.names import there_are
 from kailab.model.kinds import api_version_of
+from kailab.model.manifests import Manifests
+from kailab.model.queuetree import check_queues
 from kailab.replay.trace import Trace
 
 NOBODYS = "trace"
@@ -29,6 +32,8 @@ class Queues:
     objects: Sequence[Object]
     of_team: Mapping[str, str]
     classes: Sequence[Object] = ()
+    warnings: Sequence[str] = ()
+    """About what the file says: a field that there is not, a quota beyond the parent's."""
 
     @property
     def names(self) -> list[str]:
@@ -82,46 +87,55 @@ def by_share(trace: Trace, gpus: int) -> Queues:
 
 
 def from_file(trace: Trace, path: Path) -> Queues:
-    """The queues and PriorityClasses of a file of manifests; each team of the trace has a leaf of its name there. Raises InputError."""
-    objects, classes = _read(path)
-    names = {obj["metadata"]["name"] for obj in objects}
-    parents = {obj["metadata"]["name"]: obj["spec"].get("parentQueue") for obj in objects}
+    """The queues and PriorityClasses of a file of manifests; each team of the trace has a leaf of its name there. Raises InputError, InputErrors."""
+    from kailab.lab import unknown_fields
+
+    manifests = _read(path)
+    queues = [one for one in manifests if one.kind == "Queue"]
+    errors, notices = check_queues(queues)
+    names = {one.object["metadata"]["name"] for one in queues}
     # In a lab such a queue waits for somebody to make its parent; in a replay nobody does.
-    if orphan := next((name for name, parent in parents.items() if parent and parent not in names), None):
-        raise InputError(
-            f"there is no queue {parents[orphan]!r:.80}; expected one of the file: {there_are(names, parents[orphan])}",
-            Where(file=str(path), object=f"Queue/{orphan}", field="spec.parentQueue"),
-        )
-    leaves = names - set(parents.values())
+    for one in queues:
+        parent = one.object["spec"].get("parentQueue")
+        if parent and parent not in names:
+            text = f"there is no queue {parent!r:.80}; expected one of the file: {there_are(names, parent)}"
+            errors.append(InputError(text, one.where("spec.parentQueue")))
+    if errors:
+        raise InputErrors.of(errors)
+    leaves = names - {one.object["spec"].get("parentQueue") for one in queues}
     of_team = _teams(trace)
     if missing := sorted({name for name in of_team.values() if name not in leaves}):
         raise InputError(
             f"no queue for the trace's {', '.join(missing)}; it has: {', '.join(sorted(leaves)) or 'none without queues below'}",
             Where(file=str(path)),
         )
-    return Queues(objects, of_team, classes)
+    told = [*manifests.notices, *notices, *unknown_fields.in_manifests(manifests)]
+    classes = [one.object for one in manifests if one.kind == "PriorityClass"]
+    return Queues([one.object for one in queues], of_team, classes, [str(one) for one in told])
 
 
-def priorities_of(how: str | Path | None) -> tuple[str, ...]:
-    """Names of the PriorityClasses that jobs may have. ``how``: as ``queues_for`` takes it. Raises InputError."""
-    own = [] if how is None or how in MODES else _read(Path(how))[1]
-    return (*PRIORITY_CLASSES, *(one["metadata"]["name"] for one in own))
+def priorities_of(how: str | Path | None, fleet: Fleet) -> tuple[str, ...]:
+    """Names of the PriorityClasses that jobs may have: those of every cluster, of the fleet and of the file of queues. ``how``: as ``queues_for``
+    takes it. Raises InputError."""
+    own = [] if how is None or how in MODES else [one.object for one in _read(Path(how)) if one.kind == "PriorityClass"]
+    return (*PRIORITY_CLASSES, *(one["metadata"]["name"] for one in (*fleet.priority_classes, *own)))
 
 
-def _read(path: Path) -> tuple[list[Object], list[Object]]:
-    """The queues of a file, and its PriorityClasses. Raises InputError."""
+def _read(path: Path) -> Manifests:
+    """Of queues and PriorityClasses. Raises InputError, InputErrors."""
     from kailab.lab import intake
 
-    of_kind: dict[str, list[Object]] = {"Queue": [], "PriorityClass": []}
-    for _, objects in intake.read([path]).parts:
-        for obj in objects:
-            if obj["kind"] not in of_kind:
-                raise InputError(
-                    f"{obj['kind']}/{obj['metadata']['name']} is no Queue; expected queues and PriorityClasses only",
-                    Where(file=str(path)),
-                )
-            of_kind[obj["kind"]].append(obj)
-    return of_kind["Queue"], of_kind["PriorityClass"]
+    manifests = intake.read([path]).manifests
+    for one in manifests:
+        name = one.object["metadata"]["name"]
+        if one.kind not in ("Queue", "PriorityClass"):
+            raise InputError(f"{one.kind}/{name} is no Queue; expected queues and PriorityClasses only", one.where(""))
+        value = PRIORITY_CLASSES.get(name) if one.kind == "PriorityClass" else None
+        if value is not None and one.object.get("value") != value:
+            raise InputError(
+                f"every cluster has this class, with the value {value}; expected another name", one.where("value")
+            )
+    return manifests
 
 
 def one_queue(trace: Trace) -> Queues:

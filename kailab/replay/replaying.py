@@ -14,6 +14,7 @@ from kailab.lab.garbage import collector_off
 from kailab.replay.balance import Balance, balance
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fragmented import Fragmentation, FragmentSamples
+from kailab.replay.job import LONGEST
 from kailab.replay.keeping import Keeper
 from kailab.replay.metering import Meter
 from kailab.replay.plan import Plan as Plan
@@ -26,8 +27,6 @@ from kailab.replay.work import Accounts
 Progress = Callable[[str, int, int], None]
 SAMPLES = 300
 """Looks at how fragmented the GPUs are, and at metrics, from the first arrival to the last."""
-LONGEST = 10**9
-"""Seconds of virtual time after which a replay is given up: some thirty years."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
+from kailab.cluster.lifecycle import LONGEST_SECONDS
 from kailab.errors import InputError, InputErrors, Where
 from kailab.lab.names import there_are
-from kailab.replay.job import LeftOut, TraceJob
+from kailab.replay.job import LONGEST, LeftOut, TraceJob
 from kailab.replay.readers import lines, openb, pai, philly, phillylog, plain, slurm
 from kailab.replay.readers.fields import Fields
 
@@ -104,10 +105,27 @@ def _collected(
             trace.left_out.append(one)
         else:
             trace.jobs.append(one)
-    if trace.broken and not skip_broken:
-        raise broken(trace)
     # A trace's lines need not be in the order of time. Sorting is stable: the file decides among equals.
     trace.jobs.sort(key=lambda job: job.arrival)
+    begin = trace.jobs[0] if trace.jobs else None
+    return without(trace, lambda job: _too_late(job, begin), skip_broken=skip_broken)
+
+
+def without(trace: Trace, strange: Callable[[TraceJob], str], *, skip_broken: bool) -> Trace:
+    """The trace, where jobs of which ``strange`` says anything are broken lines. Raises InputError as ``read_trace``."""
+    reasons = {job.line: reason for job in trace.jobs if (reason := strange(job))}
+    if not reasons:
+        return _checked(trace, skip_broken)
+    left_out = [*trace.left_out, *(LeftOut(line, reason) for line, reason in reasons.items())]
+    left_out.sort(key=lambda one: one.line)
+    return _checked(
+        replace(trace, jobs=[job for job in trace.jobs if job.line not in reasons], left_out=left_out), skip_broken
+    )
+
+
+def _checked(trace: Trace, skip_broken: bool) -> Trace:
+    if trace.broken and not skip_broken:
+        raise broken(trace)
     if not trace.jobs:
         reasons = Counter(one.reason for one in trace.left_out).most_common(3)
         told = "; ".join(f"{number} of {len(trace.left_out)} lines: {reason}" for reason, number in reasons)
@@ -120,10 +138,21 @@ def _replayable(one: lines.Made, priorities: Collection[str] | None) -> lines.Ma
     no pods."""
     if isinstance(one, LeftOut):
         return one
+    if one.seconds > LONGEST_SECONDS:
+        return LeftOut(
+            one.line, f"it runs for {one.seconds} s; expected {LONGEST_SECONDS:.0f} s at most, which are ten years"
+        )
     if max(one.gpus, one.pods) > MOST_GPUS:
         return LeftOut(one.line, f"{one.gpus} GPUs in {one.pods or 'some'} pods; expected {MOST_GPUS} at most of each")
     strange = "" if priorities is None else strange_priority(one, priorities)
     return LeftOut(one.line, strange) if strange else one
+
+
+def _too_late(job: TraceJob, begin: TraceJob | None) -> str:
+    """Empty where it comes while a replay lasts."""
+    if begin is None or job.arrival - begin.arrival < LONGEST:
+        return ""
+    return f"it comes {job.arrival - begin.arrival} s after the first job, of line {begin.line}; expected less than {LONGEST} s"
 
 
 def strange_priority(job: TraceJob, known: Collection[str]) -> str:

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
@@ -19,7 +18,7 @@ from kailab.replay.clusters.declared import Sites
 from kailab.replay.clusters.reading import Otherwise, read_sites
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
-from kailab.replay.policies import RANDOM, Named, choice_of, decided_by
+from kailab.replay.policies import Named, choice_of, decided_by, draws
 from kailab.replay.queues import NO_QUOTA, Queues, priorities_of, queues_for
 from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace, read_trace
@@ -58,14 +57,16 @@ def sites_of(run: Run) -> Sites:
         config=None if "config" not in options else Path(options["config"]),
         policies=tuple(options.get("policies", ())),
         prices=None if "prices" not in options else Path(options["prices"]),
+        seed=run.seed,
         checkpoint=options.get("checkpoint"),
         endless=options.get("arrivalsOnly", False),
-        dispatch=choice_of(options["dispatch"]) if "dispatch" in options else "",
+        dispatch=told if isinstance(told := options.get("dispatch", ""), str) else choice_of(told),
+        skip_broken=options.get("skipBroken", False),
     )
     found = read_sites(Path(options["clusters"]), trace, otherwise)
     if run.seed is None:
         return found
-    other = resampled(trace, run.seed)
+    other = resampled(found.trace, run.seed)
     sites = [replace(site, plan=replace(site.plan, trace=other)) for site in found.sites]
     return replace(found, trace=other, sites=sites)
 
@@ -87,8 +88,7 @@ def _settings(run: Run, trace: Trace, fleet: Fleet) -> SchedulerSettings:
 
 
 def _seed_of(run: Run, policies: Sequence[Named]) -> int | None:
-    """That of ``random``, unless the study says one."""
-    return run.seed if any(choice_of(one) == PolicyChoice(name=RANDOM) for one in policies) else None
+    return run.seed if draws(policies) else None
 
 
 def trace_of(options: Mapping[str, Any]) -> Trace:
@@ -99,7 +99,7 @@ def trace_of(options: Mapping[str, Any]) -> Trace:
         tuple(sorted(options.get("columns", {}).items())),
         options.get("skipBroken", False),
         # Each cluster has queues of its own.
-        None if "clusters" in options else _priorities(options.get("queues")),
+        None if "clusters" in options else _priorities(options.get("queues"), options["fleet"]),
     )
 
 
@@ -121,9 +121,9 @@ def sizes_of(name_or_path: str) -> Sizes:
 
 
 @cache
-def _priorities(queues: str | None) -> tuple[str, ...]:
+def _priorities(queues: str | None, fleet: str) -> tuple[str, ...]:
     """Runs of a study differ in much else."""
-    return priorities_of(queues)
+    return priorities_of(queues, sizes_of(fleet).fleet)
 
 
 @cache

@@ -267,5 +267,7 @@ def test_a_policy_of_another_kind_does_not_dispatch(trace_file, tmp_path) -> Non
     with pytest.raises(InputError, match="policy 'fifo' does not dispatch"):
         dispatched(path, clusters)
     clusters = clusters_file(tmp_path, {"name": "west", "nodes": 1, "policies": ["spill-over"]})
-    with pytest.raises(InputError, match="--policy spill-over: it sends jobs to clusters"):
+    with pytest.raises(
+        InputError, match=r"clusters.yaml:1: clusters\[0\].policies: policy 'spill-over' sends jobs to clusters"
+    ):
         dispatched(path, clusters)

@@ -14,11 +14,10 @@ WEST, EAST = {"name": "west", "nodes": 1, "teams": ["blue"]}, {"name": "east", "
 
 @pytest.fixture
 def read(trace_file, tmp_path):
-    def reading(*clusters, trace=None, **fields):
+    def reading(*clusters, trace=None, skip_broken=False, **fields):
         path = clusters_file(tmp_path, *clusters, **fields)
-        return read_sites(
-            path, read_trace(trace or trace_file("a,0,60,4,blue", "b,0,60,4,red", header=TEAMS)), Otherwise()
-        )
+        jobs = read_trace(trace or trace_file("a,0,60,4,blue", "b,0,60,4,red", header=TEAMS), priorities=None)
+        return read_sites(path, jobs, Otherwise(skip_broken=skip_broken))
 
     return reading
 
@@ -59,8 +58,15 @@ def read(trace_file, tmp_path):
         ((WEST, EAST), {"outages": [{"cluster": "west", "from": "0s", "for": "0s"}]}, r"outages\[0\].for: 0s: expected whole"),
         (({**WEST, "limit": -1}, EAST), {}, r"clusters\[0\].limit: "),
         (({**WEST, "pay": "later"}, EAST), {}, r"clusters\[0\].pay: 'later' is not valid; expected all or held"),
-        (({**WEST, "queues": "nowhere.yaml"}, EAST), {}, r"nowhere.yaml"),
-        (({"name": "west", "fleet": "nowhere"}, EAST), {"home": "east"}, r"nowhere"),
+        (({**WEST, "queues": "nowhere.yaml"}, EAST), {}, r"clusters.yaml:1: clusters\[0\].queues: .*nowhere.yaml: can't be read"),
+        ((WEST, {**EAST, "config": "nowhere.yaml"}), {}, r"clusters.yaml:1: clusters\[1\].config: .*nowhere.yaml"),
+        ((WEST, {**EAST, "prices": "nowhere.yaml"}), {}, r"clusters.yaml:1: clusters\[1\].prices: .*nowhere.yaml"),
+        ((WEST, {**EAST, "policies": ["nope"]}), {}, r"clusters.yaml:1: clusters\[1\].policies: no policy is called 'nope'"),
+        ((WEST, {**EAST, "policies": ["nope.py:X"]}), {}, r"clusters.yaml:1: clusters\[1\].policies: .*nope.py"),
+        ((WEST, {**EAST, "policies": ["fifo", "fifo"]}), {}, r"clusters.yaml:1: clusters\[1\].policies: policy 'fifo' decides what"),
+        ((WEST, EAST), {"dispatch": {"policy": "fifo"}}, r"clusters.yaml:1: dispatch: policy 'fifo' does not dispatch"),
+        ((WEST, EAST), {"dispatch": {"policy": "nope.py:X"}}, r"clusters.yaml:1: dispatch: .*nope.py"),
+        (({"name": "west", "fleet": "nowhere"}, EAST), {"home": "east"}, r"clusters.yaml:1: clusters\[0\].fleet: .*nowhere"),
     ],
 )  # fmt: skip
 def test_faults_are_told_by_their_field(read, clusters, fields, told) -> None:
@@ -81,6 +87,24 @@ def test_a_dataset_that_is_not_declared_is_told_with_the_traces_line(read, trace
     trace = trace_file("a,0,60,4,blue,", "b,0,60,4,red,images", header=f"{TEAMS},dataset")
     with pytest.raises(InputError, match=r"trace.csv:3: no dataset is called 'images'; .*clusters.yaml has: none"):
         read(WEST, EAST, trace=trace)
+    found = read(WEST, EAST, trace=trace, skip_broken=True)
+    assert [job.name for job in found.trace.jobs] == ["a"]
+    assert [(one.line, one.broken) for one in found.trace.left_out] == [(3, True)]
+    assert found.sites[0].plan.trace is found.trace
+
+
+def test_a_priority_that_a_cluster_does_not_have_breaks_its_line(read, trace_file, tmp_path) -> None:
+    trace = trace_file("a,0,60,4,blue,", "b,0,60,4,red,gold", header=f"{TEAMS},priority")
+    queue = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: NAME}\nspec: {}\n"
+    gold = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 70\n"
+    (tmp_path / "queues.yaml").write_text(
+        "---\n".join([*(queue.replace("NAME", name) for name in ("blue", "red")), gold])
+    )
+    own = {"queues": "queues.yaml"}
+    with pytest.raises(InputErrors, match=r"trace.csv:3: cluster east: no PriorityClass is called 'gold'; there are: "):
+        read({**WEST, **own}, EAST, trace=trace)
+    assert [job.name for job in read({**WEST, **own}, EAST, trace=trace, skip_broken=True).trace.jobs] == ["a"]
+    assert len(read({**WEST, **own}, {**EAST, **own}, trace=trace).trace.jobs) == 2
 
 
 def test_amounts_of_different_currencies_are_not_summed_up(read, tmp_path) -> None:

@@ -135,7 +135,7 @@ def test_a_policy_of_ours_stands_beside_a_published_one_seed_by_seed() -> None:
 @pytest.mark.parametrize(
     "policies, seed, told",
     [
-        (("fgd", "random"), None, "--policy random: another policy decides the same; expected one of a kind"),
+        (("fgd", "random"), None, "policy 'random' decides what another one named decides; expected one of a kind"),
         (("fifo",), 3, "--seed is for the policy random"),
         (
             ("nothing",),

@@ -193,6 +193,17 @@ def test_a_job_of_no_length_never_ran_and_is_counted(trace_file) -> None:
     assert [(one.line, one.reason, one.broken) for one in trace.left_out] == [(2, "it never ran", False)]
 
 
+def test_jobs_that_no_replay_lasts_for_are_broken_lines(trace_file) -> None:
+    path = trace_file("a,1000,60,1", "b,1000,316224001,1", "c,1000000999,60,1", "d,1000001000,60,1")
+    with pytest.raises(InputError, match=r"trace.csv:3: it runs for 316224001 s; expected 316224000 s at most"):
+        read_trace(path)
+    trace = read_trace(path, skip_broken=True)
+    assert [job.name for job in trace.jobs] == ["a", "c"]
+    assert [one.line for one in trace.broken] == [3, 5]
+    told = "it comes 1000000000 s after the first job, of line 2; expected less than 1000000000 s"
+    assert trace.broken[1].reason == told
+
+
 def test_bytes_that_are_no_utf8_are_a_broken_line(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"name,submit,seconds,gpus\nok,0,1,1\n\xff\xfe,0,1,1\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -129,7 +130,7 @@ def test_a_priority_that_there_is_not_breaks_its_line_alone(trace_file) -> None:
     ]
 
 
-def test_priority_classes_come_with_the_queues(trace_file, queue_file, replayed) -> None:
+def test_priority_classes_come_with_the_queues_and_the_fleet(trace_file, queue_file, replayed, two_nodes) -> None:
     path = trace_file(
         "full,0,60,8,blue,", "low,1,60,8,blue,train", "high,2,60,8,blue,urgent", header=f"{TEAMS},priority"
     )
@@ -139,17 +140,63 @@ def test_priority_classes_come_with_the_queues(trace_file, queue_file, replayed)
     )
     with pytest.raises(InputErrors, match="no PriorityClass is called 'urgent'"):
         read_trace(path)
-    trace = read_trace(path, priorities=priorities_of(queues))
+    trace = read_trace(path, priorities=priorities_of(queues, two_nodes))
     began = {name: began for name, (began, _) in times(replayed(path, queues, trace=trace)).items()}
     assert began["full"] < began["high"] < 60 < began["low"]
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 90,
+    }
+    fleet = replace(two_nodes, priority_classes=(urgent,))
+    of_fleet = replayed(path, "one", fleet=fleet, trace=read_trace(path, priorities=priorities_of(None, fleet)))
+    assert times(of_fleet).keys() == began.keys()
 
 
 def test_a_queue_below_one_that_there_is_not_is_refused(trace_file, queue_file) -> None:
     queues = queue_file({"blue": 8})
     queues.write_text(queues.read_text().replace("spec:\n", "spec:\n  parentQueue: gone\n"))
-    told = r"queues.yaml: Queue/blue: spec.parentQueue: there is no queue 'gone'; expected one of the file: there are: blue"
+    told = r"queues.yaml:5: Queue/blue: spec.parentQueue: there is no queue 'gone'; expected one of the file: there are: blue"
     with pytest.raises(InputError, match=told):
         from_file(read_trace(trace_file("a,0,60,1,blue", header=TEAMS)), queues)
+
+
+def test_a_cycle_of_queues_is_told_with_its_line(trace_file, queue_file) -> None:
+    queues = queue_file({"blue": 8, "red": 8})
+    first, second = queues.read_text().split("---\n")
+    ring = (
+        one.replace("spec:\n", f"spec:\n  parentQueue: {other}\n") for one, other in ((first, "red"), (second, "blue"))
+    )
+    queues.write_text("---\n".join(ring))
+    with pytest.raises(
+        InputError, match=r"queues\.yaml:5: Queue/blue: spec\.parentQueue: the queues form a cycle: blue -> red -> blue"
+    ):
+        from_file(read_trace(trace_file("a,0,60,1,blue", header=TEAMS)), queues)
+
+
+def test_a_class_that_every_cluster_has_is_not_made_anew(trace_file, queue_file) -> None:
+    queues = queue_file({"blue": 8})
+    train = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: train}\nvalue: %d\n"
+    plain = queues.read_text()
+    queues.write_text(plain + train % 70)
+    told = "queues.yaml:13: PriorityClass/train: value: every cluster has this class, with the value 50; expected another name"
+    trace = read_trace(trace_file("a,0,60,1,blue", header=TEAMS))
+    with pytest.raises(InputError, match=told):
+        from_file(trace, queues)
+    queues.write_text(plain + train % 50)
+    assert from_file(trace, queues).names == ["blue"]
+
+
+def test_a_field_that_queues_do_not_have_is_told(trace_file, queue_file) -> None:
+    queues = queue_file({"blue": 8})
+    queues.write_text(queues.read_text().replace("quota: 8, limit: -1", "quota: 8, limits: 9"))
+    (told,) = [
+        line
+        for line in from_file(read_trace(trace_file("a,0,60,1,blue", header=TEAMS)), queues).warnings
+        if "limits" in line
+    ]
+    assert told.startswith(f"{queues}:6: Queue/blue: spec.resources.gpu.limits: there is no such field")
 
 
 def test_the_same_trace_gives_the_same_tables(trace_file, queue_file, replayed) -> None:

@@ -9,6 +9,7 @@ import pytest
 from kailab.errors import InputError, InputErrors
 from kailab.studies.finding import finding
 from kailab.studies.measuring import result_of
+from kailab.studies.planning import sites_of
 from kailab.studies.reading import read_study
 from kailab.studies.sweeping import sweep
 from tests.replay.clusters_file import clusters_file
@@ -70,6 +71,25 @@ def test_another_file_that_the_clusters_name_is_another_run(study_file: Write, c
     after = study.runs()[0]
     assert after.key != before
     assert result_of(after).error == ""
+
+
+def test_random_placement_has_the_seed_in_every_cluster(study_file: Write, clusters: Path) -> None:
+    study = read_study(study_file(fleet="", clusters="clusters.yaml", policies="[random]", seeds="2"))
+    drawn = [
+        {site.plan.config.engine.node_score_policy.parameters["seed"] for site in sites_of(run).sites}
+        for run in study.runs()
+    ]
+    assert drawn == [{run.seed} for run in study.runs()]
+    # Without the policy nobody asks for it.
+    assert len(sites_of(read_study(study_file(fleet="", clusters="clusters.yaml", seeds="2")).runs()[0]).sites) == 2
+
+
+def test_the_clusters_own_policy_keeps_its_parameters(study_file: Write, tmp_path: Path) -> None:
+    told = {"policy": "spill-over", "parameters": {"bound": 5000}}
+    clusters_file(tmp_path, {"name": "west", "nodes": 1, "gpus": 8}, dispatch=told)
+    grid = "{dispatch: [spill-over, {policy: spill-over}, stay-home]}"
+    runs = read_study(study_file(fleet="", clusters="clusters.yaml", grid=grid)).runs()
+    assert [dict(sites_of(run).dispatching.policy.parameters) for run in runs] == [{"bound": 5000}, {}, {}]
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ class Sites:
     link: Link
     datasets: Mapping[str, DataSet]
     outages: Sequence[Outage] = ()
+    drawing: bool = False
+    """Whether a seed is for a policy of one of them."""
     strangers: Sequence[str] = ()
     """What the file says of teams that have no job in the trace, in words."""
 
@@ -117,27 +119,22 @@ class Sites:
         return at
 
     def dataset_of(self, job: TraceJob) -> DataSet | None:
-        """Raises InputError for one that is not declared."""
-        if not job.dataset:
-            return next((one for one in self.datasets.values() if job.team in one.teams), None)
-        found = self.datasets.get(job.dataset)
-        if found is None:
-            raise InputError(
-                f"no dataset is called {job.dataset!r:.80}; {self.file} has: {', '.join(self.datasets) or 'none'}",
-                self.trace.where(job.line),
-            )
-        return found
+        if job.dataset:
+            return self.datasets[job.dataset]
+        return next((one for one in self.datasets.values() if job.team in one.teams), None)
 
 
 def dispatch_policy(choice: PolicyChoice, where: Where | None = None) -> Dispatch:
     """Loaded, with its parameters. Raises InputError, ExtensionError, PolicyError."""
     try:
         found = policy_class(choice.name)
-        if not issubclass(found, Dispatch):
-            raise InputError(f"policy {choice.name!r} does not dispatch; expected a Dispatch such as spill-over")
-        return make_policy(choice, Dispatch)
-    except (ExtensionError, PolicyError) as error:
+        if issubclass(found, Dispatch):
+            return make_policy(choice, Dispatch)
+    except (ExtensionError, InputError, PolicyError) as error:
+        if isinstance(error, InputError) and error.where.line:
+            raise
         raise InputError(str(error), where) from None
+    raise InputError(f"policy {choice.name!r} does not dispatch; expected a Dispatch such as spill-over", where)
 
 
 def seen(path: Any, base: Path) -> Path:

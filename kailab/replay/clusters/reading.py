@@ -15,13 +15,16 @@ Paths are seen from the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kailab.engine.policies.settings import PolicyChoice
-from kailab.errors import InputError, Where
+from kailab.errors import ExtensionError, InputError, InputErrors, Where
+from kailab.fleet import Fleet
 from kailab.lab.names import there_are
 from kailab.model.described import described, place_of
 from kailab.model.prices import Prices, load_prices
@@ -42,10 +45,11 @@ from kailab.replay.clusters.declared import (
 )
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
-from kailab.replay.policies import RANDOM, Named, decided_by, files_of
-from kailab.replay.queues import MODES, NO_QUOTA, queues_for
+from kailab.replay.job import TraceJob
+from kailab.replay.policies import Named, decided_by, draws, files_of
+from kailab.replay.queues import MODES, NO_QUOTA, priorities_of, queues_for
 from kailab.replay.replaying import Plan
-from kailab.replay.trace import Trace
+from kailab.replay.trace import Trace, strange_priority, without
 from kailab.scheduler.settings.policy_files import is_file, seen_from
 
 _SCHEMA = Path(__file__).with_name("clusters.schema.json")
@@ -56,7 +60,7 @@ DEFAULT = "spill-over"
 @dataclass(frozen=True)
 class Otherwise:
     """What holds for clusters of which the file does not say it, and for all. ``queues``: see ``queues_for``. ``dispatch``: a policy in the place of
-    the file's, by its name or with parameters."""
+    the file's, by its name or with parameters. ``skip_broken``: as of ``read_trace``, for jobs that name what a cluster does not have."""
 
     queues: str = NO_QUOTA
     config: Path | None = None
@@ -66,19 +70,21 @@ class Otherwise:
     checkpoint: int | None = None
     endless: bool = False
     dispatch: str | PolicyChoice = ""
+    skip_broken: bool = False
 
 
 def read_sites(path: Path, trace: Trace, otherwise: Otherwise = Otherwise()) -> Sites:
     """Raises InputError, or InputErrors with every fault of the file."""
     value = described(path, _SCHEMA, "one list of clusters", _faults)
     base = path.absolute().parent
-    sites = [_site(one, trace, base, otherwise, path) for one in value["clusters"]]
+    grounds = [_ground(path, place, one, base, otherwise) for place, one in enumerate(value["clusters"])]
+    datasets = {one["name"]: _dataset(one) for one in value.get("datasets", ())}
+    trace = without(trace, partial(_strange, path, grounds, datasets), skip_broken=otherwise.skip_broken)
+    sites = [_site(one, trace, base, otherwise, path) for one in grounds]
     currencies = {one.prices.currency for one in sites if one.prices is not None}
     if len(currencies) > 1:
         raise InputError(f"prices in {' and '.join(sorted(currencies))}; expected one currency", Where(file=str(path)))
-    if otherwise.seed is not None and not any(RANDOM in policies for policies in _policies(value, otherwise, base)):
-        raise InputError(f"--seed is for the policy {RANDOM}; expected it in a cluster of {path}, or --policy {RANDOM}")
-    found = Sites(
+    return Sites(
         file=str(path),
         trace=trace,
         sites=sites,
@@ -87,13 +93,10 @@ def read_sites(path: Path, trace: Trace, otherwise: Otherwise = Otherwise()) -> 
         links={(one["between"][0], one["between"][1]): _link(one) for one in value.get("links", ())},
         link=_link(value.get("link", {})),
         outages=[_outage(one) for one in value.get("outages", ())],
-        datasets={one["name"]: _dataset(one) for one in value.get("datasets", ())},
+        datasets=datasets,
+        drawing=any(draws(policies) for policies in _policies(value, otherwise, base)),
         strangers=list(_strangers(value, trace, path)),
     )
-    for job in trace.jobs:
-        if job.dataset:
-            found.dataset_of(job)
-    return found
 
 
 def named_files(path: Path) -> list[Path]:
@@ -111,29 +114,78 @@ def named_files(path: Path) -> list[Path]:
     return [path, *(place for name in dict.fromkeys(named) if (place := seen(name, base)).is_file())]
 
 
-def _site(told: Mapping[str, Any], trace: Trace, base: Path, otherwise: Otherwise, path: Path) -> Site:
-    fleet = told["fleet"]
-    placed = seen(fleet, base)
-    described_fleet = replay_fleet(str(placed) if placed.is_file() else fleet)
+@dataclass(frozen=True, kw_only=True)
+class _Ground:
+    """What a cluster has whatever the trace is. ``field``: where it stands in the file. ``how``: see ``queues_for``. ``priorities``: names of its
+    PriorityClasses."""
+
+    told: Mapping[str, Any]
+    field: str
+    fleet: Fleet
+    how: str
+    priorities: tuple[str, ...]
+
+
+def _ground(path: Path, place: int, told: Mapping[str, Any], base: Path, otherwise: Otherwise) -> _Ground:
+    field = f"clusters[{place}]"
+    placed = seen(told["fleet"], base)
+    with _named_in(path, f"{field}.fleet"):
+        fleet = replay_fleet(str(placed) if placed.is_file() else told["fleet"])
     queues = told.get("queues", "")
     how = otherwise.queues if not queues else queues if queues in MODES else str(seen(queues, base))
+    with _named_in(path, f"{field}.queues" if queues else ""):
+        return _Ground(told=told, field=field, fleet=fleet, how=how, priorities=priorities_of(how, fleet))
+
+
+def _strange(path: Path, grounds: Sequence[_Ground], datasets: Mapping[str, DataSet], job: TraceJob) -> str:
+    """What a job names and is not there; empty where all is."""
+    for one in grounds:
+        if strange := strange_priority(job, one.priorities):
+            return f"cluster {one.told['name']}: {strange}"
+    if job.dataset and job.dataset not in datasets:
+        return f"no dataset is called {job.dataset!r:.80}; {path} has: {', '.join(datasets) or 'none'}"
+    return ""
+
+
+def _site(one: _Ground, trace: Trace, base: Path, otherwise: Otherwise, path: Path) -> Site:
+    told, fleet = one.told, one.fleet
     config = seen(told["config"], base) if "config" in told else otherwise.config
     policies = next(iter(_policies({"clusters": [told]}, otherwise, base)))
-    seed = otherwise.seed if RANDOM in policies else None
+    seed = otherwise.seed if draws(policies) else None
+    with _named_in(path, f"{one.field}.queues" if "queues" in told else ""):
+        queues = queues_for(trace, fleet.summary().gpus, one.how)
+    own = next((field for field in ("policies", "config") if field in told), "")
+    with _named_in(path, f"{one.field}.{own}" if own else ""):
+        decided = decided_by(config, policies, trace, fleet, seed)
+    with _named_in(path, f"{one.field}.prices" if "prices" in told else ""):
+        prices = _prices(seen(told["prices"], base) if "prices" in told else otherwise.prices, fleet)
     return Site(
         name=told["name"],
         plan=Plan(
             trace=trace,
-            fleet=described_fleet,
-            queues=queues_for(trace, described_fleet.summary().gpus, how),
-            config=decided_by(config, policies, trace, described_fleet, seed),
+            fleet=fleet,
+            queues=queues,
+            config=decided,
             checkpoint=otherwise.checkpoint,
             endless=otherwise.endless,
-            prices=_prices(seen(told["prices"], base) if "prices" in told else otherwise.prices, described_fleet),
+            prices=prices,
         ),
         limit=told.get("limit"),
         pay=told.get("pay", ALL),
     )
+
+
+@contextmanager
+def _named_in(path: Path, field: str) -> Iterator[None]:
+    """What is wrong with something that the field names is told with the field, unless it is told with a line of its own. Empty: it is named on the command line."""
+    try:
+        yield
+    except InputErrors:
+        raise
+    except (InputError, ExtensionError) as error:
+        if not field or (isinstance(error, InputError) and error.where.line):
+            raise
+        raise InputError(str(error), place_of(path, field)) from None
 
 
 def _policies(value: Mapping[str, Any], otherwise: Otherwise, base: Path) -> Iterator[tuple[Named, ...]]:
