@@ -47,7 +47,16 @@ def fleets(draw):
         )
         for name, model in (("a", "A100"), ("b", "H100"))
     ]
-    return Fleet(name="some", pools=tuple(_split(pool, draw) for pool in pools))
+    default = draw(st.sampled_from([None, None, None, 40, 200]))
+    gold = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "gold"},
+        "value": default,
+        "globalDefault": True,
+    }
+    classes = () if default is None else (gold,)
+    return Fleet(name="some", priority_classes=classes, pools=tuple(_split(pool, draw) for pool in pools))
 
 
 def _split(pool, draw):

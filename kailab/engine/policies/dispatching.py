@@ -12,8 +12,8 @@ import msgspec
 class DispatchJob(msgspec.Struct, frozen=True, kw_only=True):
     """``gpus``: in all; less than 1 is a share of one. ``seconds``: how long it runs, as it tells. ``models``: of GPUs that it may run on, any where
     empty. ``home``: the cluster of its team. ``at``: where it waits already and may be taken from, empty where it is new. ``arrived``, ``now``:
-    seconds on one clock. ``sent``: how often it was sent somewhere before. ``dataset``: empty without one. ``team_holds`` and ``team_quota``: GPUs over all
-    clusters, held now and promised; a quota of -1 is without bound."""
+    seconds on one clock. ``sent``: how often it was sent somewhere before. ``dataset``: empty without one. ``team_holds``: GPUs over all clusters that
+    its jobs hold or were sent for; ``team_quota``: promised there, -1 without bound."""
 
     name: str
     team: str

@@ -15,7 +15,7 @@ from kailab.model.quantities import cpu_millis, mem_bytes
 from kailab.replay.job import WHOLE, TraceJob
 from kailab.replay.manifests import pods_of
 from kailab.replay.plan import Plan
-from kailab.scheduler.reading.podgroups import DEFAULT_PRIORITY, Priorities, is_preemptible
+from kailab.scheduler.reading.podgroups import Priorities, is_preemptible
 from kailab.scheduler.reading.queues import queue_record
 
 MIB = 2**20
@@ -67,7 +67,8 @@ class Beginning:
     def _allowed(self, job: TraceJob, pods: int) -> bool:
         queue = self._queues[self._queue_of[job.team]]
         wanted = job.cpu_millis * pods, job.memory_mib * MIB * pods, job.milli
-        priority = self._priorities.of(job.priority) if job.priority else DEFAULT_PRIORITY
+        # Without one its pods have the class that is the default of all, else that of batch Jobs.
+        priority = self._priorities.of(job.priority) if job.priority else self._priorities.default()
         return refuses(queue, wanted, is_preemptible({}, priority)) is None
 
 

@@ -20,12 +20,15 @@ from kailab.replay.clusters.declared import Sites, dispatch_policy
 from kailab.replay.clusters.journeys import Dispatched, Journey
 from kailab.replay.clusters.moving import Moving
 from kailab.replay.clusters.station import Station
-from kailab.replay.job import WHOLE
+from kailab.replay.job import LONGEST, WHOLE
 from kailab.replay.keeping import Keeper
-from kailab.replay.replaying import LONGEST, Progress, opened
+from kailab.replay.replaying import Progress, opened
 from kailab.replay.work import Work
 
 _IN_VAIN = 3
+"""So often it is asked where nothing is to happen any more and labs go on: those that are held have not acted yet on what has just ended."""
+_PATIENCE = 86_400
+"""Seconds for which it is asked after that, while the time of the labs stays: a policy may wait for a time of day."""
 
 
 def dispatch(
@@ -63,12 +66,12 @@ class _Run:
         self._stations = {one.name: one for one in stations}
         self._give(sites, progress, keeper)
         self._lasting = lasting
-        self._moving = Moving(sites)
         self._journeys: list[Journey] = []
         self._held: list[Journey] = []
         self._due: list[_Due] = []
         self._numbers = 0
         self._in_vain = 0
+        self._quiet_from = 0
         self._retrying = False
         self._quotas = {team: _quota_of(team, stations) for team in sites.trace.teams}
         self._arriving = True
@@ -92,6 +95,7 @@ class _Run:
         stations = self._stations.values()
         began = self._began = self._now = max(one.stay.now for one in stations)
         self._shift = began - self._jobs[0].arrival
+        self._moving = Moving(self._sites, began)
         self._all_to(began)
         for one in stations:
             one.accounts.pass_to(began)
@@ -162,6 +166,9 @@ class _Run:
 
     def _all_to(self, at: int) -> None:
         self._now = at
+        # Asked in vain, with nothing under way: it is no time of the labs.
+        if self._in_vain >= _IN_VAIN:
+            return
         all_sent = self._all_sent()
         for one in self._stations.values():
             for _ in one.stay.moments(at - one.stay.now, before=True):
@@ -238,21 +245,44 @@ class _Run:
 
     def _ask_held(self) -> None:
         """Of all that are with the dispatcher, in turn."""
-        held = self._held
-        if len(held) > 1:
-            held = sorted(held, key=lambda one: (self._policy.turn(self._told(one)), one.number))
-        self._held = [one for one in held if not self._dispatch(one)]
+        before = len(self._held)
+        self._held = self._in_turn(self._held)
         if not self._held or self._retrying:
             return
-        # Unless nothing is to happen any more that could make another answer. Labs that are held have not acted yet on what has just ended, so it is asked
-        # a few times.
-        moving = len(self._held) < len(held) or self._due or len(self._journeys) < len(self._jobs)
+        moving = len(self._held) < before or self._due or len(self._journeys) < len(self._jobs)
         moving = moving or any(self._began + one.end > self._now for one in self._sites.outages)
-        quiet = not moving and all(one.stay.still for one in self._stations.values())
-        self._in_vain = self._in_vain + 1 if quiet else 0
-        if self._in_vain < _IN_VAIN:
+        if moving or not all(one.stay.still for one in self._stations.values()):
+            self._in_vain = 0
+        else:
+            self._in_vain += 1
+            if self._in_vain == 1:
+                self._quiet_from = self._now
+        if self._in_vain < _IN_VAIN or self._now - self._quiet_from < _PATIENCE:
             self._retrying = True
             self._at(self._now + self._sites.dispatching.retry, self._ask_again)
+
+    def _in_turn(self, held: list[Journey]) -> list[Journey]:
+        """Of each of them, whose turn is first; those that stay. A team's turn is another once a job of it was sent."""
+        if len(held) < 2:
+            return [one for one in held if not self._dispatch(one)]
+        waiting = {one.number: one for one in held}
+        turns = {one.number: self._policy.turn(self._told(one)) for one in held}
+        order = [(turn, number) for number, turn in turns.items()]
+        heapq.heapify(order)
+        stay: list[Journey] = []
+        while waiting:
+            turn, number = heapq.heappop(order)
+            if number not in waiting or turns[number] != turn:
+                continue
+            one = waiting.pop(number)
+            if not self._dispatch(one):
+                stay.append(one)
+                continue
+            for other in waiting.values():
+                if other.job.team == one.job.team:
+                    turns[other.number] = self._policy.turn(self._told(other))
+                    heapq.heappush(order, (turns[other.number], other.number))
+        return stay
 
     def _ask_again(self) -> None:
         self._retrying = False
@@ -289,7 +319,7 @@ class _Run:
         way = self._moving.send(one.data, one.home, station.name, self._now)
         one.at, one.work, one.left, one.way = station.name, None, self._now, way.seconds
         one.sent += 1
-        one.moved += way.moved
+        one.moved_to[station.name] = one.moved_to.get(station.name, 0) + way.moved
         one.cost += way.cost
         one.latency = self._sites.between(one.home, station.name).latency
         one.expected = seen.wait if seen is not None and seen.asked else None

@@ -16,11 +16,13 @@ Wanted = tuple[int, float]
 
 
 def room_in(free: int, running: Iterable[tuple[float, int]], before: Iterable[Wanted], wanted: int) -> float:
-    """Seconds until ``wanted`` milli-GPU are free. ``running``: (seconds until its end, milli-GPU) of what holds some; ``before``: who begins first.
+    """Seconds until ``wanted`` milli-GPU are free; who wants none waits for nobody. ``running``: (seconds until its end, milli-GPU) of what holds some; ``before``: who begins first.
 
     >>> room_in(1000, [(60, 1000), (90, 2000)], [(2000, 100)], 1000)
     90.0
     """
+    if not wanted:
+        return 0.0
     ends = list(running)
     heapq.heapify(ends)
     at = 0.0

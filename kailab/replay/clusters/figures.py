@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from kailab.replay.balance import Balance
-from kailab.replay.clusters.declared import HELD
+from kailab.replay.clusters.declared import HELD, Site
 from kailab.replay.clusters.journeys import Dispatched, Journey
 from kailab.replay.costing import ReplayCost
 from kailab.replay.job import HOUR, WHOLE
@@ -18,6 +19,7 @@ from kailab.replay.summary import (
     Row,
     Spread,
     Summary,
+    costs_of,
     left_out,
     row_of,
     rows_by,
@@ -54,7 +56,8 @@ class ClusterFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 class TeamFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Of a queue over all clusters. ``home``: of its teams, empty where they have several. ``away``: jobs sent elsewhere than home, and ``away_hours``: the GPU-hours that
-    they ask for. ``held``, ``fair``: GPU-hours, as in a replay on one cluster, summed up. ``cost``: of what it held."""
+    they ask for. ``held``, ``fair``: GPU-hours, as in a replay on one cluster, summed up. ``cost``: of what it held; None where it
+    has jobs in a cluster without prices."""
 
     row: Row
     home: str
@@ -109,15 +112,16 @@ def figures(found: Dispatched) -> Figures:
     """Nothing in it depends on the machine: the same files give the same text."""
     sites, journeys = found.sites, found.journeys
     told = {name: summary(replayed) for name, replayed in found.clusters.items()}
-    clusters = [_cluster(found, site.name, site.pay, told[site.name]) for site in sites.sites]
+    costs = {site.name: _cost(site, found.clusters[site.name]) for site in sites.sites}
+    clusters = [_cluster(found, site, told[site.name], costs[site.name]) for site in sites.sites]
     works = [_work(found, one) for one in journeys]
-    costs = [one.cost for one in clusters if one.cost is not None]
     moving = sum(one.cost for one in journeys)
-    cost = sum(costs) + moving if len(costs) == len(clusters) else None
+    cost = None if None in costs.values() else sum(one for one in costs.values() if one is not None) + moving
     done = sum(one.balance.done for one in clusters) / WHOLE / HOUR
     sent = [one for one in journeys if one.sent]
     energies = [one.kwh for one in told.values()]
     queues = _queues(found, told, works)
+    held, fair = _exact(found, "held"), _exact(found, "fair")
     choice = sites.dispatching.policy
     priced = [one.prices.currency for one in sites.sites if one.prices is not None]
     return Figures(
@@ -139,7 +143,8 @@ def figures(found: Dispatched) -> Figures:
         taken_back=sum(one.taken_back for one in journeys),
         moved=sum(one.moved for one in journeys),
         move_cost=round(moving, 2),
-        cost=None if cost is None else round(cost, 2),
+        # So that it is the sum of what is told of the clusters.
+        cost=None if cost is None else round(sum(one.cost for one in clusters if one.cost is not None) + moving, 2),
         per_done=round(cost / done, 4) if cost is not None and done else None,
         currency=priced[0] if priced else "",
         latency_ms=round(1000 * sum(one.latency for one in sent) / len(sent), 3) if sent else 0.0,
@@ -148,7 +153,7 @@ def figures(found: Dispatched) -> Figures:
         allocated=_part([(one.allocated, one.gpus) for one in told.values()]),
         allocated_arriving=_part([(one.allocated_arriving, one.gpus) for one in told.values()]),
         kwh=None if None in energies else round(sum(one for one in energies if one is not None), 3),
-        jain=jain([one.held / one.fair for one in queues if one.fair > 0]),
+        jain=jain([held[name] / own for name, own in fair.items() if own > 0]),
         clusters=clusters,
         queues=queues,
         sizes=rows_by_size(works),
@@ -161,12 +166,18 @@ def as_json(found: Figures) -> dict[str, Any]:
     return data
 
 
-def _cluster(found: Dispatched, name: str, pay: str, told: Summary) -> ClusterFigures:
+def _cost(site: Site, replayed: Replayed) -> float | None:
+    """As it is paid, not rounded."""
+    exact = costs_of(replayed)
+    if exact is None:
+        return None
+    return exact.cost - exact.idle_cost if site.pay == HELD else exact.cost
+
+
+def _cluster(found: Dispatched, site: Site, told: Summary, cost: float | None) -> ClusterFigures:
+    name = site.name
     replayed: Replayed = found.clusters[name]
     there = [one for one in found.journeys if one.at == name]
-    cost = told.cost
-    if told.costs is not None and pay == HELD:
-        cost = round(told.costs.cost - told.costs.idle_cost, 2)
     return ClusterFigures(
         name=name,
         fleet=told.fleet,
@@ -174,11 +185,11 @@ def _cluster(found: Dispatched, name: str, pay: str, told: Summary) -> ClusterFi
         row=told.total,
         came=sum(one.home != name for one in there),
         went=sum(one.home == name and _away(one) for one in found.journeys),
-        bytes_in=sum(one.moved for one in there),
+        bytes_in=sum(one.moved_to.get(name, 0) for one in found.journeys),
         allocated=told.allocated,
         held=round(replayed.accounts.held_time / WHOLE / HOUR, 3),
-        cost=cost,
-        pay=pay,
+        cost=None if cost is None else round(cost, 2),
+        pay=site.pay,
         goodput=told.goodput,
         cycles=told.cycles,
         balance=told.balance,
@@ -195,11 +206,15 @@ def _queues(found: Dispatched, told: dict[str, Summary], works: Sequence[Work]) 
         queue = of_job[id(one.job)]
         homes.setdefault(queue, set()).add(one.home)
         journeys.setdefault(queue, []).append(one)
+    free = [name for name, each in told.items() if each.costs is None]
     rows = []
     for row in rows_by(works, lambda work: work.queue):
         own = [one for one in journeys[row.name] if _away(one)]
         fair = [one for each in told.values() for one in each.fairness.queues if one.name == row.name]
         costs = [one.cost for each in told.values() if each.costs for one in each.costs.queues if one.name == row.name]
+        unpriced = len(free) == len(told) or any(
+            work.queue == row.name for name in free for work in found.clusters[name].accounts.works.values()
+        )
         rows.append(
             TeamFigures(
                 row=row,
@@ -209,10 +224,19 @@ def _queues(found: Dispatched, told: dict[str, Summary], works: Sequence[Work]) 
                 moved=sum(one.moved for one in journeys[row.name]),
                 held=round(sum(one.held for one in fair), 3),
                 fair=round(sum(one.fair for one in fair), 3),
-                cost=round(sum(costs), 2) if any(each.costs for each in told.values()) else None,
+                cost=None if unpriced else round(sum(costs), 2),
             )
         )
     return rows
+
+
+def _exact(found: Dispatched, field: str) -> Counter[str]:
+    """GPU-hours of each queue over all clusters, not rounded."""
+    sums: Counter[str] = Counter()
+    for replayed in found.clusters.values():
+        for one in replayed.fairness.queues:
+            sums[one.name] += getattr(one, field)
+    return sums
 
 
 def _work(found: Dispatched, one: Journey) -> Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kailab.replay.clusters.declared import DataSet, Sites
 from kailab.replay.job import TraceJob
@@ -15,7 +15,7 @@ from kailab.replay.work import Work
 class Journey:
     """What became of a job. ``arrived``: at the dispatcher. ``at``: the name of its cluster, empty while it stays with the dispatcher. ``work``: there, None on its
     way. ``sent``: how often; ``taken_back``: how often after it had waited somewhere, of so many
-    ``looks`` at it there. ``moved``, ``cost``: bytes moved for it, and their price. ``way``: seconds on the last way. ``expected``: seconds from the last
+    ``looks`` at it there. ``moved_to``, ``cost``: bytes moved for it to each cluster, and their price. ``way``: seconds on the last way. ``expected``: seconds from the last
     sending until it begins, as the policy was told; None where it did not ask. ``left``: when it was sent last."""
 
     number: int
@@ -28,12 +28,16 @@ class Journey:
     sent: int = 0
     taken_back: int = 0
     looks: int = 0
-    moved: int = 0
+    moved_to: dict[str, int] = field(default_factory=dict)
     cost: float = 0.0
     way: int = 0
     left: int = 0
     expected: float | None = None
     latency: float = 0.0
+
+    @property
+    def moved(self) -> int:
+        return sum(self.moved_to.values())
 
     @property
     def name(self) -> str:

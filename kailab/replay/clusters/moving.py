@@ -22,8 +22,10 @@ class Way(NamedTuple):
 class Moving:
     """Which cluster has which data, from when on. What was moved stays there: the next job that needs it finds it, or waits for the same move."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: Sites, began: int) -> None:
+        """``began``: when the first job arrived."""
         self._sites = sites
+        self._began = began
         self._there: dict[tuple[str, str], int] = {
             (data.name, name): 0 for data in sites.datasets.values() for name in data.at
         }
@@ -63,6 +65,8 @@ class Moving:
         link = self._sites.between(source, to)
         # A copy that is itself on its way is passed on once it has come.
         begin = max(now, self._there[data.name, source], self._busy.get(_pair(source, to), 0))
+        # Nobody has a copy begun in a cluster that is not reached.
+        begin = self._began + self._sites.reached_from(source, begin - self._began)
         seconds = link.latency + (0.0 if link.bits is None else data.size * 8 / link.bits)
         return begin + ceil(seconds)
 

@@ -92,10 +92,15 @@ class Station:
         )
 
     def holds(self, team: str) -> int:
-        """Milli-GPU that the jobs of a team's queue hold now."""
+        """Milli-GPU that the jobs of a team's queue hold now, or were sent here for."""
         if not self._held:
-            for work, _ in self.accounts.live():
-                self._held[work.queue] = self._held.get(work.queue, 0) + work.milli
+            of_team = self.site.queues.of_team
+            for name, work in self.accounts.unfinished.items():
+                held = len(work.lives) if name in self.in_vain else work.pods - work.done
+                self._held[work.queue] = self._held.get(work.queue, 0) + held * work.milli
+            for name, job in self.coming.items():
+                if name not in self.in_vain:
+                    self._held[of_team[job.team]] = self._held.get(of_team[job.team], 0) + job.milli
         return self._held.get(self.site.queues.of_team[team], 0)
 
     def _standing(self, models: tuple[str, ...]) -> _Standing:
