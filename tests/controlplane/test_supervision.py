@@ -94,9 +94,11 @@ def test_a_process_may_end_at_any_question(
     supervision.start(one)
     mine = {process.pid for process in processes_of(supervision.folder)}
     if question == "cmdline":  # asked of the shell above, where it has not told yet how the process ended
-        (shell,) = mine - {supervision.look(one).pid}
+        sleeper = supervision.look(one).pid
+        (shell,) = mine - {sleeper}
         os.kill(shell, signal.SIGSTOP)
         supervision.signal("sleeper", signal.SIGKILL)
+        assert wait_until(lambda: _ended(sleeper), 60, pause=0.001)  # on a busy machine it lives for a moment yet
     answer = getattr(psutil.Process, question)
 
     def its_last(process: psutil.Process) -> object:
