@@ -75,6 +75,10 @@ def capacity(
     question = Question(
         name=name, options=run_options, targets=tuple(map(read_target, targets)), seeds=seeds, most=most, step=step
     )
+    if prices is not None and not any(target.priced for target in question.targets):
+        raise InputError(
+            "--prices: no target is of what they tell; expected one such as 'cost < 1000' or 'energy < 500'"
+        )
     for line in told_broken(trace_of(run_options)):
         terminal.warn(line)
     with ending.in_order(), terminal.progress_bars() as tell:
@@ -223,7 +227,8 @@ def _none(done: Capacity) -> Iterator[str]:
     most = max(one.total for one in done.probes)
     against = [target for target in done.question.targets if not target.more_helps]
     if against and any(_keeps_helped(one) for one in done.probes):
-        yield f"No fleet keeps all: where the others are kept, {', '.join(map(str, against))} is not, and more GPUs do not bring that nearer."
+        told = ", ".join(map(str, against))
+        yield f"None of the fleets that were tried keeps all: where the others are kept, {told} is not, which more GPUs seldom bring nearer."
         return
     yield f"No fleet of up to {most} GPUs is known to keep all. --most tries larger ones, --seeds tells more surely."
 

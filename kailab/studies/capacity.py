@@ -26,6 +26,8 @@ from kailab.studies.target import ALL, Target
 
 GIVEN, NEED = "given", "need"
 """Quotas: as the options say; what each queue needs, those of the targets first."""
+_BEYOND = 8
+"""Steps above the smallest fleet that keeps the targets that more GPUs help."""
 Nodes = Mapping[str, int]
 Results = Callable[[Sequence[Run]], Mapping[str, Result]]
 
@@ -149,6 +151,8 @@ class Search:
         found = check = None
         if nodes is not None:
             found, check = self._checked(self._fewer_of_each(nodes))
+            if found is None and self._helped != self._question.targets:
+                found, check = self._larger(nodes)
         return Capacity(
             question=self._question,
             given=given,
@@ -222,6 +226,23 @@ class Search:
             if grown == dict(nodes):
                 return None, check
             nodes = grown
+
+    def _larger(self, smallest: Nodes) -> tuple[Probe | None, Probe | None]:
+        """Use and cost don't go steadily with size: a somewhat larger fleet may be done so much sooner that it keeps what the smallest does not. Those a few
+        steps above it are tried, and those that were tried already."""
+        count = sum(smallest.values())
+        most = self._question.most * sum(self._sizes.given.values())
+        for beyond in range(count + self._step, min(most, count + _BEYOND * self._step) + 1, self._step):
+            self._best(self._sizes.in_proportion(beyond), self._question.targets)
+        kept = [one for one in self._probes if not one.fresh and one.verdict is Verdict.yes]
+        check = None
+        for found in sorted(kept, key=lambda one: one.total):
+            if not self._question.seeds:
+                return found, None
+            check = self._probe(found.nodes, found.quotas, fresh=True)
+            if check.verdict is Verdict.yes:
+                return found, check
+        return None, check
 
     def _below(self, found: Probe | None) -> Probe | None:
         failed = [

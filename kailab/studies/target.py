@@ -74,6 +74,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return (self.measure in _RISING) != self.upper
 
     @property
+    def priced(self) -> bool:
+        """Whether it takes prices."""
+        return self.measure in _PRICED
+
+    @property
     def subject(self) -> str:
         """
         >>> Target(measure="waits_p99", queue="team-b", below=60.0).subject, Target(measure="allocated", above=0.5).subject
@@ -88,7 +93,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, queues: Sequence[str], *, priced: bool) -> None:
         """Whether the queue is one of these, and there are prices where it takes them. Raises InputError."""
-        if self.measure in _PRICED and not priced:
+        if self.priced and not priced:
             raise InputError(f"{self}: that takes a file of prices; expected --prices, or the field prices of a study")
         if self.queue != ALL and self.queue not in queues:
             raise InputError(f"{self}: there is no queue {self.queue!r:.80}; {there_are(queues, self.queue)}")

@@ -48,6 +48,10 @@ def test_the_fewest_gpus_are_told_with_who_gains(kailab, files, home) -> None:
         (("--target", "p99 wait < 1h", "--for", "soon"), "--for"),
         (("--target", "p99 wait < 1h", "--dask", "tcp://h:1", "--workers", "2"), "--workers: with --dask"),
         ((), "--target"),
+        (
+            ("--target", "p99 wait < 1h", "--prices", "prices.yaml"),
+            "--prices: no target is of what they tell; expected one such as 'cost < 1000'",
+        ),
     ],
 )
 def test_what_can_not_be_is_refused(kailab, files, home, options, told) -> None:

@@ -75,6 +75,15 @@ def test_a_larger_fleet_is_tried_and_checked_with_fresh_seeds(question: Any) -> 
     assert (red.verdict, red.after.mean) == ("gains", 0)
 
 
+def test_use_may_be_met_by_a_larger_fleet_than_the_smallest(question: Any) -> None:
+    jobs = tuple(f"job{number},0,100,8,red" for number in range(5))
+    asked = question("longest wait < 150s", "use > 90%", jobs=jobs, options={"queues": "one"}, step=1)
+    done = searched(asked)
+    # On three nodes five jobs run in two waves, at 83 % of use; on four too, at less; on five all at once.
+    assert done.found is not None
+    assert done.found.nodes == {"A100": 5}
+
+
 def test_where_no_fleet_keeps_it_none_is_found(question: Any) -> None:
     jobs = ("huge,0,100,8,red", "long,0,5000,8,red")
     done = searched(question("longest wait < 50s", "use > 90%", jobs=jobs, options={"queues": "one"}))
