@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
+from kailab.lab.settle import CYCLE_SECONDS
 from kailab.replay.balance import Balance, balance
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fragmented import Fragmentation, FragmentSamples
@@ -77,18 +79,24 @@ class Replaying:
         """To be kept. The plan is given anew."""
         return {**self.__dict__, "plan": None}
 
-    def look(self, *, last: bool = False) -> None:
-        """Take in what is told over time."""
+    def look(self, *, resting: bool) -> None:
+        """Take in what is told over time. ``resting``: it holds until the next timer falls due; else until the next cycle."""
+        timer = self.stay.cluster.next_timer()
+        until = self.stay.lab.now + CYCLE_SECONDS
+        if resting:
+            until = inf if timer is None else timer
+        self._samples.look(self.stay.lab.now, until)
         if self._meter is not None:
-            self._meter.look(self.stay.lab, last=last)
+            self._meter.look(self.stay.lab, until)
 
     def replayed(self, began: int, last_arrival: int) -> Replayed:
         """What came of it up to now."""
         lab = self.stay.lab
         ended = self.stay.now
         self.accounts.note(ended)
-        self._samples.look()
-        self.look(last=True)
+        self._samples.take()
+        if self._meter is not None:
+            self._meter.take(lab)
         return Replayed(
             plan=self.plan,
             accounts=self.accounts,
@@ -166,7 +174,7 @@ class _Run:
         left = self._end - stay.now
         try:
             for resting in stay.moments(left, rested=rested):
-                self._one.look()
+                self._one.look(resting=resting)
                 self._progress("replaying", self._next - len(self._accounts.unfinished), len(self._jobs))
                 if plan.lasting is None and self._over():
                     break

@@ -63,7 +63,7 @@ class Accounts:
     """All jobs, and sums kept while they live. ``held``: milli-GPU bound now; ``held_time``: that over time. ``checkpoint``: seconds after which a
     running pod saves what it has done, again and again; None: an evicted pod begins anew.
 
-    ``cut_short``: of each eviction the pod's milli-GPU, and the seconds of work that were behind it.
+    ``cut_short``: of each eviction the pod's milli-GPU, for how long it ran, and the seconds of work that were behind it, with those of its predecessors.
     ``useful``, ``lost``, ``overhead``: of lives that have ended: what need not be done again, what has to, and what was bound and did not run."""
 
     def __init__(self, checkpoint: int | None, *, endless: bool = False) -> None:
@@ -78,7 +78,7 @@ class Accounts:
         self.submitted = 0
         self.evictions = 0
         self.unfinished: dict[str, Work] = {}
-        self.cut_short: list[tuple[int, int]] = []
+        self.cut_short: list[tuple[int, int, int]] = []
         self.timeline: list[tuple[int, int, int, int]] = []
         self._used: dict[tuple[str, str], int] = {}
         self._waiting = 0
@@ -137,7 +137,7 @@ class Accounts:
             # It saves after each interval of its own work, whoever did that.
             kept = max(before, (before + ran) // self.checkpoint * self.checkpoint)
         lost = (before + ran - kept) * work.milli
-        self.cut_short.append((work.milli, before + ran))
+        self.cut_short.append((work.milli, ran, before + ran))
         work.saved[life.index] = kept
         work.evictions += 1
         work.lost += lost
@@ -160,8 +160,12 @@ class Accounts:
         for place in range(len(self.timeline) - 1, -1, -1):
             at, held, waiting, running = self.timeline[place]
             if at < since:
+                # Nothing was noted then, as nothing else had changed.
+                self.timeline.insert(place + 1, (since, held, waiting - 1, running + 1))
                 return
             self.timeline[place] = at, held, waiting - 1, running + 1
+            if at == since:
+                return
 
     def _end(self, work: Work, uid: str, now: int) -> Life:
         life = work.lives.pop(uid)
@@ -186,7 +190,8 @@ class Accounts:
 
     def lost_with(self, interval: int) -> int:
         """What evictions would have lost, had each pod saved its work so often and all else gone the same way."""
-        return sum(milli * (done % interval) for milli, done in self.cut_short)
+        # A pod can lose no more than what it did itself: what it went on from had been saved.
+        return sum(milli * min(ran, done % interval) for milli, ran, done in self.cut_short)
 
     def used(self, now: int) -> dict[tuple[str, str], int]:
         """(queue, model) -> milli-GPU-seconds for which it held GPUs of that model, up to ``now``."""

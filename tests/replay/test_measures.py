@@ -89,6 +89,26 @@ def test_free_gpus_that_the_trace_s_pods_can_not_use_are_fragments(trace_file, r
     assert 0 < found.of_all < 0.25
 
 
+def test_a_state_that_lasts_counts_for_as_long_as_it_does(trace_file, replayed) -> None:
+    # After many short jobs that fill all, one leaves a GPU of each node free for most of the time.
+    lines = [*(f"s{n},{n * 40},2,8" for n in range(10)), "long,400,10000,6", "last,9000,2,8"]
+    found = summary(replayed(trace_file(*lines), "one")).fragmentation
+    # From 400 s to 10,400 s: 2 of 8 GPUs are of no use to jobs of 8, of 10,404 s.
+    assert found.of_all == pytest.approx(0.25 * 10_000 / 10_404, abs=0.005)
+    assert found.samples == pytest.approx(300 * 10_404 / 9000, abs=2)
+
+
+def test_work_that_was_saved_is_not_lost_again(trace_file, queue_file, replayed) -> None:
+    lines = ["early,0,3600,8,blue", *(f"late{n},{at},60,8,red" for n, at in enumerate((700, 1500, 2300)))]
+    path, queues = trace_file(*lines, header=TEAMS), queue_file({"blue": 0, "red": 8})
+    ran = 701, 1500 - 761, 2300 - 1561
+    lost = summary(replayed(path, queues, checkpoint=600)).lost_with_checkpoints
+    assert lost["6h"] <= 8 * sum(ran) / 3600 + 0.01
+    # As often as it was: what was lost is what is told to have been.
+    done = summary(replayed(path, queues, checkpoint=600))
+    assert done.lost_with_checkpoints["10m"] == pytest.approx(done.total.lost, abs=1e-3)
+
+
 def test_gpus_that_all_can_use_are_no_fragments(trace_file, replayed) -> None:
     found = summary(replayed(trace_file("a,0,900,1", "b,1,900,1", "c,2,900,1"), "one", endless=True)).fragmentation
     assert (found.of_all, found.last_of_all) == (0.0, 0.0)

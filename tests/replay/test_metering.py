@@ -29,5 +29,17 @@ def test_series_tell_what_is_held_and_what_waits(trace_file, replayed) -> None:
     assert told.endswith("# EOF\n")
 
 
+def test_what_is_seen_holds_between_looks_however_far_apart(trace_file, replayed) -> None:
+    lines = [line for n in range(4) for line in (f"a{n},{n * 36000},18000,1", f"b{n},{n * 36000 + 300},18000,3")]
+    done = replayed(trace_file(*lines), "one", metered=600)
+    used = next(
+        one for one in done.meter.series.every() if (one.name, one.labels) == ("kailab_gpus", {"state": "used"})
+    )
+    shift = done.began - done.opened
+    for period in range(4):
+        begin = shift + period * 36_000
+        assert [used.at(begin + at) for at in (600, 9000, 17_400, 18_900, 30_000)] == [4, 4, 4, 0, 0]
+
+
 def test_without_being_asked_for_nobody_looks(trace_file, replayed) -> None:
     assert replayed(trace_file(*LINES, header=TEAMS)).meter is None

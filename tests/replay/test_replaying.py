@@ -34,6 +34,16 @@ def test_jobs_run_as_long_as_they_did_and_wait_for_each_other(trace_file, replay
     assert allocated(done, done.ended) == 1.0
 
 
+def test_the_timeline_tells_of_the_second_in_which_a_job_began(trace_file, queue_file, replayed) -> None:
+    path = trace_file("a,0,1000,8,blue", "b,400,300,4,red", "c,401,5,4,red", "d,402,5,4,red", header=TEAMS)
+    done = replayed(path, queue_file({"blue": 2, "red": 4}))
+    rows = list(tables.timeline_rows(done))
+    jobs = [dict(zip(tables.JOBS, row, strict=True)) for row in tables.job_rows(done)]
+    for at in sorted({0, *(job["arrived"] for job in jobs), *(job["began"] for job in jobs)}):
+        _, _, waiting, _ = next(row for row in reversed(rows) if row[0] <= at)
+        assert waiting == sum(job["arrived"] <= at < job["began"] for job in jobs), at
+
+
 def test_time_without_jobs_costs_nothing(trace_file, replayed) -> None:
     done = replayed(trace_file("a,0,60,1", f"b,{200 * 86_400},60,1"), "one")
     assert times(done)["b"] == (200 * 86_400, 200 * 86_400 + 60)
