@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--dispatch", default="", show_default=False, help="With --clusters: the dispatch policy instead of the file's."
 )
 @replay_options.of_replays
-@click.option("--seed", type=int, help="Of the policy random.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of the policy random.")
 @replay_files.of_files
 @click.option(
     "--evidence",

@@ -101,6 +101,8 @@ def of_files(command: Callable[..., None]) -> Callable[..., None]:
 
 def _others(given: Mapping[str, Any]) -> dict[str, Path]:
     """What of a command's parameters is a file, by how it is told."""
+    from kailab.scheduler.settings.policy_files import is_file
+
     found = {}
     for parameter in click.get_current_context().command.params:
         path = given.get(parameter.name or "")
@@ -108,4 +110,7 @@ def _others(given: Mapping[str, Any]) -> dict[str, Path]:
             path = Path(path)
         if isinstance(path, Path):
             found[parameter.opts[0] if isinstance(parameter, click.Option) else f"the {parameter.name}"] = path
+    for name in (*given.get("policies", ()), given.get("dispatch", "")):
+        if is_file(name):
+            found[f"the policy {name}"] = Path(name.rpartition(":")[0])
     return found

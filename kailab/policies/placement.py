@@ -7,9 +7,10 @@ can take them, which is KAI's choice too (``gpupack``); ``Random`` takes any."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 from zlib import crc32
 
+import msgspec
 import numpy as np
 
 from kailab.engine.policies.contract import NodeScore
@@ -29,7 +30,7 @@ def hundredths(score: np.ndarray) -> np.ndarray:
 class Random(NodeScore, frozen=True):
     """Any node, and for a share any device of it. Which follows from ``seed`` and the pod alone, so that a run can be repeated."""
 
-    seed: int = 0
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
         return np.random.default_rng([self.seed, crc32(task.uid.encode())]).random(len(nodes.records))

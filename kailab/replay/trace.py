@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,9 @@ from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
 from kailab.cluster.lifecycle import LONGEST_SECONDS
 from kailab.errors import InputError, InputErrors, Where
 from kailab.lab.names import there_are
+from kailab.model.manifests import from_objects
 from kailab.replay.job import LONGEST, LeftOut, TraceJob
+from kailab.replay.manifests import job_object
 from kailab.replay.readers import lines, openb, pai, philly, phillylog, plain, slurm
 from kailab.replay.readers.fields import Fields
 
@@ -144,8 +147,25 @@ def _replayable(one: lines.Made, priorities: Collection[str] | None) -> lines.Ma
         )
     if max(one.gpus, one.pods) > MOST_GPUS:
         return LeftOut(one.line, f"{one.gpus} GPUs in {one.pods or 'some'} pods; expected {MOST_GPUS} at most of each")
+    refused = _refused(one.cpu_millis) or _refused(memory_mib=one.memory_mib) or _refused(models=one.models)
     strange = "" if priorities is None else strange_priority(one, priorities)
-    return LeftOut(one.line, strange) if strange else one
+    reason = refused or strange
+    return LeftOut(one.line, reason) if reason else one
+
+
+@lru_cache(maxsize=65_536)
+def _refused(cpu_millis: int = 0, memory_mib: int = 0, models: tuple[str, ...] = ()) -> str:
+    """What a lab would say of its Job as it is made; empty where it takes it."""
+    some = TraceJob(name="", arrival=0, seconds=1, gpus=1, cpu_millis=cpu_millis, memory_mib=memory_mib, models=models)
+    try:
+        from_objects([job_object("job", some, "queue", 1, endless=False)])
+    except InputError as error:
+        first = error.errors[0] if isinstance(error, InputErrors) else error
+        asked = f"cpu is {cpu_millis / 1000:g}" if cpu_millis else f"memory is {memory_mib} MiB"
+        if models:
+            asked = f"models is {'|'.join(models)!r:.80}"
+        return f"{asked}, which no Job can ask for: {first.message}"
+    return ""
 
 
 def _too_late(job: TraceJob, begin: TraceJob | None) -> str:

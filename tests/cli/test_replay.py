@@ -130,6 +130,12 @@ def test_broken_lines_end_it_unless_told_to_go_on(kailab, trace) -> None:
         (("--series", "./trace.csv"), "--series trace.csv: the trace is that file; expected another one"),
         (("--jobs", "same.csv", "--timeline", "same.csv"), "--timeline same.csv: --jobs is that file"),
         (("--resume", "kept.csv", "--jobs", "kept.csv"), "--jobs kept.csv: --resume is that file"),
+        (("--policy", "trace.csv:Few", "--series", "trace.csv"), "--series trace.csv: the trace is that file"),
+        (
+            ("--policy", "own.py:Few", "--series", "own.py"),
+            "--series own.py: the policy own.py:Few is that file; expected another one",
+        ),
+        (("--policy", "random", "--seed", "-3"), "--seed"),
         (("--series", "."), "it is a folder; expected a file's name"),
         (("--resume", "nowhere/kept"), "--resume nowhere/kept: there is no folder nowhere"),
         (("--format", "nope"), "no form of traces is called 'nope'; there are: openb, philly, "),

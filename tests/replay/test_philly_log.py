@@ -87,6 +87,16 @@ def test_a_broken_entry_is_told(log: Any, broken: Any, said: str) -> None:
     assert len(trace.broken) == 1
 
 
+def test_a_second_list_behind_the_first_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_job_log"
+    one = json.dumps([entry("a", attempt("07:00:00", "08:00:00", 1))])
+    path.write_text(f"{one}\n{one}\n")
+    with pytest.raises(InputError, match=r"cluster_job_log:2: more stands behind the list of jobs; expected its end"):
+        read_trace(path)
+    path.write_text(f"{one}\n\n")
+    assert len(read_trace(path).jobs) == 1
+
+
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     one = json.dumps(entry("ran", attempt("07:01:00", "07:02:00", 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import pytest
 
@@ -202,6 +203,30 @@ def test_jobs_that_no_replay_lasts_for_are_broken_lines(trace_file) -> None:
     assert [one.line for one in trace.broken] == [3, 5]
     told = "it comes 1000000000 s after the first job, of line 2; expected less than 1000000000 s"
     assert trace.broken[1].reason == told
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("b,1,60,1,A 100,,", "models is 'A 100', which no Job can ask for: holds what can't be a label value"),
+        ("b,1,60,1,,1e10,", "cpu is 1e+10, which no Job can ask for: '10000000000000m' is not valid; expected 1000000000 at most"),
+        ("b,1,60,1,,,1073741825", "memory is 1073741825 MiB, which no Job can ask for: '1073741825Mi' is not valid; expected 1Pi at most"),
+    ],
+)  # fmt: skip
+def test_what_no_job_can_ask_for_is_a_broken_line(trace_file, line, told) -> None:
+    path = trace_file("a,0,60,1,A100|H100,4,1024", line, header="name,submit,seconds,gpus,models,cpu,memory_mib")
+    with pytest.raises(InputError, match=re.escape(f"trace.csv:3: {told}")):
+        read_trace(path)
+    assert [job.name for job in read_trace(path, skip_broken=True).jobs] == ["a"]
+
+
+def test_a_damaged_packed_trace_is_refused(tmp_path) -> None:
+    whole = gzip.compress(b"name,submit,seconds,gpus\n" + b"".join(b"j%d,%d,60,1\n" % (n, n * n) for n in range(500)))
+    for place in range(20, len(whole), 97):
+        path = tmp_path / "damaged.csv.gz"
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
+        with pytest.raises(InputError, match=r"damaged.csv.gz"):
+            read_trace(path)
 
 
 def test_bytes_that_are_no_utf8_are_a_broken_line(tmp_path) -> None:

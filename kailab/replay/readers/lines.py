@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,8 @@ def opened(path: Path) -> Iterator[TextIO]:
         opening = gzip.open if packed else open
         with opening(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
             yield text
-    except (OSError, EOFError) as error:
+    # What is packed and damaged is told as one or the other, by where it is.
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"can't be read: {getattr(error, 'strerror', None) or error}", Where(file=str(path))) from None
 
 

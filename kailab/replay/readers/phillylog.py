@@ -43,6 +43,7 @@ def jobs(path: Path) -> Iterator[Made]:
         raise InputError("expected a list of jobs in JSON", Where(file=str(path), line=1))
     at = _after(text, at + 1)
     if text[at : at + 1] == "]":
+        _check_end(path, text, _after(text, at + 1))
         return
     while True:
         line, counted = line + text.count("\n", counted, at), at
@@ -58,8 +59,15 @@ def jobs(path: Path) -> Iterator[Made]:
         except BrokenLine as error:
             yield LeftOut(line, str(error))
         if text[following] == "]":
+            _check_end(path, text, _after(text, following + 1))
             return
         at = _after(text, following + 1)
+
+
+def _check_end(path: Path, text: str, at: int) -> None:
+    if at < len(text):
+        line = 1 + text.count("\n", 0, at)
+        raise InputError("more stands behind the list of jobs; expected its end", Where(file=str(path), line=line))
 
 
 def job(entry: Any, line: int) -> TraceJob | LeftOut:
