@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
+from kailab.engine.snapshot.records import Status
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence.cycles import Cycle
 from kailab.evidence.entries import Bound, Decision, Evicted, PodRow, Promised, Reason, State, Step
@@ -21,6 +22,8 @@ from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
     from kailab.evidence.store import TestEvidence
+
+_ENDED = {Status.SUCCEEDED: "Succeeded", Status.FAILED: "Failed"}
 
 
 @dataclass
@@ -200,6 +203,9 @@ class History:
                 if task.uid not in names:
                     names[task.uid] = found.setdefault(full, PodPast(full))
                     names[task.uid].created.append(round(task.created - self.opened, 6) if task.created else t)
+                # The look at the end has the moment itself, of those that are there then.
+                if task.status in _ENDED and names[task.uid].ended is None:
+                    names[task.uid].ended, names[task.uid].phase = t, _ENDED[task.status]
             for uid in cycle.changes.removed.tasks:
                 if uid in names:
                     names[uid].gone.append(t)

@@ -17,8 +17,14 @@ from kailab.evidence.metrics.of_run import looks
 from kailab.evidence.metrics.series import Series, of_looks
 from kailab.evidence.metrics.written import read_series
 from kailab.evidence.metrics.written import series_of as series_in_evidence
-from kailab.evidence.recorder import METRICS
+from kailab.evidence.recorder import METRICS, Recorder
+from kailab.fleet import Fleet
+from kailab.fleet.fleet import Pool
 from kailab.lab.metered import look_at
+from kailab.replay.job import TraceJob
+from kailab.replay.queues import one_queue
+from kailab.replay.replaying import Plan, replay
+from kailab.replay.trace import Trace
 from tests.metrics.conftest import TREE, history_of, job, queue, recorded, series_of, value
 
 
@@ -129,6 +135,33 @@ def test_evidence_has_the_series(tmp_path: Path) -> None:
     written = read_series(tmp_path / "lab" / METRICS)
     assert written == of_looks(looks(History.of_recording(recorder.recording))).every()
     assert {"name", "labels", "points"} == set(json.loads((tmp_path / "lab" / METRICS).read_text().splitlines()[0]))
+
+
+def test_evidence_of_a_replay_tells_what_was_held_all_the_time() -> None:
+    """All of it is one step: only the scheduler's own records tell when pods ended."""
+    pool = Pool(name="a", count=2, cpu="64", memory="512Gi", gpus=4, gpu_model="A100", gpu_memory_mib=81_920)
+    jobs = [
+        TraceJob(name=f"job{n}", arrival=at, seconds=seconds, gpus=gpus)
+        for n, (at, seconds, gpus) in enumerate([(0, 1800, 4), (600, 600, 3), (3600, 600, 8), (5400, 60, 1)])
+    ]
+    trace, recorder = Trace("trace.csv", "csv", jobs), Recorder()
+    done = replay(
+        Plan(trace=trace, fleet=Fleet(name="two", pools=(pool,)), queues=one_queue(trace), observers=(recorder,))
+    )
+    told = of_looks(looks(History.of_recording(recorder.recording)))
+    shift = done.began - done.opened
+    for at, held, running in (
+        (300, 4, 1),
+        (900, 7, 2),
+        (1500, 4, 1),
+        (2700, 0, 0),
+        (3900, 8, 2),
+        (4800, 0, 0),
+        (5430, 1, 1),
+    ):
+        assert value(told, "kailab_gpus", at + shift, state="used") == held, at
+        assert value(told, "kailab_gpus", at + shift, state="free") == 8 - held, at
+        assert (value(told, "kailab_pods", at + shift, phase="Running") or 0) == running, at
 
 
 def test_samples_over_time_are_openmetrics(fair: History, told: Series) -> None:

@@ -101,7 +101,7 @@ class _Past:
         self._names: dict[str, str] = {}
         self._gpus: dict[str, int] = {}
         self._used: dict[str, int] = {}
-        self._held: dict[str, tuple[str, int]] = {}
+        self._held: dict[str, tuple[str, int, float]] = {}
         self._waiting: dict[str, dict[str, float]] = {}
         self._left: dict[str, set[str]] = {}
         self._begun: dict[str, float] = {}
@@ -160,7 +160,7 @@ class _Past:
         self._left.get(group, set()).discard(pod.name)
         self._running.get(group, set()).discard(pod.name)
         if (held := self._held.pop(pod.name, None)) is not None:
-            node, milli = held
+            node, milli, _ = held
             self._used[node] = max(0, self._used.get(node, 0) - milli)
 
     def _phase(self, pod: str, queue: str, phase: str) -> None:
@@ -203,7 +203,7 @@ class _Past:
                 self._tally.gangs_started[group.priority] += 1
         running.add(entry.pod)
         if entry.amounts is not None:
-            self._held[entry.pod] = entry.node, entry.amounts.gpu
+            self._held[entry.pod] = entry.node, entry.amounts.gpu, t
             self._used[entry.node] = self._used.get(entry.node, 0) + entry.amounts.gpu
 
     # --- queues and nodes ----------------------------------------------------------------------------------------
@@ -230,6 +230,15 @@ class _Past:
     def _state(self, t: float, state: State) -> None:
         self._gpus = {node.name: node.gpus * GPU for node in state.nodes}
         self._used = {node.name: node.milli_gpus_used for node in state.nodes}
+        placed = {row.name for row in state.pods if row.holds}
+        for pod, (node, milli, since) in list(self._held.items()):
+            if pod in placed:
+                continue
+            # Bound at this very moment, after the state was taken; any other is gone.
+            if since == t:
+                self._used[node] = self._used.get(node, 0) + milli
+            else:
+                del self._held[pod]
         if not self._with_cycles:
             there = [self._queues.get(row.name) or _queue(row.name, row.parent) for row in state.queues]
             self._shares = {"gpu": Shares.observed(there, state.pods)}
