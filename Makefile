@@ -11,8 +11,9 @@ FLEET ?= lesson
 SCHEDULER ?= kailab
 BACKEND ?= embedded
 ARGS ?=
-# Tests on a control plane mostly wait for it, so two cores serve four workers. Each has a control plane of its own, of some 1.2 GB.
-WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); if [ "$$cores" -gt 4 ]; then echo "$$cores"; else echo 4; fi)
+WORKERS ?= auto
+# Exercises on a control plane mostly wait for it, so two cores serve four of them. Each has its own, of some 1.2 GB.
+LIVE_WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup components lab lab-up lab-down exercises evidence test test-lowest lint format docs course-site bench lock clean
@@ -59,7 +60,7 @@ components: $(READY) ## Get the programs of a real control plane (downloaded, or
 
 test: lint components ## Run all checks and tests, on a real control plane too (WORKERS=4, ARGS=... for pytest)
 	@KAILAB_REQUIRE_CONTROLPLANE=1 $(BIN)/pytest -n $(WORKERS) $(ARGS)
-	@$(BIN)/pytest exercises/ --kailab-backend controlplane --kailab-required --kailab-evidence off -n 4
+	@$(BIN)/pytest exercises/ --kailab-backend controlplane --kailab-required --kailab-evidence off -n $(LIVE_WORKERS)
 
 test-lowest: $(LOWEST)/.ready ## Run the fast tests with the lowest versions that pyproject.toml allows
 	@$(LOWEST)/bin/python -m pytest -q -n auto -m "not slow" --kailab-evidence off -p no:cacheprovider $(ARGS)
