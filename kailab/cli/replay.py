@@ -142,14 +142,16 @@ def _carry_out(
 
 
 def _read(trace: Path, form: str, columns: str, skip_broken: bool, queues: Path | None, fleet: Fleet | None) -> Trace:
-    """``fleet``: None where each cluster has its own, and queues of its own: what is broken is told once those are known."""
+    """``fleet``: None where each cluster has its own, and queues of its own."""
     from kailab.replay.queues import priorities_of
     from kailab.replay.trace import read_trace, told_broken
 
     known = None if fleet is None else priorities_of(queues, fleet)
     read = read_trace(trace, form, replay_options.declared(columns), skip_broken=skip_broken, priorities=known)
-    for line in told_broken(read) if fleet is not None else ():
-        terminal.warn(line)
+    # Over clusters more lines may turn out to be broken: all are told then.
+    if fleet is not None:
+        for line in told_broken(read):
+            terminal.warn(line)
     return read
 
 

@@ -110,8 +110,7 @@ def _collected(
             trace.jobs.append(one)
     # A trace's lines need not be in the order of time. Sorting is stable: the file decides among equals.
     trace.jobs.sort(key=lambda job: job.arrival)
-    begin = trace.jobs[0] if trace.jobs else None
-    return without(trace, lambda job: _too_late(job, begin), skip_broken=skip_broken)
+    return without(trace, lambda job: _too_late(job, trace.jobs[0]), skip_broken=skip_broken)
 
 
 def without(trace: Trace, strange: Callable[[TraceJob], str], *, skip_broken: bool) -> Trace:
@@ -168,9 +167,9 @@ def _refused(cpu_millis: int = 0, memory_mib: int = 0, models: tuple[str, ...] =
     return ""
 
 
-def _too_late(job: TraceJob, begin: TraceJob | None) -> str:
+def _too_late(job: TraceJob, begin: TraceJob) -> str:
     """Empty where it comes while a replay lasts."""
-    if begin is None or job.arrival - begin.arrival < LONGEST:
+    if job.arrival - begin.arrival < LONGEST:
         return ""
     return f"it comes {job.arrival - begin.arrival} s after the first job, of line {begin.line}; expected less than {LONGEST} s"
 

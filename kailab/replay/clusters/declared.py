@@ -9,7 +9,7 @@ from typing import Any
 
 from kailab.engine.policies.contract import Dispatch, make_policy
 from kailab.engine.policies.settings import PolicyChoice
-from kailab.errors import ExtensionError, InputError, PolicyError, Where
+from kailab.errors import InputError
 from kailab.model.prices import Prices
 from kailab.replay.job import TraceJob
 from kailab.replay.queues import Queues
@@ -124,17 +124,11 @@ class Sites:
         return next((one for one in self.datasets.values() if job.team in one.teams), None)
 
 
-def dispatch_policy(choice: PolicyChoice, where: Where | None = None) -> Dispatch:
+def dispatch_policy(choice: PolicyChoice) -> Dispatch:
     """Loaded, with its parameters. Raises InputError, ExtensionError, PolicyError."""
-    try:
-        found = policy_class(choice.name)
-        if issubclass(found, Dispatch):
-            return make_policy(choice, Dispatch)
-    except (ExtensionError, InputError, PolicyError) as error:
-        if isinstance(error, InputError) and error.where.line:
-            raise
-        raise InputError(str(error), where) from None
-    raise InputError(f"policy {choice.name!r} does not dispatch; expected a Dispatch such as spill-over", where)
+    if not issubclass(policy_class(choice.name), Dispatch):
+        raise InputError(f"policy {choice.name!r} does not dispatch; expected a Dispatch such as spill-over")
+    return make_policy(choice, Dispatch)
 
 
 def seen(path: Any, base: Path) -> Path:

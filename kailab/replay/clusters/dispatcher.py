@@ -241,7 +241,7 @@ class _Run:
 
     def _reached(self, station: Station) -> int:
         """When the dispatcher reaches it: now, or once an outage is over."""
-        return self._began + self._sites.reached_from(station.name, self._now - self._began)
+        return self._moving.reached(station.name, self._now)
 
     def _ask_held(self) -> None:
         """Of all that are with the dispatcher, in turn."""

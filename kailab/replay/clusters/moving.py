@@ -39,6 +39,10 @@ class Moving:
         """Of one that was kept."""
         self._sites = sites
 
+    def reached(self, name: str, at: int) -> int:
+        """When a cluster is reached from ``at`` on: then, or once an outage is over."""
+        return self._began + self._sites.reached_from(name, at - self._began)
+
     def way(self, data: DataSet | None, home: str, to: str, now: int) -> Way:
         """As it would be from now on."""
         latency = ceil(self._sites.between(home, to).latency)
@@ -66,7 +70,7 @@ class Moving:
         # A copy that is itself on its way is passed on once it has come.
         begin = max(now, self._there[data.name, source], self._busy.get(_pair(source, to), 0))
         # Nobody has a copy begun in a cluster that is not reached.
-        begin = self._began + self._sites.reached_from(source, begin - self._began)
+        begin = self.reached(source, begin)
         seconds = link.latency + (0.0 if link.bits is None else data.size * 8 / link.bits)
         return begin + ceil(seconds)
 

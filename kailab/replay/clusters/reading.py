@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kailab.engine.policies.settings import PolicyChoice
-from kailab.errors import ExtensionError, InputError, InputErrors, Where
+from kailab.errors import ExtensionError, InputError, InputErrors, PolicyError, Where
 from kailab.fleet import Fleet
 from kailab.lab.names import there_are
 from kailab.model.described import described, place_of
@@ -94,7 +94,7 @@ def read_sites(path: Path, trace: Trace, otherwise: Otherwise = Otherwise()) -> 
         link=_link(value.get("link", {})),
         outages=[_outage(one) for one in value.get("outages", ())],
         datasets=datasets,
-        drawing=any(draws(policies) for policies in _policies(value, otherwise, base)),
+        drawing=any(draws(one.policies) for one in grounds),
         strangers=list(_strangers(value, trace, path)),
     )
 
@@ -122,6 +122,7 @@ class _Ground:
     told: Mapping[str, Any]
     field: str
     fleet: Fleet
+    policies: tuple[Named, ...]
     how: str
     priorities: tuple[str, ...]
 
@@ -134,7 +135,10 @@ def _ground(path: Path, place: int, told: Mapping[str, Any], base: Path, otherwi
     queues = told.get("queues", "")
     how = otherwise.queues if not queues else queues if queues in MODES else str(seen(queues, base))
     with _named_in(path, f"{field}.queues" if queues else ""):
-        return _Ground(told=told, field=field, fleet=fleet, how=how, priorities=priorities_of(how, fleet))
+        priorities = priorities_of(how, fleet)
+    own = told.get("policies")
+    policies = otherwise.policies if own is None else tuple(seen_from(name, base) for name in own)
+    return _Ground(told=told, field=field, fleet=fleet, policies=policies, how=how, priorities=priorities)
 
 
 def _strange(path: Path, grounds: Sequence[_Ground], datasets: Mapping[str, DataSet], job: TraceJob) -> str:
@@ -150,13 +154,12 @@ def _strange(path: Path, grounds: Sequence[_Ground], datasets: Mapping[str, Data
 def _site(one: _Ground, trace: Trace, base: Path, otherwise: Otherwise, path: Path) -> Site:
     told, fleet = one.told, one.fleet
     config = seen(told["config"], base) if "config" in told else otherwise.config
-    policies = next(iter(_policies({"clusters": [told]}, otherwise, base)))
-    seed = otherwise.seed if draws(policies) else None
+    seed = otherwise.seed if draws(one.policies) else None
     with _named_in(path, f"{one.field}.queues" if "queues" in told else ""):
         queues = queues_for(trace, fleet.summary().gpus, one.how)
     own = next((field for field in ("policies", "config") if field in told), "")
     with _named_in(path, f"{one.field}.{own}" if own else ""):
-        decided = decided_by(config, policies, trace, fleet, seed)
+        decided = decided_by(config, one.policies, trace, fleet, seed)
     with _named_in(path, f"{one.field}.prices" if "prices" in told else ""):
         prices = _prices(seen(told["prices"], base) if "prices" in told else otherwise.prices, fleet)
     return Site(
@@ -182,17 +185,10 @@ def _named_in(path: Path, field: str) -> Iterator[None]:
         yield
     except InputErrors:
         raise
-    except (InputError, ExtensionError) as error:
-        if not field or (isinstance(error, InputError) and error.where.line):
+    except (InputError, ExtensionError, PolicyError) as error:
+        if isinstance(error, InputError) and (not field or error.where.line):
             raise
-        raise InputError(str(error), place_of(path, field)) from None
-
-
-def _policies(value: Mapping[str, Any], otherwise: Otherwise, base: Path) -> Iterator[tuple[Named, ...]]:
-    """Of each cluster."""
-    for one in value["clusters"]:
-        own = one.get("policies")
-        yield otherwise.policies if own is None else tuple(seen_from(name, base) for name in own)
+        raise InputError(str(error), place_of(path, field) if field else None) from None
 
 
 def _prices(path: Path | None, fleet: Any) -> Prices | None:
@@ -226,14 +222,15 @@ def _strangers(value: Mapping[str, Any], trace: Trace, path: Path) -> Iterator[s
 
 def _dispatching(told: Mapping[str, Any], instead: str | PolicyChoice, base: Path, path: Path) -> Dispatching:
     name = seen_from(told["policy"], base) if "policy" in told else DEFAULT
-    where = place_of(path, "dispatch")
+    field = "dispatch"
     choice = PolicyChoice(name=name, parameters=told.get("parameters", {}))
     if isinstance(instead, PolicyChoice):
-        choice, where = instead, Where()
+        choice, field = instead, ""
     elif instead and instead != name:
         # Parameters are those of the policy for which they are told.
-        choice, where = PolicyChoice(name=instead), Where()
-    dispatch_policy(choice, where)
+        choice, field = PolicyChoice(name=instead), ""
+    with _named_in(path, field):
+        dispatch_policy(choice)
     return Dispatching(
         policy=choice,
         retry=int(duration_seconds(told["retry"], days=True)) if "retry" in told else RETRY,

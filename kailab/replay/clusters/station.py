@@ -70,7 +70,7 @@ class Station:
         if self.site.limit is None:
             return True
         asked = sum(work.job.milli for name, work in self.accounts.unfinished.items() if name not in self.in_vain)
-        asked += sum(one.milli for name, one in self.coming.items() if name not in self.in_vain)
+        asked += sum(one.milli for one in self._expected())
         return asked + job.milli <= self.site.limit * WHOLE
 
     def view(self, job: TraceJob, home: str, latency: float, way: Way, own: Work | None = None) -> ClusterView:
@@ -98,9 +98,8 @@ class Station:
             for name, work in self.accounts.unfinished.items():
                 held = len(work.lives) if name in self.in_vain else work.pods - work.done
                 self._held[work.queue] = self._held.get(work.queue, 0) + held * work.milli
-            for name, job in self.coming.items():
-                if name not in self.in_vain:
-                    self._held[of_team[job.team]] = self._held.get(of_team[job.team], 0) + job.milli
+            for job in self._expected():
+                self._held[of_team[job.team]] = self._held.get(of_team[job.team], 0) + job.milli
         return self._held.get(self.site.queues.of_team[team], 0)
 
     def _standing(self, models: tuple[str, ...]) -> _Standing:
@@ -113,17 +112,17 @@ class Station:
         running = estimating.running(self.accounts, models, self.stay.now)
         before = estimating.before(self.accounts, models, self.in_vain, until)
         if until is None:
-            before += [
-                (one.milli, one.seconds)
-                for name, one in self.coming.items()
-                if name not in self.in_vain and estimating.may_take(one, models)
-            ]
+            before += [(one.milli, one.seconds) for one in self._expected() if estimating.may_take(one, models)]
         return _Standing(
             free=WHOLE * self._gpus(models) - sum(milli for _, milli in running),
             waiting=sum(milli for milli, _ in before),
             running=running,
             before=before,
         )
+
+    def _expected(self) -> list[TraceJob]:
+        """Of those on their way here the ones that could begin."""
+        return [job for name, job in self.coming.items() if name not in self.in_vain]
 
     def _asked_of(self, site: Site) -> Beginning:
         return Beginning(site.plan, self.stay.cluster.list("PriorityClass"))
