@@ -143,11 +143,14 @@ class Table:
                     holders.setdefault(name, []).append(task)
         for name, claim in self.claims.items():
             here = holders.get(name, [])
-            uids = tuple(task.uid for task in here)
-            if uids == claim.reserved:
-                continue
+            # Consumers that are no tasks of the case keep what they have reserved: nobody takes it from them.
+            others = tuple(uid for uid in claim.reserved if uid not in self.tasks)
+            kept = claim.allocated and bool(others)
             self.claims[name] = msgspec.structs.replace(
-                claim, allocated=bool(here), reserved=uids, node=here[0].node if here else ""
+                claim,
+                allocated=bool(here) or kept,
+                reserved=(*others, *(task.uid for task in here)),
+                node=here[0].node if here else claim.node if kept else "",
             )
 
     def zones_left(self, node: Node) -> Zones | None:
