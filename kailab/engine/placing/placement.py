@@ -17,6 +17,7 @@ from kailab.engine.policies.scoring import ChosenScore
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.claims import ClaimRefusal
 from kailab.engine.working.layout import GPUS, PODS
 from kailab.engine.working.state import ShapeInfo, WTask
 
@@ -162,7 +163,7 @@ class Placer:
             return True
         return self.claims_refused(task) is not None or self.too_large(info) is not None
 
-    def claims_refused(self, task: WTask) -> str | None:
+    def claims_refused(self, task: WTask) -> ClaimRefusal | None:
         """What is wrong with the task's resource claims, wherever it goes."""
         if not task.info.shape.claims or task.job is None:
             return None

@@ -10,6 +10,7 @@ this very cycle once for each pod, and once from the next cycle on, so that pods
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,13 @@ MOST_HOLDERS = 256  # pods that one claim can be reserved for, in Kubernetes
 _NOWHERE = -1  # not on a node, or on any
 _NOBODY: Mapping[str, tuple[int, bool]] = {}
 _LEAVING = (Status.RELEASING, Status.STUCK_RELEASING)
+
+
+class ClaimRefusal(NamedTuple):
+    """A claim (``namespace/name``) that no pod can use as it is, and why."""
+
+    claim: str
+    why: str
 
 
 class Claims:
@@ -140,20 +148,21 @@ class Claims:
 
     # Where a task may go
 
-    def refusal(self, task: str, shape: Shape, queue: str) -> str | None:
+    def refusal(self, task: str, shape: Shape, queue: str) -> ClaimRefusal | None:
         """Why no node at all may take this task (by UID) with its claims, or None."""
         for name in shape.claims:
             record = self._records.get(name)
             # The order of KAI's preFilter. What is wrong with the requests matters only until devices are chosen.
             if record is None:
-                return f"resource claim {name} does not exist"
+                return ClaimRefusal(name, f"resource claim {name} does not exist")
             if self._consumers(record, task) >= MOST_HOLDERS:
-                return f"resource claim {name} is reserved for {MOST_HOLDERS} pods, the most there may be"
+                most = f"resource claim {name} is reserved for {MOST_HOLDERS} pods, the most there may be"
+                return ClaimRefusal(name, most)
             if record.queue is not None and record.queue != queue:
                 label = f"the queue label {record.queue}" if record.queue else "no queue label"
-                return f"GPU claim {name} is shared and has {label}; it must name queue {queue}"
+                return ClaimRefusal(name, f"GPU claim {name} is shared and has {label}; it must name queue {queue}")
             if record.requests.fault and not record.allocated:
-                return f"resource claim {name}: {record.requests.fault}"
+                return ClaimRefusal(name, f"resource claim {name}: {record.requests.fault}")
         return None
 
     def _consumers(self, record: ResourceClaim, but: str) -> int:
