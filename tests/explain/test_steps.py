@@ -23,6 +23,10 @@ RACKS: list[Object] = [{"name": "halls", "levels": ["lab/hall", "lab/rack", "kub
 TWO_RACKS: Object = {
     "layout": [{"label": "lab/hall", "nodes": 4, "start": 1}, {"label": "lab/rack", "nodes": 2, "start": 1}]
 }
+CLAIM: Object = {
+    "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+}  # fmt: skip
 ORG = (queue("org"), queue("team", "org"), queue("rest", "org"))
 
 
@@ -36,9 +40,10 @@ class Situation:
     said: tuple[str, ...]
     fleet: Fleet = field(default_factory=fleet)
     config: Object | None = None
+    devices: bool = False
 
     def opened(self) -> Lab:
-        lab = Lab.open(self.fleet, config=self.config)
+        lab = Lab.open(self.fleet, config=self.config, devices=self.devices)
         changes = [{"apply": one} if isinstance(one, list) else one for one in self.done]
         carry_out(lab, read_changes(changes))
         return lab
@@ -101,6 +106,7 @@ SITUATIONS = [
     Situation(Code.GPU_MEMORY_UNKNOWN, ("Pod", "p"), ([*ORG, pod("p", "team", 0, annotations={"gpu-memory": "3000"})],), ("nvidia.com/gpu.memory",)),
     Situation(Code.MIG_PROFILE_ABSENT, ("Pod", "p"), ([*ORG, pod("p", "team", 0, resource="nvidia.com/mig-2g.20gb")],), ("Ask for nvidia.com/mig-3g.40gb",), fleet({"gpus": 1, "mig": {"strategy": "mixed", "profiles": {"1g.10gb": 2, "3g.40gb": 1}}})),
     Situation(Code.VOLUME_MISSING, ("Job", "j"), ([*ORG, job("j", "team", 2, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "books"}}])],), ("Make PersistentVolumeClaim books",)),
+    Situation(Code.CLAIM_REFUSED, ("Pod", "p"), ([*ORG, CLAIM, pod("p", "team", 0, resourceClaims=[{"name": "g", "resourceClaimName": "shared"}])],), ("Label ResourceClaim shared kai.scheduler/queue=team",), devices=True),
     Situation(Code.TOPOLOGY_UNKNOWN, ("Job", "j"), ([*ORG, job("j", "team", 2, gang=True, annotations={"kai.scheduler/topology": "hals", "kai.scheduler/topology-required-placement": "lab/rak"})],), ("topology halls, requiredTopologyLevel lab/rack",), fleet(TWO_RACKS, topologies=RACKS)),
     Situation(Code.LARGER_THAN_ANY_DOMAIN, ("Job", "j"), ([*ORG, job("j", "team", 3, 4, gang=True, annotations={"kai.scheduler/topology": "halls", "kai.scheduler/topology-required-placement": "lab/rack"})],), ("Require one lab/hall instead", "Prefer one lab/rack", "Make it a gang of 2"), fleet(TWO_RACKS, topologies=RACKS)),
     Situation(Code.NO_DOMAIN_FREE, ("Job", "j"), ([*ORG, deployment("spread", "team", 2, 4, priority="", nodeSelector={"kubernetes.io/hostname": "p0-0"}), deployment("second", "team", 1, 4, priority="", nodeSelector={"kubernetes.io/hostname": "p0-2"})], [job("j", "team", 2, 4, gang=True, annotations={"kai.scheduler/topology": "halls", "kai.scheduler/topology-required-placement": "lab/rack"})]), ("Require one lab/hall",), fleet(TWO_RACKS, topologies=RACKS)),

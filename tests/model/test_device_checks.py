@@ -99,6 +99,22 @@ def test_claims_are_refused_with_the_field(path: str, value: Any, field: str) ->
     assert field in [where for where, _ in faults(CLAIM, "ResourceClaim", path, value)]
 
 
+@pytest.mark.parametrize(
+    ("version", "right"), [("v1", False), ("v1beta2", False), ("v1beta1", True), ("v1alpha3", True)]
+)
+def test_a_request_without_exactly_is_of_old_versions_only(version: str, right: bool) -> None:
+    flat = {"devices": {"requests": [{"name": "gpus", "deviceClassName": "gpu.example.com"}]}}
+    of_version = {"apiVersion": f"resource.k8s.io/{version}"}
+    found = faults({**CLAIM, **of_version, "spec": flat}, "ResourceClaim")
+    assert [where for where, _ in found] == ([] if right else ["spec.devices.requests[0]"])
+    assert right or "deviceClassName stands below exactly" in found[0][1]
+    made = {"metadata": {"name": "t"}, **of_version, "spec": {"spec": flat}}
+    assert (faults(made, "ResourceClaimTemplate") == []) is right
+    below = [{"name": "g", "basic": {"attributes": {"n": {"int": 1}}}}]
+    found = faults({**SLICE, **of_version}, "ResourceSlice", "spec.devices", below)
+    assert [where for where, _ in found] == ([] if right else ["spec.devices[0].basic"])
+
+
 def test_a_claim_has_32_requests_at_most() -> None:
     many = [{**CLAIM["spec"]["devices"]["requests"][0], "name": f"gpus{n}"} for n in range(33)]
     found = faults({**CLAIM, "spec": {"devices": {"requests": many}}}, "ResourceClaim")

@@ -26,6 +26,7 @@ FINDERS: tuple[str, ...] = (
     "objects:not_created",
     "node_missing:pool",
     "node_missing:volume",
+    "node_missing:claim",
     "node_missing:topology",
     "node_fleet:fleet",
     "queue_limits:over_quota",

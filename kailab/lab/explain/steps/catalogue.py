@@ -60,6 +60,7 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
     Code.GPU_MEMORY_UNKNOWN: (requests.share_by_fraction, nodechanges.tell_gpu_memory, places.another_selector),
     Code.MIG_PROFILE_ABSENT: (requests.another_profile,),
     Code.VOLUME_MISSING: (holding.make_references,),
+    Code.CLAIM_REFUSED: (holding.label_claims,),
     Code.TOPOLOGY_UNKNOWN: (topologies.existing_topology, topologies.no_topology),
     Code.LARGER_THAN_ANY_DOMAIN: (*_TOPOLOGY, gangs.smaller),
     Code.NO_DOMAIN_FREE: (*_TOPOLOGY, *_RIGHTS, *_ROOM, gangs.smaller),
