@@ -152,7 +152,7 @@ def line_of(lines: Any, path: str) -> int:
             break
         inside, step = lines[1], bracket or plain
         if isinstance(inside, list):
-            if not step.isdigit() or int(step) >= len(inside):
+            if not step.isdecimal() or int(step) >= len(inside):
                 break
             lines = inside[int(step)]
         elif step in inside:
@@ -172,7 +172,7 @@ def value_at(value: Any, path: str) -> Any:
     for bracket, plain in _STEP.findall(path):
         step = bracket or plain
         if isinstance(value, list):
-            value = value[int(step)] if step.isdigit() and int(step) < len(value) else None
+            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
         else:
             value = value.get(step) if isinstance(value, dict) else None
     return value
