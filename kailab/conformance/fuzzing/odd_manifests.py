@@ -206,15 +206,24 @@ def _live(lab: Lab, case: Case) -> None:
             for change in drained(lab, node["metadata"]["name"]):
                 _accepted(lambda change=change: change.do(lab))
     elif case.after == "evict":
-        for pod in lab.cluster.list("Pod"):
-            lab.cluster.evict(pod["metadata"]["namespace"], pod["metadata"]["name"], "Evicted", "to see it go")
+        for namespace, name in _pods(lab):
+            lab.cluster.evict(namespace, name, "Evicted", "to see it go")
     lab.settle()
     _ask(lab)
     # Whatever has grace is told to go at once: nothing stays that nobody can delete.
-    for pod in lab.cluster.list("Pod") if case.after in ("delete", "drain", "evict") else ():
-        lab.cluster.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], 0)
+    if case.after in ("delete", "drain", "evict"):
+        for namespace, name in _pods(lab):
+            lab.cluster.delete("Pod", name, namespace, 0)
     lab.settle()
     _ask(lab)
+
+
+def _pods(lab: Lab) -> Iterator[tuple[str, str]]:
+    """Namespace and name of each pod that is still there when its turn comes: some go with others."""
+    for pod in lab.cluster.list("Pod"):
+        meta = pod["metadata"]
+        if any(meta["uid"] == other["metadata"]["uid"] for other in lab.cluster.list("Pod")):
+            yield meta["namespace"], meta["name"]
 
 
 def _group(obj: dict[str, Any]) -> str:
