@@ -68,6 +68,20 @@ KINDS = (
         fixed=_without_aliases,
         columns="kailab.cli.columns:TOPOLOGY",
     ),
-    _kai("kai.scheduler", kind="Config", versions=("v1",), plural="configs", namespaced=False),
-    _kai("kai.scheduler", kind="SchedulingShard", versions=("v1",), plural="schedulingshards", namespaced=False),
+    _kai(
+        "kai.scheduler",
+        kind="Config",
+        versions=("v1",),
+        plural="configs",
+        namespaced=False,
+        shape="kailab.cluster.install.definitions:shape_of_config",
+    ),
+    _kai(
+        "kai.scheduler",
+        kind="SchedulingShard",
+        versions=("v1",),
+        plural="schedulingshards",
+        namespaced=False,
+        shape="kailab.cluster.install.definitions:shape_of_scheduling_shard",
+    ),
 )

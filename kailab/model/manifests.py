@@ -260,7 +260,10 @@ class _Loading:
                 text += " (`kailab translate` says what of KAI's would)"
             self.notices.append(Notice(text, manifest.where(), "unknown-kind"))
         elif api_version.rpartition("/")[2] not in known.versions:
-            text = f"{api_version} is not a version kailab knows: read as {known.api_version}"
+            text = (
+                f"{api_version} is not a version kailab knows: a cluster that serves no kind {known.kind} in it refuses the object; "
+                f"read as {known.api_version}"
+            )
             self.notices.append(Notice(text, manifest.where("apiVersion"), "unknown-version"))
 
     def tell_duplicate(self, manifest: Manifest) -> None:
