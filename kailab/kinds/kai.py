@@ -17,6 +17,12 @@ def _bare(obj: Object) -> Object:
     return obj if "spec" in obj else {**obj, "spec": {}}
 
 
+def _without_aliases(_: Object, topology: Object) -> Object:
+    """Of a Topology's levels only the node labels never change."""
+    levels = [{key: value for key, value in level.items() if key != "alias"} for level in topology["spec"]["levels"]]
+    return {**topology, "spec": {**topology["spec"], "levels": levels}}
+
+
 def _kai(group: str, **parts: Any) -> Kind:
     return Kind(group=group, owns_pods=False, **parts)
 
@@ -58,9 +64,24 @@ KINDS = (
         namespaced=False,
         check="kailab.model.validation.scheduling:check_topology",
         record="kailab.model.objects.kai:TopologyObject",
-        immutable=("spec",),
+        immutable=("spec.levels",),
+        fixed=_without_aliases,
         columns="kailab.cli.columns:TOPOLOGY",
     ),
-    _kai("kai.scheduler", kind="Config", versions=("v1",), plural="configs", namespaced=False),
-    _kai("kai.scheduler", kind="SchedulingShard", versions=("v1",), plural="schedulingshards", namespaced=False),
+    _kai(
+        "kai.scheduler",
+        kind="Config",
+        versions=("v1",),
+        plural="configs",
+        namespaced=False,
+        shape="kailab.cluster.install.definitions:shape_of_config",
+    ),
+    _kai(
+        "kai.scheduler",
+        kind="SchedulingShard",
+        versions=("v1",),
+        plural="schedulingshards",
+        namespaced=False,
+        shape="kailab.cluster.install.definitions:shape_of_scheduling_shard",
+    ),
 )

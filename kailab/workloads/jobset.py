@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.model.podtemplates import directives
 from kailab.model.quantities import counted
 from kailab.workloads.bench import condition, has_condition, set_conditions
 from kailab.workloads.controller import Controller
@@ -56,7 +57,7 @@ class JobSetController(Controller):
                     if self._create_job(owner, entry, index, job_name, restarts) is None:
                         return
                 elif bool(found["spec"].get("suspend")) != bool(spec.get("suspend")):
-                    bench.patch("Job", found, {"spec": {"suspend": bool(spec.get("suspend"))}})
+                    bench.patch("Job", found, {"spec": {"suspend": bool(spec.get("suspend")), **_resumed(spec, entry)}})
             # The next ones wait for these. Suspended Jobs are all made, as none of them could become ready.
             if in_order and not spec.get("suspend") and not _reached(states.get(name), "Ready"):
                 return
@@ -157,6 +158,14 @@ class JobSetController(Controller):
         bench.set_status(
             self.kind, owner, replicatedJobsStatus=rows, restarts=status.get("restarts", 0), conditions=conditions
         )
+
+
+def _resumed(spec: Object, entry: Object) -> Object:
+    """What may have been changed while the JobSet was suspended, for the Jobs that go on; nothing where they are to stop."""
+    if spec.get("suspend"):
+        return {}
+    changed = directives(entry["template"]["spec"]["template"])
+    return {"template": changed} if changed else {}
 
 
 def _marks(owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> dict[str, str]:

@@ -275,6 +275,12 @@ _NUMA = {
 
 _ALL: tuple[tuple[Object, ...], ...] = (
     (_POD,),
+    (_object("example.com/v1", "Trainer", "stranger", {
+        "replicas": 2, "timeoutSeconds": 60, "roles": [{"name": "a", "template": _template("a")}],
+        "podTemplate": {"metadata": {"annotations": {"gpu-fraction": "0.5"}}, "spec": {**_RULES, **_PLAIN}}}),),
+    (_object("example.com/v1", "Trainer", "stranger-with-pods", {"template": _template("t")}),
+     _object("v1", "Pod", "owned", {**_PLAIN, "terminationGracePeriodSeconds": 30}, metadata={"ownerReferences": [
+        {"apiVersion": "example.com/v1", "kind": "Trainer", "name": "stranger-with-pods", "uid": "1", "controller": True}]})),
     (_FRACTION,),
     (_MEMORY,),
     (_object("apps/v1", "Deployment", "deployment", _selected(

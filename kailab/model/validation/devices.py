@@ -22,7 +22,8 @@ MOST_TOLERATIONS = 16
 MOST_DEVICES = 128
 MOST_ATTRIBUTES = 32
 _LARGEST = 2**63 - 1
-_FLAT = ("v1alpha3", "v1beta1")
+_FLAT = ("v1beta1", "v1alpha3")
+_WISHES = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations")
 _MODES = ("ExactCount", "All")
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _KINDS = ("string", "int", "bool", "version")
@@ -166,16 +167,16 @@ def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str
     """The names ``request/alternative`` of its alternatives."""
     exactly = faults.mapping(request, "exactly", f"{path}.exactly")
     alternatives = faults.items(request, "firstAvailable", f"{path}.firstAvailable")
-    if exactly is not None and alternatives:
-        faults.add(path, "expected exactly one of exactly and firstAvailable")
+    beside = next((field for field in _WISHES if request.get(field) is not None), "")
+    ways = [exactly is not None, bool(alternatives), flat and bool(beside)]
+    if sum(ways) != 1:
+        expected = "exactly one of exactly and firstAvailable"
+        misplaced = f"; {beside} stands inside of exactly" if beside and not flat and not any(ways) else ""
+        faults.add(path, f"expected {expected}{misplaced}")
     elif exactly is not None:
         _check_wish(faults, exactly, f"{path}.exactly")
     elif not alternatives:
-        if flat and "deviceClassName" in request:
-            _check_wish(faults, request, path)
-        else:
-            below = "; deviceClassName stands below exactly" if "deviceClassName" in request else ""
-            faults.add(path, f"expected exactly one of exactly and firstAvailable{below}")
+        _check_wish(faults, request, path)
     found = []
     for at, option in faults.mappings(request, "firstAvailable", f"{path}.firstAvailable"):
         found.append(f"{name}/{faults.text(option, 'name', f'{at}.name', required=True)}")
