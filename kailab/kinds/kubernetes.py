@@ -75,7 +75,6 @@ KINDS = (
     _core("PersistentVolume", "persistentvolumes", "pv", namespaced=False),
     _core("ResourceQuota", "resourcequotas", "quota", schema="V1ResourceQuota"),
     _core("LimitRange", "limitranges", "limits", schema="V1LimitRange"),
-    _core("ReplicationController", "replicationcontrollers", "rc", schema="V1ReplicationController"),
     _core("Endpoints", "endpoints", "ep"),
     _of(
         "scheduling.k8s.io",

@@ -53,6 +53,9 @@ def _job() -> Check:
         "shutdownAfterJobFinishes": FLAG,
         "suspend": FLAG,
         "ttlSecondsAfterFinished": COUNT,
+        "activeDeadlineSeconds": COUNT,
+        "preRunningDeadlineSeconds": COUNT,
+        "backoffLimit": COUNT,
     }
     return with_spec(record(spec))
 

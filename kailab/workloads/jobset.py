@@ -9,6 +9,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.model.podtemplates import directives
 from kailab.model.quantities import counted
+from kailab.model.times import parse_time
 from kailab.workloads.bench import condition, has_condition, set_conditions
 from kailab.workloads.controller import Controller
 
@@ -18,7 +19,10 @@ PREFIX = "jobset.sigs.k8s.io/"
 class JobSetController(Controller):
     def sync(self, owner: Object) -> None:
         bench, spec = self._bench, owner["spec"]
-        if "deletionTimestamp" in owner["metadata"] or has_condition(owner, "Completed", "Failed"):
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        if has_condition(owner, "Completed", "Failed"):
+            self._expire(owner)
             return
         restarts = (owner.get("status") or {}).get("restarts", 0)
         jobs: dict[str, Object] = {}
@@ -136,6 +140,20 @@ class JobSetController(Controller):
                 status.get("conditions"), condition(type, "True", reason, message, bench.stamp())
             ),
         )
+
+    def _expire(self, owner: Object) -> None:
+        """ttlSecondsAfterFinished: a JobSet that has ended goes by itself."""
+        ttl = owner["spec"].get("ttlSecondsAfterFinished")
+        if ttl is None:
+            return
+        ended = next(
+            c for c in owner["status"]["conditions"] if c["type"] in ("Completed", "Failed") and c["status"] == "True"
+        )
+        when = parse_time(ended["lastTransitionTime"]) + ttl
+        if self._bench.now >= when:
+            self._bench.delete(self.kind, owner)
+        else:
+            self._bench.wake_at(owner, when, prompt=False)
 
     def _report(self, owner: Object, jobs: dict[str, Object]) -> None:
         bench = self._bench
