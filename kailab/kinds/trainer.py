@@ -45,6 +45,7 @@ KINDS = (
         controller="kailab.workloads.trainjob:TrainJobController",
         watches=_RUNTIMES,
         grouping="kailab.grouping.families.wrapper:WRAPPER",
+        fields_of_other_versions=("spec.labels", "spec.annotations"),
     ),
     *(
         Kind(

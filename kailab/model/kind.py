@@ -92,6 +92,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Something in an embedded lab acts on it that neither a controller nor the scheduler's mirror shows: the API server, a command."""
     schedules_nothing: bool = False
     """No cluster decides by it where, when or how many pods run: that nothing in an embedded lab acts on it is not worth a word."""
+    fields_of_other_versions: tuple[str, ...] = ()
+    """Paths of fields that kailab reads and that the pinned version of its operator no longer has."""
     in_cluster: str = ""
     """What a cluster does with it, where nothing in an embedded lab acts on it: ends ``in a cluster ...``."""
 
