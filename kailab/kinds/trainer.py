@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kailab.kinds.jobset import job_set_spec
-from kailab.model.kind import Kind
+from kailab.kinds.jobset import job_set_spec, unread_of_job_sets
+from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import FLAG, MAPPING, PODS, TEXT, Check, items, record, table, with_spec
 
 _GROUP = "trainer.kubeflow.org"
 _RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
+_PATCHED = "pods are made as it changes the runtime's templates"
 
 
 def _train_job() -> Check:
@@ -46,6 +47,17 @@ KINDS = (
         watches=_RUNTIMES,
         grouping="kailab.grouping.families.wrapper:WRAPPER",
         fields_of_other_versions=("spec.labels", "spec.annotations"),
+        unread=(
+            Unread(("spec", "runtimePatches"), _PATCHED),
+            Unread(("spec", "podTemplateOverrides"), _PATCHED),
+            Unread(("spec", "podSpecOverrides"), _PATCHED),
+            Unread(("spec", "activeDeadlineSeconds"), "the TrainJob fails after so long, and frees what it holds"),
+            Unread(
+                ("spec", "managedBy"),
+                "the controller that it names makes the pods",
+                ("trainer.kubeflow.org/trainjob-controller",),
+            ),
+        ),
     ),
     *(
         Kind(
@@ -55,6 +67,13 @@ KINDS = (
             plural=f"{kind.lower()}s",
             namespaced=not kind.startswith("Cluster"),
             shape=_runtime,
+            unread=(
+                *unread_of_job_sets("spec", "template", "spec"),
+                Unread(
+                    ("spec", "mlPolicy", "mpi", "runLauncherAsNode"),
+                    "the launcher is one of the nodes, so a worker fewer is made",
+                ),
+            ),
         )
         for kind in _RUNTIMES
     ),

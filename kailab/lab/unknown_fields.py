@@ -49,8 +49,10 @@ def _found(obj: Object, kind: str, operators: operator_fields.Definition | None)
     if known is not None and known.schema:
         yield from _in_type(obj, known.schema, "")
     elif known is not None and operators is not None:
+        # Of those that are not read something else is told.
+        others = {*known.fields_of_other_versions, *(".".join(field.steps) for field in known.unread)}
         for path, name, there in _in_type(obj, operators.type, ""):
-            if f"{path}{name}" not in known.fields_of_other_versions:
+            if f"{path}{name}" not in others:
                 yield path, name, there
     elif known is not None and (definition := schema(known.group, kind, _version(obj))) is not None:
         yield from _in_schema(obj, definition, "")
