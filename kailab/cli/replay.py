@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import options, replay_clusters, replay_evidence, replay_files, replay_kept, replay_options, terminal
+from kailab.cli import (
+    configurations,
+    options,
+    replay_clusters,
+    replay_evidence,
+    replay_files,
+    replay_kept,
+    replay_options,
+    terminal,
+)
 from kailab.cli.options import TextOrJson
 from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told, unbegun_told
 
@@ -100,11 +109,12 @@ def replay(
         replay_clusters.replay(clusters_file, read, otherwise, lasting, written, resume, output)
         return
     recorder = Recorder() if evidence_folder else None
+    decided = decided_by(config, policies, read, described, seed)
     plan = replaying.Plan(
         trace=read,
         fleet=described,
         queues=_queues(read, described, queues, quota_by_share, one_queue),
-        config=decided_by(config, policies, read, described, seed),
+        config=decided,
         lasting=lasting,
         checkpoint=interval,
         endless=arrivals_only,
@@ -112,6 +122,7 @@ def replay(
         metered=None if files.series is None else files.every or 0,
         observers=(recorder,) if recorder else (),
     )
+    configurations.tell([decided])
     with replay_kept.kept(lambda: facts(plan), resume) as keeper:
         _carry_out(plan, keeper, files, recorder, evidence_folder, output)
 
