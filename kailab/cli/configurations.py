@@ -16,7 +16,11 @@ def read(config: Path | None) -> SchedulerSettings:
     """The settings of a file, or KAI's defaults; notices are told. Raises InputError."""
     from kailab.scheduler import settings_of
 
-    settings = settings_of(config)
+    return announced(settings_of(config))
+
+
+def announced(settings: SchedulerSettings) -> SchedulerSettings:
+    """The same settings, once their notices are told."""
     tell([settings])
     return settings
 

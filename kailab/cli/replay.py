@@ -109,12 +109,11 @@ def replay(
         replay_clusters.replay(clusters_file, read, otherwise, lasting, written, resume, output)
         return
     recorder = Recorder() if evidence_folder else None
-    decided = decided_by(config, policies, read, described, seed)
     plan = replaying.Plan(
         trace=read,
         fleet=described,
         queues=_queues(read, described, queues, quota_by_share, one_queue),
-        config=decided,
+        config=configurations.announced(decided_by(config, policies, read, described, seed)),
         lasting=lasting,
         checkpoint=interval,
         endless=arrivals_only,
@@ -122,7 +121,6 @@ def replay(
         metered=None if files.series is None else files.every or 0,
         observers=(recorder,) if recorder else (),
     )
-    configurations.tell([decided])
     with replay_kept.kept(lambda: facts(plan), resume) as keeper:
         _carry_out(plan, keeper, files, recorder, evidence_folder, output)
 
