@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import completing, labfile, options, terminal
+from kailab.cli import completing, configurations, labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def up(  # long: every option of a lab is an argument
     from kailab.lab import Lab
     from kailab.lab.life import begin, check_decides, end
     from kailab.lab.venues import provider_of, silent
-    from kailab.scheduler import settings_of
     from kailab.undertest.compatibility import check_lab
     from kailab.undertest.naming import chosen
 
@@ -93,9 +92,7 @@ def up(  # long: every option of a lab is an argument
     check_decides(backend, options)
     if fresh and keep:
         raise InputError("--fresh ends a lab that is up, --keep leaves it: give one of them")
-    settings = settings_of(config)
-    for notice in settings.notices:
-        terminal.notice(notice)
+    settings = configurations.read(config)
     options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
     with labfile.locked(state):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import labfile, options, terminal
+from kailab.cli import configurations, labfile, options, terminal
 from kailab.cli.alternatives import WithAlternatives
 from kailab.cli.options import TextOrJson
 
@@ -96,7 +96,6 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
     from kailab.lab.whatif import Alternative
     from kailab.lab.whatif.fields import patch_of
     from kailab.lab.whatif.removal import deleted, without
-    from kailab.scheduler import settings_of
 
     changes: list[Change] = []
     for file in given["files"]:
@@ -114,7 +113,7 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
     ):
         for text in given[name]:
             changes += [change for change in _read(_OWN[name], make, text) if change not in changes]
-    settings = None if given["config"] is None else settings_of(given["config"])
+    settings = None if given["config"] is None else configurations.read(given["config"])
     title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(given[name]))
     return Alternative(title, tuple(changes), settings)
 

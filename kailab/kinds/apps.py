@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.kinds.kubernetes import unread_of_claims
 from kailab.model.defaults import of_spec
 from kailab.model.kind import AGE, NAME, Column, Kind
 from kailab.model.validation.fields import Faults
@@ -140,6 +141,7 @@ KINDS = (
         immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
         scalable=True,
         columns="kailab.cli.columns:STATEFUL_SET",
+        unread=unread_of_claims("spec", "volumeClaimTemplates", "*", "spec"),
     ),
     _apps(
         "DaemonSet",
@@ -156,5 +158,12 @@ KINDS = (
             AGE,
         ),
     ),
-    Kind(group="apps", kind="ControllerRevision", versions=("v1",), plural="controllerrevisions", owns_pods=False),
+    Kind(
+        group="apps",
+        kind="ControllerRevision",
+        versions=("v1",),
+        plural="controllerrevisions",
+        owns_pods=False,
+        schedules_nothing=True,
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model.defaults import of_spec
-from kailab.model.kind import Kind
+from kailab.model.kind import Kind, Unread
 from kailab.model.podtemplates import DIRECTIVES, without_directives
 from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import (
@@ -64,6 +64,21 @@ def _fixed_entry(entry: Object) -> Object:
     return {**entry, "template": {**job, "spec": {**job["spec"], "template": template}}}
 
 
+_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+_ALONE = "each Job has a domain of that topology to itself"
+
+
+def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
+    """``above``: the steps to the specification of a JobSet."""
+    return (
+        Unread(
+            (*above, "failurePolicy", "rules"), "they decide which failures start the JobSet over, and which end it"
+        ),
+        Unread((*above, "replicatedJobs", "*", "template", "metadata", "annotations", _EXCLUSIVE), _ALONE),
+        Unread((*above, "volumeClaimPolicies"), "pods get volumes of their own, and wait for them"),
+    )
+
+
 KINDS = (
     Kind(
         group="jobset.x-k8s.io",
@@ -77,5 +92,14 @@ KINDS = (
         controller="kailab.workloads.jobset:JobSetController",
         grouping="kailab.grouping.families.jobset:JOBSET",
         in_all=True,
+        unread=(
+            *unread_of_job_sets("spec"),
+            Unread(("metadata", "annotations", _EXCLUSIVE), _ALONE),
+            Unread(
+                ("spec", "managedBy"),
+                "the controller that it names makes the pods",
+                ("jobset.sigs.k8s.io/jobset-controller",),
+            ),
+        ),
     ),
 )

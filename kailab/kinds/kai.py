@@ -55,7 +55,14 @@ KINDS = (
         columns="kailab.cli.columns:POD_GROUP",
         in_all=True,
     ),
-    _kai("scheduling.run.ai", kind="BindRequest", versions=("v1alpha2",), plural="bindrequests", short=("br",)),
+    _kai(
+        "scheduling.run.ai",
+        kind="BindRequest",
+        versions=("v1alpha2",),
+        plural="bindrequests",
+        short=("br",),
+        in_cluster="KAI's binder binds the pod that it names",
+    ),
     _kai(
         "kai.scheduler",
         kind="Topology",
@@ -75,6 +82,7 @@ KINDS = (
         plural="configs",
         namespaced=False,
         shape="kailab.cluster.install.definitions:shape_of_config",
+        in_cluster="KAI's operator sets up its services by it",
     ),
     _kai(
         "kai.scheduler",
@@ -83,5 +91,6 @@ KINDS = (
         plural="schedulingshards",
         namespaced=False,
         shape="kailab.cluster.install.definitions:shape_of_scheduling_shard",
+        in_cluster="KAI's operator runs a scheduler with its settings",
     ),
 )

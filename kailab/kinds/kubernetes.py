@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.model.kind import AGE, NAME, Column, Kind
+from kailab.model.kind import AGE, NAME, Column, Kind, Unread
 
 Object = dict[str, Any]
 
@@ -20,6 +20,17 @@ def _priority_class_defaults(obj: Object) -> Object:
     defaults = {"preemptionPolicy": "PreemptLowerPriority", "globalDefault": False}
     missing = {key: value for key, value in defaults.items() if key not in obj}
     return {**obj, **missing} if missing else obj
+
+
+def unread_of_claims(*above: str) -> tuple[Unread, ...]:
+    """``above``: the steps to the specification of a PersistentVolumeClaim. Of claims kailab looks only at whether they are there."""
+    return tuple(
+        Unread(
+            (*above, field),
+            "pods wait until their claim is bound, and run where its volume can be reached",
+        )
+        for field in ("storageClassName", "volumeName", "selector")
+    )
 
 
 def _core(kind: str, plural: str, *short: str, **parts: Any) -> Kind:
@@ -66,16 +77,40 @@ KINDS = (
         defaults=_namespace_defaults,
         columns=(NAME, Column("STATUS", "status.phase", default="Active"), AGE),
     ),
-    _core("Event", "events", "ev", keeps_status=True, columns="kailab.cli.columns:EVENT"),
+    _core("Event", "events", "ev", keeps_status=True, columns="kailab.cli.columns:EVENT", schedules_nothing=True),
     _core("ConfigMap", "configmaps", "cm", schema="V1ConfigMap"),
-    _core("Secret", "secrets", schema="V1Secret"),
-    _core("Service", "services", "svc", schema="V1Service", in_all=True),
-    _core("ServiceAccount", "serviceaccounts", "sa", schema="V1ServiceAccount"),
-    _core("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", schema="V1PersistentVolumeClaim"),
-    _core("PersistentVolume", "persistentvolumes", "pv", namespaced=False),
-    _core("ResourceQuota", "resourcequotas", "quota", schema="V1ResourceQuota"),
-    _core("LimitRange", "limitranges", "limits", schema="V1LimitRange"),
-    _core("Endpoints", "endpoints", "ep"),
+    _core("Secret", "secrets", schema="V1Secret", schedules_nothing=True),
+    _core("Service", "services", "svc", schema="V1Service", in_all=True, schedules_nothing=True),
+    _core("ServiceAccount", "serviceaccounts", "sa", schema="V1ServiceAccount", schedules_nothing=True),
+    _core(
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        "pvc",
+        schema="V1PersistentVolumeClaim",
+        unread=unread_of_claims("spec"),
+    ),
+    _core(
+        "PersistentVolume",
+        "persistentvolumes",
+        "pv",
+        namespaced=False,
+        in_cluster="claims are bound to it, and pods that use them run where its node affinity allows",
+    ),
+    _core(
+        "ResourceQuota",
+        "resourcequotas",
+        "quota",
+        schema="V1ResourceQuota",
+        in_cluster="the API server refuses pods beyond its amounts",
+    ),
+    _core(
+        "LimitRange",
+        "limitranges",
+        "limits",
+        schema="V1LimitRange",
+        in_cluster="the API server fills in requests and limits by it, and refuses pods outside its bounds",
+    ),
+    _core("Endpoints", "endpoints", "ep", schedules_nothing=True),
     _of(
         "scheduling.k8s.io",
         "PriorityClass",
@@ -89,11 +124,38 @@ KINDS = (
         immutable=("value", "preemptionPolicy"),
         columns="kailab.cli.columns:PRIORITY_CLASS",
     ),
-    _of("policy", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", schema="V1PodDisruptionBudget"),
-    _of("coordination.k8s.io", "Lease", "leases"),
-    _of("storage.k8s.io", "StorageClass", "storageclasses", "sc", namespaced=False, schema="V1StorageClass"),
-    _of("storage.k8s.io", "CSIStorageCapacity", "csistoragecapacities"),
-    _of("node.k8s.io", "RuntimeClass", "runtimeclasses", namespaced=False, schema="V1RuntimeClass"),
+    _of(
+        "policy",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        "pdb",
+        schema="V1PodDisruptionBudget",
+        in_cluster="the eviction API (kubectl drain) keeps to it; KAI's own evictions do not",
+    ),
+    _of("coordination.k8s.io", "Lease", "leases", schedules_nothing=True),
+    _of(
+        "storage.k8s.io",
+        "StorageClass",
+        "storageclasses",
+        "sc",
+        namespaced=False,
+        schema="V1StorageClass",
+        in_cluster="claims wait for a volume of it, and its topology decides where their pods run",
+    ),
+    _of(
+        "storage.k8s.io",
+        "CSIStorageCapacity",
+        "csistoragecapacities",
+        in_cluster="pods whose claims need more storage than it tells of are placed elsewhere",
+    ),
+    _of(
+        "node.k8s.io",
+        "RuntimeClass",
+        "runtimeclasses",
+        namespaced=False,
+        schema="V1RuntimeClass",
+        in_cluster="the API server adds its overhead, nodeSelector and tolerations to pods that name it",
+    ),
     _of(
         "apiextensions.k8s.io",
         "CustomResourceDefinition",
@@ -101,10 +163,24 @@ KINDS = (
         "crd",
         "crds",
         namespaced=False,
+        schedules_nothing=True,
     ),
-    _of("rbac.authorization.k8s.io", "Role", "roles"),
-    _of("rbac.authorization.k8s.io", "RoleBinding", "rolebindings"),
-    _of("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False),
-    _of("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
-    _of("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", versions=("v2", "v1")),
+    _of("rbac.authorization.k8s.io", "Role", "roles", schedules_nothing=True),
+    _of("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", schedules_nothing=True),
+    _of("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, schedules_nothing=True),
+    _of(
+        "rbac.authorization.k8s.io",
+        "ClusterRoleBinding",
+        "clusterrolebindings",
+        namespaced=False,
+        schedules_nothing=True,
+    ),
+    _of(
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        "hpa",
+        versions=("v2", "v1"),
+        in_cluster="its controller changes how many pods the workload that it names has",
+    ),
 )

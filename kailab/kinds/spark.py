@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kailab.model.kind import Kind
+from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import fields_of, loose_pod_spec, shape
 from kailab.model.validation.fields import Fault
 from kailab.model.validation.shapes import (
@@ -84,6 +84,9 @@ def _shape() -> Check:
     return with_spec(record(spec))
 
 
+_BESIDE = "they run beside the main container, and what they ask for is added"
+_SETTINGS = "it decides how many pods there are, what they ask for, or where they run"
+
 KINDS = (
     Kind(
         group="sparkoperator.k8s.io",
@@ -93,5 +96,29 @@ KINDS = (
         short=("sparkapp",),
         shape=_shape,
         controller="kailab.workloads.spark:SparkController",
+        unread=(
+            Unread(("spec", "dynamicAllocation", "enabled"), "Spark changes how many executors there are"),
+            Unread(("spec", "nodeSelector"), "driver and executors run on such nodes only"),
+            Unread(("spec", "restartPolicy", "type"), "an application that ends may be submitted again", ("Never",)),
+            *(
+                Unread(("spec", role, field), _BESIDE)
+                for role in ("driver", "executor")
+                for field in ("sidecars", "initContainers")
+            ),
+            *(
+                Unread(("spec", "sparkConf", setting), _SETTINGS)
+                for setting in (
+                    "spark.dynamicAllocation.enabled",
+                    "spark.executor.instances",
+                    "spark.driver.cores",
+                    "spark.executor.cores",
+                    "spark.*.resource.gpu.amount",
+                    "spark.kubernetes.*node.selector.*",
+                    "spark.kubernetes.*podTemplateFile",
+                    "spark.kubernetes.*scheduler.name",
+                    "spark.kubernetes.*request.cores",
+                )
+            ),
+        ),
     ),
 )

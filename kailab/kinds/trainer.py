@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kailab.kinds.jobset import job_set_spec
-from kailab.model.kind import Kind
+from kailab.kinds.jobset import job_set_spec, unread_of_job_sets
+from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import fields_of, shape
 from kailab.model.validation.shapes import (
     COUNT,
@@ -22,6 +22,7 @@ from kailab.model.validation.shapes import (
 
 _GROUP = "trainer.kubeflow.org"
 _RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
+_PATCHED = "pods are made as it changes the runtime's templates"
 
 
 def _train_job() -> Check:
@@ -71,6 +72,16 @@ KINDS = (
         controller="kailab.workloads.trainjob:TrainJobController",
         watches=_RUNTIMES,
         grouping="kailab.grouping.families.wrapper:WRAPPER",
+        fields_of_other_versions=("spec.labels", "spec.annotations"),
+        unread=(
+            Unread(("spec", "podTemplateOverrides"), _PATCHED),
+            Unread(("spec", "podSpecOverrides"), _PATCHED),
+            Unread(
+                ("spec", "managedBy"),
+                "the controller that it names makes the pods",
+                ("trainer.kubeflow.org/trainjob-controller",),
+            ),
+        ),
     ),
     *(
         Kind(
@@ -80,6 +91,13 @@ KINDS = (
             plural=f"{kind.lower()}s",
             namespaced=not kind.startswith("Cluster"),
             shape=_runtime,
+            unread=(
+                *unread_of_job_sets("spec", "template", "spec"),
+                Unread(
+                    ("spec", "mlPolicy", "mpi", "runLauncherAsNode"),
+                    "the launcher is one of the nodes, so a worker fewer is made",
+                ),
+            ),
         )
         for kind in _RUNTIMES
     ),

@@ -48,6 +48,12 @@ def contenders(schedulers: Sequence[str], configs: Sequence[Path]) -> list[Conte
     return found
 
 
+def config_files(contender: Contender) -> list[str]:
+    """The file of how it decides, its own or that of its entry in a file of names."""
+    found = contender.config or read_name(contender.scheduler).options.get("config")
+    return [str(found)] if found else []
+
+
 def _called(scheduler: str, config: Path | None) -> str:
     """Short, and as names of schedulers are: ``kai-v0.16.8`` for ``kai=builds/v0.16.8`` and ``kai@v0.16.8``."""
     head, separator, path = parts(scheduler)

@@ -286,10 +286,7 @@ class RayServiceController(Controller):
                 activeServiceStatus={},
                 serviceStatus="",
             )
-            spec = owner["spec"]
-            _create_cluster(
-                bench, self.kind, owner, name, spec.get("rayClusterConfig") or spec.get("rayClusterSpec") or {}
-            )
+            _create_cluster(bench, self.kind, owner, name, owner["spec"].get("rayClusterConfig") or {})
             return
         cluster = clusters[0]
         running = (cluster.get("status") or {}).get("state") == "ready"
