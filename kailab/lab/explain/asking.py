@@ -62,7 +62,7 @@ def _as_observed(standing: Standing) -> tuple[Verdict | None, tuple[Cause, ...]]
     return None, ()
 
 
-def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Group]]:
+def _what_waits(standing: Standing) -> tuple[Verdict | None, tuple[Cause, ...], list[Group]]:
     from kailab.lab.explain.grouping import first_causes, waiting_groups
     from kailab.lab.explain.verdict import verdict_of
 
@@ -86,7 +86,7 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
     return verdict, causes, groups
 
 
-def _is_for_the_emptied(standing: Standing, verdict: Verdict, first: Cause) -> bool:
+def _is_for_the_emptied(standing: Standing, verdict: Verdict | None, first: Cause) -> bool:
     """Whether the fork without other work is to be asked: more pods than the verdict was told of are to come once these run, or the first
     cause would pass and never lets it run, or would pass once pods of its own have ended."""
     from kailab.lab.explain.lasting import HELD, PASSING

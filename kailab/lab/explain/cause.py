@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 class Code(StrEnum):
     """The causes there are. A cause is what, taken away, lets the work run or brings up the next cause."""
 
+    OTHER_SCHEDULER = "OtherScheduler"
+    GROUPING_FAILED = "GroupingFailed"
+    POD_GROUP_MISSING = "PodGroupMissing"
     QUEUE_LABEL_MISSING = "QueueLabelMissing"
     QUEUE_MISSING = "QueueMissing"
     QUEUE_NOT_LEAF = "QueueNotLeaf"
@@ -46,6 +49,7 @@ class Code(StrEnum):
     VICTIMS_NON_PREEMPTIBLE = "VictimsNonPreemptible"
     PREEMPTION_DELAY = "PreemptionDelay"
     BIND_REFUSED = "BindRefused"
+    BIND_RETRIED = "BindRetried"
     STALE_GANG = "StaleGang"
     BEHIND_OTHERS = "BehindOthers"
     NODE_POOL_NOT_SERVED = "NodePoolNotServed"

@@ -19,6 +19,7 @@ from kailab.lab.explain.wanted import min_member, wanted_pods
 from kailab.lab.names import there_are
 from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS, is_namespaced
+from kailab.scheduler.reading.queues import created
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -123,8 +124,14 @@ class Standing:
 
     @cached_property
     def evictions(self) -> list[Evicted]:
-        """Of its pods, since the lab opened."""
-        return self._rule.evictions(self.picture)
+        """Of its pods, since the lab opened; none of what had its name before it."""
+        found = self._rule.evictions(self.picture)
+        obj = self.object
+        # A pod that its owner makes again under the same name goes on with the same work.
+        if not found or obj is None or (self.subject.kind == "Pod" and obj["metadata"].get("ownerReferences")):
+            return found
+        begun = created(obj["metadata"]) - self.lab.opened
+        return [entry for entry in found if entry.t >= begun]
 
     @cached_property
     def wanted(self) -> int:
@@ -178,11 +185,6 @@ class Standing:
         for task in self.moment.snapshot.tasks:
             found.setdefault(task.podgroup, []).append(task)
         return found
-
-    @cached_property
-    def refused_bindings(self) -> list[Object]:
-        """Events that tell of a binding that the cluster refused."""
-        return [event for event in self.lab.cluster.list("Event") if event.get("reason") == "FailedBinding"]
 
     @property
     def runs(self) -> bool:

@@ -8,15 +8,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kailab.engine.decisions import Decisions
+from kailab.lab.explain.events import latest_event
 from kailab.lab.health import evicting, process
 from kailab.lab.health.report import Evictions, Health, Lag, LastCycle, Loop, Refusal, Served
 from kailab.lab.picture import group_of
 from kailab.lab.pools import of_other_pools, served_pool
 from kailab.lab.wording import count, some
+from kailab.scheduler.binding.bind_backoff import REFUSED
 from kailab.scheduler.reading.podgroups import node_pool
 
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import Decided
+    from kailab.evidence.entries import PodRow
     from kailab.lab.lab import Lab
     from kailab.lab.picture import Picture
 
@@ -43,7 +46,7 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
     found = Health(
         scheduler=picture.scheduler.title,
         cycle=_cycle(log.last, log.cycle, picture.now, said),
-        refusals=tuple(Refusal(row.name, row.message) for row in picture.rows if _is_refused(row.node, row.reason)),
+        refusals=tuple(Refusal(row.name, _why_refused(lab, row)) for row in picture.rows if _is_refused(row)),
         evictions=evicting.told(log.evictions, now, window, workload),
         loops=evicting.loops(log.evictions, now, window, workload),
         unserved=_unserved(picture),
@@ -100,8 +103,17 @@ def _cycle(last: Decisions | None, number: int, now: float, said: process.Said |
     )
 
 
-def _is_refused(node: str, reason: str) -> bool:
-    return not node and reason in _REFUSED
+def _is_refused(row: PodRow) -> bool:
+    """At the last try: while it is held back after it, too."""
+    return not row.node and (row.reason in _REFUSED or REFUSED in row.message)
+
+
+def _why_refused(lab: Lab, row: PodRow) -> str:
+    if row.reason in _REFUSED:
+        return row.message
+    namespace, _, name = row.name.partition("/")
+    event = latest_event(lab, [lab.cluster.get("Pod", name, namespace)["metadata"]["uid"]], "FailedBinding")
+    return row.message if event is None else str(event.get("message", ""))
 
 
 def _owner(picture: Picture, podgroup: str) -> str:

@@ -7,13 +7,16 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.queue_rules import MadePreemptible, PriorityGiven
+from kailab.evidence.entries import PodRow
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
+from kailab.lab.explain.events import latest_event
 from kailab.lab.explain.wanted import min_member
 from kailab.lab.owners import owned_by, owners_of
 from kailab.lab.wording import count
 from kailab.model.labels import PRIORITY_CLASS
 from kailab.model.validation.hints import pod_templates
+from kailab.scheduler.binding.bind_backoff import REFUSED, PASSING
 
 
 def suspended(case: Case) -> Iterable[Cause]:
@@ -116,18 +119,50 @@ def incomplete(case: Case) -> Iterable[Cause]:
 
 
 def refused(case: Case) -> Iterable[Cause]:
-    """A place was found, and the cluster refuses the binding."""
-    waiting = {case.pod(row)["metadata"]["uid"]: row.name for row in case.pods}
-    for event in case.standing.refused_bindings:
-        about = event.get("involvedObject") or {}
-        if about.get("uid") in waiting:
-            name = waiting[about["uid"]]
+    """A place was found, and at the last try the cluster refused the binding, or did not answer. Whether that is still so the pod and the
+    last cycle tell; events stay after it has passed, and give the words alone."""
+    for row in case.pods:
+        found = _last_binding(case, row)
+        if found is None:
+            continue
+        text = _words_of_binding(case, row)
+        refs = (Ref("Pod", *row.name.split("/", 1)),)
+        if found == REFUSED:
             yield Cause(
                 Code.BIND_REFUSED,
-                f"There is a place for it, and the cluster refuses to bind pod {name}: {event.get('message', '')}",
-                (Ref("Pod", *name.split("/", 1)),),
+                f"There was a place for it when it was last tried, and the cluster refused to bind pod {row.name}: {text}",
+                refs,
             )
-            return
+        else:
+            yield Cause(
+                Code.BIND_RETRIED,
+                f"There was a place for it when it was last tried, and the binding of pod {row.name} did not go through; that is no refusal, "
+                f"and it is tried again. {text}",
+                refs,
+            )
+        return
+
+
+def _last_binding(case: Case, row: PodRow) -> str | None:
+    """``REFUSED`` or ``PASSING`` where the last that became of a pod is that; None where anything else is known of it."""
+    if not case.picture.scheduler.tells_shares:
+        # Its binder is another process, and writes only events: the last one tells.
+        latest = latest_event(case.lab, [case.pod(row)["metadata"]["uid"]])
+        return REFUSED if latest is not None and latest.get("reason") == "FailedBinding" else None
+    # What is held back now is known in the lab that tried it; a saved one has what was written.
+    words = [text for task in case.tasks if f"{task.namespace}/{task.name}" == row.name for text in task.shape.blocked]
+    entry = case.entry
+    if not words and entry is None:
+        words = [{"BindingError": REFUSED, "BindingUnconfirmed": PASSING}.get(row.reason, row.message)]
+    elif not words and entry is not None:
+        words = [reason for fit in entry.fits if fit.pod == row.name for reason, _ in fit.reasons]
+    return next((kind for kind in (REFUSED, PASSING) if any(kind in text for text in words)), None)
+
+
+def _words_of_binding(case: Case, row: PodRow) -> str:
+    uid = case.pod(row)["metadata"]["uid"]
+    event = latest_event(case.lab, [uid], "FailedBinding")
+    return str(event.get("message", "")) if event is not None else row.message
 
 
 def not_created(case: Case) -> Iterable[Cause]:
@@ -154,12 +189,13 @@ def not_created(case: Case) -> Iterable[Cause]:
 
 
 def _why_not(case: Case) -> str:
-    """What the API server said where it refused them."""
-    uids = {obj["metadata"]["uid"] for obj in _line(case)}
-    for event in reversed(case.lab.cluster.list("Event")):
-        if event.get("reason") == "FailedCreate" and (event.get("involvedObject") or {}).get("uid") in uids:
-            return f": {event.get('message', '')}"
-    return ""
+    """What the API server said where it last refused them, and when."""
+    event = latest_event(case.lab, [obj["metadata"]["uid"] for obj in _line(case)], "FailedCreate")
+    return (
+        ""
+        if event is None
+        else f": when that was last tried ({event.get('lastTimestamp', '')}): {event.get('message', '')}"
+    )
 
 
 def _line(case: Case) -> Iterator[Object]:

@@ -70,6 +70,10 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
     Code.VICTIMS_NON_PREEMPTIBLE: (*_RIGHTS, *_ROOM),
     Code.PREEMPTION_DELAY: (victims.drop_delay, waiting.wait, nodechanges.add_nodes, others.make_room),
     Code.BIND_REFUSED: (),
+    Code.BIND_RETRIED: (waiting.wait,),
+    Code.OTHER_SCHEDULER: (naming.name_scheduler,),
+    Code.GROUPING_FAILED: (),
+    Code.POD_GROUP_MISSING: (),
     Code.STALE_GANG: (gangs.add_missing_pods, gangs.grow_to_minimum),
     Code.BEHIND_OTHERS: (
         victims.raise_priority, victims.raise_queue_priority, waiting.wait, nodechanges.add_nodes,
