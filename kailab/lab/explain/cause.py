@@ -29,6 +29,7 @@ class Code(StrEnum):
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODES_CORDONED = "NodesCordoned"
     NOT_ENOUGH_GPUS = "NotEnoughGPUs"
+    NOT_ENOUGH_DEVICES = "NotEnoughDevices"
     NOT_ENOUGH_CPU = "NotEnoughCPU"
     NOT_ENOUGH_MEMORY = "NotEnoughMemory"
     NO_POD_SLOTS = "NoPodSlots"
@@ -59,7 +60,7 @@ class Code(StrEnum):
     BORROWING = "Borrowing"
 
 
-LAST = frozenset({Code.PODS_NOT_CREATED, Code.OVER_LIMIT, Code.NOT_ENOUGH_GPUS})
+LAST = frozenset({Code.PODS_NOT_CREATED, Code.OVER_LIMIT, Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_DEVICES})
 """Causes that say least: the first only where no other explains why."""
 
 
