@@ -250,3 +250,26 @@ def test_a_gang_within_a_domain_where_the_scheduler_keeps_no_mirror(queue, job):
         (one,) = fitting_nowhere(moment.snapshot, moment.config, moment.now)
         assert reader.present().podgroup(one.podgroups[0]).startswith("default/pg-big")
         reader.close()
+
+
+def test_a_limit_that_was_lowered_under_what_runs(lab, queue, job):
+    lab.apply(queue("a", 16), job("work", "a", 8))
+    lab.settle()
+    assert not found(lab, FindingCode.ABOVE_LIMIT)
+    lab.apply(queue("a", 16, limit=4))
+    lab.settle()
+    (one,) = found(lab, FindingCode.ABOVE_LIMIT)
+    assert (one.objects, one.numbers["allocated"], one.numbers["limit"]) == (("queue/a",), 8000, 4000)
+    assert "a holds 8 GPUs, above its limit of 4 GPUs" in one.sentence
+
+
+def test_a_quota_that_was_lowered_under_what_nobody_may_take_back(lab, queue, job):
+    lab.apply(
+        queue("a", 16), queue("b", 16), job("firm", "a", 6, labels={"priorityClassName": "build"}), job("soft", "b", 16)
+    )
+    lab.settle()
+    lab.apply(queue("a", 2), queue("b", 2))
+    lab.settle()
+    (one,) = found(lab, FindingCode.NON_PREEMPTIBLE_ABOVE_QUOTA)
+    assert one.severity is Severity.WARNING
+    assert "a holds 6 GPUs of non-preemptible work, above its quota of 2 GPUs" in one.sentence

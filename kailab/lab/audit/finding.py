@@ -26,6 +26,8 @@ class FindingCode(StrEnum):
     """What is found."""
 
     STARVED = "Starved"  # holds less than its due, and waits
+    ABOVE_LIMIT = "AboveLimit"  # holds more than its limit, which was lowered
+    NON_PREEMPTIBLE_ABOVE_QUOTA = "NonPreemptibleAboveQuota"  # holds more that nobody may take back than its quota
     BORROWING = "Borrowing"  # holds more than its quota
     IDLE_QUOTA = "IdleQuota"  # nobody uses what it owns
     QUOTA_BEYOND_CAPACITY = "QuotaBeyondCapacity"  # quotas add up to more than there is
