@@ -119,5 +119,12 @@ KINDS = (
             AGE,
         ),
     ),
-    Kind(group="apps", kind="ControllerRevision", versions=("v1",), plural="controllerrevisions", owns_pods=False),
+    Kind(
+        group="apps",
+        kind="ControllerRevision",
+        versions=("v1",),
+        plural="controllerrevisions",
+        owns_pods=False,
+        schedules_nothing=True,
+    ),
 )

@@ -8,7 +8,15 @@ _GROVE = "kailab.grouping.families.grove:GROVE"
 
 
 def _of(kind: str, plural: str, short: str, grouping: str | None = None, group: str = "grove.io") -> Kind:
-    return Kind(group=group, kind=kind, versions=("v1alpha1",), plural=plural, short=(short,), grouping=grouping)
+    return Kind(
+        group=group,
+        kind=kind,
+        versions=("v1alpha1",),
+        plural=plural,
+        short=(short,),
+        grouping=grouping,
+        in_cluster="Grove's operator makes the pods of its cliques",
+    )
 
 
 KINDS = (

@@ -49,7 +49,14 @@ KINDS = (
         columns="kailab.cli.columns:POD_GROUP",
         in_all=True,
     ),
-    _kai("scheduling.run.ai", kind="BindRequest", versions=("v1alpha2",), plural="bindrequests", short=("br",)),
+    _kai(
+        "scheduling.run.ai",
+        kind="BindRequest",
+        versions=("v1alpha2",),
+        plural="bindrequests",
+        short=("br",),
+        in_cluster="KAI's binder binds the pod that it names",
+    ),
     _kai(
         "kai.scheduler",
         kind="Topology",
@@ -61,6 +68,20 @@ KINDS = (
         immutable=("spec",),
         columns="kailab.cli.columns:TOPOLOGY",
     ),
-    _kai("kai.scheduler", kind="Config", versions=("v1",), plural="configs", namespaced=False),
-    _kai("kai.scheduler", kind="SchedulingShard", versions=("v1",), plural="schedulingshards", namespaced=False),
+    _kai(
+        "kai.scheduler",
+        kind="Config",
+        versions=("v1",),
+        plural="configs",
+        namespaced=False,
+        in_cluster="KAI's operator sets up its services by it",
+    ),
+    _kai(
+        "kai.scheduler",
+        kind="SchedulingShard",
+        versions=("v1",),
+        plural="schedulingshards",
+        namespaced=False,
+        in_cluster="KAI's operator runs a scheduler with its settings",
+    ),
 )

@@ -106,6 +106,7 @@ KINDS = (
         versions=("v1", "v1beta1"),
         plural="notebooks",
         grouping="kailab.grouping.families.simple:NOTEBOOK",
+        in_cluster="Kubeflow's notebook controller makes a StatefulSet of one pod from its template",
     ),
     Kind(
         group="kubeflow.org",
@@ -113,5 +114,6 @@ KINDS = (
         versions=("v1beta1", "v1alpha1"),
         plural="scheduledworkflows",
         short=("swf",),
+        in_cluster="Kubeflow Pipelines makes a Workflow at each of its times",
     ),
 )

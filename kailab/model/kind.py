@@ -88,6 +88,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     owns_pods: bool = True
     """Pods may be its, directly or through others: who groups pods has to read it."""
+    acts: bool = False
+    """Something in an embedded lab acts on it that neither a controller nor the scheduler's mirror shows: the API server, a command."""
+    schedules_nothing: bool = False
+    """No cluster decides by it where, when or how many pods run: that nothing in an embedded lab acts on it is not worth a word."""
+    in_cluster: str = ""
+    """What a cluster does with it, where nothing in an embedded lab acts on it: ends ``in a cluster ...``."""
 
     # --- how it is shown and handled --------------------------------------------------------------------------------------
     columns: tuple[Column, ...] | str = (NAME, AGE)
