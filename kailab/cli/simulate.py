@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kailab.lab.whatif.simulation import Fate, Simulation
 
 NOT_YET = 1
-"""Exit code where the work does not run in time."""
+"""Exit code where the work does not run in time, or kailab can't tell whether it would: a gate passes only what was seen to run."""
 
 
 @click.command()
@@ -37,7 +37,7 @@ def simulate(
 
     \b
     Exit code 0: it runs now (or --within).
-    Exit code 1: it does not: "verdict" in -o json is later, waits or never.
+    Exit code 1: it does not ("verdict" in -o json is later, waits or never), or kailab can't tell (unknown).
     Exit code 2: bad input."""
     from kailab.cli.durations import seconds_of
     from kailab.errors import InputError
@@ -86,6 +86,7 @@ def _fate(fate: Fate, found: Simulation) -> Iterator[str]:
         "now": "runs now",
         "later": f"runs after {elapsed(fate.seconds or 0)}",
         "waits": f"does not run within {elapsed(found.end - found.start)}",
+        "unknown": "kailab can't tell whether it would run",
         "never": "never runs, whatever else ends",
     }[fate.when]
     places = ", ".join(f"{node} ({number})" for node, number in fate.nodes.items())

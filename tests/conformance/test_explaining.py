@@ -144,7 +144,14 @@ def test_situations_are_of_many_kinds() -> None:
     assert forms == {"apply", "patch", "delete", "advance", "refuse"}
 
 
-NOT_DRAWN = {Code.OTHER_SCHEDULER, Code.GROUPING_FAILED, Code.POD_GROUP_MISSING, Code.BIND_RETRIED}
+NOT_DRAWN = {
+    Code.OTHER_SCHEDULER,
+    Code.GROUPING_FAILED,
+    Code.POD_GROUP_MISSING,
+    Code.BIND_RETRIED,
+    Code.FAILED,
+    Code.NO_CONTROLLER,
+}
 """Causes that no situation has that is made at random."""
 
 

@@ -16,12 +16,13 @@ SHOWN = 3
 
 class Verdict(StrEnum):
     """``never``: no going of other work and no passing of time lets it run. ``later``: one of them does. ``running``: what there is
-    of it runs. ``gone``: pods of it were evicted, and it has not been whole since."""
+    of it runs. ``gone``: pods of it were evicted, and it has not been whole since. ``failed``: it has ended so, and makes no pods any more."""
 
     NEVER = "never"
     LATER = "later"
     RUNNING = "running"
     GONE = "gone"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ class Answer:
 _VERDICTS: Mapping[Verdict, str] = {
     Verdict.NEVER: "Never: no going of other work and no waiting lets it run; something has to be changed.",
     Verdict.LATER: "Later: it runs once other work has gone, or time has passed.",
+    Verdict.FAILED: "Failed: it has ended, and makes no pods any more.",
     Verdict.GONE: "Gone: pods of it were evicted, and it has not been whole since.",
 }
 

@@ -24,6 +24,8 @@ class Code(StrEnum):
     GANG_INCOMPLETE = "GangIncomplete"
     SCHEDULING_GATED = "SchedulingGated"
     SUSPENDED = "Suspended"
+    FAILED = "Failed"
+    NO_CONTROLLER = "NoController"
     PODS_NOT_CREATED = "PodsNotCreated"
     SELECTOR_MATCHES_NO_NODE = "SelectorMatchesNoNode"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"

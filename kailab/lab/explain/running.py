@@ -1,4 +1,4 @@
-"""What there is to say of work that runs: where, on whose quota, who could take it, and until when a gang below its minimum may run."""
+"""What there is to say of work that runs or has failed: where, on whose quota, who could take it, and until when a gang below its minimum may run."""
 
 from __future__ import annotations
 
@@ -20,6 +20,18 @@ from kailab.model.times import format_time, parse_time
 def causes_of_running(standing: Standing) -> tuple[Cause, ...]:
     """What threatens it: the end of its gang's grace, or the owner of the quota that it runs on."""
     return (*_stale(standing), *_borrowing(standing))
+
+
+def has_failed(standing: Standing) -> Cause:
+    """Why it has ended, by its own status."""
+    subject = standing.subject
+    kind = subject.kind if standing.object is None else standing.object["kind"]
+    return Cause(
+        Code.FAILED,
+        f"{kind} {subject.name} has failed: {standing.failure.rstrip('.')}.",
+        (Ref(kind, subject.namespace, subject.name),),
+        {"failure": standing.failure},
+    )
 
 
 def _groups(standing: Standing) -> Iterator[tuple[str, Object]]:

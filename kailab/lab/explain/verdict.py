@@ -76,6 +76,8 @@ def verdict_of(standing: Standing, first: Cause | None) -> Verdict | None:
         return Verdict.NEVER
     if first is not None and first.code == Code.OTHER_SCHEDULER:
         return Verdict.NEVER if first.facts["nobody"] else None
+    if first is not None and first.code == Code.NO_CONTROLLER:
+        return None  # what its operator would make nobody knows here
     if first is not None and first.code == Code.BIND_RETRIED:
         return Verdict.LATER  # it is tried again, whatever became of it
     if not standing.waiting or (first is not None and first.code == Code.PODS_NOT_CREATED):
@@ -106,6 +108,8 @@ def _placed_at(standing: Standing, name: str) -> float:
 def _without_pods(standing: Standing) -> Verdict:
     """Pods that nobody has made: time brings them where a clock makes them, or a controller that holds back."""
     obj = standing.object
+    if standing.leaving and not standing.absent:
+        return Verdict.LATER  # what comes in place of those that leave comes once they have left
     waits = obj is not None and (obj["kind"] == "CronJob" or (obj["kind"] == "Job" and standing.wanted))
     return Verdict.LATER if waits else Verdict.NEVER
 

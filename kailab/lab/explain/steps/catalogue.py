@@ -71,6 +71,8 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
     Code.VICTIMS_NON_PREEMPTIBLE: (*_RIGHTS, *_ROOM),
     Code.PREEMPTION_DELAY: (victims.drop_delay, waiting.wait, nodechanges.add_nodes, others.make_room),
     Code.BIND_REFUSED: (),
+    Code.FAILED: (),
+    Code.NO_CONTROLLER: (),
     Code.BIND_RETRIED: (waiting.wait,),
     Code.OTHER_SCHEDULER: (naming.name_scheduler,),
     Code.GROUPING_FAILED: (),
