@@ -65,6 +65,7 @@ def simulate(
 def _told(found: Simulation) -> Iterator[str]:
     from kailab.cli.table import render
     from kailab.cli.whatif import queue_rows
+    from kailab.evidence.entries import MOVING
 
     for fate in found.fates:
         yield from _fate(fate, found)
@@ -72,7 +73,8 @@ def _told(found: Simulation) -> Iterator[str]:
         (one.workload, one.queue, one.action, one.beneficiary) for one in found.comparison.evicted
     ).items():
         whom = f" for {beneficiary}" if beneficiary else ""
-        yield f"{number} pod{'' if number == 1 else 's'} of {workload} ({queue}) evicted{whom} ({action})"
+        what = "moved to other nodes" if action == MOVING else "evicted"
+        yield f"{number} pod{'' if number == 1 else 's'} of {workload} ({queue}) {what}{whom} ({action})"
     yield f"Tried on a copy of the lab; {found.scheduler} decides."
     if rows := queue_rows([found.comparison], everything=False):
         yield ""

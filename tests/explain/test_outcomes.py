@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.fleet import read_fleet
 from kailab.lab import Lab
+from kailab.lab.became import LabChanges
 from kailab.lab.explain.answer import Verdict
 from kailab.lab.explain.asking import ask
 from kailab.lab.explain.cause import Code
+from tests.builders import job
 
 
 def queue(name: str) -> dict[str, Any]:
@@ -117,3 +120,45 @@ def test_a_parent_that_borrows_lets_others_take_what_is_inside_the_quota_below_i
         text = str(ask(lab, "Deployment", "work"))
         assert "no other queue may take that" not in text
         assert "org holds 6 GPUs beyond its quota of 2 GPUs" in text
+
+
+def test_pods_that_consolidation_places_elsewhere_are_moved_and_not_evicted() -> None:
+    """Each node has half its GPUs free; once its limit lets it, the large one gets a whole node."""
+    fleet = read_fleet(
+        "apiVersion: kailab.dev/v1\nkind: Fleet\nname: two\npools: [{name: n, count: 2, gpus: 8, cpu: 64, memory: 256Gi, taints: []}]"
+    )
+    with Lab.open(fleet) as lab:
+        bounded = queue("b")
+        bounded["spec"]["resources"]["gpu"]["limit"] = 4
+        lab.apply([queue("a"), bounded])
+        for number in range(2):
+            half = job(f"half-{number}", "a", 1, gpus=4)
+            half["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"n-{number}"}
+            lab.apply(half)
+            lab.settle()
+        for number in range(2):
+            free = job(f"free-{number}", "a", 1, gpus=2)
+            free["spec"]["template"]["spec"]["affinity"] = {}
+            lab.apply(free)
+        lab.settle()
+        lab.delete("Job", "half-0")
+        lab.settle()
+        lab.apply(job("whole", "b", 1, gpus=8))
+        lab.settle()
+        answer = ask(lab, "Job", "whole")
+        assert answer.cause.code == Code.OVER_LIMIT
+        (step, *_) = answer.steps
+        assert step.outcome.evicted == ()
+        assert len(step.outcome.moved) >= 1
+        assert "moved to other nodes for it" in step.said()
+        before = LabChanges(lab)
+        bounded["spec"]["resources"]["gpu"]["limit"] = -1
+        lab.apply(bounded)
+        lab.settle()
+        moved = {entry.owner for entry in lab.log.evictions}
+        told = before.told()
+        assert f"{len(step.outcome.moved)} moved to other nodes" in told
+        assert "evicted" not in told
+        (owner, *_) = sorted(moved)
+        lines = ask(lab, "Job", owner.partition("/")[2]).lines()
+        assert any(line.startswith("Moved at ") for line in lines)

@@ -16,6 +16,21 @@ def lab():
         yield lab
 
 
+RING = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "ring", "labels": {"kai.scheduler/queue": "a"}},
+    "spec": {
+        "pytorchReplicaSpecs": {
+            "Worker": {
+                "template": {"spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "x"}]}}
+            }
+        }
+    },
+}
+"""KAI's grouper refuses workers without replicas."""
+
+
 def found(lab, code: FindingCode) -> list[Finding]:
     return [one for one in audited(lab).findings if one.code is code]
 
@@ -273,3 +288,20 @@ def test_a_quota_that_was_lowered_under_what_nobody_may_take_back(lab, queue, jo
     (one,) = found(lab, FindingCode.NON_PREEMPTIBLE_ABOVE_QUOTA)
     assert one.severity is Severity.WARNING
     assert "a holds 6 GPUs of non-preemptible work, above its quota of 2 GPUs" in one.sentence
+
+
+def test_pods_that_can_t_be_grouped_are_an_error(lab, queue, job):
+    lone = job("lone", "a", 1)["spec"]["template"]
+    lone = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        **lone,
+        "metadata": {"name": "lone", "annotations": {"pod-group-name": "absent"}},
+    }
+    lab.apply(queue("a", 16), RING, lone)
+    lab.settle()
+    first, second = found(lab, FindingCode.NOT_GROUPED)
+    assert {first.severity, second.severity} == {Severity.ERROR}
+    text = f"{first.sentence}\n{second.sentence}"
+    assert "replicas" in text
+    assert "default/absent" in text

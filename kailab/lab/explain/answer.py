@@ -32,10 +32,13 @@ class Outcome:
 
     running: int
     evicted: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    """Names of the pods that are placed elsewhere for it."""
 
     def said(self) -> str:
         found = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
-        return f"{found}; evicted for it: {some(self.evicted)}" if self.evicted else found
+        found += f"; evicted for it: {some(self.evicted)}" if self.evicted else ""
+        return f"{found}; moved to other nodes for it: {some(self.moved)}" if self.moved else found
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,12 @@ class Step:
     def data(self) -> dict[str, Any]:
         found: dict[str, Any] = {"do": self.do, "changes": [dict(one) for one in self.changes], "checked": self.checked}
         if self.outcome is not None:
-            found["outcome"] = {"running": self.outcome.running, "evicted": list(self.outcome.evicted)}
+            outcome = self.outcome
+            found["outcome"] = {
+                "running": outcome.running,
+                "evicted": list(outcome.evicted),
+                "moved": list(outcome.moved),
+            }
         return found
 
     def said(self) -> str:
