@@ -114,15 +114,15 @@ def borrowing(picture: Picture) -> Iterable[Finding]:
     borrowers = [queue for _, queue in sorted(shares.queues.items()) if queue.borrowed]
     returns = picture.present.returns(*(queue.name for queue in borrowers))
     for queue in borrowers:
-        lenders = shares.lenders(queue.name)
-        each = [f"{gpus(amount)} {f'of {lender}' if lender != NOBODY else 'of no quota'}" for lender, amount in lenders]
+        lenders = shares.unused_beside(queue.name)
+        each = [f"{gpus(amount)} of the quota of {lender}" for lender, amount in lenders]
         own = [one for one in entitled(returns[queue.name]) if one.taker.beside == queue.name]
         against = list(dict.fromkeys(text for one in own for text in stops(one)))
         tail = f"; against its return: {'; '.join(against)}" if against else ""
         yield Finding(
             FindingCode.BORROWING,
             Severity.INFO,
-            f"{queue.name} holds {gpus(queue.borrowed)} beyond its quota of {gpus(queue.quota)}: {some(each)}{tail}.",
+            f"{queue.name} holds {gpus(queue.borrowed)} beyond its quota of {gpus(queue.quota)}; unused: {some(each) or 'nothing beside it'}{tail}.",
             (f"queue/{queue.name}", *(f"queue/{lender}" for lender, _ in lenders if lender != NOBODY)),
             {"borrowed": queue.borrowed, "from": dict(lenders), "returns": [return_data(one) for one in own]},
         )

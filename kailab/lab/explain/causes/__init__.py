@@ -19,6 +19,7 @@ FINDERS: tuple[str, ...] = (
     "objects:suspended",
     "objects:priority_class",
     "objects:gated",
+    "ungrouped:ungrouped",
     "queue_there:queue_there",
     "queue_limits:no_resources",
     "objects:incomplete",
