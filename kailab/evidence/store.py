@@ -14,10 +14,11 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import sums
 from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Result, RunFacts, State, Step, Told
 from kailab.evidence.record import RESULT, Written, check_format
-from kailab.evidence.run import PARTIAL, RUN, SIGNATURES, run_digest, test_folders
+from kailab.evidence.run import RUN, SIGNATURES, run_digest, test_folders
 from kailab.evidence.sums import Problem
 from kailab.model import typed
 from kailab.model.meant import meant
+from kailab.model.private_files import PARTIAL
 
 LATEST = "latest"
 T = TypeVar("T")

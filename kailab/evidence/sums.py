@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kailab.model.private_files import write_bytes
+
 FILE = "SHA256SUMS"
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
@@ -41,7 +43,7 @@ def render(sums: Iterable[tuple[str, str]]) -> bytes:
 
 def write(folder: Path) -> None:
     """Sum up all that is in the folder now."""
-    (folder / FILE).write_bytes(render((name, digest((folder / name).read_bytes())) for name in files_in(folder)))
+    write_bytes(folder / FILE, render((name, digest((folder / name).read_bytes())) for name in files_in(folder)))
 
 
 def read(path: Path) -> dict[str, str]:

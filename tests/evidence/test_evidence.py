@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 from pathlib import Path
 
@@ -338,7 +339,7 @@ def test_markdown_is_a_row_for_each_test_that_passed_and_more_for_one_that_did_n
     told |= {"outcome": "failed", "message": "no ```\n" + 5000 * "y", "sentence": "One | <b>of</b>\ntwo."}
     file.write_text(json.dumps(told))
     text = render(run, "markdown")
-    assert "| **failed** | test_one | One \\| &lt;b>of&lt;/b> two. |" in text
+    assert "| **failed** | test_one | One &#124; &lt;b&gt;of&lt;/b&gt; two. |" in text
     full = text.partition("## quota/test_one: failed\n")[2]
     assert "OverLimit" in full
     # The message does not close its fence, and is cut.
@@ -379,3 +380,19 @@ def test_names_stay_apart_and_inside_the_folder(one, two):
     for name in (safe_name(one), safe_name(two)):
         assert name == Path(name).name
         assert 0 < len(name) <= 100
+
+
+def test_no_name_or_message_is_markup_in_markdown(run):
+    evil = "<script>x</script> | `y` [a](javascript:b)\n# z"
+    for name in ("result.json", "lab/pending.json", "lab/lab.json", "lab/expectations.jsonl"):
+        file = run / "quota/test_one" / name
+        text = file.read_text()
+        # In every text of the evidence that a report quotes.
+        for word in ("OverLimit", "team-a", "lesson", "kailab", "app work"):
+            text = text.replace(f'"{word}', json.dumps(evil)[:-1])
+        file.write_text(text.replace('"outcome": "passed"', '"outcome": "failed"'))
+    found = render(run, "markdown")
+    assert "script" in found
+    assert "<script" not in found
+    assert not re.search(r"(?<!\\)\]\(", found)
+    assert not [line for line in found.splitlines() if line.startswith("# z")]
