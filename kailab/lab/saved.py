@@ -22,13 +22,14 @@ from kailab.model import typed
 
 class SavedLab(LabSpec, kw_only=True):
     """``place``: where the cluster is. ``cycle``, ``evictions``, ``last``: of the decision log. ``changed``: it has not settled since
-    something was done to it."""
+    something was done to it. ``starting``: its start is not done, so all that is known is where it will be."""
 
     place: Place = Place(backend="embedded")
     cycle: int = 0
     evictions: list[Evicted] = []
     last: Decisions | None = None
     changed: bool = True
+    starting: bool = False
 
     @property
     def spec(self) -> LabSpec:
