@@ -19,7 +19,7 @@ import msgspec
 from msgspec import structs
 
 from kailab.cluster.embedded.storage.persistence import collection_paused
-from kailab.errors import InputError, StateError
+from kailab.errors import InputError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.lab import saved, subjects
 from kailab.lab.changing import Changing
@@ -225,14 +225,9 @@ class Lab(Changing):
     @classmethod
     def resume(cls, path: str | Path, observers: Sequence[Observer] = (), *, read_only: bool = False) -> Lab:
         """The lab saved in a file. ``read_only``: it is not to be changed; so of an embedded one only what is asked for is taken
-        in, which is quick however large it is. Raises StateError where there is none, it is damaged or its start is not done; ConnectError
-        where its cluster is a real one and does not answer."""
-        file = saved.read(Path(path))
-        if file.lab.starting:
-            raise StateError(
-                f"{path}: this lab is being started, or its start was cut short: `kailab up` starts it again, `kailab down` takes away "
-                "what is there of it"
-            )
+        in, which is quick however large it is. Raises StateError where there is none, or it is damaged; ConnectError where its
+        cluster is a real one and does not answer."""
+        file = saved.started(Path(path))
         with collection_paused(), file.damage_told():
             venue = provider_of(file.lab.place.backend).attach(file.lab.place, file.state, read_only)
             return cls(venue, file.lab.spec, observers, end=venue.leave, read_only=read_only, file=file)

@@ -69,6 +69,17 @@ def read(path: Path) -> LabFile:
     return LabFile(path, lab, state)
 
 
+def started(path: Path) -> LabFile:
+    """As ``read``, of a lab whose start is done. Raises StateError where it is not, too."""
+    file = read(path)
+    if file.lab.starting:
+        raise StateError(
+            f"{path}: this lab is being started, or its start was cut short: `kailab up` starts it again, `kailab down` takes away what is "
+            "there of it"
+        )
+    return file
+
+
 def write(path: Path, lab: SavedLab) -> None:
     """The file of a lab whose cluster is elsewhere. Raises StateError."""
     write_state(path, {"lab": msgspec.to_builtins(lab)})
