@@ -166,6 +166,9 @@ def _content(path: Path) -> bytes:
 
 def _read(path: Path) -> Signature | None:
     try:
-        return typed.decode_json(path.read_bytes(), Signature)
+        content = path.read_bytes()
+        found = typed.decode_json(content, Signature)
+        # In another text a key may stand twice, and what a reader takes is not what was checked.
+        return found if content == canonical.pretty(found) else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -187,10 +188,17 @@ def test_untouched_evidence_verifies(run):
 
 
 DECISIONS = "quota/test_one/lab/decisions.jsonl"
+LISTING = "quota/test_one/SHA256SUMS"
 
 
 def _append(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\n")
+
+
+def _rewrite(path: Path, change: Callable[[str], str]) -> None:
+    before = path.read_bytes().decode()
+    assert change(before) != before
+    path.write_bytes(change(before).encode())
 
 
 def _relist(run: Path) -> None:
@@ -243,6 +251,17 @@ def _link(run: Path) -> None:
         (_link, ("changed", DECISIONS)),
         (lambda run: os.rename(run / "quota/test_two", run / "quota/test_new"), ("extra", "quota/test_new")),
         (lambda run: (run / ".partial-x").mkdir(), ("unfinished", ".partial-x")),
+        (lambda run: _rewrite(run / "run.json", lambda text: json.dumps(json.loads(text))), ("changed", "run.json")),
+        (
+            lambda run: _rewrite(run / "run.json", lambda text: text.replace("{", '{"tests": 7,', 1)),
+            ("changed", "run.json"),
+        ),
+        (lambda run: _rewrite(run / LISTING, lambda text: text.replace("\n", "\r\n")), ("changed", LISTING)),
+        (lambda run: _rewrite(run / LISTING, lambda text: text + text), ("damaged", LISTING)),
+        (lambda run: (run / "empty").mkdir(), ("extra", "empty")),
+        (lambda run: (run / "quota/empty").mkdir(), ("extra", "quota/empty")),
+        (lambda run: (run / "quota/test_one/lab/deep/empty").mkdir(parents=True), ("extra", "quota/test_one/lab/deep")),
+        (lambda run: (run / "signature-none").write_text("x"), ("damaged", "signature-none")),
     ],
 )
 def test_every_kind_of_tampering_is_found(run, tamper, found):
