@@ -118,7 +118,7 @@ SITUATIONS = [
     Situation(Code.VICTIMS_NON_PREEMPTIBLE, ("Job", "j"), ([queue("a", quota=8), queue("b", quota=16)], [deployment("d", "b", 16, priority="")], [{**queue("b", quota=4)}, job("j", "a", 2)]), ("Scale Deployment d down from 16 to 14",)),
     Situation(Code.PREEMPTION_DELAY, ("Job", "j"), ([queue("a", quota=8), queue("b", quota=8)], [deployment("d", "b", 16)], [job("j", "a", 2, annotations={"kai.scheduler/preemption-delay": "40s"})]), ("Wait 4", "Remove its preemption delay")),
     Situation(Code.STALE_GANG, ("PodGroup", "g"), ([*ORG, podgroup("g", "team", 3), *(pod(f"g-{n}", "team", annotations={"pod-group-name": "g"}) for n in range(3))], {"delete": {"kind": "Pod", "name": "g-1"}}), ("Make the 1 pod that the gang lacks: g-1",)),
-    Situation(Code.BEHIND_OTHERS, ("Pod", "p"), ([*ORG, pod("small", "rest", 1)], [job("wide", "team", 16, gang=True)], [pod("p", "team")]), ("Delete Job wide", "priority class"), config={"queueDepthPerAction": {"allocate": 1}}),
+    Situation(Code.BEHIND_OTHERS, ("Pod", "p"), ([*ORG, pod("small", "rest", 1)], [job("wide", "team", 16, gang=True)], [pod("p", "team")]), ("Suspend Job wide", "priority class"), config={"queueDepthPerAction": {"allocate": 1}}),
     Situation(Code.NODE_POOL_NOT_SERVED, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, labels={"kai.scheduler/node-pool": "blue"})],), ("Remove its label kai.scheduler/node-pool",)),
     Situation(Code.PRIORITY_CLASS_MISSING, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, priority="", priorityClassName="gold")],), ("Make the priority class gold", "which there is")),
     Situation(Code.KEPT_APART, ("Deployment", "d"), ([*ORG, deployment("d", "team", 5, affinity=apart("d"))],), ("anti-affinity a preference", "Add 1 node to")),

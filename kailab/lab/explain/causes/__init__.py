@@ -33,6 +33,7 @@ FINDERS: tuple[str, ...] = (
     "queue_limits:over_quota",
     "queue_limits:over_limit",
     "queue_turn:behind_others",
+    "queue_line:in_line",
     "queue_victims:delayed",
     "queue_victims:victims",
     "node_room:room",

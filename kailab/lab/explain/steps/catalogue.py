@@ -80,7 +80,7 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
     Code.POD_GROUP_MISSING: (),
     Code.STALE_GANG: (gangs.add_missing_pods, gangs.grow_to_minimum),
     Code.BEHIND_OTHERS: (
-        victims.raise_priority, victims.raise_queue_priority, waiting.wait, nodechanges.add_nodes,
+        others.withdraw_what_stands_in_front, victims.raise_priority, victims.raise_queue_priority, waiting.wait, nodechanges.add_nodes,
         others.send_away_who_waits, others.make_room,
     ),
     Code.NODE_POOL_NOT_SERVED: (holding.leave_node_pool,),
