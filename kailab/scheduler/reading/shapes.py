@@ -21,7 +21,7 @@ from kailab.scheduler.reading.numa import containers
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
-_NATIVE = ("cpu", "memory", "ephemeral-storage")
+_NATIVE = ("cpu", "memory")
 _SHARING = frozenset((names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES))
 
 
