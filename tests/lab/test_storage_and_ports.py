@@ -92,3 +92,47 @@ def test_local_storage_that_is_short_is_named() -> None:
             cause = lab.explain("pod", name).cause
             assert STORAGE in cause.sentence
             assert words in cause.sentence
+
+
+PORT = [{"containerPort": 29500}]
+
+
+def test_pods_in_the_network_of_their_node_do_not_share_a_port(opened) -> None:
+    lab = opened(pool("a"), pool("b"))
+    lab.apply(deployment(lab, 3, hostNetwork=True, ports=PORT))
+    expect(lab.app("work")).running(pods=2).pending(pods=1).spread_over(2, "node")
+    (port,) = lab.cluster.list("Pod")[0]["spec"]["containers"][0]["ports"]
+    assert port["hostPort"] == 29500
+    (made,) = lab.cluster.list("Deployment")
+    assert "hostPort" not in made["spec"]["template"]["spec"]["containers"][0]["ports"][0]
+
+
+def test_pods_in_a_network_of_their_own_share_any_port(opened) -> None:
+    lab = opened(pool("a"))
+    lab.apply(deployment(lab, 3, ports=PORT))
+    expect(lab.app("work")).running(pods=3)
+
+
+@pytest.mark.parametrize(("restart", "running"), [({"restartPolicy": "Always"}, 1), ({}, 2)])
+def test_ports_of_sidecars_count_and_those_of_containers_that_end_do_not(opened, restart, running) -> None:
+    lab = opened(pool("a"))
+    first = {"name": "first", "image": "pause", "ports": [{"containerPort": 80, "hostPort": 8080}], **restart}
+    lab.apply(*(pod(lab, name, initContainers=[first]) for name in ("a", "b")))
+    expect(lab.app("work")).running(pods=running).pending(pods=2 - running)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"hostNetwork": True, "ports": [{"containerPort": 80, "hostPort": 8080}]}, r"ports\[0\].hostPort: 8080 .* 80, its containerPort"),
+        ({"ports": [{"containerPort": port, "hostPort": 8080} for port in (80, 81)]}, r"ports\[1\].hostPort: 8080 is taken"),
+    ],
+)  # fmt: skip
+def test_host_ports_that_an_api_server_refuses_are_refused(opened, fields, words) -> None:
+    lab = opened(pool("a"))
+    with pytest.raises(InputError, match=words):
+        lab.apply(pod(lab, "a", **fields))
+    with pytest.raises(InputError, match=words):
+        lab.apply(deployment(lab, 1, **fields))
+    lab.apply(pod(lab, "b", hostNetwork=True, ports=[{"containerPort": 80, "hostPort": 80}, {"containerPort": 81}]))
+    expect(lab.pod("b")).running()
