@@ -73,7 +73,7 @@ def up(  # long: every option of a lab is an argument
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
     from kailab.lab import Lab
-    from kailab.lab.life import begin, check_decides, end
+    from kailab.lab.life import begin, check_decides, cut_short, end
     from kailab.lab.venues import provider_of, silent
     from kailab.undertest.compatibility import check_lab
     from kailab.undertest.naming import chosen
@@ -96,6 +96,9 @@ def up(  # long: every option of a lab is an argument
     options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
     with labfile.locked(state):
+        if cut_short(state):
+            terminal.notice(f"{state}: the start of a lab was cut short; what was left of it is taken down")
+            end(state)
         if state.exists() and not fresh:
             try:
                 with Lab.resume(state, read_only=True) as there:

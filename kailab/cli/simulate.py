@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kailab.lab.whatif.simulation import Fate, Simulation
 
 NOT_YET = 1
-"""Exit code where the work does not run in time."""
+"""Exit code where the work does not run in time, or kailab can't tell whether it would: a gate passes only what was seen to run."""
 
 
 @click.command()
@@ -37,7 +37,7 @@ def simulate(
 
     \b
     Exit code 0: it runs now (or --within).
-    Exit code 1: it does not: "verdict" in -o json is later, waits or never.
+    Exit code 1: it does not ("verdict" in -o json is later, waits or never), or kailab can't tell (unknown).
     Exit code 2: bad input."""
     from kailab.cli.durations import seconds_of
     from kailab.errors import InputError
@@ -65,6 +65,7 @@ def simulate(
 def _told(found: Simulation) -> Iterator[str]:
     from kailab.cli.table import render
     from kailab.cli.whatif import queue_rows
+    from kailab.evidence.entries import MOVING
 
     for fate in found.fates:
         yield from _fate(fate, found)
@@ -72,7 +73,8 @@ def _told(found: Simulation) -> Iterator[str]:
         (one.workload, one.queue, one.action, one.beneficiary) for one in found.comparison.evicted
     ).items():
         whom = f" for {beneficiary}" if beneficiary else ""
-        yield f"{number} pod{'' if number == 1 else 's'} of {workload} ({queue}) evicted{whom} ({action})"
+        what = "moved to other nodes" if action == MOVING else "evicted"
+        yield f"{number} pod{'' if number == 1 else 's'} of {workload} ({queue}) {what}{whom} ({action})"
     yield f"Tried on a copy of the lab; {found.scheduler} decides."
     if rows := queue_rows([found.comparison], everything=False):
         yield ""
@@ -86,6 +88,7 @@ def _fate(fate: Fate, found: Simulation) -> Iterator[str]:
         "now": "runs now",
         "later": f"runs after {elapsed(fate.seconds or 0)}",
         "waits": f"does not run within {elapsed(found.end - found.start)}",
+        "unknown": "kailab can't tell whether it would run",
         "never": "never runs, whatever else ends",
     }[fate.when]
     places = ", ".join(f"{node} ({number})" for node, number in fate.nodes.items())

@@ -215,11 +215,14 @@ def _standing(standing: Standing | None) -> str:
 
 
 def _changed(change: WorkloadChange | None) -> str:
+    from kailab.evidence.entries import MOVING
+
     if change is None:
         return "-"
     parts = [_standing(change.after) if change.after else "gone"]
     if change.moved:
         parts.append(f"{change.moved} elsewhere")
     for (action, beneficiary), number in Counter((one.action, one.beneficiary) for one in change.evicted).items():
-        parts.append(f"{number} evicted {f'for {beneficiary} ' if beneficiary else ''}({action})")
+        what = "moved" if action == MOVING else "evicted"
+        parts.append(f"{number} {what} {f'for {beneficiary} ' if beneficiary else ''}({action})")
     return "; ".join(parts)

@@ -14,6 +14,8 @@ from kailab.model import labels
 
 READY_SECONDS = 1.0
 """From bound to ready, where ``kailab.dev/ready-seconds`` does not say otherwise."""
+LONGEST_START = 3600.0
+"""A pod that takes longer to become ready does so only as time is let pass, as one ends that runs for a while."""
 TERMINATION_SECONDS = 1.0
 """From deleted to gone, where ``kailab.dev/termination-seconds`` does not say otherwise."""
 TERMINATION = "kailab.dev/termination-seconds"

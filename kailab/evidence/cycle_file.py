@@ -13,6 +13,7 @@ from typing import BinaryIO
 from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.evidence.cycles import Cycle, CycleLog
+from kailab.model.private_files import make_folder, open_file
 from kailab.scheduler.cycle_record import CycleRecord
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -42,8 +43,8 @@ class CycleFile:
         # The log itself remembers the latest cycle, which the next is told by. All of them would grow without end.
         self._log.cycles.clear()
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self._path, "a+b") as file:
+            make_folder(self._path.parent)
+            with open_file(self._path, "a+b") as file:
                 # Asked of the file, as an earlier scheduler may have written a part of it.
                 if _whole_lines(file) + len(lines) > MOST_BYTES:
                     self._ended = f"{self._path}: full ({MOST_BYTES >> 20} MiB): cycles from now on can't be decided again; begin the lab anew"

@@ -116,7 +116,7 @@ def _told(entry: Decision | None) -> str:
             return f"{entry.verb} refused ({' '.join(entry.reason.split())})"
         case Evicted():
             whom = f" for queue {entry.beneficiary_queue}" if entry.beneficiary_queue else ""
-            return f"evicted from {entry.node} by {entry.action}{whom}"
+            return f"{'moved' if entry.is_move else 'evicted'} from {entry.node} by {entry.action}{whom}"
         case Promised():
             return f"promised {entry.node} by {entry.action}"
         case Bound():

@@ -101,6 +101,10 @@ class Standing(Entry, frozen=True, kw_only=True):
     after: QueueShare
 
 
+MOVING = "consolidation"
+"""The action that evicts only what it has another place for: what it does is to move pods."""
+
+
 class Evicted(OnNode, frozen=True, kw_only=True, omit_defaults=False, tag_field="decision", tag="evict"):
     """A pod was evicted for a PodGroup (``beneficiary``; empty: for nobody). ``taking``: what the action took in all for it.
     ``shares``: both queues' standing. ``owner``: the pod's controller as ``Kind/name``. ``ground``: what let it be taken."""
@@ -112,6 +116,11 @@ class Evicted(OnNode, frozen=True, kw_only=True, omit_defaults=False, tag_field=
     ground: Ground | None = None
     taking: EvictionTotals | None = None
     shares: dict[str, Standing] = {}
+
+    @property
+    def is_move(self) -> bool:
+        """Whether it went to be placed elsewhere at once."""
+        return self.action == MOVING
 
 
 class Waits(Reason, frozen=True, kw_only=True, tag_field="decision", tag="pending"):

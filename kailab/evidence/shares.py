@@ -141,6 +141,20 @@ class Shares:
             if borrower == name
         ]
 
+    def unused_beside(self, name: str) -> list[tuple[str, int]]:
+        """Queues that leave quota unused where one holds more than its own: its siblings, and where theirs do not cover it those beside its
+        ancestors; the most unused first. (queue, unused quota in milli-GPU.) Who may take what back is the scheduler's to say."""
+        found: list[tuple[str, int]] = []
+        need = self.queues[name].borrowed if name in self.queues else 0
+        for level in lineage(name, {queue.name: queue.parent for queue in self.queues.values()}):
+            if need <= 0:
+                break
+            beside = [queue for queue in self.children(self._level(self.queues[level])) if queue.name != level]
+            unused = [(queue.name, queue.unused) for queue in beside if queue.unused]
+            found += sorted(unused, key=lambda one: (-one[1], one[0]))
+            need -= sum(amount for _, amount in unused)
+        return found
+
     def borrowers(self, name: str) -> list[tuple[str, int]]:
         """Which siblings live on a queue's unused quota: (queue, milli-GPU)."""
         if name not in self.queues:

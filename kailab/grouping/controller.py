@@ -22,6 +22,7 @@ from kailab.grouping.fields import annotations_of, labels_of
 from kailab.grouping.owners import asks_to_be_skipped, owners_of
 from kailab.grouping.plans import Plans
 from kailab.grouping.podgroup import podgroup_object, updated
+from kailab.grouping.preview import MALFORMED, malformed
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.grouping.tags import only_devices, tags_of
 from kailab.model.labels import POD_GROUP, SUBGROUP_NAME
@@ -191,10 +192,8 @@ class PodGrouper:
         except (GroupingError, ApiError) as problem:
             self._failed(key, pod, problem, self._reads.reads)
             return
-        # Owners may be of any kind, so none of their fields is checked before it is read here.
-        except (AttributeError, LookupError, TypeError, ValueError) as problem:
-            text = f"an owner of the pod is not formed as its kind is: {problem!r}"
-            self._warn(key, pod, text, self._reads.reads)
+        except MALFORMED as problem:
+            self._warn(key, pod, malformed(problem), self._reads.reads)
             return
         if wanted is not None:
             self._wanted.append(wanted)

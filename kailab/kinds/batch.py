@@ -6,6 +6,7 @@ from typing import Any
 
 from kailab.model.defaults import of_spec
 from kailab.model.kind import Kind
+from kailab.model.podtemplates import DIRECTIVES, without_directives
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
 
@@ -77,6 +78,16 @@ def _check_job_spec(faults: Faults, spec: Object, path: str) -> None:
     check_template(faults, spec, path, _RESTART)
 
 
+def _fixed(stored: Object, obj: Object) -> Object:
+    """Where the pods of a suspended Job may go can be changed until it starts, as Kueue and others do it. Source: Kubernetes'
+    ValidateJobUpdate (AllowMutableSchedulingDirectives)."""
+    started = (stored.get("status") or {}).get("startTime")
+    if not stored["spec"].get("suspend") or started:
+        return obj
+    template = without_directives(obj["spec"]["template"], *DIRECTIVES, "nodeAffinity")
+    return {**obj, "spec": {**obj["spec"], "template": template}}
+
+
 KINDS = (
     Kind(
         group="batch",
@@ -89,6 +100,7 @@ KINDS = (
         check=_check_job,
         advice="kailab.model.validation.hints:advise_gang",
         immutable=("spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy"),
+        fixed=_fixed,
         spec_alone=True,
         controller="kailab.workloads.batchjob:JobController",
         checked_templates=True,

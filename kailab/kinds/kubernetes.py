@@ -110,13 +110,6 @@ KINDS = (
         schema="V1LimitRange",
         in_cluster="the API server fills in requests and limits by it, and refuses pods outside its bounds",
     ),
-    _core(
-        "ReplicationController",
-        "replicationcontrollers",
-        "rc",
-        schema="V1ReplicationController",
-        in_cluster="its controller makes spec.replicas pods",
-    ),
     _core("Endpoints", "endpoints", "ep", schedules_nothing=True),
     _of(
         "scheduling.k8s.io",

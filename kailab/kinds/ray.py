@@ -53,6 +53,9 @@ def _job() -> Check:
         "shutdownAfterJobFinishes": FLAG,
         "suspend": FLAG,
         "ttlSecondsAfterFinished": COUNT,
+        "activeDeadlineSeconds": COUNT,
+        "preRunningDeadlineSeconds": COUNT,
+        "backoffLimit": COUNT,
     }
     return with_spec(record(spec))
 
@@ -103,8 +106,6 @@ KINDS = (
         unread=(
             _autoscaling("spec", "rayClusterSpec"),
             Unread(("spec", "clusterSelector"), "it runs on the RayCluster that this selects"),
-            Unread(("spec", "backoffLimit"), "a RayJob that fails begins anew so often, with a new RayCluster"),
-            Unread(("spec", "preRunningDeadlineSeconds"), "a RayJob that does not run after so long fails"),
             Unread(("spec", "deletionStrategy"), "it decides what is deleted, and when, once the RayJob has ended"),
             _MANAGED_BY,
         ),

@@ -23,9 +23,12 @@ class LabChanges:
 
     def told(self, opening: str = "settled after") -> str:
         """``settled after 3s of lab time: 8 pods running, 2 pending (2 OverLimit); 1 evicted``."""
-        evicted = len(self._lab.log.evictions) - self._evicted
+        entries = self._lab.log.evictions[self._evicted :]
+        moved = sum(one.is_move for one in entries)
         text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {pods_told(self._lab)}"
-        return f"{text}; {evicted} evicted" if evicted else text
+        for number, what in ((len(entries) - moved, "evicted"), (moved, "moved to other nodes")):
+            text += f"; {number} {what}" if number else ""
+        return text
 
 
 def pods_told(lab: Lab) -> str:

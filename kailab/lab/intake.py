@@ -19,7 +19,7 @@ from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced, kind_key
 from kailab.model.manifests import Manifest, Manifests, Notice, from_objects, load_texts, read_texts
-from kailab.model.quantities import parse
+from kailab.model.quantities import counted, parse
 from kailab.model.queuetree import check_guaranteed, check_queues, check_workload_queues
 from kailab.model.validation.hints import pod_templates
 from kailab.undertest.contract import SchedulerUnderTest
@@ -204,11 +204,11 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
     errors: list[InputError] = []
     for one in manifests:
         spec = one.object.get("spec")
-        least = (one.object["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER, "")
-        if one.kind != "Job" or not isinstance(spec, dict) or not str(least).isdigit():
+        if one.kind != "Job" or not isinstance(spec, dict):
             continue
+        least = counted((one.object["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER))
         pods = max(spec.get("parallelism", 1), spec.get("completions") or 0)
-        if int(least) > pods:
+        if least > pods:
             text = f"{least} pods must start together, but there are {pods} in all: the gang can never start"
             errors.append(InputError(text, one.where(f"metadata.annotations[{labels.BATCH_MIN_MEMBER}]")))
     return errors

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.lab.picture import Picture
-from kailab.model.kinds import KINDS, is_namespaced
+from kailab.model.kinds import KINDS, is_namespaced, key_of
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -49,7 +49,7 @@ def owners_of(lab: Lab, obj: Object) -> Iterator[Object]:
     seen = {obj["metadata"]["uid"]}
     while references := obj["metadata"].get("ownerReferences"):
         try:
-            obj = lab.cluster.get(references[0]["kind"], references[0]["name"], obj["metadata"].get("namespace"))
+            obj = lab.cluster.get(_key(references[0]), references[0]["name"], obj["metadata"].get("namespace"))
         except NotFound:
             return
         if obj["metadata"]["uid"] in seen:
@@ -66,16 +66,40 @@ def owner_names(picture: Picture, owner: str, namespace: str) -> list[str]:
     return known
 
 
+def work_title(picture: Picture, podgroup: str) -> str:
+    """What a PodGroup (``namespace/name``) is of: ``Deployment api``; a pod that nobody owns, or the PodGroup itself."""
+    namespace, _, name = podgroup.partition("/")
+    rows = picture.by_group.get(podgroup, [])
+    line = owner_names(picture, rows[0].owner, namespace) if rows else []
+    if line:
+        return " ".join(line[-1].split("/", 1))
+    return f"Pod {rows[0].name.partition('/')[2]}" if rows else f"PodGroup {name}"
+
+
 def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
     line: list[str] = []
+    key = _key_of_kind(picture, owner.partition("/")[0])
     # An owner may own itself by way of others; nothing refuses that.
     while owner and owner not in line:
         line.append(owner)
-        kind, _, name = owner.partition("/")
         try:
-            found = picture.cluster.get(kind, name, namespace)
+            found = picture.cluster.get(key, owner.partition("/")[2], namespace)
         except NotFound:
             break
         references = found["metadata"].get("ownerReferences") or ()
         owner = f"{references[0]['kind']}/{references[0]['name']}" if references else ""
+        key = _key(references[0]) if references else ""
     return line
+
+
+def _key(reference: Mapping[str, Any]) -> str:
+    """The kind key of an owner."""
+    return key_of(reference.get("apiVersion") or "", reference["kind"])
+
+
+def _key_of_kind(picture: Picture, kind: str) -> str:
+    """The kind key of a pod's owner, of which only the kind is known: one that may own pods."""
+    if kind in KINDS and KINDS[kind].owns_pods:
+        return kind
+    others = (key for key in picture.cluster.kinds() if key.partition(".")[0] == kind and key != kind)
+    return next(others, kind)

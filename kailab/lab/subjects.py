@@ -12,6 +12,7 @@ from kailab.evidence.entries import Evicted, PodRow
 from kailab.lab.names import owners, there_are
 from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture
+from kailab.model.kinds import KINDS
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -132,10 +133,13 @@ def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
 def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
     """Pods that a workload controls, directly or through what it owns (a Deployment's ReplicaSets)."""
     namespace = lab.space_of(kind, name, namespace) or namespace
+    # Owners are named by their kind alone; of two kinds of one name the one that may own pods is meant.
+    owns = kind not in KINDS or KINDS[kind].owns_pods
+    own = f"{KINDS[kind].kind if kind in KINDS else kind.partition('.')[0]}/{name}"
 
     def belongs(picture: Picture, row: PodRow) -> bool:
         in_namespace = row.name.startswith(f"{namespace}/")
-        return in_namespace and f"{kind}/{name}" in owner_names(picture, row.owner, namespace)
+        return owns and in_namespace and own in owner_names(picture, row.owner, namespace)
 
     def names(picture: Picture) -> set[str]:
         if is_there(picture.cluster, kind, name, namespace):

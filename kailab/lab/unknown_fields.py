@@ -109,11 +109,15 @@ def _in_schema(value: Any, definition: Object, path: str) -> Found:
         for index, one in enumerate(value):
             yield from _in_schema(one, definition.get("items") or {}, f"{path.removesuffix('.')}[{index}].")
         return
-    properties = definition.get("properties")
-    if not isinstance(value, dict) or not properties or definition.get("x-kubernetes-preserve-unknown-fields"):
+    properties, others = definition.get("properties"), definition.get("additionalProperties")
+    if not isinstance(value, dict) or definition.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    if not properties:
+        for name, item in value.items() if isinstance(others, dict) else ():
+            yield from _in_schema(item, others, f"{path}{name}.")
         return
     for name, item in value.items():
         if name in properties:
             yield from _in_schema(item, properties[name], f"{path}{name}.")
-        elif name not in _EVERYWHERE and "additionalProperties" not in definition:
+        elif name not in _EVERYWHERE and others is None:
             yield path, name, properties.keys()

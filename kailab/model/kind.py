@@ -81,6 +81,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """(faults, object): adds what is allowed but probably not meant."""
     immutable: tuple[str, ...] = ()
     """Fields that never change once they are set: ``spec.selector``."""
+    fixed: Part = None
+    """(stored object, object) -> the object without what may change all the same within its ``immutable`` fields, as the stored one
+    stands; left out: nothing may."""
     spec_alone: bool = False
     """Its defaults and checks look at nothing of the metadata: whatever says the same beside it comes to the same."""
     keeps_status: bool = False
@@ -132,7 +135,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-_PARTS = ("defaults", "check", "shape", "record", "advice", "controller")
+_PARTS = ("defaults", "check", "shape", "record", "advice", "fixed", "controller")
 
 
 def check_form(kind: object) -> Kind:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kailab.errors import InputError
+from kailab.model.private_files import make_folder, write_text
 from kailab.model.yamltext import write_documents
 from kailab.trials.matrix import Contender, Trial
 from kailab.undertest.compatibility import check_lab
@@ -101,6 +102,6 @@ def in_words(folder: Path, found: Sequence[Contender]) -> list[Contender]:
             Contender(name=one.name, scheduler=f"{entry}@{folder.absolute() / NAMES}", kind=one.kind, config=one.config)
         )
     if entries:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / NAMES).write_text(write_documents([entries]))
+        make_folder(folder)
+        write_text(folder / NAMES, write_documents([entries]))
     return spoken

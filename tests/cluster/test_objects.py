@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster, VirtualTime
 from kailab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 
@@ -361,3 +362,16 @@ def test_a_job_that_says_nearly_the_same_as_one_before_is_checked(cluster):
     cluster.create({**_job("one"), "spec": {**_job("one")["spec"], "parallelism": 1}})
     with pytest.raises(Invalid, match="parallelism"):
         cluster.create(flagged)
+
+
+def test_of_a_topology_the_aliases_may_be_edited_and_no_more():
+    cluster = EmbeddedCluster()
+    levels = [{"nodeLabel": "lab/zone", "alias": "zone"}, {"nodeLabel": "lab/rack"}]
+    topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t"}}
+    cluster.create({**topology, "spec": {"levels": levels}})
+    edited = [{"nodeLabel": "lab/zone", "alias": "area"}, {"nodeLabel": "lab/rack", "alias": "rack"}]
+    cluster.apply({**topology, "spec": {"levels": edited}})
+    assert cluster.get("Topology", "t")["spec"]["levels"] == edited
+    for other in ([*edited, {"nodeLabel": "lab/host"}], edited[:1], edited[::-1], [{"nodeLabel": "x"}, edited[1]]):
+        with pytest.raises(Invalid, match=r"spec\.levels: field is immutable"):
+            cluster.apply({**topology, "spec": {"levels": other}})

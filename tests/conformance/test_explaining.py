@@ -144,8 +144,19 @@ def test_situations_are_of_many_kinds() -> None:
     assert forms == {"apply", "patch", "delete", "advance", "refuse"}
 
 
+NOT_DRAWN = {
+    Code.OTHER_SCHEDULER,
+    Code.GROUPING_FAILED,
+    Code.POD_GROUP_MISSING,
+    Code.BIND_RETRIED,
+    Code.FAILED,
+    Code.NO_CONTROLLER,
+}
+"""Causes that no situation has that is made at random."""
+
+
 @pytest.mark.parametrize(
-    "code", sorted(set(Code) - {Code.EVICTED, Code.BORROWING, Code.STALE_GANG, Code.PODS_NOT_CREATED})
+    "code", sorted(set(Code) - {Code.EVICTED, Code.BORROWING, Code.STALE_GANG, Code.PODS_NOT_CREATED} - NOT_DRAWN)
 )
 def test_every_cause_of_waiting_can_be_taken_away(code: Code) -> None:
     assert code in removal._REMOVERS or code == Code.BIND_REFUSED

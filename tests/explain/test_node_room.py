@@ -31,6 +31,7 @@ from tests.explain.node_building import (
 from tests.explain.situations import says
 
 FIRM = "build"
+FPGA = "example.com/fpga"
 ONE, TWO = pool("n"), pool("n", 2)
 A100, L4 = pool("a100", 1, gpuModel="A100"), pool("l4", 1, 4, gpuModel="L4")
 MIG = pool("mig", 1, 4, gpuModel="A100", mig={"strategy": "mixed", "profiles": {"1g.10gb": 2}})
@@ -39,6 +40,11 @@ MIG = pool("mig", 1, 4, gpuModel="A100", mig={"strategy": "mixed", "profiles": {
 def port(number: int) -> dict[str, Any]:
     container = {"name": "work", "image": "busybox", "ports": [{"containerPort": number, "hostPort": number}]}
     return {"containers": [container]}
+
+
+def fpgas(count: int) -> dict[str, Any]:
+    limits = {"nvidia.com/gpu": 1, FPGA: count}
+    return {"containers": [{"name": "work", "image": "busybox", "resources": {"limits": limits}}]}
 
 
 def slots(count: int) -> dict[str, Any]:
@@ -90,6 +96,19 @@ SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, Code, Sequence[st
     "free in parts of shared GPUs": (
         [pool("n", 2, 1, gpuMemory="80Gi")], [pod("h", 0.7, nodeSelector=on("n-0"), priority=FIRM), pod("k", 0.7, nodeSelector=on("n-1"), priority=FIRM)],
         pod("x", 0.5), Code.FRAGMENTED, ["0.5", "0.3"], ["h"],
+    ),
+    "none of another device beside free GPUs": (
+        [pool("n", 1, resources={FPGA: 1})], [pod("h", **fpgas(1), priority=FIRM)], pod("x", **fpgas(1)),
+        Code.NOT_ENOUGH_DEVICES, [FPGA, "0 of 1", "n-0"], ["h"],
+    ),
+    "another device in pieces": (
+        [pool("n", 2, resources={FPGA: 2})],
+        [pod("h", **fpgas(1), nodeSelector=on("n-0"), priority=FIRM), pod("k", **fpgas(1), nodeSelector=on("n-1"), priority=FIRM)],
+        pod("x", **fpgas(2)), Code.FRAGMENTED, [f"2 {FPGA}", "at most 1 on one"], ["h"],
+    ),
+    "no device with room for a share, on one node": (
+        [pool("n", 1, 2, gpuMemory="80Gi")], [pod("h", 0.6, priority=FIRM), pod("k", 0.6, priority=FIRM)],
+        pod("x", 0.6), Code.FRAGMENTED, ["0.6", "0.8", "at most 0.4 on one device", "n-0"], ["h"],
     ),
     "no rack free": (
         [racks(2)], [pod("h", 4, nodeSelector={"lab/rack": "rack-0"}, priority=FIRM), pod("k", 4, nodeSelector={"lab/rack": "rack-1"}, priority=FIRM)],

@@ -39,7 +39,7 @@ SITUATIONS = {
         [TWO, pool("cpu", 4, 0, taints=TAINT)], job("x", 17), Code.LARGER_THAN_THE_FLEET, ["17", "16"],
     ),
     "parts that leave a rest on each node": ([TWO], job("x", 3, 5), Code.FRAGMENTED, ["15", "16", "2"]),
-    "memory that leaves a rest on each node": ([TWO], job("x", 3, 1, memory="150Gi"), Code.FRAGMENTED, ["3", "2"]),
+    "memory that leaves a rest on each node": ([TWO], job("x", 3, 1, memory="150Gi"), Code.FRAGMENTED, ["3", "150Gi", "450Gi", "2"]),
     "a rest for none of the larger": ([pool("n", 3, 4)], job("x", 4, 3), Code.FRAGMENTED, ["12", "3"]),
     "more than any rack": ([racks(2)], job("x", 3, 8, level="lab/rack"), Code.LARGER_THAN_ANY_DOMAIN, ["24", "16", "lab/rack"]),
     "more than any node": (

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kailab.errors import NotFound
+from kailab.errors import NotFound, Unavailable
 from kailab.lab import Lab
 from kailab.lab.explain.asking import ask
 from kailab.lab.explain.cause import Code
+from kailab.lab.health import health
 
 
 @pytest.fixture
@@ -157,3 +158,66 @@ def test_what_is_complete_runs(lab: Lab) -> None:
     lab.settle()
     lab.advance(20)
     assert asked(lab, "Job", "short") == ("running", None)
+
+
+def test_a_refusal_that_was_lifted_is_no_cause_any_more(lab: Lab) -> None:
+    """The event stays; the pod was tried again since, and waits for room."""
+    free = queue("team")
+    free["spec"]["resources"]["gpu"]["quota"] = -1
+    lab.cluster.refuse_binds("default", "ledger", "cost centre is missing")
+    lab.apply([free, pod("ledger", "team")])
+    assert asked(lab, "Pod", "ledger") == ("never", Code.BIND_REFUSED)
+    lab.cluster._refusals.clear()
+    lab.apply(workload("Deployment", "web", "team", replicas=100))
+    lab.settle()
+    lab.advance(3600)
+    assert asked(lab, "Pod", "ledger") == ("later", Code.NOT_ENOUGH_GPUS)
+
+
+def test_a_refusal_is_the_cause_as_long_as_it_is_tried_and_refused(lab: Lab) -> None:
+    lab.cluster.refuse_binds("default", "ledger", "cost centre is missing")
+    lab.apply([queue("team"), pod("ledger", "team")])
+    lab.settle()
+    lab.advance(100)
+    answer = ask(lab, "Pod", "ledger")
+    assert (str(answer.verdict), answer.cause.code) == ("never", Code.BIND_REFUSED)
+    assert "cost centre is missing" in answer.cause.sentence
+    assert "cost centre is missing" in health(lab).problems[0]
+
+
+def test_a_binding_that_got_no_answer_was_not_refused(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether it was carried out, and it is tried again."""
+
+    def lost(*_: Any, **__: Any) -> None:
+        error = Unavailable("the server did not answer in time")
+        error.doubtful = True
+        raise error
+
+    monkeypatch.setattr(type(lab.cluster), "bind", lost)
+    lab.apply([queue("team"), pod("ledger", "team")])
+    lab.settle()
+    for _ in range(2):
+        answer = ask(lab, "Pod", "ledger", tried=False)
+        assert (str(answer.verdict), answer.cause.code) == ("later", Code.BIND_RETRIED)
+        assert "did not answer in time" in answer.cause.sentence
+        assert not health(lab).refusals
+        lab.advance(100)
+
+
+def test_what_was_evicted_under_the_same_name_before_is_no_history_of_the_new_one(lab: Lab) -> None:
+    owner, borrower = queue("owner"), queue("borrower")
+    for each, quota in ((owner, -1), (borrower, 0)):
+        each["spec"]["resources"]["gpu"]["quota"] = quota
+    mine = workload("Deployment", "mine", "owner", replicas=100)
+    loan = workload("Job", "loan", "borrower", parallelism=1)
+    loan["spec"]["template"]["metadata"]["labels"]["priorityClassName"] = "train"
+    lab.apply([owner, borrower, loan])
+    lab.settle()
+    lab.advance(10)
+    lab.apply(mine)
+    assert asked(lab, "Job", "loan") == ("gone", Code.EVICTED)
+    lab.advance(10)
+    lab.delete("Job", "loan")
+    lab.settle()
+    lab.apply({**loan, "spec": {**loan["spec"], "suspend": True}})
+    assert asked(lab, "Job", "loan") == ("never", Code.SUSPENDED)

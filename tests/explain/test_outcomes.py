@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.fleet import read_fleet
 from kailab.lab import Lab
+from kailab.lab.became import LabChanges
 from kailab.lab.explain.answer import Verdict
 from kailab.lab.explain.asking import ask
 from kailab.lab.explain.cause import Code
+from tests.builders import job
 
 
 def queue(name: str) -> dict[str, Any]:
@@ -53,3 +56,109 @@ def test_from_borrowing_to_gone_to_whole_again() -> None:
         lab.scale("Deployment", "guest", 33)
         lab.settle()
         assert ask(lab, "Deployment", "guest", tried=False).cause.code is not Code.EVICTED
+
+
+def test_whose_quota_covers_what_can_t_be_taken_away_is_told_by_the_numbers() -> None:
+    """Inside the quota as long as that is so; a quota lowered under it, and a queue that is gone, are told as they are."""
+    firm = deployment("firm", "a", 6)
+    firm["spec"]["template"]["metadata"]["labels"]["priorityClassName"] = "build"
+    with Lab.open() as lab:
+        lab.apply([queue("a"), firm])
+        lab.settle()
+        text = str(ask(lab, "Deployment", "firm"))
+        assert "non-preemptible, inside quotas: its queue a holds 6 GPUs of such work with a quota of 16 GPUs." in text
+        lowered = queue("a")
+        lowered["spec"]["resources"]["gpu"]["quota"] = 2
+        lab.apply(lowered)
+        lab.settle()
+        text = str(ask(lab, "Deployment", "firm"))
+        assert "non-preemptible, beyond quotas: a holds 6 GPUs of such work with a quota of 2 GPUs." in text
+        assert "inside" not in text
+        lab.delete("Queue", "a")
+        lab.settle()
+        text = str(ask(lab, "Deployment", "firm"))
+        assert "queue a is not there: no quota covers it" in text
+        assert "inside" not in text
+
+
+def test_a_loan_is_told_with_all_quota_that_is_unused_and_without_a_lender() -> None:
+    """No GPU belongs to a queue: with two that leave quota unused nobody can say whose is borrowed."""
+    with Lab.open() as lab:
+        queues = [queue(name) for name in ("a", "b", "c")]
+        for one, quota in zip(queues, (4, 10, 12), strict=True):
+            one["spec"]["resources"]["gpu"]["quota"] = quota
+        lab.apply([*queues, deployment("guest", "a", 8)])
+        lab.settle()
+        sentence = ask(lab, "Deployment", "guest").cause.sentence
+        assert (
+            "4 GPUs beyond its quota of 4 GPUs, while 12 GPUs of the quota of c, 10 GPUs of the quota of b" in sentence
+        )
+        assert "b may take" not in sentence
+
+
+def test_a_queue_above_a_limit_that_was_lowered_is_not_at_it() -> None:
+    with Lab.open() as lab:
+        lab.apply([queue("a"), deployment("work", "a", 8)])
+        lab.settle()
+        lowered = queue("a")
+        lowered["spec"]["resources"]["gpu"]["limit"] = 4
+        lab.apply(lowered)
+        lab.settle()
+        text = str(ask(lab, "Queue", "a"))
+        assert "a holds 8 GPUs, above its limit of 4 GPUs" in text
+        assert "at its limit" not in text
+
+
+def test_a_parent_that_borrows_lets_others_take_what_is_inside_the_quota_below_it() -> None:
+    with Lab.open() as lab:
+        org = queue("org")
+        org["spec"]["resources"]["gpu"]["quota"] = 2
+        below = queue("a")
+        below["spec"]["parentQueue"] = "org"
+        lab.apply([org, below, deployment("work", "a", 8)])
+        lab.settle()
+        text = str(ask(lab, "Deployment", "work"))
+        assert "no other queue may take that" not in text
+        assert "org holds 6 GPUs beyond its quota of 2 GPUs" in text
+
+
+def test_pods_that_consolidation_places_elsewhere_are_moved_and_not_evicted() -> None:
+    """Each node has half its GPUs free; once its limit lets it, the large one gets a whole node."""
+    fleet = read_fleet(
+        "apiVersion: kailab.dev/v1\nkind: Fleet\nname: two\npools: [{name: n, count: 2, gpus: 8, cpu: 64, memory: 256Gi, taints: []}]"
+    )
+    with Lab.open(fleet) as lab:
+        bounded = queue("b")
+        bounded["spec"]["resources"]["gpu"]["limit"] = 4
+        lab.apply([queue("a"), bounded])
+        for number in range(2):
+            half = job(f"half-{number}", "a", 1, gpus=4)
+            half["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"n-{number}"}
+            lab.apply(half)
+            lab.settle()
+        for number in range(2):
+            free = job(f"free-{number}", "a", 1, gpus=2)
+            free["spec"]["template"]["spec"]["affinity"] = {}
+            lab.apply(free)
+        lab.settle()
+        lab.delete("Job", "half-0")
+        lab.settle()
+        lab.apply(job("whole", "b", 1, gpus=8))
+        lab.settle()
+        answer = ask(lab, "Job", "whole")
+        assert answer.cause.code == Code.OVER_LIMIT
+        (step, *_) = answer.steps
+        assert step.outcome.evicted == ()
+        assert len(step.outcome.moved) >= 1
+        assert "moved to other nodes for it" in step.said()
+        before = LabChanges(lab)
+        bounded["spec"]["resources"]["gpu"]["limit"] = -1
+        lab.apply(bounded)
+        lab.settle()
+        moved = {entry.owner for entry in lab.log.evictions}
+        told = before.told()
+        assert f"{len(step.outcome.moved)} moved to other nodes" in told
+        assert "evicted" not in told
+        (owner, *_) = sorted(moved)
+        lines = ask(lab, "Job", owner.partition("/")[2]).lines()
+        assert any(line.startswith("Moved at ") for line in lines)

@@ -23,6 +23,10 @@ RACKS: list[Object] = [{"name": "halls", "levels": ["lab/hall", "lab/rack", "kub
 TWO_RACKS: Object = {
     "layout": [{"label": "lab/hall", "nodes": 4, "start": 1}, {"label": "lab/rack", "nodes": 2, "start": 1}]
 }
+CLAIM: Object = {
+    "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+}  # fmt: skip
 ORG = (queue("org"), queue("team", "org"), queue("rest", "org"))
 
 
@@ -36,9 +40,10 @@ class Situation:
     said: tuple[str, ...]
     fleet: Fleet = field(default_factory=fleet)
     config: Object | None = None
+    devices: bool = False
 
     def opened(self) -> Lab:
-        lab = Lab.open(self.fleet, config=self.config)
+        lab = Lab.open(self.fleet, config=self.config, devices=self.devices)
         changes = [{"apply": one} if isinstance(one, list) else one for one in self.done]
         carry_out(lab, read_changes(changes))
         return lab
@@ -101,6 +106,7 @@ SITUATIONS = [
     Situation(Code.GPU_MEMORY_UNKNOWN, ("Pod", "p"), ([*ORG, pod("p", "team", 0, annotations={"gpu-memory": "3000"})],), ("nvidia.com/gpu.memory",)),
     Situation(Code.MIG_PROFILE_ABSENT, ("Pod", "p"), ([*ORG, pod("p", "team", 0, resource="nvidia.com/mig-2g.20gb")],), ("Ask for nvidia.com/mig-3g.40gb",), fleet({"gpus": 1, "mig": {"strategy": "mixed", "profiles": {"1g.10gb": 2, "3g.40gb": 1}}})),
     Situation(Code.VOLUME_MISSING, ("Job", "j"), ([*ORG, job("j", "team", 2, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "books"}}])],), ("Make PersistentVolumeClaim books",)),
+    Situation(Code.CLAIM_REFUSED, ("Pod", "p"), ([*ORG, CLAIM, pod("p", "team", 0, resourceClaims=[{"name": "g", "resourceClaimName": "shared"}])],), ("Label ResourceClaim shared kai.scheduler/queue=team",), devices=True),
     Situation(Code.TOPOLOGY_UNKNOWN, ("Job", "j"), ([*ORG, job("j", "team", 2, gang=True, annotations={"kai.scheduler/topology": "hals", "kai.scheduler/topology-required-placement": "lab/rak"})],), ("topology halls, requiredTopologyLevel lab/rack",), fleet(TWO_RACKS, topologies=RACKS)),
     Situation(Code.LARGER_THAN_ANY_DOMAIN, ("Job", "j"), ([*ORG, job("j", "team", 3, 4, gang=True, annotations={"kai.scheduler/topology": "halls", "kai.scheduler/topology-required-placement": "lab/rack"})],), ("Require one lab/hall instead", "Prefer one lab/rack", "Make it a gang of 2"), fleet(TWO_RACKS, topologies=RACKS)),
     Situation(Code.NO_DOMAIN_FREE, ("Job", "j"), ([*ORG, deployment("spread", "team", 2, 4, priority="", nodeSelector={"kubernetes.io/hostname": "p0-0"}), deployment("second", "team", 1, 4, priority="", nodeSelector={"kubernetes.io/hostname": "p0-2"})], [job("j", "team", 2, 4, gang=True, annotations={"kai.scheduler/topology": "halls", "kai.scheduler/topology-required-placement": "lab/rack"})]), ("Require one lab/hall",), fleet(TWO_RACKS, topologies=RACKS)),
@@ -112,7 +118,7 @@ SITUATIONS = [
     Situation(Code.VICTIMS_NON_PREEMPTIBLE, ("Job", "j"), ([queue("a", quota=8), queue("b", quota=16)], [deployment("d", "b", 16, priority="")], [{**queue("b", quota=4)}, job("j", "a", 2)]), ("Scale Deployment d down from 16 to 14",)),
     Situation(Code.PREEMPTION_DELAY, ("Job", "j"), ([queue("a", quota=8), queue("b", quota=8)], [deployment("d", "b", 16)], [job("j", "a", 2, annotations={"kai.scheduler/preemption-delay": "40s"})]), ("Wait 4", "Remove its preemption delay")),
     Situation(Code.STALE_GANG, ("PodGroup", "g"), ([*ORG, podgroup("g", "team", 3), *(pod(f"g-{n}", "team", annotations={"pod-group-name": "g"}) for n in range(3))], {"delete": {"kind": "Pod", "name": "g-1"}}), ("Make the 1 pod that the gang lacks: g-1",)),
-    Situation(Code.BEHIND_OTHERS, ("Pod", "p"), ([*ORG, pod("small", "rest", 1)], [job("wide", "team", 16, gang=True)], [pod("p", "team")]), ("Delete Job wide", "priority class"), config={"queueDepthPerAction": {"allocate": 1}}),
+    Situation(Code.BEHIND_OTHERS, ("Pod", "p"), ([*ORG, pod("small", "rest", 1)], [job("wide", "team", 16, gang=True)], [pod("p", "team")]), ("Suspend Job wide", "priority class"), config={"queueDepthPerAction": {"allocate": 1}}),
     Situation(Code.NODE_POOL_NOT_SERVED, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, labels={"kai.scheduler/node-pool": "blue"})],), ("Remove its label kai.scheduler/node-pool",)),
     Situation(Code.PRIORITY_CLASS_MISSING, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, priority="", priorityClassName="gold")],), ("Make the priority class gold", "which there is")),
     Situation(Code.KEPT_APART, ("Deployment", "d"), ([*ORG, deployment("d", "team", 5, affinity=apart("d"))],), ("anti-affinity a preference", "Add 1 node to")),

@@ -16,6 +16,21 @@ def lab():
         yield lab
 
 
+RING = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "ring", "labels": {"kai.scheduler/queue": "a"}},
+    "spec": {
+        "pytorchReplicaSpecs": {
+            "Worker": {
+                "template": {"spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "x"}]}}
+            }
+        }
+    },
+}
+"""KAI's grouper refuses workers without replicas."""
+
+
 def found(lab, code: FindingCode) -> list[Finding]:
     return [one for one in audited(lab).findings if one.code is code]
 
@@ -250,3 +265,43 @@ def test_a_gang_within_a_domain_where_the_scheduler_keeps_no_mirror(queue, job):
         (one,) = fitting_nowhere(moment.snapshot, moment.config, moment.now)
         assert reader.present().podgroup(one.podgroups[0]).startswith("default/pg-big")
         reader.close()
+
+
+def test_a_limit_that_was_lowered_under_what_runs(lab, queue, job):
+    lab.apply(queue("a", 16), job("work", "a", 8))
+    lab.settle()
+    assert not found(lab, FindingCode.ABOVE_LIMIT)
+    lab.apply(queue("a", 16, limit=4))
+    lab.settle()
+    (one,) = found(lab, FindingCode.ABOVE_LIMIT)
+    assert (one.objects, one.numbers["allocated"], one.numbers["limit"]) == (("queue/a",), 8000, 4000)
+    assert "a holds 8 GPUs, above its limit of 4 GPUs" in one.sentence
+
+
+def test_a_quota_that_was_lowered_under_what_nobody_may_take_back(lab, queue, job):
+    lab.apply(
+        queue("a", 16), queue("b", 16), job("firm", "a", 6, labels={"priorityClassName": "build"}), job("soft", "b", 16)
+    )
+    lab.settle()
+    lab.apply(queue("a", 2), queue("b", 2))
+    lab.settle()
+    (one,) = found(lab, FindingCode.NON_PREEMPTIBLE_ABOVE_QUOTA)
+    assert one.severity is Severity.WARNING
+    assert "a holds 6 GPUs of non-preemptible work, above its quota of 2 GPUs" in one.sentence
+
+
+def test_pods_that_can_t_be_grouped_are_an_error(lab, queue, job):
+    lone = job("lone", "a", 1)["spec"]["template"]
+    lone = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        **lone,
+        "metadata": {"name": "lone", "annotations": {"pod-group-name": "absent"}},
+    }
+    lab.apply(queue("a", 16), RING, lone)
+    lab.settle()
+    first, second = found(lab, FindingCode.NOT_GROUPED)
+    assert {first.severity, second.severity} == {Severity.ERROR}
+    text = f"{first.sentence}\n{second.sentence}"
+    assert "replicas" in text
+    assert "default/absent" in text

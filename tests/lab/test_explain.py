@@ -81,7 +81,7 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
     assert lines[0] == "Queue a: quota 8 GPUs, limit unlimited, fair share now 20 GPUs."
     assert [line for line in lines[1:] if not line.startswith("Borrowing: ")] == [
         "It holds 20 GPUs of 20 GPUs asked for.",
-        "It borrows 12 GPUs: 12 GPUs from the unused quota of b.",
+        "It borrows 12 GPUs, while 24 GPUs of the quota of b are unused.",
         "Who could reclaim it, by asking: b (up to 24 GPUs of its quota).",
         "GPU share of a: 32 GPUs (all there is), divided among 2 queues.",
         "  Quota first: a 8 GPUs (quota 8 GPUs, asks for 20 GPUs), b 0 GPUs (asks for 0 GPUs, quota 24 GPUs); 24 GPUs left.",

@@ -68,7 +68,7 @@ def test_another_resource_is_on_the_screen_where_it_keeps_the_queue_short(lab, q
     assert told.data()["resources"]["cpu"]["limit"] == 4000
     assert told.data()["resources"]["cpu"]["borrowed"] == 2000
     lines = told.lines(everything=True)
-    assert "CPU: it holds 4 CPU of 8 CPU asked for; quota 2 CPU, limit 4 CPU; it borrows 2 CPU of no quota." in lines
+    assert "CPU: it holds 4 CPU of 8 CPU asked for; quota 2 CPU, limit 4 CPU; 2 CPU are beyond its quota." in lines
 
 
 def test_weight_zero_and_an_unlimited_quota(lab, queue, job):

@@ -177,3 +177,24 @@ def test_a_loop_goes_to_and_fro_twice_at_least(drawn):
         turns = sum(1 for n, gone in enumerate(between) if n == 0 or between[n - 1] != gone)
         told = {tuple(sorted(name.rpartition("/")[2].removeprefix("pg-")[0] for name in pair)) for pair in found}
         assert ((one, other) in told) == (turns >= 4)
+
+
+def test_pods_that_no_cycle_ever_looks_at_are_a_problem(lab, queue, job):
+    """Those that can't be grouped, with the grouper's reason, and those for a scheduler that is not there."""
+    worker = {"template": {"spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "x"}]}}}
+    ring = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "ring", "labels": {"kai.scheduler/queue": "a"}},
+        "spec": {"pytorchReplicaSpecs": {"Worker": worker}},
+    }
+    elsewhere = job("elsewhere", "a", 2)
+    elsewhere["spec"]["template"]["spec"]["schedulerName"] = "volcano"
+    lab.apply(queue("a", 16), ring, elsewhere)
+    lab.settle()
+    told = health(lab)
+    assert not told.healthy
+    text = "\n".join(told.problems)
+    assert "1 pod waits and can't be grouped" in text
+    assert "replicas" in text
+    assert "2 pods wait for the scheduler volcano, which is not in this lab" in text

@@ -47,6 +47,21 @@ def test_fields_of_kais_kinds() -> None:
     )
 
 
+def test_fields_of_kinds_that_only_kais_operator_acts_on() -> None:
+    shard = "{apiVersion: kai.scheduler/v1, kind: SchedulingShard, metadata: {name: s}, spec: %s}"
+    (one,) = told(shard % "{nonsense: 1}")
+    assert "spec.nonsense: there is no such field" in one
+    (one,) = told(shard % "{plugins: {proportion: {enabeld: true}}}")
+    assert one.endswith(
+        "spec.plugins.proportion.enabeld: there is no such field, so nothing acts on it; did you mean enabled?"
+    )
+    (one,) = told(
+        "{apiVersion: kai.scheduler/v1, kind: Config, metadata: {name: c}, spec: {bindr: {}, binder: {args: {}}}}"
+    )
+    assert one.endswith("spec.bindr: there is no such field, so nothing acts on it; did you mean binder?")
+    assert told(shard % "{kValue: 0.5, plugins: {own: {arguments: {a: b}}}, queueDepthPerAction: {reclaim: 5}}") == []
+
+
 def test_pods_are_looked_at_in_whatever_kind_they_are() -> None:
     text = """\
 apiVersion: kubeflow.org/v1

@@ -25,11 +25,11 @@ def test_a_patch_of_a_runtime_is_said_not_to_be_read(lab) -> None:
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
         "metadata": {"name": "t"},
-        "spec": {"runtimeRef": {"name": "r"}, "runtimePatches": [{"manager": "example.com/tool"}]},
+        "spec": {"runtimeRef": {"name": "r"}, "podTemplateOverrides": [{"targetJobs": [{"name": "node"}]}]},
     }
-    said = [text for text in lab.apply(job).warnings if "runtimePatches" in text]
+    said = [text for text in lab.apply(job).warnings if "podTemplateOverrides" in text]
     assert said == [
-        "TrainJob/t: spec.runtimePatches: kailab does not read it; in a cluster pods are made as it changes the runtime's templates"
+        "TrainJob/t: spec.podTemplateOverrides: kailab does not read it; in a cluster pods are made as it changes the runtime's templates"
     ]
 
 
@@ -39,7 +39,7 @@ def test_a_patch_of_a_runtime_is_said_not_to_be_read(lab) -> None:
         ("trainer.kubeflow.org/v1alpha1", "TrainJob", "{podTemplateOverrides: [{a: b}]}", "spec.podTemplateOverrides"),
         ("jobset.x-k8s.io/v1alpha2", "JobSet", "{failurePolicy: {rules: [{name: a}]}}", "spec.failurePolicy.rules"),
         ("ray.io/v1", "RayCluster", "{enableInTreeAutoscaling: true}", "spec.enableInTreeAutoscaling"),
-        ("ray.io/v1", "RayJob", "{backoffLimit: 2}", "spec.backoffLimit"),
+        ("ray.io/v1", "RayJob", "{clusterSelector: {a: b}}", "spec.clusterSelector"),
         ("kubeflow.org/v1", "PyTorchJob", "{runPolicy: {managedBy: kueue.x-k8s.io/multikueue}}", "spec.runPolicy.managedBy"),
         ("v1", "PersistentVolumeClaim", "{storageClassName: fast}", "spec.storageClassName"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{sparkConf: {spark.executor.instances: 9}}", "spec.sparkConf[spark.executor.instances]"),

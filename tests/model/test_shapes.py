@@ -110,3 +110,31 @@ def test_every_type_of_the_table_can_be_made():
         assert check([]) is not None
     for name in core._table():
         assert core.shape(name)({}) is None or any("!" in field for field in core._table()[name])
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"kValue": "abc"}, "spec.kValue"),
+        ({"args": {"v": 5}}, "spec.args[v]"),
+        ({"queueDepthPerAction": {"reclaim": 2**63}}, "spec.queueDepthPerAction[reclaim]"),
+        ({"queueDepthPerAction": {"reclaim": 1.5}}, "spec.queueDepthPerAction[reclaim]"),
+        ({"placementStrategy": "spread"}, "spec.placementStrategy"),
+        ({"plugins": {"proportion": {"enabled": "yes"}}}, "spec.plugins[proportion].enabled"),
+        ({"actions": {"reclaim": {"priority": 2**64}}}, "spec.actions[reclaim].priority"),
+        ({"usageDBConfig": {}}, "spec.usageDBConfig.clientType"),
+        ({"usageDBConfig": {"clientType": "p", "usageParams": {"tumblingWindowStartTime": "now"}}}, "spec.usageDBConfig.usageParams.tumblingWindowStartTime"),
+        ({"kValue": 1, "plugins": {"own": {"priority": 5, "arguments": {"a": "b"}}}}, ""),
+        ({"minRuntime": {"preemptMinRuntime": "1m"}, "partitionLabelValue": "a"}, ""),
+    ],
+)  # fmt: skip
+def test_a_scheduling_shard_has_the_types_of_kais(spec, field):
+    obj = {"apiVersion": "kai.scheduler/v1", "kind": "SchedulingShard", "metadata": {"name": "s"}, "spec": spec}
+    assert [fault.field for fault in validate(obj, "SchedulingShard")] == ([field] if field else [])
+
+
+def test_a_config_has_the_types_of_kais():
+    obj = {"apiVersion": "kai.scheduler/v1", "kind": "Config", "metadata": {"name": "c"}}
+    assert not validate({**obj, "spec": {"scheduler": {"replicas": 2, "args": {"x": 1}}}}, "Config")
+    (fault,) = validate({**obj, "spec": {"scheduler": {"replicas": 2**31}}}, "Config")
+    assert fault.field == "spec.scheduler.replicas"

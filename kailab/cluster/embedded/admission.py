@@ -10,8 +10,7 @@ from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
-from kailab.model.kind import field_of
-from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
 from kailab.model.validation.fields import Faults, shown
@@ -173,12 +172,8 @@ class Admission:
         if kind == "Pod":
             self._pod_spec(old["spec"], new["spec"], name)
             return new
-        known = KINDS.get(kind)
-        for path in known.immutable if known is not None else ():
-            before = field_of(old, path)
-            # A field that was never set may be set once.
-            if before is not None and not same(before, field_of(new, path)):
-                raise invalid(kind, name, path, "field is immutable")
+        if path := immutable_change(kind, old, new):
+            raise invalid(kind, name, path, "field is immutable")
         return new
 
     @staticmethod

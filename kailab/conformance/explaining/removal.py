@@ -29,7 +29,7 @@ class Removed:
 
 MORE_ROOM = frozenset(
     {
-        Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_CPU, Code.NOT_ENOUGH_MEMORY, Code.NO_POD_SLOTS, Code.FRAGMENTED, Code.NO_DOMAIN_FREE,
+        Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_DEVICES, Code.NOT_ENOUGH_CPU, Code.NOT_ENOUGH_MEMORY, Code.NO_POD_SLOTS, Code.FRAGMENTED, Code.NO_DOMAIN_FREE,
         Code.KEPT_APART, Code.LARGER_THAN_THE_FLEET, Code.LARGER_THAN_ANY_NODE, Code.LARGER_THAN_ANY_DOMAIN,
         Code.VICTIMS_NON_PREEMPTIBLE,
     }
@@ -69,6 +69,7 @@ _REMOVERS: Mapping[str, Remover] = {
     Code.TAINT_NOT_TOLERATED: nodes.patched(lambda _: {"spec": {"taints": None}}),
     Code.NODES_CORDONED: nodes.patched(lambda _: {"spec": {"unschedulable": None}}),
     Code.NOT_ENOUGH_GPUS: _MORE,
+    Code.NOT_ENOUGH_DEVICES: _MORE,
     Code.NOT_ENOUGH_CPU: _MORE,
     Code.NOT_ENOUGH_MEMORY: _MORE,
     Code.NO_POD_SLOTS: _MORE,
@@ -82,6 +83,7 @@ _REMOVERS: Mapping[str, Remover] = {
     Code.GPU_MEMORY_UNKNOWN: nodes.patched(lambda _: {"metadata": {"labels": {labels.GPU_NODE_MEMORY: "81920"}}}),
     Code.MIG_PROFILE_ABSENT: _SPLIT,
     Code.VOLUME_MISSING: named.volumes,
+    Code.CLAIM_REFUSED: named.claims,
     Code.TOPOLOGY_UNKNOWN: named.topology,
     Code.VICTIMS_PROTECTED: queues.no_min_runtimes,
     Code.VICTIMS_WITHIN_QUOTA: queues.others_poor,

@@ -275,12 +275,19 @@ _NUMA = {
 
 _ALL: tuple[tuple[Object, ...], ...] = (
     (_POD,),
+    (_object("example.com/v1", "Trainer", "stranger", {
+        "replicas": 2, "timeoutSeconds": 60, "roles": [{"name": "a", "template": _template("a")}],
+        "podTemplate": {"metadata": {"annotations": {"gpu-fraction": "0.5"}}, "spec": {**_RULES, **_PLAIN}}}),),
+    (_object("example.com/v1", "Trainer", "stranger-with-pods", {"template": _template("t")}),
+     _object("v1", "Pod", "owned", {**_PLAIN, "terminationGracePeriodSeconds": 30}, metadata={"ownerReferences": [
+        {"apiVersion": "example.com/v1", "kind": "Trainer", "name": "stranger-with-pods", "uid": "1", "controller": True}]})),
     (_FRACTION,),
     (_MEMORY,),
     (_object("apps/v1", "Deployment", "deployment", _selected(
         "deployment", replicas=2, minReadySeconds=1, revisionHistoryLimit=2, paused=False, progressDeadlineSeconds=60,
         strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}})),),
     (_object("apps/v1", "ReplicaSet", "replicaset", _selected("replicaset", replicas=2)),),
+    (_object("v1", "ReplicationController", "rc", _selected("rc", replicas=2, minReadySeconds=1) | {"selector": {"app": "rc"}}),),
     (_object("apps/v1", "StatefulSet", "statefulset", _selected(
         "statefulset", replicas=2, serviceName="s", podManagementPolicy="Parallel", ordinals={"start": 1},
         updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
@@ -318,19 +325,27 @@ _ALL: tuple[tuple[Object, ...], ...] = (
         "mpiReplicaSpecs": _roles("Launcher", "Worker")}),),
     (_RUNTIME, _object("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjob", {
         "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "torch"},
-        "labels": {"app": "t"}, "annotations": {"a": "b"}, "suspend": False, "trainer": {
+        "labels": {"app": "t"}, "annotations": {"a": "b"}, "suspend": False, "activeDeadlineSeconds": 600,
+        "runtimePatches": [{"manager": "a.b/c", "trainingRuntimeSpec": {"template": {
+            "metadata": {"labels": {"x": "y"}}, "spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": {
+                "metadata": {"annotations": {"x": "y"}}, "spec": {
+                    "nodeSelector": {"a": "b"}, "tolerations": _ANY_NODE, "containers": [{"name": "node", "env": [{"name": "A", "value": "b"}]}],
+                    "schedulingGates": [{"name": "a.b/gate"}]}}}}}]}}}}],
+        "trainer": {
             "numNodes": 2, "image": "mine", "command": ["python"], "args": ["train.py"],
             "env": [{"name": "A", "value": "b"}], "resourcesPerNode": {"limits": {"cpu": "1"}}}})),
     (_object("trainer.kubeflow.org/v1alpha1", "TrainJob", "early", {"runtimeRef": {"name": "torch"}}), _RUNTIME),
     (_object("ray.io/v1", "RayCluster", "raycluster", _RAY),),
     (_object("ray.io/v1", "RayJob", "rayjob", {
         "entrypoint": "python", "shutdownAfterJobFinishes": True, "suspend": False, "submissionMode": "K8sJobMode",
+        "activeDeadlineSeconds": 600, "preRunningDeadlineSeconds": 60, "backoffLimit": 1, "ttlSecondsAfterFinished": 5,
         "submitterConfig": {"backoffLimit": 1}, "submitterPodTemplate": _template("submit"), "rayClusterSpec": _RAY}),),
     (_object("ray.io/v1", "RayJob", "plainjob", {"rayClusterSpec": _RAY, "ttlSecondsAfterFinished": 5}),),
     (_object("ray.io/v1", "RayService", "rayservice", {"rayClusterConfig": _RAY, "serveConfigV2": "a: b"}),),
     (_object("sparkoperator.k8s.io/v1beta2", "SparkApplication", "spark", {
         "image": "spark", "sparkVersion": "3.5.0", "batchScheduler": labels.SCHEDULER_NAME,
-        "driver": {"tolerations": _ANY_NODE, "cores": 1, "coreLimit": "1200m", "memory": "1g", "labels": {"app": "d"}, "annotations": {"a": "b"},
+        "type": "Python", "memoryOverheadFactor": "0.4", "sparkConf": {"spark.executor.memoryOverhead": "100m", "spark.memory.offHeap.size": "100"},
+        "driver": {"tolerations": _ANY_NODE, "cores": 1, "coreLimit": "1200m", "memory": "1g", "memoryOverhead": "512m", "memoryLimit": "3g", "labels": {"app": "d"}, "annotations": {"a": "b"},
                    "serviceAccount": "s", "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x"}]}}},
         "executor": {"instances": 2, "cores": 1, "coreRequest": "500m", "memory": "512m", "nodeSelector": {"a": "b"},
                      "gpu": {"name": labels.GPU_RESOURCE, "quantity": 1}, "tolerations": _ANY_NODE}}),),

@@ -221,7 +221,6 @@ class NodeTable:
 
     def enter(self, task: WTask) -> None:
         """Add a task where it is: what ``leave`` takes away."""
-        # First, as what claimed devices count for depends on who holds the claims.
         if task.info.shape.claims:
             self.claims.enter(task, task.info.shape)
         if task.left is not None:
@@ -259,8 +258,8 @@ class NodeTable:
                 self._settle_resident(self._residents, task.info, i, 1 if stays else -1)
 
     def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
-        """GPUs of allocated claims count once a node; what ``place`` counts for them with the rest goes back here."""
-        # ``place`` goes by what the shape asks for, claims included; those in use are counted by ``change`` instead.
+        """GPUs of claims count once a node; what ``place`` counts for them with the rest goes back here."""
+        # ``place`` goes by what the shape asks for, claims included; those are counted by ``change`` instead.
         twice = info.rows[GPUS] - self.claims.own_gpus(info.shape, info.rows[GPUS])
         idle, releasing = self.claims.change(i, status, info.shape, sign)
         if status == Status.PIPELINED:

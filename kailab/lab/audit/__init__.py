@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kailab.lab.audit import capacity, fitting, sharing, unusable, waits
+from kailab.lab.audit import capacity, fitting, holding, sharing, unusable, waits
 from kailab.lab.audit.finding import Audit, Finding, FindingCode, QueueWait, Severity
 from kailab.lab.picture import Picture
 
 __all__ = ["Audit", "Finding", "FindingCode", "QueueWait", "Severity", "audit"]
 
 _LOOKS: tuple[Callable[[Picture], Iterable[Finding]], ...] = (
+    holding.above_bounds,
     sharing.borrowing,
     sharing.idle,
     capacity.beyond_capacity,

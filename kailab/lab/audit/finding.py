@@ -26,6 +26,8 @@ class FindingCode(StrEnum):
     """What is found."""
 
     STARVED = "Starved"  # holds less than its due, and waits
+    ABOVE_LIMIT = "AboveLimit"  # holds more than its limit, which was lowered
+    NON_PREEMPTIBLE_ABOVE_QUOTA = "NonPreemptibleAboveQuota"  # holds more that nobody may take back than its quota
     BORROWING = "Borrowing"  # holds more than its quota
     IDLE_QUOTA = "IdleQuota"  # nobody uses what it owns
     QUOTA_BEYOND_CAPACITY = "QuotaBeyondCapacity"  # quotas add up to more than there is
@@ -34,6 +36,7 @@ class FindingCode(StrEnum):
     QUEUE_NOT_LEAF = "QueueNotLeaf"
     QUEUE_HAS_NO_RESOURCES = "QueueHasNoResources"
     LIMIT_ZERO = "LimitZero"
+    NOT_GROUPED = "NotGrouped"  # its pods can't have a PodGroup, so that no cycle looks at them
     NODE_POOL_NOT_SERVED = "NodePoolNotServed"
     FITS_NOWHERE = "FitsNowhere"  # no emptied cluster holds it
 

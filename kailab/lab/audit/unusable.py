@@ -11,6 +11,7 @@ from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.audit.sharing import RESOURCES, standings
 from kailab.lab.picture import Picture
 from kailab.lab.pools import served_pool
+from kailab.lab.ungrouped import ungrouped
 from kailab.lab.wording import count, some
 from kailab.scheduler.reading.podgroups import node_pool
 
@@ -49,6 +50,16 @@ def unusable(picture: Picture) -> Iterable[Finding]:
             f"Work of {count(waiting[name], 'pod group')} {which}.",
             (f"queue/{name}",) if name else (),
             {"waiting": waiting[name]},
+        )
+    # What names other schedulers too, as a lab may be told, is not known of a picture: those that name this one are looked at.
+    for why, pods in ungrouped(picture, picture.scheduler.scheduler_names(False)).items():
+        yield Finding(
+            FindingCode.NOT_GROUPED,
+            Severity.ERROR,
+            f"{count(len(pods), 'pod')} ({some(pods)}) can't be grouped, so the scheduler never looks at {'it' if len(pods) == 1 else 'them'}: "
+            f"{why}.",
+            tuple(f"pod/{name}" for name in pods),
+            {"pods": len(pods), "reason": why},
         )
 
 

@@ -16,12 +16,13 @@ SHOWN = 3
 
 class Verdict(StrEnum):
     """``never``: no going of other work and no passing of time lets it run. ``later``: one of them does. ``running``: what there is
-    of it runs. ``gone``: pods of it were evicted, and it has not been whole since."""
+    of it runs. ``gone``: pods of it were evicted, and it has not been whole since. ``failed``: it has ended so, and makes no pods any more."""
 
     NEVER = "never"
     LATER = "later"
     RUNNING = "running"
     GONE = "gone"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,13 @@ class Outcome:
 
     running: int
     evicted: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    """Names of the pods that are placed elsewhere for it."""
 
     def said(self) -> str:
         found = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
-        return f"{found}; evicted for it: {some(self.evicted)}" if self.evicted else found
+        found += f"; evicted for it: {some(self.evicted)}" if self.evicted else ""
+        return f"{found}; moved to other nodes for it: {some(self.moved)}" if self.moved else found
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,12 @@ class Step:
     def data(self) -> dict[str, Any]:
         found: dict[str, Any] = {"do": self.do, "changes": [dict(one) for one in self.changes], "checked": self.checked}
         if self.outcome is not None:
-            found["outcome"] = {"running": self.outcome.running, "evicted": list(self.outcome.evicted)}
+            outcome = self.outcome
+            found["outcome"] = {
+                "running": outcome.running,
+                "evicted": list(outcome.evicted),
+                "moved": list(outcome.moved),
+            }
         return found
 
     def said(self) -> str:
@@ -132,6 +141,7 @@ class Answer:
 _VERDICTS: Mapping[Verdict, str] = {
     Verdict.NEVER: "Never: no going of other work and no waiting lets it run; something has to be changed.",
     Verdict.LATER: "Later: it runs once other work has gone, or time has passed.",
+    Verdict.FAILED: "Failed: it has ended, and makes no pods any more.",
     Verdict.GONE: "Gone: pods of it were evicted, and it has not been whole since.",
 }
 

@@ -7,16 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kailab.lab.explain.answer import Answer, Group, Verdict
-from kailab.lab.explain.cause import LAST, Cause
+from kailab.lab.explain.cause import LAST, Cause, Code
 from kailab.lab.explain.details import detail_lines, facts, head, said, told_lines
 from kailab.lab.explain.gone import evicted
 from kailab.lab.explain.queues import explain_queue
-from kailab.lab.explain.running import causes_of_running, running_lines
+from kailab.lab.explain.running import causes_of_running, has_failed, running_lines
 from kailab.lab.explain.subject import Standing, Subject
 
 # What runs is explained without the engine: what finds causes is imported where something waits.
 if TYPE_CHECKING:
     from kailab.lab.explain.answer import Step
+    from kailab.lab.explain.lasting import Settled
     from kailab.lab.lab import Lab
     from kailab.lab.picture import Picture
 
@@ -44,6 +45,8 @@ def answered(standing: Standing, *, tried: bool = True, everything: bool = False
     steps: tuple[Step, ...] = ()
     if not standing.picture.scheduler.knows_queues:
         verdict, causes = _as_observed(standing)
+    elif standing.failure and not standing.pods:
+        verdict, causes = Verdict.FAILED, (has_failed(standing),)
     elif standing.runs or standing.ended:
         verdict, causes = Verdict.RUNNING, causes_of_running(standing)
     else:
@@ -62,13 +65,18 @@ def _as_observed(standing: Standing) -> tuple[Verdict | None, tuple[Cause, ...]]
     return None, ()
 
 
-def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Group]]:
+def _what_waits(standing: Standing) -> tuple[Verdict | None, tuple[Cause, ...], list[Group]]:
     from kailab.lab.explain.grouping import first_causes, waiting_groups
     from kailab.lab.explain.verdict import verdict_of
 
     groups = waiting_groups(standing)
     causes = first_causes(standing, groups)
     verdict = verdict_of(standing, causes[0] if causes else None)
+    if verdict is Verdict.NEVER and _may_be_coming(standing, causes):
+        from kailab.lab.explain.lasting import once_settled
+
+        if (then := once_settled(standing)) is not None:
+            return *_coming(then, causes), groups
     if verdict is Verdict.GONE:
         causes = (evicted(standing), *causes)
     elif verdict is Verdict.RUNNING:
@@ -86,7 +94,23 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
     return verdict, causes, groups
 
 
-def _is_for_the_emptied(standing: Standing, verdict: Verdict, first: Cause) -> bool:
+def _may_be_coming(standing: Standing, causes: Sequence[Cause]) -> bool:
+    """Whether controllers may have yet to act: pods are missing, or have no PodGroup, and nothing else is known against it."""
+    if causes and causes[0].code is not Code.PODS_NOT_CREATED:
+        return False
+    return not standing.waiting or any(not row.podgroup for row in standing.waiting)
+
+
+def _coming(then: Settled, causes: tuple[Cause, ...]) -> tuple[Verdict | None, tuple[Cause, ...]]:
+    """Of work of which controllers have yet to act: what is so once they have."""
+    what = "Its controllers have yet to act: let the lab settle (kailab run --for 1s)"
+    if then.runs:
+        return Verdict.LATER, tuple(replace(one, sentence=f"{one.sentence} {what}, and it runs.") for one in causes)
+    told = tuple(replace(one, sentence=f"{what}. Then: {one.sentence}") for one in then.causes)
+    return then.verdict, told or causes
+
+
+def _is_for_the_emptied(standing: Standing, verdict: Verdict | None, first: Cause) -> bool:
     """Whether the fork without other work is to be asked: more pods than the verdict was told of are to come once these run, or the first
     cause would pass and never lets it run, or would pass once pods of its own have ended."""
     from kailab.lab.explain.lasting import HELD, PASSING

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 class Code(StrEnum):
     """The causes there are. A cause is what, taken away, lets the work run or brings up the next cause."""
 
+    OTHER_SCHEDULER = "OtherScheduler"
+    GROUPING_FAILED = "GroupingFailed"
+    POD_GROUP_MISSING = "PodGroupMissing"
     QUEUE_LABEL_MISSING = "QueueLabelMissing"
     QUEUE_MISSING = "QueueMissing"
     QUEUE_NOT_LEAF = "QueueNotLeaf"
@@ -21,11 +24,14 @@ class Code(StrEnum):
     GANG_INCOMPLETE = "GangIncomplete"
     SCHEDULING_GATED = "SchedulingGated"
     SUSPENDED = "Suspended"
+    FAILED = "Failed"
+    NO_CONTROLLER = "NoController"
     PODS_NOT_CREATED = "PodsNotCreated"
     SELECTOR_MATCHES_NO_NODE = "SelectorMatchesNoNode"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODES_CORDONED = "NodesCordoned"
     NOT_ENOUGH_GPUS = "NotEnoughGPUs"
+    NOT_ENOUGH_DEVICES = "NotEnoughDevices"
     NOT_ENOUGH_CPU = "NotEnoughCPU"
     NOT_ENOUGH_MEMORY = "NotEnoughMemory"
     NO_POD_SLOTS = "NoPodSlots"
@@ -36,6 +42,7 @@ class Code(StrEnum):
     GPU_MEMORY_UNKNOWN = "GPUMemoryUnknown"
     MIG_PROFILE_ABSENT = "MIGProfileAbsent"
     VOLUME_MISSING = "VolumeMissing"
+    CLAIM_REFUSED = "ClaimRefused"
     TOPOLOGY_UNKNOWN = "TopologyUnknown"
     LARGER_THAN_ANY_DOMAIN = "LargerThanAnyDomain"
     NO_DOMAIN_FREE = "NoDomainFree"
@@ -46,6 +53,7 @@ class Code(StrEnum):
     VICTIMS_NON_PREEMPTIBLE = "VictimsNonPreemptible"
     PREEMPTION_DELAY = "PreemptionDelay"
     BIND_REFUSED = "BindRefused"
+    BIND_RETRIED = "BindRetried"
     STALE_GANG = "StaleGang"
     BEHIND_OTHERS = "BehindOthers"
     NODE_POOL_NOT_SERVED = "NodePoolNotServed"
@@ -55,7 +63,7 @@ class Code(StrEnum):
     BORROWING = "Borrowing"
 
 
-LAST = frozenset({Code.PODS_NOT_CREATED, Code.OVER_LIMIT, Code.NOT_ENOUGH_GPUS})
+LAST = frozenset({Code.PODS_NOT_CREATED, Code.OVER_LIMIT, Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_DEVICES})
 """Causes that say least: the first only where no other explains why."""
 
 

@@ -13,7 +13,7 @@ from kailab.lab.explain.gone import eviction_lines, evictions_told, workload_of
 from kailab.lab.explain.policies import policy_lines, saving_lines
 from kailab.lab.explain.serving_order import order_data, order_lines
 from kailab.lab.explain.subject import Standing
-from kailab.lab.explain.wanted import min_member
+from kailab.lab.explain.wanted import choice_of_subgroups, min_member
 from kailab.lab.picture import group_of
 from kailab.lab.wording import count, gpus, some
 from kailab.model import labels
@@ -32,6 +32,9 @@ def head(standing: Standing) -> str:
         least = min_member(standing.object)
         queue = standing.object["spec"].get("queue") or "(none)"
         together = f"; {least} run together or none" if least > 1 else ""
+        if choice := choice_of_subgroups(standing.object):
+            needed, names = choice
+            together = f"; {needed} of its {len(names)} subgroups ({some(names)}) {'starts' if needed == 1 else 'start'} whole, or none"
         return f"{subject.title} in queue {queue}: {numbers}{together}."
     return f"{subject.title}: {numbers}."
 
@@ -53,14 +56,19 @@ def _pod_head(standing: Standing) -> str:
 
 def _numbers(standing: Standing) -> str:
     running, waiting = len(standing.running), len(standing.waiting)
-    told = f"{running} of {count(max(standing.wanted, running + waiting), 'pod')} running"
+    wanted = max(standing.wanted, running + waiting)
+    told = f"{running} of {count(wanted, 'pod')} running" if wanted else "no pods"
     if running:
         nodes = sorted({row.node for row in standing.running})
         told += f" (on {some(nodes)})"
     if waiting:
         told += f", {waiting} wait"
-    if standing.missing:
-        told += f", {standing.missing} do not exist"
+    if standing.leaving:
+        told += f", {standing.leaving} {'leaves' if standing.leaving == 1 else 'leave'}"
+    if standing.failed:
+        told += f", {standing.failed} failed"
+    if standing.absent and not standing.failure:
+        told += f", {standing.absent} {'does' if standing.absent == 1 else 'do'} not exist"
     if standing.done:
         told += f", {standing.done} succeeded"
     return told

@@ -28,9 +28,10 @@ def evicted_for(entries: Sequence[Evicted], whose: Callable[[str], str]) -> Caus
     same = [one for one in entries if one.t == last.t and whose(one.beneficiary) == whose(last.beneficiary)]
     names = [one.pod.partition("/")[2] for one in same]
     what = f"Pod {names[0]} was" if len(same) == 1 else f"{len(same)} pods of it ({some(names)}) were"
+    verb = "moved" if last.is_move else "evicted"
     return Cause(
         Code.EVICTED,
-        f"{what} evicted at {last.time} by {_by(last)}{_for(last, whose)}. {' '.join(grounds(_joined(same)))}".rstrip(),
+        f"{what} {verb} at {last.time} by {_by(last)}{_for(last, whose)}. {' '.join(grounds(_joined(same)))}".rstrip(),
         tuple(Ref("Pod", *one.pod.split("/", 1)) for one in same),
         {
             "time": last.time,
@@ -91,7 +92,9 @@ def grounds(ground: Ground | None) -> Iterable[str]:
 
 def eviction_lines(entry: Evicted) -> list[str]:
     """One eviction in full."""
-    lines = [f"Pod {entry.pod} was evicted at {entry.time} (cycle {entry.cycle}) from {entry.node} by {_by(entry)}."]
+    lines = [
+        f"Pod {entry.pod} was {'moved' if entry.is_move else 'evicted'} at {entry.time} (cycle {entry.cycle}) from {entry.node} by {_by(entry)}."
+    ]
     if entry.beneficiary:
         lines.append(f"In favour of {entry.beneficiary} of queue {entry.beneficiary_queue}.")
     if entry.reason:
@@ -108,11 +111,12 @@ def eviction_lines(entry: Evicted) -> list[str]:
 
 def evictions_told(entries: Sequence[Evicted], whose: Callable[[str], str]) -> list[str]:
     """All evictions, in short, the latest first. ``whose``: as in ``evicted_for``."""
-    groups: dict[tuple[str, str, str], int] = {}
+    groups: dict[tuple[str, str, str, str], int] = {}
     for one in reversed(entries):
-        key = (one.time, _by(one), whose(one.beneficiary) if one.beneficiary else "")
+        verb = "Moved" if one.is_move else "Evicted"
+        key = (verb, one.time, _by(one), whose(one.beneficiary) if one.beneficiary else "")
         groups[key] = groups.get(key, 0) + 1
     return [
-        f"Evicted at {time}: {count(number, 'pod')} by {by}{f' for {beneficiary}' if beneficiary else ''}."
-        for (time, by, beneficiary), number in groups.items()
+        f"{verb} at {time}: {count(number, 'pod')} by {by}{f' for {beneficiary}' if beneficiary else ''}."
+        for (verb, time, by, beneficiary), number in groups.items()
     ]

@@ -7,14 +7,17 @@ was found first would pass with the others although nothing ever lets it run, th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
+from typing import NamedTuple
 
 from kailab.cluster.protocol import Object
+from kailab.errors import KailabError
+from kailab.lab.explain.answer import Verdict
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.grouping import causes_now
 from kailab.lab.explain.subject import Standing
-from kailab.lab.explain.verdict import DAY, kept
+from kailab.lab.explain.verdict import DAY, kept, verdict_of
 from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, top_of
@@ -22,7 +25,7 @@ from kailab.model.kinds import kind_key
 
 PASSING = frozenset(
     {
-        Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_CPU, Code.NOT_ENOUGH_MEMORY, Code.NO_POD_SLOTS, Code.FRAGMENTED, Code.NO_DOMAIN_FREE,
+        Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_DEVICES, Code.NOT_ENOUGH_CPU, Code.NOT_ENOUGH_MEMORY, Code.NO_POD_SLOTS, Code.FRAGMENTED, Code.NO_DOMAIN_FREE,
         Code.FAIR_SHARE_REACHED, Code.NO_WEIGHT, Code.VICTIMS_PROTECTED, Code.VICTIMS_WITHIN_QUOTA, Code.VICTIMS_NON_PREEMPTIBLE,
         Code.PREEMPTION_DELAY, Code.BEHIND_OTHERS,
     }
@@ -52,6 +55,34 @@ def lasting(standing: Standing) -> tuple[bool, tuple[Cause, ...]]:
         if not any(pod["spec"].get("nodeName") for pod in trial.cluster.list("Pod")):
             return False, causes
         return any(subject.runs(trial) for _ in islice(trial.moments(DAY), _moments(trial))), causes
+
+
+class Settled(NamedTuple):
+    """A subject once controllers and scheduler have acted on what there is."""
+
+    runs: bool
+    verdict: Verdict | None
+    causes: tuple[Cause, ...]
+
+
+def once_settled(standing: Standing) -> Settled | None:
+    """None where they had nothing to do for the subject, or do not come to an end."""
+    subject = standing.subject
+    with closing(fork(standing.lab)) as trial:
+        try:
+            trial.settle()
+        except KailabError:
+            return None
+        then = subject.standing(trial)
+        if _made(then) == _made(standing):
+            return None
+        causes = causes_now(then)
+        return Settled(then.runs, verdict_of(then, causes[0] if causes else None), causes)
+
+
+def _made(standing: Standing) -> tuple[bool, list[tuple[str, str]]]:
+    """What controllers have made of it: its pods, each with its PodGroup."""
+    return standing.ended, sorted((row.name, row.podgroup) for row in standing.pods)
 
 
 def _moments(trial: Lab) -> int:

@@ -77,7 +77,9 @@ class _Past:
         numbers += [f"{len(waiting)} wait"] if waiting else []
         ended = len(self.left) - len(running) - len(waiting)
         numbers += [f"{ended} ended"] if ended else []
-        numbers += [f"{len(self.evictions)} evicted before"] if self.evictions else []
+        moved = sum(one.is_move for one in self.evictions)
+        numbers += [f"{len(self.evictions) - moved} evicted before"] if len(self.evictions) > moved else []
+        numbers += [f"{moved} moved before"] if moved else []
         end = max([one.t for one in self.history.steps] + [one.t for one in self.told.happenings], default=0.0)
         return f"{title} at the end, {rfc3339(self.history.opened + end)}: {', '.join(numbers)}."
 

@@ -11,12 +11,12 @@ import msgspec
 from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
-from kailab.evidence.shares import NOBODY, UNLIMITED, QueueStanding, Shares, lineage
+from kailab.evidence.shares import UNLIMITED, QueueStanding, Shares, lineage
 from kailab.lab.explain.explanation import Explanation
-from kailab.lab.explain.queue_returns import claim_lines, claims, entitled, return_data, return_lines, stops
+from kailab.lab.explain.queue_returns import claim_lines, claims, entitled, return_data, return_lines, returns, stops
 from kailab.lab.explain.queue_share import divided, share_lines
 from kailab.lab.picture import Picture
-from kailab.lab.wording import amount_text, count, gpus
+from kailab.lab.wording import amount_text, count, gpus, some
 
 RESOURCES: tuple[QueueResource, ...] = ("GPU", "CPU", "Memory")
 _OTHERS: Mapping[QueueResource, Literal["cpu", "memory"]] = {"CPU": "cpu", "Memory": "memory"}
@@ -56,18 +56,14 @@ def _standing_line(picture: Picture, queue: QueueStanding, resource: QueueResour
     """That of GPUs is the beginning of every explanation."""
     if resource == "GPU":
         return
-    shares = Shares.counted(picture.present.queues, resource=_OTHERS[resource])
-    own = shares[queue.name]
+    own = standings(picture, resource)[queue.name]
 
     def told(amount: float) -> str:
         return amount_text(resource, amount)
 
-    borrowed = ", ".join(
-        f"{told(amount)} {f'of {name}' if name else 'of no quota'}" for name, amount in shares.lenders(own.name)
-    )
     yield (
         f"{resource}: it holds {told(own.allocated)} of {told(own.requested)} asked for; quota {told(own.quota)}, limit "
-        f"{told(own.limit)}{f'; it borrows {borrowed}' if borrowed else ''}."
+        f"{told(own.limit)}{f'; {told(own.borrowed)} are beyond its quota' if own.borrowed else ''}."
     )
 
 
@@ -87,7 +83,7 @@ def _holding(queue: QueueStanding) -> str:
 def borrowing_lines(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
     if not queue.borrowed:
         return
-    yield f"It borrows {gpus(queue.borrowed)}: {_from(shares.lenders(queue.name))}."
+    yield f"It borrows {gpus(queue.borrowed)}, {unused_words(shares, queue.name)}."
     if queue.fair_share is None and picture.scheduler.knows_queues:
         who = picture.scheduler.title
         yield f"{who} keeps to itself what share it works out: who may take this back is not known here."
@@ -95,14 +91,14 @@ def borrowing_lines(picture: Picture, shares: Shares, queue: QueueStanding) -> I
     if queue.fair_share is None:
         yield "The scheduler of this lab knows no queues: it holds none of them to its share and gives nobody theirs back."
         return
-    yield from return_lines(_returns(picture, queue))
+    yield from return_lines(picture, _returns(picture, queue))
 
 
 def _returns(picture: Picture, queue: QueueStanding) -> list[Return]:
     """By the engine. Those that the quota entitles, else those that wait below their fair share."""
     if not queue.borrowed or queue.fair_share is None:
         return []
-    return entitled(picture.present.returns(queue.name)[queue.name])
+    return entitled(returns(picture, queue.name)[queue.name])
 
 
 def _lending(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
@@ -110,11 +106,11 @@ def _lending(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable
     owed = [] if queue.fair_share is None else claims(picture, queue.name)
     if borrowers:
         each = ", ".join(f"{gpus(amount)} to {borrower}" for borrower, amount in borrowers)
-        free = owed and not any(stops(one) for one in owed)
+        free = owed and not any(stops(picture, one) for one in owed)
         yield f"Of its quota it lends {each}{'; it gets them back by reclaim when it asks' if free else ''}."
-        yield from () if free else claim_lines(owed)
+        yield from () if free else claim_lines(picture, owed)
     elif owed and queue.waiting:
-        yield from claim_lines(owed)
+        yield from claim_lines(picture, owed)
     elif queue.unused and not queue.waiting:
         yield f"{gpus(queue.unused)} of its quota {'is' if queue.unused == 1000 else 'are'} unused and not lent."
 
@@ -128,10 +124,7 @@ def _waiting(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable
     if reasons:
         each = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
         yield f"{count(len(waiting), 'pod group')} of it {'waits' if len(waiting) == 1 else 'wait'}: {each}."
-    for name in lineage(queue.name, parents):
-        held = shares[name]
-        if queue.waiting and held.limit != UNLIMITED and held.allocated >= held.limit:
-            yield f"{name} is at its limit of {gpus(held.limit)}: it can't hold more however idle the cluster is."
+    yield from _limits(picture, queue.name, lineage(queue.name, parents))
     if queue.quota == 0 and queue.limit == 0:
         yield (
             "Its limit is 0, so nothing in it can run; a queue without a resources block (or one without gpu) has "
@@ -139,22 +132,44 @@ def _waiting(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable
         )
 
 
-def _from(lenders: list[tuple[str, int]]) -> str:
-    return ", ".join(
-        f"{gpus(amount)} that no queue's quota covers"
-        if lender == NOBODY
-        else f"{gpus(amount)} from the unused quota of {lender}"
-        for lender, amount in lenders
-    )
+def _limits(picture: Picture, name: str, line: list[str]) -> Iterable[str]:
+    """Limits that are reached or passed, of the queue and those above it. One that is passed was lowered under work that runs."""
+    for resource in RESOURCES:
+        shares = standings(picture, resource)
+        for level in line:
+            held = shares[level]
+            bound = amount_text(resource, held.limit)
+            if held.limit != UNLIMITED and held.allocated > held.limit:
+                yield (
+                    f"{level} holds {amount_text(resource, held.allocated)}, above its limit of {bound}: nothing is evicted for that, and "
+                    "nothing more starts until it holds less."
+                )
+            elif held.limit not in (UNLIMITED, 0) and shares[name].waiting and held.allocated == held.limit:
+                yield f"{level} is at its limit of {bound}: it can't hold more however idle the cluster is."
+
+
+def standings(picture: Picture, resource: QueueResource) -> Shares:
+    """Where queues stand in one resource."""
+    if resource == "GPU" or not picture.scheduler.knows_queues:
+        return picture.shares
+    return Shares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=_OTHERS[resource])
+
+
+def unused_words(shares: Shares, name: str) -> str:
+    """``while 12 GPUs of the quota of b are unused``. No GPU belongs to a queue, so whose a borrowed one is nobody can say."""
+    unused = [f"{gpus(amount)} of the quota of {queue}" for queue, amount in shares.unused_beside(name)]
+    return f"while {some(unused)} are unused" if unused else "which no unused quota beside it covers"
 
 
 def _data(picture: Picture, shares: Shares, queue: QueueStanding) -> dict[str, Any]:
-    returns = _returns(picture, queue)
+    back = _returns(picture, queue)
     data = {
         **_standing_data(shares, queue),
-        "could_reclaim": [one.taker.queue for one in returns],
-        "returns": [return_data(one) for one in returns],
-        "claims": [] if queue.fair_share is None else [return_data(one) for one in claims(picture, queue.name)],
+        "could_reclaim": [one.taker.queue for one in back],
+        "returns": [return_data(picture, one) for one in back],
+        "claims": []
+        if queue.fair_share is None
+        else [return_data(picture, one) for one in claims(picture, queue.name)],
     }
     if not picture.scheduler.knows_queues:
         return data

@@ -1,16 +1,18 @@
-"""What there is to say of work that runs: where, on whose quota, who could take it, and until when a gang below its minimum may run."""
+"""What there is to say of work that runs or has failed: where, on whose quota, who could take it, and until when a gang below its minimum may run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from kailab.cluster.protocol import Object
-from kailab.evidence.shares import NOBODY, QueueStanding, lineage
+from kailab.engine.decisions import beyond_quota
+from kailab.evidence.shares import QueueStanding, lineage
 from kailab.lab.explain.cause import Cause, Code, Ref
-from kailab.lab.explain.queues import borrowing_lines
+from kailab.lab.explain.queues import RESOURCES, borrowing_lines, standings, unused_words
 from kailab.lab.explain.subject import Standing
 from kailab.lab.explain.wanted import min_member
-from kailab.lab.wording import gpus, some
+from kailab.lab.picture import Picture
+from kailab.lab.wording import amount_text, gpus, some
 from kailab.model.labels import STALE_SINCE
 from kailab.model.times import format_time, parse_time
 
@@ -18,6 +20,18 @@ from kailab.model.times import format_time, parse_time
 def causes_of_running(standing: Standing) -> tuple[Cause, ...]:
     """What threatens it: the end of its gang's grace, or the owner of the quota that it runs on."""
     return (*_stale(standing), *_borrowing(standing))
+
+
+def has_failed(standing: Standing) -> Cause:
+    """Why it has ended, by its own status."""
+    subject = standing.subject
+    kind = subject.kind if standing.object is None else standing.object["kind"]
+    return Cause(
+        Code.FAILED,
+        f"{kind} {subject.name} has failed: {standing.failure.rstrip('.')}.",
+        (Ref(kind, subject.namespace, subject.name),),
+        {"failure": standing.failure},
+    )
 
 
 def _groups(standing: Standing) -> Iterator[tuple[str, Object]]:
@@ -85,20 +99,13 @@ def _queues(standing: Standing) -> list[str]:
 
 def _borrowed(standing: Standing, queue: QueueStanding) -> Cause:
     lenders = standing.picture.shares.lenders(queue.name)
-    each = [
-        f"{gpus(amount)} that no queue's quota covers"
-        if lender == NOBODY
-        else f"{gpus(amount)} of the quota of {lender}"
-        for lender, amount in lenders
-    ]
-    owners = [lender for lender, _ in lenders if lender != NOBODY]
-    taken = f"; {some(owners)} may take that back" if owners else "; a queue below its share may take that"
+    unused = standing.picture.shares.unused_beside(queue.name)
     return Cause(
         Code.BORROWING,
         f"{'It' if standing.subject.kind == 'Queue' else f'Its queue {queue.name}'} holds {gpus(queue.allocated)}, {gpus(queue.borrowed)} beyond its quota of "
-        f"{gpus(queue.quota)}: {', '.join(each)}{taken}.",
-        tuple(Ref("Queue", "", name) for name in (queue.name, *owners)),
-        {"queue": queue.name, "borrowed": queue.borrowed, "from": dict(lenders)},
+        f"{gpus(queue.quota)}, {unused_words(standing.picture.shares, queue.name)}; a queue that is owed more may take that back.",
+        tuple(Ref("Queue", "", name) for name in (queue.name, *(name for name, _ in unused))),
+        {"queue": queue.name, "borrowed": queue.borrowed, "from": dict(lenders), "unused": dict(unused)},
     )
 
 
@@ -108,10 +115,57 @@ def running_lines(standing: Standing) -> Iterator[str]:
     if standing.subject.kind == "Queue" or not picture.scheduler.knows_queues:
         return
     names = _queues(standing)
-    if not names and standing.running:
-        yield "It can't be taken away: it is non-preemptible, inside the quota of its queue."
+    if not names:
+        yield from _firm_lines(standing)
     for name in names:
         queue = picture.shares[name]
-        if not queue.borrowed:
+        beyond = _beyond(picture, name)
+        if not queue.borrowed and not beyond:
             yield f"Its queue {name} holds {gpus(queue.allocated)} of its quota of {gpus(queue.quota)}: no other queue may take that."
+        elif not queue.borrowed:
+            yield (
+                f"Its queue {name} holds {gpus(queue.allocated)} of its quota of {gpus(queue.quota)}, but {some(beyond)}: a queue that is "
+                "owed more may take that back."
+            )
         yield from borrowing_lines(picture, picture.shares, queue)
+
+
+def _firm_lines(standing: Standing) -> Iterator[str]:
+    """Of work that runs and that is not known as preemptible: whether it can be taken away, and whether quotas cover it."""
+    picture = standing.picture
+    groups = [group for _, group in _groups(standing)]
+    for name in dict.fromkeys(str(group["spec"].get("queue") or "") for group in groups):
+        own = [group for group in groups if group["spec"].get("queue") == name]
+        firm = not any(standing.is_preemptible(group["metadata"]["uid"]) for group in own)
+        if name not in picture.shares:
+            firmly = "It can't be taken away, as it is non-preemptible, but its" if firm else "Its"
+            yield f"{firmly} queue {name or '(none)'} is not there: no quota covers it."
+            continue
+        parents = {one.name: one.parent for one in picture.shares.queues.values()}
+        above = [
+            f"{level} holds {amount_text(resource, queue.non_preemptible)} of such work with a quota of "
+            f"{amount_text(resource, queue.quota)}"
+            for level in lineage(name, parents)
+            for resource in RESOURCES
+            if beyond_quota((queue := standings(picture, resource)[level]).non_preemptible, queue.quota)
+        ]
+        queue = picture.shares[name]
+        covered = (
+            f"beyond quotas: {some(above)}"
+            if above
+            else (
+                f"inside quotas: its queue {name} holds {gpus(queue.non_preemptible)} of such work with a quota of {gpus(queue.quota)}"
+            )
+        )
+        yield f"It can't be taken away: it is non-preemptible, {covered}."
+
+
+def _beyond(picture: Picture, name: str) -> list[str]:
+    """What a queue or one above it holds beyond its quota, in any resource."""
+    parents = {one.name: one.parent for one in picture.shares.queues.values()}
+    return [
+        f"{level} holds {amount_text(resource, queue.borrowed)}{' of memory' if resource == 'Memory' else ''} beyond its quota of {amount_text(resource, queue.quota)}"
+        for level in lineage(name, parents)
+        for resource in RESOURCES
+        if (queue := standings(picture, resource)[level]).borrowed
+    ]

@@ -19,12 +19,15 @@ from kailab.lab.explain.wanted import min_member, wanted_pods
 from kailab.lab.names import there_are
 from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS, is_namespaced
+from kailab.scheduler.reading.queues import created
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
     from kailab.scheduler.present import Moment
 
 _ENDED = ("Succeeded", "Failed")
+_REPLACING = frozenset({"Job", "CronJob", "JobSet", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
+"""Kinds that make another pod in place of one that has failed, which may be there still."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,14 @@ class Standing:
 
     @cached_property
     def evictions(self) -> list[Evicted]:
-        """Of its pods, since the lab opened."""
-        return self._rule.evictions(self.picture)
+        """Of its pods, since the lab opened; none of what had its name before it."""
+        found = self._rule.evictions(self.picture)
+        obj = self.object
+        # A pod that its owner makes again under the same name goes on with the same work.
+        if not found or obj is None or (self.subject.kind == "Pod" and obj["metadata"].get("ownerReferences")):
+            return found
+        begun = created(obj["metadata"]) - self.lab.opened
+        return [entry for entry in found if entry.t >= begun]
 
     @cached_property
     def wanted(self) -> int:
@@ -179,11 +188,6 @@ class Standing:
             found.setdefault(task.podgroup, []).append(task)
         return found
 
-    @cached_property
-    def refused_bindings(self) -> list[Object]:
-        """Events that tell of a binding that the cluster refused."""
-        return [event for event in self.lab.cluster.list("Event") if event.get("reason") == "FailedBinding"]
-
     @property
     def runs(self) -> bool:
         return bool(self.running) and len(self.running) >= self.wanted and not self.waiting
@@ -200,12 +204,53 @@ class Standing:
             one.get("type") in ("Complete", "Succeeded", "Failed", "Completed") and one.get("status") == "True"
             for one in states.get("conditions") or ()
         )
-        return complete or (bool(self.done) and not self.wanted)
+        return complete or bool(self.failure) or (bool(self.done) and not self.wanted)
 
     @property
     def missing(self) -> int:
-        """Pods that are wanted and do not exist."""
+        """Pods that are wanted beside those that wait or run."""
         return max(0, self.wanted - len(self.pods))
+
+    @cached_property
+    def leaving(self) -> int:
+        """Pods that are on their way out."""
+        return sum(row.phase == "Terminating" for row in self._all)
+
+    @cached_property
+    def failed(self) -> int:
+        """Pods that have failed, and are there."""
+        return sum(row.phase == "Failed" for row in self._all)
+
+    @property
+    def absent(self) -> int:
+        """Pods that are wanted and do not exist. One that leaves or has failed does, unless its owner makes another in its place."""
+        replaced = self.subject.kind in _REPLACING
+        return max(0, self.missing - self.leaving - (0 if replaced else self.failed))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it says how many pods it wants."""
+        return self.subject.kind in ("Pod", "PodGroup", "Queue") or (
+            self.object is not None and wanted_pods(self.object) is not None
+        )
+
+    @property
+    def failure(self) -> str:
+        """Why it has failed for good, by its own status: it makes no pods any more. Empty where it has not."""
+        states = (self.object or {}).get("status") or {}
+        if self.subject.kind == "Pod" and states.get("phase") == "Failed":
+            return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its containers failed"
+        if self.subject.kind in ("Pod", "PodGroup", "Queue"):
+            return ""
+        for one in states.get("conditions") or ():
+            if one.get("type") == "Failed" and one.get("status") == "True":
+                return ": ".join(filter(None, (one.get("reason"), one.get("message")))) or "it says no more"
+        if states.get("jobDeploymentStatus") == "Failed":  # a RayJob
+            return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its job failed"
+        state = states.get("applicationState")
+        if isinstance(state, dict) and state.get("state") == "FAILED":  # a SparkApplication
+            return str(state.get("errorMessage") or "its application failed")
+        return ""
 
     @cached_property
     def _all(self) -> list[PodRow]:

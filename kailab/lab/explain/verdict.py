@@ -62,8 +62,8 @@ def _decide_at(snapshot: Snapshot, now: float, config: EngineConfig) -> Decision
     return decide(snapshot, config, now)
 
 
-def verdict_of(standing: Standing, first: Cause | None) -> Verdict:
-    """``first``: the first cause of what waits."""
+def verdict_of(standing: Standing, first: Cause | None) -> Verdict | None:
+    """``first``: the first cause of what waits. None where somebody else decides."""
     if standing.runs:
         return Verdict.RUNNING
     # Before all that would call it running or waiting: that it was whole once says more.
@@ -74,6 +74,12 @@ def verdict_of(standing: Standing, first: Cause | None) -> Verdict:
         return Verdict.RUNNING
     if first is not None and first.code in _STANDS:
         return Verdict.NEVER
+    if first is not None and first.code == Code.OTHER_SCHEDULER:
+        return Verdict.NEVER if first.facts["nobody"] else None
+    if first is not None and first.code == Code.NO_CONTROLLER:
+        return None  # what its operator would make nobody knows here
+    if first is not None and first.code == Code.BIND_RETRIED:
+        return Verdict.LATER  # it is tried again, whatever became of it
     if not standing.waiting or (first is not None and first.code == Code.PODS_NOT_CREATED):
         if first is not None and first.code == Code.PRIORITY_CLASS_MISSING:
             return Verdict.NEVER  # its controller tries on, and each pod of it is refused
@@ -102,6 +108,8 @@ def _placed_at(standing: Standing, name: str) -> float:
 def _without_pods(standing: Standing) -> Verdict:
     """Pods that nobody has made: time brings them where a clock makes them, or a controller that holds back."""
     obj = standing.object
+    if standing.leaving and not standing.absent:
+        return Verdict.LATER  # what comes in place of those that leave comes once they have left
     waits = obj is not None and (obj["kind"] == "CronJob" or (obj["kind"] == "Job" and standing.wanted))
     return Verdict.LATER if waits else Verdict.NEVER
 

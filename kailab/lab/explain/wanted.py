@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
@@ -19,13 +19,31 @@ def wanted_pods(obj: Object) -> int | None:
 
 
 def min_member(podgroup: Object) -> int:
-    """Pods of a PodGroup that must start together, by its leaves where it has subgroups."""
+    """Pods of a PodGroup that must start together: of as many of its subgroups as it needs, those with the fewest."""
     spec = podgroup["spec"]
-    subgroups = spec.get("subGroups") or ()
-    parents = {one.get("parent") for one in subgroups}
-    leaves = [one for one in subgroups if one.get("name") not in parents]
-    own = int(spec.get("minMember") or 0)
-    return max(own, sum(int(one.get("minMember") or 0) for one in leaves), 1)
+    return max(int(spec.get("minMember") or 0), _least_below("", spec, spec.get("subGroups") or ()), 1)
+
+
+def _least_below(name: str, holder: Mapping[str, Any], subgroups: Sequence[Mapping[str, Any]]) -> int:
+    """``name``: of the subgroup that ``holder`` is; empty for the PodGroup itself."""
+    children = [one for one in subgroups if (one.get("parent") or "") == name and one.get("name") != name]
+    # Without those looked at: nothing refuses subgroups that are each other's parents.
+    rest = [one for one in subgroups if one not in children]
+    each = sorted(
+        _least_below(str(one["name"]), one, rest) or int(one.get("minMember") or 0)
+        for one in children
+        if one.get("name")
+    )
+    needed = holder.get("minSubGroup")
+    return sum(each if needed is None else each[: int(needed)])
+
+
+def choice_of_subgroups(podgroup: Object) -> tuple[int, tuple[str, ...]] | None:
+    """How many of its subgroups a PodGroup needs, and those it has; None where it needs them all, or has none."""
+    spec = podgroup["spec"]
+    names = tuple(str(one.get("name")) for one in spec.get("subGroups") or () if not one.get("parent"))
+    needed = spec.get("minSubGroup")
+    return None if needed is None or int(needed) >= len(names) else (int(needed), names)
 
 
 def _spec(obj: Object) -> Mapping[str, Any]:

@@ -8,15 +8,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kailab.engine.decisions import Decisions
+from kailab.lab.explain.events import latest_event
 from kailab.lab.health import evicting, process
 from kailab.lab.health.report import Evictions, Health, Lag, LastCycle, Loop, Refusal, Served
 from kailab.lab.picture import group_of
 from kailab.lab.pools import of_other_pools, served_pool
+from kailab.lab.ungrouped import ungrouped
 from kailab.lab.wording import count, some
+from kailab.model import labels
+from kailab.scheduler.binding.bind_backoff import REFUSED
 from kailab.scheduler.reading.podgroups import node_pool
 
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import Decided
+    from kailab.evidence.entries import PodRow
     from kailab.lab.lab import Lab
     from kailab.lab.picture import Picture
 
@@ -43,7 +48,7 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
     found = Health(
         scheduler=picture.scheduler.title,
         cycle=_cycle(log.last, log.cycle, picture.now, said),
-        refusals=tuple(Refusal(row.name, row.message) for row in picture.rows if _is_refused(row.node, row.reason)),
+        refusals=tuple(Refusal(row.name, _why_refused(lab, row)) for row in picture.rows if _is_refused(row)),
         evictions=evicting.told(log.evictions, now, window, workload),
         loops=evicting.loops(log.evictions, now, window, workload),
         unserved=_unserved(picture),
@@ -51,7 +56,7 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
         metrics=said.metrics if said is not None else {},
     )
     ended = [f"the process {one.name} does not run: {one.why}" for one in lab.venue.processes() if not one.running]
-    unconsidered = _unconsidered(picture) if tells else []
+    unconsidered = [*(_unconsidered(picture) if tells else ()), *_of_nobody(lab, picture)]
     problems = [*ended, *(said.troubles if said is not None else ()), *_problems(found), *unconsidered]
     return _with(found, problems, _unknown(found, tells, picture.scheduler.title))
 
@@ -100,8 +105,17 @@ def _cycle(last: Decisions | None, number: int, now: float, said: process.Said |
     )
 
 
-def _is_refused(node: str, reason: str) -> bool:
-    return not node and reason in _REFUSED
+def _is_refused(row: PodRow) -> bool:
+    """At the last try: while it is held back after it, too."""
+    return not row.node and (row.reason in _REFUSED or REFUSED in row.message)
+
+
+def _why_refused(lab: Lab, row: PodRow) -> str:
+    if row.reason in _REFUSED:
+        return row.message
+    namespace, _, name = row.name.partition("/")
+    event = latest_event(lab, [lab.cluster.get("Pod", name, namespace)["metadata"]["uid"]], "FailedBinding")
+    return row.message if event is None else str(event.get("message", ""))
 
 
 def _owner(picture: Picture, podgroup: str) -> str:
@@ -159,6 +173,30 @@ def _unconsidered(picture: Picture) -> list[str]:
         return [f"{_that_wait(len(waiting))}, and the scheduler has not been through a cycle"]
     silent = [row.name for row in waiting if not row.reason and group_of(row) not in picture.pending]
     return [f"{_that_wait(len(silent))}, and the scheduler has said nothing of it: {some(silent)}"] if silent else []
+
+
+def _of_nobody(lab: Lab, picture: Picture) -> list[str]:
+    """Pods that can't be grouped, and pods that name a scheduler which is not in the lab: no cycle ever looks at them."""
+    if not picture.scheduler.knows_queues:
+        return []
+    names = lab.under_test.scheduler_names(lab.adopt_default_scheduler)
+    told = [
+        f"{_that_wait(len(pods))} and can't be grouped, so the scheduler never looks at {'it' if len(pods) == 1 else 'them'} "
+        f"({some(pods)}): {why}"
+        for why, pods in ungrouped(picture, names).items()
+    ]
+    if not lab.venue.exclusive:
+        return told  # who else schedules in the cluster is not known
+    there = {*names, *([labels.DEFAULT_SCHEDULER_NAME] if lab.under_test.has_default else [])}
+    others: dict[str, list[str]] = {}
+    for row in picture.rows:
+        theirs = picture.pods_by_name[row.name]["spec"].get("schedulerName") or labels.DEFAULT_SCHEDULER_NAME
+        if row.phase == "Pending" and not row.node and theirs not in there:
+            others.setdefault(theirs, []).append(row.name)
+    return told + [
+        f"{_that_wait(len(pods))} for the scheduler {name}, which is not in this lab: {some(pods)}"
+        for name, pods in others.items()
+    ]
 
 
 def _that_wait(pods: int) -> str:

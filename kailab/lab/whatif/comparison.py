@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kailab.evidence.entries import MOVING
 from kailab.evidence.shares import QueueStanding
 from kailab.lab.whatif.outcome import Eviction, Outcome, Standing, Workload, queue_data
 from kailab.lab.wording import count
@@ -148,7 +149,7 @@ class Comparison:
             f"{more} more run" if more else "",
             f"{fewer} fewer run" if fewer else "",
             f"{moved} elsewhere" if moved else "",
-            f"{len(self.evicted)} evicted" if self.evicted else "",
+            f"{evicted} evicted" if (evicted := sum(one.action != MOVING for one in self.evicted)) else "",
         ]
         told = ", ".join(part for part in parts if part)
         alike = len(self.all_workloads) - len(self.workloads)

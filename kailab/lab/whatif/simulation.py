@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.errors import InputError
 from kailab.lab.explain.answer import Answer, Verdict
 from kailab.lab.explain.asking import ask
+from kailab.lab.explain.cause import Code
 from kailab.lab.explain.subject import Subject
 from kailab.lab.fork import fork
 from kailab.lab.whatif.comparison import Comparison
@@ -23,15 +24,18 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 DAY = 86_400.0
+_NOT_OURS = (Code.NO_CONTROLLER, Code.OTHER_SCHEDULER)
+"""Causes of which somebody else decides what becomes of the work."""
 
 
 class When(StrEnum):
     """``now``: once it is applied and the lab has settled. ``later``: after ``seconds``. ``waits``: not within the time that was looked
-    at. ``never``: no going of other work and no passing of time lets it run (``kailab.lab.explain``)."""
+    at. ``unknown``: kailab can't tell, as it makes no pods of that kind, or somebody else places them. ``never``: no going of other work and no passing of time lets it run (``kailab.lab.explain``)."""
 
     NOW = "now"
     LATER = "later"
     WAITS = "waits"
+    UNKNOWN = "unknown"
     NEVER = "never"
 
 
@@ -161,9 +165,15 @@ def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) ->
                 break
     for subject, answer in answers.items():
         if subject not in found:
-            when = When.NEVER if answer.verdict is Verdict.NEVER else When.WAITS
-            found[subject] = _fate(lab, subject, when, None, answer)
+            found[subject] = _fate(lab, subject, _without_running(answer), None, answer)
     return tuple(found[subject] for subject in subjects)
+
+
+def _without_running(answer: Answer) -> When:
+    """Of what did not run within the time looked at."""
+    if answer.verdict is None and answer.cause is not None and answer.cause.code in _NOT_OURS:
+        return When.UNKNOWN
+    return When.NEVER if answer.verdict in (Verdict.NEVER, Verdict.FAILED) else When.WAITS
 
 
 def _moments_of_binding(lab: Lab, seconds: float) -> Iterator[None]:

@@ -22,6 +22,8 @@ MOST_TOLERATIONS = 16
 MOST_DEVICES = 128
 MOST_ATTRIBUTES = 32
 _LARGEST = 2**63 - 1
+_FLAT = ("v1beta1", "v1alpha3")
+_WISHES = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations")
 _MODES = ("ExactCount", "All")
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _KINDS = ("string", "int", "bool", "version")
@@ -30,14 +32,20 @@ _KINDS = ("string", "int", "bool", "version")
 def check_resource_claim(faults: Faults, obj: dict[str, Any]) -> None:
     spec = faults.mapping(obj, "spec", "spec", required=True)
     if spec is not None:
-        _check_claim_spec(faults, spec, "spec")
+        _check_claim_spec(faults, spec, "spec", _is_flat(obj))
 
 
 def check_resource_claim_template(faults: Faults, obj: dict[str, Any]) -> None:
     spec = faults.mapping(obj, "spec", "spec", required=True)
     inner = faults.mapping(spec or {}, "spec", "spec.spec", required=spec is not None)
     if inner is not None:
-        _check_claim_spec(faults, inner, "spec.spec")
+        _check_claim_spec(faults, inner, "spec.spec", _is_flat(obj))
+
+
+def _is_flat(obj: dict[str, Any]) -> bool:
+    """Whether what a request or a device has stands in itself or below ``basic``, as before resource.k8s.io/v1beta2."""
+    version = obj.get("apiVersion")
+    return isinstance(version, str) and version.rpartition("/")[2] in _FLAT
 
 
 def admin_access(obj: dict[str, Any]) -> str | None:
@@ -95,8 +103,9 @@ def check_resource_slice(faults: Faults, obj: dict[str, Any]) -> None:
         if name in seen:
             faults.add(f"{at}.name", f"{name!r} is there already")
         seen[name or ""] = None
-        # Before resource.k8s.io/v1beta2 what a device has stood below ``basic``.
         inner = device.get("basic")
+        if inner is not None and not _is_flat(obj):
+            faults.add(f"{at}.basic", "there is no such field: what a device has stands in the device itself")
         _check_device(faults, inner if isinstance(inner, dict) else device, at)
     _check_number(faults, spec, "devices", "spec.devices", MOST_DEVICES)
 
@@ -130,7 +139,7 @@ def _check_device(faults: Faults, device: dict[str, Any], path: str) -> None:
         faults.add(path, f"at most {MOST_ATTRIBUTES} attributes and capacities in all")
 
 
-def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str) -> None:
+def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str, flat: bool) -> None:
     devices = faults.mapping(spec, "devices", f"{path}.devices")
     if devices is None:
         return
@@ -142,7 +151,7 @@ def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str) -> None:
             faults.add(f"{at}.name", f"{name!r} is there already")
         known[name] = None
         # Constraints may name a request, or one alternative of it.
-        known.update(dict.fromkeys(_check_request(faults, request, at, name)))
+        known.update(dict.fromkeys(_check_request(faults, request, at, name, flat)))
     _check_number(faults, devices, "requests", f"{path}.requests", MOST_REQUESTS)
     for at, constraint in faults.mappings(devices, "constraints", f"{path}.constraints"):
         attribute = faults.text(constraint, "matchAttribute", f"{at}.matchAttribute")
@@ -154,19 +163,20 @@ def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str) -> None:
     _check_number(faults, devices, "constraints", f"{path}.constraints", MOST_CONSTRAINTS)
 
 
-def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str) -> list[str]:
+def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str, flat: bool) -> list[str]:
     """The names ``request/alternative`` of its alternatives."""
     exactly = faults.mapping(request, "exactly", f"{path}.exactly")
     alternatives = faults.items(request, "firstAvailable", f"{path}.firstAvailable")
-    if exactly is not None and alternatives:
-        faults.add(path, "expected exactly one of exactly and firstAvailable")
+    beside = next((field for field in _WISHES if request.get(field) is not None), "")
+    ways = [exactly is not None, bool(alternatives), flat and bool(beside)]
+    if sum(ways) != 1:
+        expected = "exactly one of exactly and firstAvailable"
+        misplaced = f"; {beside} stands inside of exactly" if beside and not flat and not any(ways) else ""
+        faults.add(path, f"expected {expected}{misplaced}")
     elif exactly is not None:
         _check_wish(faults, exactly, f"{path}.exactly")
     elif not alternatives:
-        if "deviceClassName" not in request:  # where it stood before resource.k8s.io/v1beta2
-            faults.add(path, "expected exactly one of exactly and firstAvailable")
-        else:
-            _check_wish(faults, request, path)
+        _check_wish(faults, request, path)
     found = []
     for at, option in faults.mappings(request, "firstAvailable", f"{path}.firstAvailable"):
         found.append(f"{name}/{faults.text(option, 'name', f'{at}.name', required=True)}")

@@ -118,7 +118,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
     at = f"{path}.resources"
     limits = faults.quantities(resources, "limits", f"{at}.limits") or {}
     requests = faults.quantities(resources, "requests", f"{at}.requests") or {}
-    given = resources.get("limits") or {}
+    given = resources.get("limits")
     for name, amount in requests.items():
         field = f"{at}.requests[{name}]"
         if name in limits:
@@ -129,7 +129,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
             elif amount > limits[name]:
                 faults.add(field, f"is more than the limit of {quantities.format_number(limits[name])}")
         # Asked of what was written: a limit that can't be read was told already.
-        elif is_extended(name) and name not in given:
+        elif is_extended(name) and not (isinstance(given, dict) and name in given):
             faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
     for key, names in (("limits", limits), ("requests", requests)):
         for name in names:
@@ -187,13 +187,13 @@ def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, pat
             other = labels.GPU_FRACTION if fraction is not None else f"a whole {labels.GPU_RESOURCE} limit"
             faults.add(memory_at, f"can't be combined with {other}; give one of the two")
         if not _is_positive(memory):
-            faults.wrong(memory_at, memory, "MiB as a whole number of 1 or more")
+            faults.wrong(memory_at, memory, f"MiB as a whole number of 1 or more, {LARGEST_INT32} at most")
     if devices is not None:
         at = f"{path}[{labels.GPU_FRACTION_DEVICES}]"
         if fraction is None and memory is None:
             faults.add(at, f"needs {labels.GPU_FRACTION} or {labels.GPU_MEMORY} beside it")
         if not _is_positive(devices):
-            faults.wrong(at, devices, "a whole number of 1 or more")
+            faults.wrong(at, devices, f"a whole number of 1 or more, {LARGEST_INT32} at most")
     if annotations.get("mps") == "true" and fraction is None and memory is None:
         faults.add(f"{path}[mps]", f"needs {labels.GPU_FRACTION} or {labels.GPU_MEMORY} beside it")
 

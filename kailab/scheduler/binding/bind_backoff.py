@@ -18,6 +18,10 @@ from kailab.errors import ApiError, Conflict
 from kailab.model import labels as names
 from kailab.scheduler.mirror import Mirror
 
+REFUSED = "Binding failed"
+"""How a reason begins that the cycle tells of a pod whose last binding was refused."""
+PASSING = "Binding did not go through"
+"""The same where no answer came, or where the cluster had changed meanwhile: that is no refusal."""
 CONFLICTS = 5
 """Conflicts in a row from which on a pod counts as refused."""
 
@@ -72,7 +76,8 @@ class BindBackoff:
             self._refused.discard(uid)
         else:
             self._refused.add(uid)
-        self._mirror.hold_back(uid, f"Binding failed ({error.reason}); it is tried again after a pause")
+        words = REFUSED if uid in self._refused else PASSING
+        self._mirror.hold_back(uid, f"{words} ({error.reason}); it is tried again after a pause")
 
     def bound(self, uid: str) -> None:
         if uid in self._as_tried:

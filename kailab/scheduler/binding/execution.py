@@ -324,7 +324,8 @@ class DecisionExecutor:
         self._cluster.event(pod, "Warning", "FailedBinding" if verb == "bind" else "FailedEviction", message)
         if verb == "bind":
             current = (pod.get("status") or {}).get("conditions") or ()
-            conditions = with_condition(current, not_scheduled(message, "BindingError"), now)
+            reason = "BindingUnconfirmed" if error.doubtful or isinstance(error, Unavailable) else "BindingError"
+            conditions = with_condition(current, not_scheduled(message, reason), now)
             if conditions is not None:
                 metadata = pod["metadata"]
                 try:

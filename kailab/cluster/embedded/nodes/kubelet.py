@@ -37,6 +37,7 @@ from kailab.cluster.lifecycle import (
     CODE_STOPPED,
     COMPLETED,
     ERROR,
+    LONGEST_START,
     READY_SECONDS,
     TERMINATION_SECONDS,
     PodEvent,
@@ -143,7 +144,8 @@ class Kubelet:
             for entry in status.get("conditions") or ():
                 if entry["type"] == "PodScheduled" and entry["status"] == "True":
                     since = parse_time(entry["lastTransitionTime"])
-            self._at(since + delay, True, self._become_ready, key, pod)
+            # Settling waits for the start of a pod, but not for one that takes longer than what goes on meanwhile.
+            self._at(since + delay, delay <= LONGEST_START, self._become_ready, key, pod)
         elif phase == "Running":
             self._plan_end(key, pod)
 

@@ -10,9 +10,12 @@ from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PodRow, Reason
+from kailab.grouping.preview import preview
+from kailab.grouping.records import Grouping, GroupingError
 from kailab.lab.explain.causes.node_ground import Ground
 from kailab.lab.explain.subject import Standing, Subject
 from kailab.lab.picture import Picture, group_of
+from kailab.model import labels
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -88,10 +91,58 @@ class Case:
 
     @property
     def queue(self) -> str:
-        """The queue that it counts for; empty where it names none."""
+        """The queue that it counts for, or will once it is grouped; empty where it names none."""
         if self.podgroup is not None:
             return str(self.podgroup["spec"].get("queue") or "")
+        if self.grouping is not None:
+            return self.grouping.queue
         return self.pods[0].queue if self.pods else ""
+
+    @property
+    def scheduler_name(self) -> str:
+        """Of its pods; empty where it has none."""
+        name = self.pod(self.pods[0])["spec"].get("schedulerName") if self.pods else ""
+        return str(name or labels.DEFAULT_SCHEDULER_NAME) if self.pods else ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its pods are for the scheduler under test to place."""
+        return self.scheduler_name in self.lab.under_test.scheduler_names(self.lab.adopt_default_scheduler)
+
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether its pods name a scheduler that is not in the lab. Of a cluster that others use, too, nobody knows."""
+        there = self.lab.under_test.has_default and self.scheduler_name == labels.DEFAULT_SCHEDULER_NAME
+        return bool(self.pods) and not self.is_ours and not there and self.lab.venue.exclusive
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether somebody owns its pods: whatever their annotation says, their owner decides how they are grouped."""
+        return bool(self.pods) and bool(self.pod(self.pods[0])["metadata"].get("ownerReferences"))
+
+    @property
+    def is_grouping_known(self) -> bool:
+        """Whether it was worked out how its pods are to be grouped: they are the scheduler's, and have no PodGroup yet."""
+        return bool(self.pods) and self.podgroup is None and self.is_ours
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """What its pods get as things stand, where they have no PodGroup yet; None, too, where they get none."""
+        return self._previewed[0]
+
+    @property
+    def grouping_error(self) -> str:
+        """Why its pods can't be grouped as things stand; empty where nothing is against it."""
+        return self._previewed[1]
+
+    @cached_property
+    def _previewed(self) -> tuple[Grouping | None, str]:
+        if not self.is_grouping_known:
+            return None, ""
+        try:
+            return preview(self.lab.cluster, self.pod(self.pods[0])), ""
+        except GroupingError as error:
+            return None, str(error)
 
     def pod(self, row: PodRow) -> Object:
         """The object of one of its pods."""

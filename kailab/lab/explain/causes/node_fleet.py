@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from kailab.engine.relaxing.nodes import (
     AllTolerated,
     AntiAffinityGone,
     NodesOpened,
+    Resource,
     RoomGiven,
     SelectorGone,
     TopologyGone,
@@ -18,6 +19,7 @@ from kailab.engine.relaxing.others import OthersGone
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.report.barriers import LIFECYCLE_TAINTS
 from kailab.engine.report.node_values import untolerated_taints
+from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.state import ShapeInfo, WTask
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
@@ -139,7 +141,7 @@ def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
                 node_refs(table, nodes[:4]),
                 {"pods": len(tasks), "resource": name, "wanted": wanted, "capacity": has},
             )
-    row = rows_of(tasks)[0]
+    row = _decisive(ground, tasks)
     name = table.layout.names[row]
     has = int(table.allocatable[row][usable].sum())
     wanted = sum(row_wanted(task, row, device) for task in tasks)
@@ -153,3 +155,13 @@ def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
         node_refs(table, nodes[:4]),
         {"pods": len(tasks), "placed": placed, "resource": name, "wanted": wanted, "capacity": has},
     )
+
+
+_RESOURCES: Mapping[int, Resource] = {CPU: "cpu", MEMORY: "memory", GPUS: "gpu", PODS: "pods"}
+
+
+def _decisive(ground: Ground, tasks: list[WTask]) -> int:
+    """The resource (a row of nodes) of which alone more on each node would let them start together; devices where none alone does."""
+    rows = rows_of(tasks)
+    more = (row for row in rows if ground.starts_alone(RoomGiven((_RESOURCES.get(row, "extended"),))).further)
+    return next(more, rows[0])

@@ -27,7 +27,7 @@ from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.node_closed import cordon_cause, taint_cause
 from kailab.lab.explain.causes.node_domains import domain_cause
 from kailab.lab.explain.causes.node_ground import Ground
-from kailab.lab.explain.causes.node_shortage import free_gpus, gpu_row, shortage, too_few_gpus
+from kailab.lab.explain.causes.node_shortage import device_row, free_devices, is_gpus, shortage, too_few_devices
 from kailab.lab.explain.verdict import kept
 from kailab.lab.wording import some
 
@@ -59,11 +59,11 @@ def room(case: Case) -> Iterable[Cause]:
             case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(ground):
                 yield _short_of(ground, resource)
     if devices and _in_sum(ground):
-        yield too_few_gpus(ground, Code.FRAGMENTED, _also(gives))
+        yield too_few_devices(ground, Code.FRAGMENTED, _also(ground))
 
 
 def too_little(case: Case) -> Iterable[Cause]:
-    """Of GPUs; of CPU or memory for work that wants no GPUs."""
+    """Of GPUs and other devices; of CPU or memory for work that wants none."""
     ground = case.ground
     if ground is None or not ground.lacking:
         return
@@ -71,7 +71,8 @@ def too_little(case: Case) -> Iterable[Cause]:
     if ground.confined and TopologyGone() not in gives:
         yield domain_cause(ground, ground.next, free=True)
     if _devices(gives):
-        yield too_few_gpus(ground, Code.NOT_ENOUGH_GPUS, _also(gives), _all_of_it(case, ground))
+        code = Code.NOT_ENOUGH_GPUS if is_gpus(ground, device_row(ground)[0]) else Code.NOT_ENOUGH_DEVICES
+        yield too_few_devices(ground, code, _also(ground), _all_of_it(case, ground))
         return
     for one in gives:
         if isinstance(one, RoomGiven) and one.resources[0] in _SHORTAGES:
@@ -113,15 +114,20 @@ def _devices(gives: Iterable[Relaxation]) -> bool:
     return any(one in _DEVICES for one in gives)
 
 
-def _also(gives: Iterable[Relaxation]) -> list[str]:
-    """What is lacking beside devices."""
-    return [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in gives]
+def _also(ground: Ground) -> list[str]:
+    """What is lacking beside the devices that are told."""
+    gives = ground.lacking
+    found = [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in gives]
+    if RoomGiven(("extended",)) in gives and RoomGiven(("gpu",)) in gives:
+        names = dict.fromkeys(name for task in ground.next for name, _ in task.info.shape.extended)
+        found = [*names, *found]
+    return found
 
 
 def _in_sum(ground: Ground) -> bool:
     """Whether as much is free in sum as it wants, where it may run."""
-    row, wanted = gpu_row(ground)
-    return wanted > 0 and int(free_gpus(ground, row).sum()) >= wanted
+    row, wanted = device_row(ground)
+    return wanted > 0 and int(free_devices(ground, row).sum()) >= wanted
 
 
 def _kept_apart(ground: Ground) -> Cause:

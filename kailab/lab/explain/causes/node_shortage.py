@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kailab.engine.working.layout import GPUS, PODS
+from kailab.engine.relaxing.nodes import RoomGiven
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.layout import GPUS, MIG_PREFIX, PODS
 from kailab.engine.working.state import WTask
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.node_ground import Ground
@@ -14,36 +16,65 @@ from kailab.lab.explain.causes.node_words import amount, best_node, figure, node
 from kailab.lab.wording import capitalized, count
 
 
-def gpu_row(ground: Ground) -> tuple[int, int]:
-    """The devices that the group wants (a row of nodes), and how much of them its next pods want together."""
+def device_row(ground: Ground) -> tuple[int, int]:
+    """The devices of which there are too few for the group (a row of nodes), and how much of them its next pods want together: GPUs
+    where they are lacking, else the resource of which least is left beside what a pod wants."""
     table, tasks = ground.table, ground.next
+    device = int(table.min_gpu_memory)
+    others = {
+        table.layout.rows[name] for task in tasks for name, _ in (*task.info.shape.gpu.mig, *task.info.shape.extended)
+    }
+    wants_gpus = any(row_wanted(task, GPUS, device) for task in tasks)
+    given = ground.lacking
     row = GPUS
-    for task in tasks:
-        names = [name for name, _ in (*task.info.shape.gpu.mig, *task.info.shape.extended)]
-        if names and not row_wanted(task, GPUS, int(table.min_gpu_memory)):
-            row = table.layout.rows[names[0]]
-    return row, sum(row_wanted(task, row, int(table.min_gpu_memory)) for task in tasks)
+    if others and (not wants_gpus or (RoomGiven(("extended",)) in given and RoomGiven(("gpu",)) not in given)):
+        row = min(sorted(others), key=lambda one: _left(ground, one))
+    return row, sum(row_wanted(task, row, device) for task in tasks)
 
 
-def free_gpus(ground: Ground, row: int) -> np.ndarray:
+def is_gpus(ground: Ground, row: int) -> bool:
+    """Whether a row of nodes is of GPUs or parts of them."""
+    return row == GPUS or ground.table.layout.names[row].startswith(MIG_PREFIX)
+
+
+def _left(ground: Ground, row: int) -> int:
+    """Of the node with the most, beside what the pod wants that wants the most."""
+    return int(free_devices(ground, row).max(initial=0)) - max(task.info.rows.get(row, 0) for task in ground.next)
+
+
+def free_devices(ground: Ground, row: int) -> np.ndarray:
     """Of each node that the group may use: what nobody holds; parts of shared GPUs for a group that wants parts."""
     table = ground.table
     usable = ground.usable(ground.next)
     free = np.maximum(table.idle[row], 0)
-    if row == GPUS and any(task.info.shape.gpu.shared for task in ground.next):
+    if row == GPUS and _wants_parts(ground):
         free = np.array([max(0, table.unheld_gpus(i)) for i in range(len(table))], dtype=np.int64)
     found: np.ndarray = np.where(usable, free, 0)
     return found
 
 
-def too_few_gpus(ground: Ground, code: Code, also: Sequence[str], whole: Sequence[WTask] = ()) -> Cause:
-    """``also``: what there is too little of beside GPUs. ``whole``: all pods of the workload, told of where no going of others makes
+def _wants_parts(ground: Ground) -> bool:
+    return any(task.info.shape.gpu.shared for task in ground.next)
+
+
+def _on_one_device(ground: Ground, usable: np.ndarray) -> tuple[int, int]:
+    """The node that has the device with the most that nobody holds, and how much that is, in milli-GPU."""
+    table = ground.table
+    left = table.shares.left(int(table.allocatable[GPUS].max(initial=GPU)) // GPU).max(axis=1, initial=0)
+    most = np.where(table.idle[GPUS] >= GPU, GPU, left)
+    node = best_node(most, usable)
+    assert node is not None
+    return node, int(most[node])
+
+
+def too_few_devices(ground: Ground, code: Code, also: Sequence[str], whole: Sequence[WTask] = ()) -> Cause:
+    """``also``: what there is too little of beside them. ``whole``: all pods of the workload, told of where no going of others makes
     room for all of them."""
     table, tasks = ground.table, ground.next
-    row, wanted = gpu_row(ground)
+    row, wanted = device_row(ground)
     name = table.layout.names[row]
     usable = ground.usable(tasks)
-    free = free_gpus(ground, row)
+    free = free_devices(ground, row)
     best = best_node(free, usable)
     assert best is not None  # it would start on empty nodes
     node, most, capacity = table.nodes[best].name, int(free[best]), int(table.allocatable[row, best])
@@ -52,8 +83,14 @@ def too_few_gpus(ground: Ground, code: Code, also: Sequence[str], whole: Sequenc
     of = f"{figure(name, most)} of {figure(name, capacity)}"
     if code == Code.FRAGMENTED:
         places = f"the {count(int((free > 0).sum()), 'node')} with room that it may use"
-        text = f"{wanting}{' on one node' if len(tasks) == 1 else ''}; {figure(name, total)} are free in sum on {places}, at most "
-        text += f"{figure(name, most)} on one ({node})"
+        # A share of a GPU has to be on one device: what a node has free in sum is no room for it.
+        parts = row == GPUS and _wants_parts(ground)
+        if parts:
+            best, most = _on_one_device(ground, usable)
+            node = table.nodes[best].name
+        one = "device" if parts else "node"
+        text = f"{wanting}{f' on one {one}' if len(tasks) == 1 else ''}; {figure(name, total)} are free in sum on {places}, at most "
+        text += f"{figure(name, most)} on one {f'device (of {node})' if parts else f'({node})'}"
         text += "" if len(tasks) == 1 else f", and room for {_placed(ground)} of these pods"
     elif len(tasks) == 1:
         few = "the only node that it may use," if int(usable.sum()) == 1 else "of the nodes that it may use"

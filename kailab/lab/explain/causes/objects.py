@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.queue_rules import MadePreemptible, PriorityGiven
+from kailab.evidence.entries import PodRow
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
+from kailab.lab.explain.events import latest_event
 from kailab.lab.explain.wanted import min_member
+from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
 from kailab.lab.wording import count
 from kailab.model.labels import PRIORITY_CLASS
 from kailab.model.validation.hints import pod_templates
+from kailab.scheduler.binding.bind_backoff import PASSING, REFUSED
 
 
 def suspended(case: Case) -> Iterable[Cause]:
@@ -116,50 +120,98 @@ def incomplete(case: Case) -> Iterable[Cause]:
 
 
 def refused(case: Case) -> Iterable[Cause]:
-    """A place was found, and the cluster refuses the binding."""
-    waiting = {case.pod(row)["metadata"]["uid"]: row.name for row in case.pods}
-    for event in case.standing.refused_bindings:
-        about = event.get("involvedObject") or {}
-        if about.get("uid") in waiting:
-            name = waiting[about["uid"]]
+    """A place was found, and at the last try the cluster refused the binding, or did not answer. Whether that is still so the pod and the
+    last cycle tell; events stay after it has passed, and give the words alone."""
+    for row in case.pods:
+        found = _last_binding(case, row)
+        if found is None:
+            continue
+        text = _words_of_binding(case, row)
+        refs = (Ref("Pod", *row.name.split("/", 1)),)
+        if found == REFUSED:
             yield Cause(
                 Code.BIND_REFUSED,
-                f"There is a place for it, and the cluster refuses to bind pod {name}: {event.get('message', '')}",
-                (Ref("Pod", *name.split("/", 1)),),
+                f"There was a place for it when it was last tried, and the cluster refused to bind pod {row.name}: {text}",
+                refs,
             )
-            return
+        else:
+            yield Cause(
+                Code.BIND_RETRIED,
+                f"There was a place for it when it was last tried, and the binding of pod {row.name} did not go through; that is no refusal, "
+                f"and it is tried again. {text}",
+                refs,
+            )
+        return
+
+
+def _last_binding(case: Case, row: PodRow) -> str | None:
+    """``REFUSED`` or ``PASSING`` where the last that became of a pod is that; None where anything else is known of it."""
+    if not case.picture.scheduler.tells_shares:
+        # Its binder is another process, and writes only events: the last one tells.
+        latest = latest_event(case.lab, [case.pod(row)["metadata"]["uid"]])
+        return REFUSED if latest is not None and latest.get("reason") == "FailedBinding" else None
+    # What is held back now is known in the lab that tried it; a saved one has what was written.
+    words = [text for task in case.tasks if f"{task.namespace}/{task.name}" == row.name for text in task.shape.blocked]
+    entry = case.entry
+    if not words and entry is None:
+        words = [{"BindingError": REFUSED, "BindingUnconfirmed": PASSING}.get(row.reason, row.message)]
+    elif not words and entry is not None:
+        words = [reason for fit in entry.fits if fit.pod == row.name for reason, _ in fit.reasons]
+    return next((kind for kind in (REFUSED, PASSING) if any(kind in text for text in words)), None)
+
+
+def _words_of_binding(case: Case, row: PodRow) -> str:
+    uid = case.pod(row)["metadata"]["uid"]
+    event = latest_event(case.lab, [uid], "FailedBinding")
+    return str(event.get("message", "")) if event is not None else row.message
 
 
 def not_created(case: Case) -> Iterable[Cause]:
     """Nothing makes its pods."""
     obj = case.standing.object
-    if case.pods or obj is None or not (case.standing.missing or not case.standing.wanted):
+    if case.pods or obj is None or not (case.standing.absent or not case.standing.wanted):
         return
     spec = obj.get("spec") or {}
     name = f"{obj['kind']} {obj['metadata']['name']}"
+    if not case.standing.is_counted and makes_no_pods(case.subject.kind):
+        yield Cause(Code.NO_CONTROLLER, f"{_nobody_makes_them(case)}.", (_ref(obj),), {"kind": obj["kind"]})
+        return
     if obj["kind"] == "CronJob":
         last = (obj.get("status") or {}).get("lastScheduleTime")
         then = f"the last was made at {last}" if last else "none was made yet"
         text = f"{name} makes a Job by its schedule ({spec.get('schedule', '')}), and none is due now; {then}."
     elif spec.get("replicas") == 0:
         text = f"{name} is scaled to 0 replicas, so it has no pods."
+    elif not case.standing.is_counted and not case.standing.wanted:
+        text = f"{name} has no pods{_why_not(case) or ', and how many it wants is not known'}."
     elif not case.standing.wanted:
         text = f"{name} wants no pods."
     else:
-        there = len(case.standing.pods)
-        text = (
-            f"{name} wants {count(case.standing.wanted, 'pod')}, and {there or 'none'} of them exist{_why_not(case)}."
-        )
+        there = case.standing.wanted - case.standing.absent
+        told = "1 of them exists" if there == 1 else f"{max(0, there) or 'none'} of them exist"
+        text = f"{name} wants {count(case.standing.wanted, 'pod')}, and {told}{_why_not(case)}."
     yield Cause(Code.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": case.standing.wanted})
 
 
 def _why_not(case: Case) -> str:
-    """What the API server said where it refused them."""
-    uids = {obj["metadata"]["uid"] for obj in _line(case)}
-    for event in reversed(case.lab.cluster.list("Event")):
-        if event.get("reason") == "FailedCreate" and (event.get("involvedObject") or {}).get("uid") in uids:
-            return f": {event.get('message', '')}"
-    return ""
+    """What the API server said where it last refused them, and when; else what the owner says itself."""
+    event = latest_event(case.lab, [obj["metadata"]["uid"] for obj in _line(case)], "FailedCreate")
+    if event is not None:
+        return f": when that was last tried ({event.get('lastTimestamp', '')}): {event.get('message', '')}"
+    said = (str(one.get("message") or "") for one in _conditions(case.standing.object) if one.get("type") == "Failed")
+    return "".join(f": {text}" for text in filter(None, said))
+
+
+def _conditions(obj: Object | None) -> Iterable[Mapping[str, Any]]:
+    return ((obj or {}).get("status") or {}).get("conditions") or ()
+
+
+def _nobody_makes_them(case: Case) -> str:
+    """Where others share the cluster an operator may be there."""
+    if case.lab.venue.exclusive:
+        return f"{why_no_pods(case.subject.kind)}, so whether it would run is not known here"
+    kind = (case.standing.object or {}).get("kind", case.subject.kind)
+    return f"It has no pods, and kailab does not know how many its operator makes for a {kind}, nor when"
 
 
 def _line(case: Case) -> Iterator[Object]:

@@ -14,8 +14,11 @@ from kailab.model.labels import QUEUE
 
 
 def queue_there(case: Case) -> Iterable[Cause]:
-    """At most one: a queue that is not there has no parent and no children."""
-    if not case.pods or not case.picture.scheduler.knows_queues:
+    """At most one: a queue that is not there has no parent and no children. None of pods that no scheduler takes into a queue: others
+    place them, or they can't be grouped."""
+    if not case.pods or not case.picture.scheduler.knows_queues or not case.is_ours:
+        return
+    if case.podgroup is None and case.grouping is None:
         return
     queues = {one["metadata"]["name"]: one["spec"].get("parentQueue") or "" for one in case.lab.cluster.list("Queue")}
     name = case.queue

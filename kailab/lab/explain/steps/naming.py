@@ -11,7 +11,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import GPU
 from kailab.grouping.queues import DEFAULT_QUEUE
 from kailab.lab.explain.causes.queue_words import quota_words
-from kailab.lab.explain.steps.edits import in_spec, labelled, own_change
+from kailab.lab.explain.steps.edits import in_spec, labelled, of_pods, own_change
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, apply, patch
 from kailab.lab.explain.steps.setting import Setting
 from kailab.model import labels
@@ -37,6 +37,16 @@ def another_queue(setting: Setting) -> Iterator[Way]:
         do = f"Name queue {leaf} in the label {labels.QUEUE}"
         edit = labelled(labels.QUEUE, leaf)
         yield Way.of(own_change(setting, do, edit, in_spec(queue=leaf)))
+
+
+def name_scheduler(setting: Setting) -> Iterator[Way]:
+    """Name the scheduler of this lab."""
+    name = setting.picture.scheduler.scheduler_name
+
+    def edit(pod: Object) -> None:
+        pod["spec"]["schedulerName"] = name
+
+    yield Way.of(own_change(setting, f"Name the scheduler {name} (spec.schedulerName)", of_pods(edit)))
 
 
 def make_queue(setting: Setting) -> Iterator[Way]:

@@ -26,11 +26,12 @@ class Disturbance(IntEnum):
     REPLACED = 1  # the subject's manifests: what waits is deleted and applied again
     MADE = 2  # an object that is missing is made
     QUEUES = 3  # the rules of queues
-    RESTARTED = 4  # the subject's manifests: pods of it that run begin again
-    WAITING = 5  # time passes
-    NODES = 6  # nodes are opened or labelled
-    ADDED = 7  # nodes are added
-    OTHERS = 8  # other work is changed or goes
+    LINE = 4  # other work waits no more, of which nothing runs
+    RESTARTED = 5  # the subject's manifests: pods of it that run begin again
+    WAITING = 6  # time passes
+    NODES = 7  # nodes are opened or labelled
+    ADDED = 8  # nodes are added
+    OTHERS = 9  # other work is changed or goes
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def _enough(trials: Trials, everything: bool) -> int:
 def _order(tried: Tried) -> tuple[bool, bool, Disturbance]:
     """Who is evicted once time has passed is evicted whatever anybody does."""
     disturbance = tried.proposal.disturbance
-    evicts = bool(tried.outcome.evicted) and disturbance is not Disturbance.WAITING
+    evicts = bool(tried.outcome.evicted or tried.outcome.moved) and disturbance is not Disturbance.WAITING
     return disturbance is Disturbance.OTHERS, evicts, disturbance
 
 

@@ -105,4 +105,7 @@ class Trials:
             return None
         own = {id(entry) for entry in after.evictions}
         evicted = [entry for entry in picture.log.evictions[self._evictions :] if id(entry) not in own]
-        return Outcome(len(after.running), tuple(dict.fromkeys(entry.pod for entry in evicted)))
+        gone, moved = (
+            tuple(dict.fromkeys(entry.pod for entry in evicted if entry.is_move is moves)) for moves in (False, True)
+        )
+        return Outcome(len(after.running), gone, tuple(name for name in moved if name not in gone))

@@ -1,0 +1,41 @@
+"""Pods that wait and that no cycle looks at, because they can't have a PodGroup: by kailab's grouping, as things stand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kailab.grouping.preview import preview
+from kailab.grouping.records import GroupingError
+from kailab.lab.picture import Picture, group_of
+from kailab.model import labels
+
+
+def ungrouped(picture: Picture, schedulers: Collection[str]) -> dict[str, list[str]]:
+    """Why -> the pods (``namespace/name``). ``schedulers``: the names by which pods are the scheduler's. Of pods of one owner the first
+    stands for all."""
+    found: dict[str, list[str]] = {}
+    of_owner: dict[tuple[str, str], str] = {}
+    for row in picture.rows:
+        pod = picture.pods_by_name[row.name]
+        name = pod["spec"].get("schedulerName") or labels.DEFAULT_SCHEDULER_NAME
+        namespace = row.name.partition("/")[0]
+        if (
+            row.phase != "Pending"
+            or row.node
+            or name not in schedulers
+            or (namespace, row.podgroup) in picture.podgroups
+        ):
+            continue
+        owner = (namespace, row.owner or row.name)
+        if owner not in of_owner:
+            if row.podgroup and not pod["metadata"].get("ownerReferences"):
+                of_owner[owner] = f"there is no PodGroup {group_of(row)}, which the annotation {labels.POD_GROUP} names"
+            else:
+                try:
+                    preview(picture.cluster, pod)
+                    of_owner[owner] = ""
+                except GroupingError as error:
+                    of_owner[owner] = str(error).rstrip(".")
+        if why := of_owner[owner]:
+            found.setdefault(why, []).append(row.name)
+    return found

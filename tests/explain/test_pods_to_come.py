@@ -1,0 +1,168 @@
+"""Work whose pods are not there: about to be made, made by nobody here, failed for good, leaving, or waiting for something that is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kailab.lab import Lab
+from kailab.lab.explain.asking import ask
+from kailab.lab.explain.cause import Code
+from kailab.lab.explain.wanted import min_member
+from kailab.lab.whatif.simulation import When, simulate
+from tests.builders import job
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab.open() as lab:
+        yield lab
+
+
+def queue(name: str) -> dict[str, Any]:
+    free = {"quota": -1, "limit": -1}
+    spec = {"resources": {"gpu": free, "cpu": free, "memory": free}}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def pod_spec(gpus: int = 1) -> dict[str, Any]:
+    container = {"name": "c", "image": "pause", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    return {"schedulerName": "kai-scheduler", "containers": [container]}
+
+
+def owned(api_version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "labels": {"kai.scheduler/queue": "team"}}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def deployment(name: str, replicas: int) -> dict[str, Any]:
+    labels = {"app": name, "kai.scheduler/queue": "team"}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec()}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return owned("apps/v1", "Deployment", name, spec)
+
+
+NOTEBOOK = owned("kubeflow.org/v1", "Notebook", "nb", {"template": {"spec": pod_spec()}})
+
+
+def test_what_controllers_have_yet_to_make_may_run(lab: Lab) -> None:
+    lab.apply([queue("team"), deployment("web", 4), deployment("huge", 400)])
+    soon = ask(lab, "Deployment", "web")
+    assert (str(soon.verdict), soon.cause.code) == ("later", Code.PODS_NOT_CREATED)
+    assert "yet to act" in soon.cause.sentence
+    huge = ask(lab, "Deployment", "huge")
+    assert (str(huge.verdict), huge.cause.code) == ("never", Code.NOT_ENOUGH_GPUS)
+    assert not lab.cluster.list("Pod")
+
+
+def test_a_pod_that_is_yet_to_be_grouped_may_run(lab: Lab) -> None:
+    lab.apply(queue("team"))
+    lab.settle()
+    metadata = {"name": "one", "labels": {"kai.scheduler/queue": "team"}}
+    lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec()})
+    assert str(ask(lab, "Pod", "one").verdict) == "later"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        NOTEBOOK,
+        owned("grove.io/v1alpha1", "PodCliqueSet", "nb", {"replicas": 1, "template": {"cliques": []}}),
+        owned("argoproj.io/v1alpha1", "Workflow", "nb", {"entrypoint": "main", "templates": []}),
+    ],
+    ids=lambda work: work["kind"],
+)
+def test_of_what_nobody_here_makes_pods_it_is_not_known_whether_it_would_run(lab: Lab, work: dict[str, Any]) -> None:
+    lab.apply([queue("team"), work])
+    lab.settle()
+    answer = ask(lab, work["kind"], "nb")
+    assert (answer.verdict, answer.cause.code) == (None, Code.NO_CONTROLLER)
+    text = str(answer)
+    assert "Never" not in text
+    assert "wants" not in text
+
+
+def test_simulate_can_t_tell_where_nobody_makes_the_pods(lab: Lab) -> None:
+    lab.apply(queue("team"))
+    lab.settle()
+    found = simulate(lab, NOTEBOOK)
+    assert (found.when, found.within(0)) == (When.UNKNOWN, False)
+    # What is known to fail says more than what is not known.
+    assert simulate(lab, NOTEBOOK, job("huge", "team", 1, gpus=99)).when is When.NEVER
+
+
+def test_pods_of_a_kind_that_shares_its_name_with_another_are_its_own(lab: Lab) -> None:
+    template = {
+        "metadata": {
+            "labels": {"kai.scheduler/queue": "team"},
+            "annotations": {"autoscaling.knative.dev/min-scale": "2"},
+        },
+        "spec": pod_spec(),
+    }
+    core = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kn"}, "spec": {"ports": [{"port": 80}]}}
+    lab.apply([queue("team"), owned("serving.knative.dev/v1", "Service", "kn", {"template": template}), core])
+    lab.settle()
+    answer = ask(lab, "Service.serving.knative.dev", "kn")
+    assert (str(answer.verdict), answer.running) == ("running", 2)
+    assert ask(lab, "Service", "kn").running == 0
+    pod = lab.cluster.list("Pod")[0]["metadata"]["name"]
+    assert str(ask(lab, "Pod", pod).verdict) == "running"
+
+
+def test_a_job_that_has_failed_says_so_and_why(lab: Lab) -> None:
+    failing = job("failing", "team", 2, annotations={"kailab.dev/fail": "5"})
+    failing["spec"]["backoffLimit"] = 0
+    lab.apply([queue("team"), failing])
+    lab.settle()
+    lab.advance(60)
+    answer = ask(lab, "Job", "failing")
+    assert (str(answer.verdict), answer.cause.code) == ("failed", Code.FAILED)
+    assert "BackoffLimitExceeded" in answer.cause.sentence
+    assert "do not exist" not in answer.head
+    pods = [pod for pod in lab.cluster.list("Pod") if pod["status"]["phase"] == "Failed"]
+    assert str(ask(lab, "Pod", pods[0]["metadata"]["name"]).verdict) == "failed"
+
+
+def test_a_pod_that_leaves_exists(lab: Lab) -> None:
+    web = deployment("web", 2)
+    web["spec"]["strategy"] = {"type": "Recreate"}
+    lab.apply([queue("team"), web])
+    lab.settle()
+    for pod in lab.cluster.list("Pod"):
+        lab.patch("Pod", pod["metadata"]["name"], {"metadata": {"finalizers": ["example.com/hold"]}})
+    web["spec"]["template"]["spec"]["containers"][0]["image"] = "new"
+    lab.apply(web)
+    lab.settle()
+    leaving = [pod for pod in lab.cluster.list("Pod") if pod["metadata"].get("deletionTimestamp")]
+    answer = ask(lab, "Deployment", "web")
+    assert len(leaving) == 2
+    assert "2 leave" in answer.head
+    assert "not exist" not in answer.head
+    assert str(answer.verdict) == "later"
+
+
+def test_a_trainjob_names_the_runtime_that_it_waits_for(lab: Lab) -> None:
+    lab.apply(
+        [queue("team"), owned("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", {"runtimeRef": {"name": "absent"}})]
+    )
+    lab.settle()
+    answer = ask(lab, "TrainJob", "t")
+    assert (str(answer.verdict), answer.cause.code) == ("never", Code.PODS_NOT_CREATED)
+    assert "'absent' not found" in answer.cause.sentence
+    assert "wants no pods" not in answer.cause.sentence
+
+
+def test_of_subgroups_of_which_some_are_enough_the_smallest_must_start() -> None:
+    leaves = [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 3}]
+    assert min_member({"spec": {"subGroups": leaves}}) == 5
+    assert min_member({"spec": {"subGroups": leaves, "minSubGroup": 1}}) == 2
+    nested = [
+        {"name": "left", "minSubGroup": 1}, {"name": "right"},
+        {"name": "a", "parent": "left", "minMember": 2}, {"name": "b", "parent": "left", "minMember": 3},
+        {"name": "c", "parent": "right", "minMember": 4}, {"name": "d", "parent": "right", "minMember": 1},
+    ]  # fmt: skip
+    assert min_member({"spec": {"subGroups": nested}}) == 7
+    assert min_member({"spec": {"subGroups": nested, "minSubGroup": 1}}) == 2
+    assert min_member({"spec": {"minMember": 3}}) == 3
