@@ -121,6 +121,11 @@ class Standing:
         return [row for row in self.pods if row.node]
 
     @cached_property
+    def placed(self) -> list[PodRow]:
+        """Those that got a node, whatever became of them since."""
+        return [row for row in self._all if row.node]
+
+    @cached_property
     def waiting(self) -> list[PodRow]:
         return [row for row in self.pods if not row.node]
 

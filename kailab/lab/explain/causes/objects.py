@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -108,12 +109,18 @@ def incomplete(case: Case) -> Iterable[Cause]:
     group = case.podgroup
     if group is None or case.standing.runs:
         return
-    rows = [row for row in case.picture.by_group.get(case.group, ()) if row.phase in ("Pending", "Running")]
+    every = case.picture.by_group.get(case.group, ())
+    rows = [row for row in every if row.phase in ("Pending", "Running")]
     least = min_member(group)
     if len(rows) < least:
+        # Those that exist and can't start any more are told apart: that they do not exist would be false.
+        others = Counter(row.phase for row in every if row.phase not in ("Pending", "Running"))
+        words = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "on the way out"}
+        rest = "".join(f", beside {number} {words.get(phase, phase)}" for phase, number in sorted(others.items()))
+        exist = "exists" if len(rows) == 1 else "exist"
         yield Cause(
             Code.GANG_INCOMPLETE,
-            f"{least} pods of PodGroup {case.group} must start together, and {len(rows)} exist.",
+            f"{least} pods of PodGroup {case.group} must start together, and {len(rows)} {exist}{rest}.",
             (_ref(group),),
             {"minMember": least, "pods": len(rows)},
         )
