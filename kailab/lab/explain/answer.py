@@ -27,14 +27,20 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class Outcome:
     """What was seen where a step was tried. ``running``: pods of the subject; ``evicted``: names of the pods that have to go for it,
-    each with its workload or queue."""
+    each with its workload or queue. ``failed``: workloads that fail because of it, as a Job does beyond its backoffLimit, each with why."""
 
     running: int
     evicted: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
     def said(self) -> str:
         found = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
-        return f"{found}; evicted for it: {some(self.evicted)}" if self.evicted else found
+        if self.evicted:
+            found += f"; evicted for it: {some(self.evicted)}"
+        if self.failed:
+            ended = "fails, so that all its pods end" if len(self.failed) == 1 else "fail, so that all their pods end"
+            found += f"; by that {some(self.failed)} {ended}"
+        return found
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class Step:
         found: dict[str, Any] = {"do": self.do, "changes": [dict(one) for one in self.changes], "checked": self.checked}
         if self.outcome is not None:
             found["outcome"] = {"running": self.outcome.running, "evicted": list(self.outcome.evicted)}
+            if self.outcome.failed:
+                found["outcome"]["failed"] = list(self.outcome.failed)
         return found
 
     def said(self) -> str:
