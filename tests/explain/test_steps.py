@@ -146,6 +146,8 @@ def test_every_step_lets_it_run(situation: Situation) -> None:
     for step in steps:
         assert step.checked
         assert not unsaid(step), (step.do, step.changes)
+        # What a reader needs is told: nothing of these is an environment or the like.
+        assert step.data()["changes"] == [dict(change) for change in step.changes]
         plain(step)
         with situation.opened() as fresh:
             assert runs_after(fresh, situation.subject, step) == "", step.do

@@ -54,7 +54,10 @@ class Step:
     outcome: Outcome | None = None
 
     def data(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"do": self.do, "changes": [dict(one) for one in self.changes], "checked": self.checked}
+        """For programs, without what evidence leaves out: ``changes`` has all of it."""
+        from kailab.lab.redacted_changes import redacted_data
+
+        found: dict[str, Any] = {"do": self.do, **redacted_data(self.changes), "checked": self.checked}
         if self.outcome is not None:
             found["outcome"] = {"running": self.outcome.running, "evicted": list(self.outcome.evicted)}
             if self.outcome.failed:

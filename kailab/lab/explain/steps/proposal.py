@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from kailab.cluster.embedded.merge import merge_patch
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.lab.redacted_changes import redacted_data
 from kailab.lab.wording import some
 from kailab.model.kinds import KINDS, is_namespaced
 
@@ -84,12 +85,12 @@ class Proposal:
 
     @property
     def said(self) -> str:
-        """With the command, where it is one short patch."""
+        """With the command, where it is one short patch that tells nothing that evidence leaves out."""
         if len(self.changes) != 1 or "patch" not in self.changes[0]:
             return f"{self.do}."
         one = self.changes[0]["patch"]
         text = json.dumps(one["patch"], separators=(",", ":"))
-        if len(text) > SHORT:
+        if len(text) > SHORT or redacted_data(self.changes).get("left_out"):
             return f"{self.do}."
         space = f" -n {one['namespace']}" if "namespace" in one else ""
         return f"{self.do}: kailab patch {_resource(one['kind'])} {one['name']}{space} --type merge -p '{text}'"
