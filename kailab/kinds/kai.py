@@ -55,7 +55,14 @@ KINDS = (
         columns="kailab.cli.columns:POD_GROUP",
         in_all=True,
     ),
-    _kai("scheduling.run.ai", kind="BindRequest", versions=("v1alpha2",), plural="bindrequests", short=("br",)),
+    _kai(
+        "scheduling.run.ai",
+        kind="BindRequest",
+        versions=("v1alpha2",),
+        plural="bindrequests",
+        short=("br",),
+        shape="kailab.cluster.install.definitions:shape_of_bind_request",
+    ),
     _kai(
         "kai.scheduler",
         kind="Topology",
