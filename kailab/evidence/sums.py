@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kailab.model.files import file_bytes
+
 FILE = "SHA256SUMS"
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
@@ -41,18 +43,26 @@ def render(sums: Iterable[tuple[str, str]]) -> bytes:
 
 def write(folder: Path) -> None:
     """Sum up all that is in the folder now."""
-    (folder / FILE).write_bytes(render((name, digest((folder / name).read_bytes())) for name in files_in(folder)))
+    (folder / FILE).write_bytes(render((name, digest(file_bytes(folder / name))) for name in files_in(folder)))
 
 
 def read(path: Path) -> dict[str, str]:
     """Relative path -> digest. Raises ValueError for text that is no such file, OSError where it can't be read."""
     sums: dict[str, str] = {}
-    for number, line in enumerate(path.read_bytes().decode("utf-8").splitlines(), 1):
+    for number, line in enumerate(file_bytes(path).decode("utf-8").splitlines(), 1):
         match = _LINE.fullmatch(line)
         if match is None:
             raise ValueError(f"line {number} is not '<sha256>  <file>'")
         sums[match.group(2)] = match.group(1)
     return sums
+
+
+def _unlike(path: Path, expected: str) -> str:
+    """Why a file is not what was summed up, a space where nothing more can be told; empty where it is."""
+    try:
+        return "" if digest(file_bytes(path)) == expected else " "
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def check(folder: Path, label: str = "") -> list[Problem]:
@@ -73,7 +83,7 @@ def check(folder: Path, label: str = "") -> list[Problem]:
         # Links are never written. What one points to may change, or be another file on the machine where it is checked.
         elif (folder / name).is_symlink():
             problems.append(Problem("changed", prefix + name, "is a link"))
-        elif digest((folder / name).read_bytes()) != expected:
-            problems.append(Problem("changed", prefix + name))
+        elif fault := _unlike(folder / name, expected):
+            problems.append(Problem("changed", prefix + name, fault.strip()))
     problems += (Problem("extra", prefix + name) for name in sorted(present - set(sums)))
     return problems
