@@ -105,6 +105,8 @@ def span(seconds: float) -> str:
     ('42s', '10m59s', '2h5m', '20h0m1s', '3d2h1m')
     """
     whole = max(0, round(seconds))
+    if whole < 120:
+        return f"{whole}s"
     if whole >= 2 * 86400:
         minutes = round(seconds / 60)
         parts = [(minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "m")]
