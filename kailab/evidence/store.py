@@ -17,6 +17,7 @@ from kailab.evidence.record import RESULT, Written, check_format
 from kailab.evidence.run import RUN, SIGNATURES, run_digest, test_folders
 from kailab.evidence.sums import Problem
 from kailab.model import typed
+from kailab.model.files import file_bytes
 from kailab.model.meant import meant
 from kailab.model.private_files import PARTIAL
 
@@ -287,14 +288,14 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         return [*problems, Problem("missing", sums.FILE)]
     except (OSError, ValueError) as error:
         return [*problems, Problem("damaged", sums.FILE, str(error))]
-    if facts.get("sums") != sums.digest((path / sums.FILE).read_bytes()):
+    if facts.get("sums") != sums.digest(_bytes(path / sums.FILE)):
         problems.append(Problem("changed", sums.FILE))
     for file, expected in listing.items():
         name = file.removesuffix(f"/{sums.FILE}")
         if name not in tests:
             problems.append(Problem("missing", name))
         # Where it is missing, the check of the test says so.
-        elif (path / file).exists() and sums.digest((path / file).read_bytes()) != expected:
+        elif (path / file).exists() and sums.digest(_bytes(path / file)) != expected:
             problems.append(Problem("changed", file))
     listed = {file.removesuffix(f"/{sums.FILE}") for file in listing}
     return problems + [Problem("extra", name) for name in sorted(tests - listed)]
@@ -327,7 +328,7 @@ def _summary(path: Path) -> RunSummary:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return file_bytes(path)
     except OSError as error:
         raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
 
