@@ -18,7 +18,7 @@ LONGEST_START = 3600.0
 """A pod that takes longer to become ready does so only as time is let pass, as one ends that runs for a while."""
 TERMINATION_SECONDS = 1.0
 """From deleted to gone, where ``kailab.dev/termination-seconds`` does not say otherwise."""
-TERMINATION = "kailab.dev/termination-seconds"
+TERMINATION = labels.TERMINATION_SECONDS
 PLAIN_SLEEP = (
     "^(?:(?:[a-z/]*/)?(?:ba)?sh -c )?(?:exec )?(?:[a-z/]*/)?sleep (?P<seconds>[0-9]{1,9}(?:[.][0-9]{1,9})?)s?$"
 )

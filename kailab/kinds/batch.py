@@ -7,7 +7,7 @@ from typing import Any
 from kailab.model.defaults import of_spec
 from kailab.model.kind import Kind
 from kailab.model.podtemplates import DIRECTIVES, without_directives
-from kailab.model.validation.fields import Faults
+from kailab.model.validation.fields import LARGEST_INT64, Faults
 from kailab.model.validation.pods import check_template
 
 Object = dict[str, Any]
@@ -61,6 +61,7 @@ def _check_cron_job(faults: Faults, obj: Object) -> None:
     faults.text(spec, "schedule", "spec.schedule", required=True)
     faults.one_of(spec, "concurrencyPolicy", "spec.concurrencyPolicy", ("Allow", "Forbid", "Replace"))
     faults.boolean(spec, "suspend", "spec.suspend")
+    faults.integer(spec, "startingDeadlineSeconds", "spec.startingDeadlineSeconds", most=LARGEST_INT64)
     template = faults.mapping(spec, "jobTemplate", "spec.jobTemplate", required=True)
     inner = faults.mapping(template or {}, "spec", "spec.jobTemplate.spec", required=template is not None)
     if inner is not None:
@@ -70,7 +71,7 @@ def _check_cron_job(faults: Faults, obj: Object) -> None:
 def _check_job_spec(faults: Faults, spec: Object, path: str) -> None:
     for key in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex"):
         faults.integer(spec, key, f"{path}.{key}")
-    faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1)
+    faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1, most=LARGEST_INT64)
     mode = faults.one_of(spec, "completionMode", f"{path}.completionMode", ("NonIndexed", "Indexed"))
     if mode == "Indexed" and spec.get("completions") is None:
         faults.add(f"{path}.completions", "is required for an Indexed job")

@@ -29,7 +29,7 @@ def unread_of_claims(*above: str) -> tuple[Unread, ...]:
             (*above, field),
             "pods wait until their claim is bound, and run where its volume can be reached",
         )
-        for field in ("storageClassName", "volumeName", "selector")
+        for field in ("volumeName", "selector")
     )
 
 
@@ -154,7 +154,7 @@ KINDS = (
         "runtimeclasses",
         namespaced=False,
         schema="V1RuntimeClass",
-        in_cluster="the API server adds its overhead, nodeSelector and tolerations to pods that name it",
+        acts=True,
     ),
     _of(
         "apiextensions.k8s.io",

@@ -113,8 +113,9 @@ def _in_schema(value: Any, definition: Object, path: str) -> Found:
     if not isinstance(value, dict) or definition.get("x-kubernetes-preserve-unknown-fields"):
         return
     if not properties:
-        for name, item in value.items() if isinstance(others, dict) else ():
-            yield from _in_schema(item, others, f"{path}{name}.")
+        if isinstance(others, dict):
+            for name, item in value.items():
+                yield from _in_schema(item, others, f"{path}{name}.")
         return
     for name, item in value.items():
         if name in properties:

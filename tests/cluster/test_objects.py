@@ -375,3 +375,19 @@ def test_of_a_topology_the_aliases_may_be_edited_and_no_more():
     for other in ([*edited, {"nodeLabel": "lab/host"}], edited[:1], edited[::-1], [{"nodeLabel": "x"}, edited[1]]):
         with pytest.raises(Invalid, match=r"spec\.levels: field is immutable"):
             cluster.apply({**topology, "spec": {"levels": other}})
+
+
+@pytest.mark.parametrize(
+    "notes", [{"gpu-fraction": "500m"}, {"gpu-fraction": "0.5"}, {"kailab.dev/run-seconds": "1h"}, {"gpu-memory": "-1"}]
+)
+def test_annotations_that_are_changed_are_read_as_those_of_a_new_pod(notes):
+    """The pod asks for a whole GPU, beside which no share is taken."""
+    cluster = EmbeddedCluster()
+    resources = {"limits": {"nvidia.com/gpu": 1}}
+    spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "x", "resources": resources}]}
+    cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    with pytest.raises(Invalid, match=next(iter(notes))):
+        cluster.patch("Pod", "p", "default", {"metadata": {"annotations": notes}})
+    cluster.patch(
+        "Pod", "p", "default", {"metadata": {"annotations": {"kailab.dev/run-seconds": "90", "other": "500m"}}}
+    )

@@ -138,3 +138,36 @@ def test_a_config_has_the_types_of_kais():
     assert not validate({**obj, "spec": {"scheduler": {"replicas": 2, "args": {"x": 1}}}}, "Config")
     (fault,) = validate({**obj, "spec": {"scheduler": {"replicas": 2**31}}}, "Config")
     assert fault.field == "spec.scheduler.replicas"
+
+
+def test_numbers_have_the_bounds_that_an_api_server_gives_them():
+    """Every number of 32 bits, of 64, every count and every port of the seeds, at the ends of what it holds."""
+    bounds = {"int": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "count": (0, 2**31 - 1), "port": (0, 65535)}
+    for type, (least, most) in bounds.items():
+        check = core.shape(type)
+        assert [check(value) is None for value in (least, most, least - 1, most + 1)] == [True, True, False, False]
+    assert core.typed("V1DeploymentSpec")["progressDeadlineSeconds"] == "count"
+    assert core.typed("V1PodSpec")["terminationGracePeriodSeconds"] == "int64"
+    assert core.typed("V1ServicePort")["nodePort"] == core.typed("V1ContainerPort")["hostPort"] == "port"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("Deployment", "spec.minReadySeconds", 2**31),
+        ("Deployment", "spec.progressDeadlineSeconds", -1),
+        ("StatefulSet", "spec.ordinals.start", -1),
+        ("CronJob", "spec.startingDeadlineSeconds", -1),
+        ("CronJob", "spec.failedJobsHistoryLimit", -1),
+        ("Job", "spec.activeDeadlineSeconds", 2**63),
+        ("Job", "spec.maxFailedIndexes", -1),
+    ],
+)
+def test_a_number_out_of_its_bounds_is_told_with_its_field(kind, path, value):
+    obj = deepcopy(next(objects[-1] for name, objects in SEEDS.items() if name.startswith(f"{kind}/")))
+    at = obj
+    *way, last = path.split(".")
+    for step in way:
+        at = at.setdefault(step, {})
+    at[last] = value
+    assert [fault.field for fault in validate(obj, kind)] == [path]

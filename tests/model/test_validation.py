@@ -342,3 +342,40 @@ def test_work_that_names_a_queue_but_not_its_scheduler_is_advice(make):
     assert fields_advised(deployment) == ["spec.template.spec.schedulerName"]
     del deployment["metadata"]["labels"]
     assert fields_advised(deployment) == []
+
+
+@pytest.mark.parametrize(
+    "key", ["run-seconds", "ready-seconds", "expected-seconds", "checkpoint-seconds", "termination-seconds", "fail"]
+)
+@pytest.mark.parametrize(
+    ("text", "sound"),
+    [("90", True), ("0", True), ("0.5", True), ("1e3", True), ("500m", False), ("1Ki", False), ("-1", False), ("nan", False),
+     ("inf", False), ("1h", False), ("", False), (" 5", False), ("1_000", False), ("9" * 5000, False)],
+)  # fmt: skip
+def test_seconds_in_annotations_are_numbers(make, faults, key, text, sound):
+    found = faults(make["pod"](annotations={f"kailab.dev/{key}": text}))
+    assert not found if sound else "seconds, zero or more" in found[f"metadata.annotations[kailab.dev/{key}]"]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "fault"),
+    [
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2**63 - 1}, ""),
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -5}, ""),
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2**63}, "tolerationSeconds"),
+        ({"operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}, "effect"),
+        ({"operator": "Exists", "tolerationSeconds": 5}, "effect"),
+    ],
+)
+def test_toleration_seconds_are_for_no_execute(make, faults, toleration, fault):
+    found = faults(make["pod"](spec={**container(), "tolerations": [toleration]}))
+    assert list(found) == ([f"spec.tolerations[0].{fault}"] if fault else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sound"),
+    [("a", 10**9, True), ("a", 10**9 + 1, False), ("a", -(2**31), True), ("system-x", 2**31 - 1, True), ("system-x", 2**31, False)],
+)  # fmt: skip
+def test_the_highest_priorities_are_the_systems(faults, name, value, sound):
+    obj = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    assert list(faults(obj)) == ([] if sound else ["value"])

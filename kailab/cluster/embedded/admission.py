@@ -6,6 +6,7 @@ from typing import Any
 
 from kailab.cluster.embedded.alike import AdmittedBefore
 from kailab.cluster.embedded.merge import same
+from kailab.cluster.embedded.runtimeclasses import with_runtime_class
 from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Invalid, NotFound
@@ -82,6 +83,8 @@ class Admission:
         if said is not None and (alike := self._as_before(kind, obj, said)) is not None:
             return alike
         admitted = self._checked(kind, obj, name)
+        if kind == "Pod" and (spec := with_runtime_class(self._store, admitted["spec"], name)) is not admitted["spec"]:
+            admitted = {**admitted, "spec": spec}
         if said is not None:
             self._before.take(said, admitted)
         # After validation: the look at the spec relies on its form.
@@ -139,6 +142,10 @@ class Admission:
                     f"PriorityClass {name!r}: globalDefault: {shown(other)} is the global default already; only one "
                     "class can be"
                 )
+
+    def completed(self, spec: Object, name: str) -> Object:
+        """A pod spec that was checked and has its defaults, with what admission adds to that of a new pod."""
+        return with_runtime_class(self._store, self.prioritised(spec, name), name)
 
     def prioritised(self, spec: Object, name: str) -> Object:
         """The pod spec with the number of its priority class, as the Priority admission plugin gives it."""

@@ -180,10 +180,10 @@ class EmbeddedCluster:
     def admit_pod_spec(self, spec: Object, name: str, trusted: bool = False) -> Object:
         """A pod spec with all that admission adds to it; raises as ``create`` would. For ``create_admitted``.
 
-        ``trusted``: it stood in a template that was checked and defaulted, so only its priority is to be filled in.
+        ``trusted``: it stood in a template that was checked and defaulted, so only what its classes say is to be filled in.
         """
         if trusted:
-            return self._admission.prioritised(spec, name)
+            return self._admission.completed(spec, name)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         admitted: Object = self._admission.new("Pod", pod, name)["spec"]
         return admitted

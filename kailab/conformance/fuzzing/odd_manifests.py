@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -204,7 +205,7 @@ def _live(lab: Lab, case: Case) -> None:
     elif case.after == "drain":
         for node in lab.cluster.list("Node"):
             for change in drained(lab, node["metadata"]["name"]):
-                _accepted(lambda change=change: change.do(lab))
+                _accepted(partial(change.do, lab))
     elif case.after == "evict":
         for namespace, name in _pods(lab):
             lab.cluster.evict(namespace, name, "Evicted", "to see it go")

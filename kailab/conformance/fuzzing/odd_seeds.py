@@ -65,6 +65,7 @@ _RULES: Object = {
         {"key": "kwok.x-k8s.io/node", "operator": "Equal", "value": "fake", "effect": "NoSchedule"},
     ],
     "initContainers": [{"name": "fetch", "image": "curl", "restartPolicy": "Always", "resources": _SHARED}],
+    "runtimeClassName": "kata",
     "overhead": {"cpu": "10m"},
     "volumes": [
         {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}},
@@ -199,6 +200,11 @@ _QUEUE = _object(
     metadata={"labels": {}},
 )
 _TRAIN = _object("scheduling.k8s.io/v1", "PriorityClass", "train", value=50, globalDefault=False, description="train")
+_RUNTIME_CLASS = _object(
+    "node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", overhead={"podFixed": {"cpu": "10m"}},
+    scheduling={"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+    metadata={"labels": {}},
+)  # fmt: skip
 _POD = _object(
     "v1", "Pod", "pod", {**_template("pod")["spec"], **_RULES, "containers": [{"name": "c", "resources": _GPU}]},
     metadata={"annotations": {**_NOTES, "kailab.dev/fail": "20:OOMKilled"}},
@@ -369,6 +375,16 @@ _ALL: tuple[tuple[Object, ...], ...] = (
         {"name": "b", "parent": "a", "minMember": 1}]})),
     (_object(api_version_of("Topology"), "Topology", "floor", {
         "levels": [{"nodeLabel": "rack", "alias": "r"}, {"nodeLabel": labels.HOSTNAME}]}, metadata={"labels": {}}),),
+    (_POD, _RUNTIME_CLASS),
+    (_object("kai.scheduler/v1", "SchedulingShard", "shard", {
+        "args": {"v": "5"}, "kValue": 0.5, "queueDepthPerAction": {"reclaim": 5}, "placementStrategy": {"gpu": "spread", "cpu": "binpack"},
+        "minRuntime": {"preemptMinRuntime": "1m"}, "plugins": {"proportion": {"enabled": True, "priority": 5, "arguments": {"a": "b"}}},
+        "usageDBConfig": {"clientType": "prometheus", "usageParams": {"halfLifePeriod": "1h"}}}, metadata={"labels": {}}),),
+    (_object("v1", "PersistentVolumeClaim", "claim", {
+        "storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),),
+    (_object("v1", "Pod", "dumped", {**_PLAIN, "nodeName": "ghost"}, metadata={
+        "annotations": {labels.POD_GROUP: "gone"}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "1", "controller": True}]}),),
     (_TRAIN, _POD, _TRAIN | {"metadata": {"name": "other"}, "value": 100}),
     (_POD, _NODE),
     (_NODE, _POD, _NUMA),
@@ -391,9 +407,9 @@ _ALL: tuple[tuple[Object, ...], ...] = (
 
 
 def _seed(objects: tuple[Object, ...]) -> tuple[Object, ...]:
-    """With the queue and priority class that the objects name, unless they are among them."""
+    """With the queue and the classes that the objects name, unless they are among them."""
     names = {(obj["kind"], obj["metadata"]["name"]) for obj in objects}
-    needed = [obj for obj in (_QUEUE, _TRAIN) if (obj["kind"], obj["metadata"]["name"]) not in names]
+    needed = [obj for obj in (_QUEUE, _TRAIN, _RUNTIME_CLASS) if (obj["kind"], obj["metadata"]["name"]) not in names]
     return (*needed, *objects)
 
 

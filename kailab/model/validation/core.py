@@ -21,6 +21,8 @@ SCALARS: dict[str, Check] = {
     "bool": shapes.FLAG,
     "int": shapes.INT32,
     "int64": shapes.INT64,
+    "count": shapes.COUNT,
+    "port": shapes.PORT,
     "pods": shapes.PODS,
     "float": shapes.number,
     "quantity": shapes.quantity,

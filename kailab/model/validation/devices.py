@@ -12,7 +12,7 @@ from kailab.errors import InputError
 from kailab.model.device_selectors import selector
 from kailab.model.quantities import parse
 from kailab.model.semver import Semver
-from kailab.model.validation.fields import Faults
+from kailab.model.validation.fields import LARGEST_INT64, Faults
 
 MOST_REQUESTS = 32
 MOST_CONSTRAINTS = 32
@@ -21,7 +21,6 @@ MOST_ALTERNATIVES = 8
 MOST_TOLERATIONS = 16
 MOST_DEVICES = 128
 MOST_ATTRIBUTES = 32
-_LARGEST = 2**63 - 1
 _FLAT = ("v1beta1", "v1alpha3")
 _WISHES = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations")
 _MODES = ("ExactCount", "All")
@@ -93,8 +92,8 @@ def check_resource_slice(faults: Faults, obj: dict[str, Any]) -> None:
     pool = faults.mapping(spec, "pool", "spec.pool", required=True)
     if pool is not None:
         faults.text(pool, "name", "spec.pool.name", required=True)
-        faults.integer(pool, "generation", "spec.pool.generation", most=_LARGEST)
-        faults.integer(pool, "resourceSliceCount", "spec.pool.resourceSliceCount", least=1, most=_LARGEST)
+        faults.integer(pool, "generation", "spec.pool.generation", most=LARGEST_INT64)
+        faults.integer(pool, "resourceSliceCount", "spec.pool.resourceSliceCount", least=1, most=LARGEST_INT64)
     if sum(bool(spec.get(place)) for place in _PLACES) != 1:
         faults.add("spec", f"expected exactly one of {', '.join(_PLACES)}")
     seen: dict[str, None] = {}
@@ -118,7 +117,7 @@ def _check_device(faults: Faults, device: dict[str, Any], path: str) -> None:
             faults.add(at, f"expected exactly one of {', '.join(_KINDS)}")
             continue
         faults.text(value, "string", f"{at}.string")
-        faults.integer(value, "int", f"{at}.int", least=-_LARGEST, most=_LARGEST)
+        faults.integer(value, "int", f"{at}.int", least=-LARGEST_INT64 - 1, most=LARGEST_INT64)
         faults.boolean(value, "bool", f"{at}.bool")
         if "version" in value:
             try:
@@ -188,7 +187,7 @@ def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str
 def _check_wish(faults: Faults, wish: dict[str, Any], path: str) -> None:
     faults.text(wish, "deviceClassName", f"{path}.deviceClassName", required=True)
     mode = faults.one_of(wish, "allocationMode", f"{path}.allocationMode", _MODES)
-    count = faults.integer(wish, "count", f"{path}.count", least=1, most=_LARGEST)
+    count = faults.integer(wish, "count", f"{path}.count", least=1, most=LARGEST_INT64)
     if mode == "All" and count is not None:
         faults.add(f"{path}.count", "must not be given with allocationMode All")
     faults.boolean(wish, "adminAccess", f"{path}.adminAccess")

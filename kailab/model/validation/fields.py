@@ -20,6 +20,7 @@ class Fault(NamedTuple):
 T = TypeVar("T")
 
 LARGEST_INT32 = 2**31 - 1
+LARGEST_INT64 = 2**63 - 1
 MOST_PODS = 20_000
 """More pods than this one workload can't have: beyond what the largest clusters give to one, and what a lab holds well."""
 MOST_AMOUNT = 10**9

@@ -22,6 +22,10 @@ from kailab.model.validation.metadata import (
     is_label_value,
 )
 
+CHECKED_ANNOTATIONS = frozenset(
+    (*labels.SECONDS, labels.FAIL, labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)
+)
+"""Annotations whose values mean something: ``check_annotations`` judges them."""
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -141,9 +145,11 @@ def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any]
     """GPU sharing and timing annotations. KAI's webhook judges only pods that name its scheduler."""
     annotations = meta.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
-    for key in (labels.RUN_SECONDS, labels.READY_SECONDS, labels.EXPECTED_SECONDS):
+    for key in labels.SECONDS:
         if key in annotations:
             _check_seconds(faults, annotations[key], f"{meta_path}.annotations[{key}]")
+    if isinstance(fail := annotations.get(labels.FAIL), str):
+        _check_seconds(faults, fail.partition(":")[0], f"{meta_path}.annotations[{labels.FAIL}]")
     if spec.get("schedulerName") != labels.SCHEDULER_NAME:
         return
     _check_sharing(faults, annotations, _has_gpu_limit(spec), f"{meta_path}.annotations")
@@ -227,7 +233,9 @@ def _check_toleration(faults: Faults, toleration: dict[str, Any], path: str) -> 
     key = faults.text(toleration, "key", f"{path}.key")
     operator = faults.one_of(toleration, "operator", f"{path}.operator", ("", "Exists", "Equal"))
     value = faults.text(toleration, "value", f"{path}.value")
-    faults.one_of(toleration, "effect", f"{path}.effect", _EFFECTS)
+    effect = faults.one_of(toleration, "effect", f"{path}.effect", _EFFECTS)
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        faults.add(f"{path}.effect", "must be NoExecute where tolerationSeconds is given")
     if key and not is_label_key(key):
         faults.add(f"{path}.key", "is not a valid key; expected name or domain/name")
     if not key and operator != "Exists":
@@ -323,10 +331,10 @@ def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: s
 
 
 def _check_seconds(faults: Faults, value: Any, path: str) -> None:
-    try:
-        quantities.parse(value)
-    except InputError:
-        faults.wrong(path, value, "seconds, zero or more, as text")
+    # As whoever reads them later: a number, and no quantity.
+    seconds = quantities.decimal(value)
+    if seconds is None or seconds < 0:
+        faults.wrong(path, value, "seconds, zero or more, as text such as 90 or 0.5")
 
 
 def _is_positive(value: Any) -> bool:
