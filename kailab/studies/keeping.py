@@ -15,7 +15,6 @@ import msgspec
 
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.errors import StateError
-from kailab.evidence.run import replace_file
 from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, replace_file
 from kailab.replay import tables
