@@ -6,10 +6,27 @@ a defect. Messages say what is wrong, where (file, line, object, field) and what
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+# C0 without tabs and line ends (a carriage return only before one), DEL, C1; characters that turn the direction of text or end lines for some
+# programs only; halves of surrogate pairs, which no terminal is sent.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]|\r(?!\n)"
+)
 
 LONGEST_MESSAGE = 8_000
 """Characters of one error's message. A value of the user's that is quoted in it may have megabytes."""
+
+
+def escaped(text: str) -> str:
+    r"""Text in which each character that would steer a terminal, or make text look like other text, is shown as an escape sequence. Texts of
+    objects, of files and of other programs can hold any character. JSON stays JSON.
+
+    >>> escaped("no \x1b]0;TITLE\x07 room")
+    'no \\u001b]0;TITLE\\u0007 room'
+    """
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def printable(text: str) -> str:
@@ -172,6 +189,10 @@ class ConnectError(KailabError):
 
 class ExpectationFailed(AssertionError):
     """An expectation about a lab did not hold; the text says expected, seen, and why."""
+
+    def __init__(self, *words: object) -> None:
+        # Test runners write it to a terminal as it is.
+        super().__init__(*(escaped(word) if isinstance(word, str) else word for word in words))
 
 
 class NothingThere(ExpectationFailed):

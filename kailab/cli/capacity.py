@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import ending, options, replay_options, study_options, terminal
+from kailab.cli import configurations, ending, options, replay_options, study_options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def capacity(
         raise InputError(
             "--prices: no target is of what they tell; expected one such as 'cost < 1000' or 'energy < 500'"
         )
+    configurations.tell_of_files([] if config is None else [config])
     for line in told_broken(trace_of(run_options)):
         terminal.warn(line)
     with ending.in_order(), terminal.progress_bars() as tell:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from kailab.errors import KailabError
+from kailab.errors import KailabError, escaped
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -17,7 +17,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 def _offering(found: Callable[[click.Context, str], list[str]]) -> Completer:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         try:
-            return [one for one in found(ctx, incomplete) if one.startswith(incomplete)]
+            return [one for one in found(ctx, incomplete) if one.startswith(incomplete) and one == escaped(one)]
         except (KailabError, OSError):
             return []
 

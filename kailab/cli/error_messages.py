@@ -14,7 +14,7 @@ import click
 from kailab.cli import terminal
 from kailab.cli.ending import Terminated
 from kailab.cli.kubectl import instead
-from kailab.errors import ExpectationFailed, KailabError
+from kailab.errors import ExpectationFailed, KailabError, escaped
 
 INTERRUPTED = 130  # as a shell counts a process ended by SIGINT
 TERMINATED = 143  # by SIGTERM
@@ -25,6 +25,12 @@ _ALIKE = re.compile(r" \(?Did you mean.*")
 
 class ReportingGroup(click.Group):
     """The command group that turns what goes wrong below it into one message."""
+
+    def make_context(self, *given: Any, **how: Any) -> click.Context:
+        try:
+            return super().make_context(*given, **how)
+        except click.ClickException as error:
+            raise _escaped(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -52,10 +58,17 @@ class ReportingGroup(click.Group):
             if isinstance(error, click.UsageError) and (hint := _instead(error)):
                 # What is alike in letters was not meant.
                 said = _ALIKE.sub("", error.format_message()).removesuffix(".")
-                raise click.UsageError(f"{said}; {hint}", error.ctx) from None
-            raise
+                raise click.UsageError(escaped(f"{said}; {hint}"), error.ctx) from None
+            raise _escaped(error) from None
         except Exception as error:
             raise click.exceptions.Exit(_unforeseen(error)) from None
+
+
+def _escaped(error: Exception) -> Exception:
+    """Click writes its errors itself, as they are."""
+    if isinstance(error, click.ClickException):
+        error.message = escaped(error.message)  # type: ignore[misc]
+    return error
 
 
 def _instead(error: click.UsageError) -> str:
@@ -75,6 +88,4 @@ def _unforeseen(error: Exception) -> int:
 
 def _traceback(error: BaseException) -> None:
     if os.environ.get(DEBUG):
-        import traceback
-
-        traceback.print_exception(error, file=sys.stderr)
+        terminal.trace(error)

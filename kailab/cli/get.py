@@ -87,7 +87,7 @@ def get(
         objects = [obj for _, each in found for obj in each]
         single = len(wanted) == 1 and len(wanted[0].names) == 1
         if template is not None:
-            click.echo(template.render(output.data(objects, single)), nl=False)
+            terminal.say(template.render(output.data(objects, single)), end=False)
         elif form.form in (Format.json, Format.yaml):
             terminal.say(output.as_text(output.data(objects, single), form.form))
         elif form.form == Format.tree:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import completing, labfile, options, terminal
+from kailab.cli import completing, configurations, labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -73,9 +73,8 @@ def up(  # long: every option of a lab is an argument
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
     from kailab.lab import Lab
-    from kailab.lab.life import begin, check_decides, end
+    from kailab.lab.life import begin, check_decides, cut_short, end
     from kailab.lab.venues import provider_of, silent
-    from kailab.scheduler import settings_of
     from kailab.undertest.compatibility import check_lab
     from kailab.undertest.naming import chosen
 
@@ -93,12 +92,13 @@ def up(  # long: every option of a lab is an argument
     check_decides(backend, options)
     if fresh and keep:
         raise InputError("--fresh ends a lab that is up, --keep leaves it: give one of them")
-    settings = settings_of(config)
-    for notice in settings.notices:
-        terminal.notice(notice)
+    settings = configurations.read(config)
     options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
     with labfile.locked(state):
+        if cut_short(state):
+            terminal.notice(f"{state}: the start of a lab was cut short; what was left of it is taken down")
+            end(state)
         if state.exists() and not fresh:
             try:
                 with Lab.resume(state, read_only=True) as there:

@@ -77,7 +77,7 @@ def in_order(objects: Sequence[Object], path: Path) -> list[Object]:
 
 def _rank(value: Any) -> tuple[int, list[tuple[int, float, str]]]:
     if isinstance(value, bool | int | float):
-        return (0, [(0, float(value), "")])
+        return (0, [(0, value, "")])
     # As people count: node-9 comes before node-10.
     parts = re.split(r"(\d{1,15})", value) if isinstance(value, str) else [str(value)]
-    return (1, [(0, float(part), "") if part.isdigit() else (1, 0.0, part) for part in parts if part])
+    return (1, [(0, float(part), "") if part.isdecimal() else (1, 0.0, part) for part in parts if part])

@@ -59,9 +59,10 @@ def drain(
     settle: bool,
     state: Path,
 ) -> None:
-    """Cordon nodes and delete their pods, then run the lab until nothing changes."""
+    """Cordon nodes and delete their pods, then run the lab until nothing changes. Disruption budgets that this goes past are told."""
     from kailab.errors import InputErrors
-    from kailab.lab.node_changes import drained, held_back
+    from kailab.lab.disruption_budgets import broken_by
+    from kailab.lab.node_changes import drained, held_back, leaving
 
     def one(lab: Lab, node: Object) -> str:
         for change in drained(lab, node["metadata"]["name"]):
@@ -82,6 +83,8 @@ def drain(
         ]
         if stays:
             raise InputErrors.of(stays)
+        for warning in broken_by(lab, {pod for node in found for pod in leaving(lab, node["metadata"]["name"])}):
+            terminal.warn(warning)
 
     _change(names, selector, settle, state, one, check)
 

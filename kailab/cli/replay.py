@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import options, replay_clusters, replay_evidence, replay_files, replay_kept, replay_options, terminal
+from kailab.cli import (
+    configurations,
+    options,
+    replay_clusters,
+    replay_evidence,
+    replay_files,
+    replay_kept,
+    replay_options,
+    terminal,
+)
 from kailab.cli.options import TextOrJson
 from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told, unbegun_told
 
@@ -104,7 +113,7 @@ def replay(
         trace=read,
         fleet=described,
         queues=_queues(read, described, queues, quota_by_share, one_queue),
-        config=decided_by(config, policies, read, described, seed),
+        config=configurations.announced(decided_by(config, policies, read, described, seed)),
         lasting=lasting,
         checkpoint=interval,
         endless=arrivals_only,

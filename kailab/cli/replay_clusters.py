@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kailab.cli import replay_evidence, replay_kept, terminal
+from kailab.cli import configurations, replay_evidence, replay_kept, terminal
 from kailab.cli.options import TextOrJson
 from kailab.cli.replay_rows import HEADERS, cells, jobs_told, left_out_told, unbegun_told
 
@@ -37,6 +37,7 @@ def replay(
     from kailab.replay.clusters.reading import read_sites
     from kailab.replay.policies import RANDOM
     from kailab.replay.trace import told_broken
+    from kailab.scheduler import SchedulerSettings
 
     assert file is not None, "one of a fleet and a file of clusters is given"
     jobs_file, timeline_file, folder = targets
@@ -51,6 +52,7 @@ def replay(
         terminal.warn(line)
     for stranger in sites.strangers:
         terminal.warn(stranger)
+    configurations.tell(site.plan.config for site in sites.sites if isinstance(site.plan.config, SchedulerSettings))
     recorders = [Recorder(site.name) for site in sites.sites] if folder else []
     if folder:
         evidence.check(trace, lasting, folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import options, terminal
+from kailab.cli import configurations, options, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -136,16 +136,13 @@ def run(  # long: every option of the process is an argument
 
     Of several schedulers that share a Lease, one acts and the others stand by. A scheduler that loses the Lease stops
     writing at once and stands by, too."""
-    from kailab.scheduler import settings_of
     from kailab.scheduler.service import Settings, Terms
     from kailab.scheduler.service.process import Process, connection_of, default_identity
 
     _check_lease(lambda name: getattr(command.get_parameter_source(name), "name", "") == "COMMANDLINE", leader_elect)
     _log_to_stderr()
     connection = connection_of(kubeconfig, context)
-    read = settings_of(config)
-    for notice in read.notices:
-        terminal.notice(notice)
+    read = configurations.read(config)
     if not lease_name:
         lease_name = "kailab-scheduler" if node_pool == "default" else f"kailab-scheduler-{node_pool}"
     settings = Settings(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import ending, options, study_options, sweep_compared, terminal
+from kailab.cli import configurations, ending, options, study_options, sweep_compared, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def sweep(
     if table is not None:
         tables.check_target(table)
     wanted = read_study(study)
+    configurations.tell_of_files(wanted.configurations())
     asked = _asked(wanted, targets, least)
     compare = _compare(wanted, measures, against)
     checked = asked if compare is None else _with_compared(asked or wanted.find, compare)

@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 from kailab.cli import terminal
 from kailab.cli.fitting import GAP, Laid, fitted, wide
+from kailab.errors import escaped
 
 _STATES = {
     "Running": "green",
@@ -61,7 +62,8 @@ def widths(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers:
 
 def _flat(cell: str) -> str:
     indent = len(cell) - len(cell.lstrip(" "))
-    return cell[:indent] + " ".join(cell.split())
+    # Escaped before the widths of columns are reckoned.
+    return cell[:indent] + escaped(" ".join(cell.split()))
 
 
 def _line(row: Sequence[str], widths: Sequence[int], gap: str, coloured: bool) -> str:

@@ -54,25 +54,22 @@ def _look(state: Path) -> Standing:
 
 
 def _print(standing: Standing) -> None:
-    from rich.console import Console
-
     from kailab.cli.top_screen import Screen
 
     # Off a terminal lines are as long as they are: who reads them can cut them.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    console = terminal.console(width=None if sys.stdout.isatty() else 10_000)
     console.print(Screen(standing), soft_wrap=True)
 
 
 def _follow(state: Path, standing: Standing, pressed: Pressed) -> None:
     """Until the lab is down or q is pressed."""
-    from rich.console import Console
     from rich.live import Live
 
     from kailab.cli.top_screen import Screen, most_first
     from kailab.errors import KailabError
     from kailab.lab import kept
 
-    console = Console(highlight=False)
+    console = terminal.console()
     screen = Screen(standing, console.height)
     seen, looked, wide = kept.stamp(state), time.monotonic(), console.width
     with Live(screen, console=console, screen=True, auto_refresh=False) as live:

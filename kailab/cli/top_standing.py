@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab.cli.columns import View
 from kailab.cli.queue_tree import tree
 from kailab.cluster.protocol import VirtualTime
 from kailab.engine.snapshot.records import GPU
+from kailab.errors import escaped
 from kailab.lab.wording import count, elapsed, gpus
 from kailab.model.times import format_time
 from kailab.report.racks import Racks
@@ -60,7 +61,7 @@ def standing(lab: Lab) -> Standing:
     racks = Racks.of_nodes(nodes, lab.get("topologies"))
     parents = {queue["spec"].get("parentQueue") for queue in queues}
     used = gpus(sum(picture.used.values())).partition(" ")[0]
-    return Standing(
+    found = Standing(
         title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",
         used=f"{used} of {facts['gpus']} GPUs in use",
         racks_by=racks.by,
@@ -71,6 +72,18 @@ def standing(lab: Lab) -> Standing:
         events=_events(lab.get("events", namespace=None)),
         virtual=isinstance(lab.cluster, VirtualTime),
     )
+    return Standing(**{name: _shown(value) for name, value in vars(found).items()})
+
+
+def _shown(value: Any) -> Any:
+    """With all texts as a terminal may show them, before the widths of columns are reckoned."""
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, NodeStanding):
+        return NodeStanding(*map(_shown, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(_shown, value))
+    return value
 
 
 def _node(node: Object, racks: Racks, held: Sequence[PodRow], accounts: Accounts) -> NodeStanding:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import ending, options, terminal
+from kailab.cli import configurations, ending, options, terminal
 from kailab.cli.trial_upgrade import upgrade
 
 if TYPE_CHECKING:
@@ -105,10 +105,12 @@ group.add_command(upgrade)
 @_output
 def run(on: tuple[str, ...], root: Path, again: bool, output: Form, **given: Any) -> None:  # fmt: skip
     """Run a trial, or go on with one that was interrupted."""
+    from kailab.trials.contenders import config_files
     from kailab.trials.store import TrialFolder
     from kailab.trials.trial import carry_out
 
     trial = _from_file(Path(on[0]), given) if _is_file(on, given) else _from_options(on, given)
+    configurations.tell_of_files(file for one in trial.contenders for file in config_files(one))
     folder = TrialFolder(root / trial.name)
     if len(trial.columns()) == 1:
         terminal.notice(f"{trial.contenders[0].name} is the only contender: nothing is compared")

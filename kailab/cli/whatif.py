@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import labfile, options, terminal
+from kailab.cli import configurations, labfile, options, terminal
 from kailab.cli.alternatives import WithAlternatives
 from kailab.cli.options import TextOrJson
 
@@ -81,6 +81,8 @@ def whatif(
             found = left_alone(lab, seconds)
         else:
             found = what_if(lab, [_alternative(lab, given, namespace) for given in alternatives], seconds)
+    for warning in found.warnings:
+        terminal.warn(warning)
     if output is TextOrJson.json:
         data = found.data()
         terminal.say(json.dumps({**data, "before": found.before.data()} if everything else data, indent=2))
@@ -92,11 +94,11 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
     """What one group of options says. Raises InputError that names the option at fault."""
     from kailab.lab import intake
     from kailab.lab.change import Apply
-    from kailab.lab.node_changes import added_nodes, drained
+    from kailab.lab.disruption_budgets import broken_by
+    from kailab.lab.node_changes import added_nodes, drained, leaving
     from kailab.lab.whatif import Alternative
     from kailab.lab.whatif.fields import patch_of
     from kailab.lab.whatif.removal import deleted, without
-    from kailab.scheduler import settings_of
 
     changes: list[Change] = []
     for file in given["files"]:
@@ -114,7 +116,10 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
     ):
         for text in given[name]:
             changes += [change for change in _read(_OWN[name], make, text) if change not in changes]
-    settings = None if given["config"] is None else settings_of(given["config"])
+    gone = {pod for node in given["drains"] for pod in leaving(lab, node)}
+    for warning in broken_by(lab, gone) if gone else ():
+        terminal.warn(warning)
+    settings = None if given["config"] is None else configurations.read(given["config"])
     title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(given[name]))
     return Alternative(title, tuple(changes), settings)
 

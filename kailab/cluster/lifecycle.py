@@ -14,9 +14,11 @@ from kailab.model import labels
 
 READY_SECONDS = 1.0
 """From bound to ready, where ``kailab.dev/ready-seconds`` does not say otherwise."""
+LONGEST_START = 3600.0
+"""A pod that takes longer to become ready does so only as time is let pass, as one ends that runs for a while."""
 TERMINATION_SECONDS = 1.0
 """From deleted to gone, where ``kailab.dev/termination-seconds`` does not say otherwise."""
-TERMINATION = "kailab.dev/termination-seconds"
+TERMINATION = labels.TERMINATION_SECONDS
 PLAIN_SLEEP = (
     "^(?:(?:[a-z/]*/)?(?:ba)?sh -c )?(?:exec )?(?:[a-z/]*/)?sleep (?P<seconds>[0-9]{1,9}(?:[.][0-9]{1,9})?)s?$"
 )
@@ -29,6 +31,9 @@ LONGEST_SECONDS = 10.0 * 366 * 86400
 
 COMPLETED = "Completed"
 ERROR = "Error"
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+"""What a kubelet says of a pod past its activeDeadlineSeconds."""
 OOM_KILLED = "OOMKilled"
 BACKING_OFF = "CrashLoopBackOff"
 NOT_READY = "ContainersNotReady"

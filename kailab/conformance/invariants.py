@@ -18,11 +18,11 @@ from fractions import Fraction
 import msgspec
 
 from kailab.conformance.opening import ACTIVE, NOW, PLACED, Opening
-from kailab.conformance.table import Table, mig_gpus, whole_devices
+from kailab.conformance.table import ClaimsOfNode, Table, mig_gpus
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, QueueState
 from kailab.engine.queueing.fairshare import Amounts, sum_up
-from kailab.engine.snapshot.records import GPU, Node, PodGroup, PodSet, Queue, Share, Status, SubGroup, Task
+from kailab.engine.snapshot.records import GPU, PodGroup, PodSet, Queue, Share, Status, SubGroup, Task
 from kailab.engine.working.workingset import WorkingSet
 
 Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
@@ -41,8 +41,8 @@ def check(opening: Opening, before: Mapping[str, Task], decisions: Decisions, st
     split = {} if strict else split_victims(opening, before, after, decisions)
     return [
         *faults,
-        *_nodes(opening.nodes, _holders(before, decisions), "now"),
-        *_nodes(opening.nodes, [t for t in after.values() if t.status in COMING], "once those leaving are gone"),
+        *_nodes(opening, _holders(before, decisions), "now"),
+        *_nodes(opening, [t for t in after.values() if t.status in COMING], "once those leaving are gone"),
         *_queues(opening, before, after, split),
         *[one for uid, one in _gangs(opening, before, after) if uid not in split],
         *_victims(opening, decisions),
@@ -94,13 +94,15 @@ def _holders(before: Mapping[str, Task], decisions: Decisions) -> list[Task]:
     ]
 
 
-def _nodes(nodes: Iterable[Node], tasks: Iterable[Task], when: str) -> list[str]:
+def _nodes(opening: Opening, tasks: Iterable[Task], when: str) -> list[str]:
     """No node gives out more than it has, no device more than a whole."""
     on: dict[str, list[Task]] = {}
     for task in tasks:
         on.setdefault(task.node, []).append(task)
+    claimed = {claim.name: claim.gpus for claim in opening.claims}
     violations = []
-    for node in nodes:
+    for node in opening.nodes:
+        claims = ClaimsOfNode(claimed)
         here = on.get(node.name, [])
         devices, shares = 0, dict[str, Fraction]()
         extended: dict[str, int] = {}
@@ -115,7 +117,7 @@ def _nodes(nodes: Iterable[Node], tasks: Iterable[Task], when: str) -> list[str]
                 for group in task.gpu_groups:
                     shares[group] = shares.get(group, Fraction()) + part
             else:
-                devices += whole_devices(gpu)
+                devices += claims.devices(task)
             for name, amount in (*task.shape.extended, *gpu.mig):
                 extended[name] = extended.get(name, 0) + amount
         used = {
@@ -296,6 +298,8 @@ def undecided(opening: Opening, decide: Decide) -> list[str]:
         turned.set_task(table.tasks[task.uid])
     for podgroup in reversed(table.podgroups()):
         turned.set_podgroup(podgroup)
+    for claim in reversed(opening.claims):
+        turned.set_claim(claim)
     for topology in reversed(opening.topologies):
         turned.set_topology(topology)
     for queue in reversed(opening.queues):

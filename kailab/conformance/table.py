@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from kailab.conformance.opening import ACTIVE, NOW, PLACED, Opening
@@ -14,6 +16,7 @@ from kailab.model import labels
 from kailab.scheduler.mirror.gpu_reservations import GpuReservations
 
 LAST_START_AGE = 60.0
+_ORDER = {Status.RELEASING: 1, Status.STUCK_RELEASING: 1, Status.PIPELINED: 2}  # after those that stay
 
 
 class Table:
@@ -143,11 +146,14 @@ class Table:
                     holders.setdefault(name, []).append(task)
         for name, claim in self.claims.items():
             here = holders.get(name, [])
-            uids = tuple(task.uid for task in here)
-            if uids == claim.reserved:
-                continue
+            # Consumers that are no tasks of the case keep what they have reserved: nobody takes it from them.
+            others = tuple(uid for uid in claim.reserved if uid not in self.tasks)
+            kept = claim.allocated and bool(others)
             self.claims[name] = msgspec.structs.replace(
-                claim, allocated=bool(here), reserved=uids, node=here[0].node if here else ""
+                claim,
+                allocated=bool(here) or kept,
+                reserved=(*others, *(task.uid for task in here)),
+                node=here[0].node if here else claim.node if kept else "",
             )
 
     def zones_left(self, node: Node) -> Zones | None:
@@ -170,12 +176,11 @@ class Table:
         for node in self.opening.nodes:
             idle, releasing = node.gpus, 0
             groups: dict[str, set[str]] = {}
+            claims = ClaimsOfNode({name: claim.gpus for name, claim in self.claims.items()})
             moved = [t for t in self.vacated if self.tasks[t.uid].status == Status.PIPELINED]
-            for task in [*self.tasks.values(), *moved]:
-                if task.node != node.name:
-                    continue
-                if task.status not in PLACED:
-                    continue
+            here = [t for t in (*self.tasks.values(), *moved) if t.node == node.name and t.status in PLACED]
+            # A device that somebody has and stays with is not on its way to anybody else.
+            for task in sorted(here, key=lambda one: _ORDER.get(one.status, 0)):
                 gpu = task.accepted or task.shape.gpu
                 if gpu.shared or task.shape.gpu.shared:
                     kind = (
@@ -188,7 +193,7 @@ class Table:
                     for group in task.gpu_groups or (f"own of {task.uid}",):
                         groups.setdefault(group, set()).add(kind)
                     continue
-                amount = whole_devices(gpu) * GPU
+                amount = claims.devices(task) * GPU
                 if task.status == Status.PIPELINED:
                     releasing -= amount
                 else:
@@ -218,6 +223,20 @@ def whole_devices(gpu: GpuRequest) -> int:
     if gpu.dra:
         return sum(count for _, count in gpu.dra)
     return 0 if gpu.shared or gpu.mig else gpu.devices
+
+
+class ClaimsOfNode:
+    """Counts devices that tasks of one node have whole: what several have through one claim, once."""
+
+    def __init__(self, gpus: Mapping[str, int]) -> None:
+        self._gpus = gpus  # claim -> devices that count
+        self._seen: set[str] = set()
+
+    def devices(self, task: Task) -> int:
+        """What the task has and none that was asked about before."""
+        again = sum(self._gpus.get(name, 0) for name in task.shape.claims if name in self._seen)
+        self._seen.update(task.shape.claims)
+        return max(0, whole_devices(task.accepted or task.shape.gpu) - again)
 
 
 def mig_gpus(profile: str) -> int:

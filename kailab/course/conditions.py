@@ -5,7 +5,9 @@
     expect: {running: {pods: 16}, not_evicted: true}
     stays: 10m
 
-Amounts are numbers, or ``{at_least: 8}``, ``{at_most: 8}``, ``{between: [4, 8]}``.
+Amounts are numbers, or ``{at_least: 8}``, ``{at_most: 8}``, ``{between: [4, 8]}``. Times count from the moment of the condition's step, before
+the lab settled. A condition that lets time pass, or is about what would be ``once`` something more is done, is tried on a copy of the lab, so no
+condition changes what another one sees.
 """
 
 from __future__ import annotations
@@ -14,19 +16,23 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kailab.course.work import RunTimes, Work
 from kailab.errors import ExpectationFailed, InputError, NotFound
-from kailab.lab import Lab, at_least, at_most, between, eventually, expect, never, stays
+from kailab.lab import Lab, Subject, at_least, at_most, between, eventually, expect, never, stays
 from kailab.lab.amounts import Amount
 from kailab.lab.expectations import Expectation
-from kailab.lab.subjects import Subject
+from kailab.lab.subjects import everything
 from kailab.lab.watching import watching
 from kailab.model.schema_faults import Fault, join
 from kailab.model.times import duration_seconds
+from kailab.scenarios.running import do
 
 WORDS = (
     "running", "pending", "succeeded", "evicted", "not_evicted", "no_pending", "no_pods", "runs_whole", "waits_whole", "on_nodes",
     "on_one", "spread_over", "sharing", "borrows", "lends", "within_quota", "fair_share", "holding",
 )  # fmt: skip
+OF_WORK = ("has", "each", "gang", "in_queue", "spared")
+"""Words of ``Work``."""
 _BOUNDS: Mapping[str, Callable[[Any], Amount]] = {
     "at_least": at_least,
     "at_most": at_most,
@@ -50,6 +56,8 @@ def condition_faults(one: Mapping[str, Any], path: str, steps: int) -> Iterator[
         asked = [word for word in _OF_FILES if word in one]
         if "field" not in one or len(asked) != 1:
             yield Fault(path, f"expected field and one of {', '.join(_OF_FILES)}")
+        if one["manifest"]["kind"] != "Queue":
+            yield Fault(f"{path}.manifest", f"expected a Queue; of work say {', '.join(OF_WORK)}, which ask its pods")
     if "about" in one:
         if "expect" not in one:
             yield Fault(path, "expected expect beside about")
@@ -66,31 +74,49 @@ def condition_faults(one: Mapping[str, Any], path: str, steps: int) -> Iterator[
 
 
 def _word_faults(word: str, arguments: Any, path: str) -> Iterator[Fault]:
-    if word not in WORDS:
-        yield Fault(path, f"unknown word; expected one of {', '.join(WORDS)}")
+    if word not in WORDS and word not in OF_WORK:
+        yield Fault(path, f"unknown word; expected one of {', '.join((*WORDS, *OF_WORK))}")
         return
     try:
-        inspect.signature(getattr(Expectation, word)).bind(None, **_arguments(arguments))
+        vocabulary = Work if word in OF_WORK else Expectation
+        inspect.signature(getattr(vocabulary, word)).bind(None, **_arguments(arguments))
     except (TypeError, ValueError, KeyError) as error:
         yield Fault(path, f"can't be said so: {error}")
 
 
-def failure_of(lab: Lab, one: Mapping[str, Any]) -> str:
-    """Why a condition does not hold on a lab that has settled, without telling what would help; empty where it holds. Lets the time pass
-    that it is about."""
+def failure_of(lab: Lab, one: Mapping[str, Any], since: float, run_times: RunTimes) -> str:
+    """Why a condition does not hold on a lab that has settled, without telling what would help; empty where it holds. ``since``: the moment
+    from which its time counts. The lab stays as it is."""
+    if "once" not in one and not any(word in one for word in _TIMES):
+        return _failure(lab, one, since, run_times)
+    with lab.fork() as copy:
+        known = RunTimes(run_times)
+        copy.observers.add(known)
+        if "once" in one:
+            since = copy.now
+            do(copy, one["once"])
+            copy.settle()
+        return _failure(copy, one, since, known)
 
+
+def _failure(lab: Lab, one: Mapping[str, Any], since: float, run_times: RunTimes) -> str:
     def condition() -> None:
-        found = expect(subject_of(lab, one["about"]))
+        subject = subject_of(lab, one["about"])
+        found = expect(subject)
+        work = Work(subject if isinstance(subject, Subject) else everything(lab), run_times)
         for word, arguments in one["expect"].items():
-            getattr(found, word)(**_arguments(arguments))
+            getattr(work if word in OF_WORK else found, word)(**_arguments(arguments))
+
+    def left(time: str) -> float:
+        return max(0.0, since + duration_seconds(time) - lab.now)
 
     try:
         if "stays" in one:
-            stays(condition, for_=duration_seconds(one["stays"]), lab=lab)
+            stays(condition, for_=left(one["stays"]), lab=lab)
         elif "never" in one:
-            never(condition, for_=duration_seconds(one["never"]), lab=lab)
+            never(condition, for_=left(one["never"]), lab=lab)
         elif "within" in one:
-            eventually(condition, within=duration_seconds(one["within"]), lab=lab)
+            eventually(condition, within=left(one["within"]), lab=lab)
         else:
             with watching():  # so no remedies are tried: finding them is the student's part
                 condition()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kailab.course.challenge import Challenge
 from kailab.course.conditions import failure_of
 from kailab.course.rules import Submission, broken, rule_failure, submission
+from kailab.course.work import RunTimes
 from kailab.lab import Lab
 from kailab.lab.intake import Applied
 from kailab.scenarios.running import do
@@ -62,15 +64,18 @@ def judge(challenge: Challenge, folder: Path | None = None) -> Verdict:
     found = [Judged(rule, True, how) for rule, how in broken(challenge, files)]
     last = len(challenge.steps)
     warnings: list[str] = []
+    run_times = RunTimes()
     with opened(challenge, folder) as lab:
+        lab.observers.add(run_times)
         for number, step in enumerate(challenge.steps, 1):
+            begun = lab.now
             if (applied := act(lab, challenge, step, folder)) is not None:
                 warnings += applied.warnings
             lab.settle()
             for one in challenge.judged:
                 if one.get("after", last) == number:
-                    found.append(Judged(one["say"], one.get("rule", False), _failure(lab, files, one)))
-                    lab.settle_if_changed()
+                    why = _failure(files, one, partial(failure_of, lab, since=begun, run_times=run_times))
+                    found.append(Judged(one["say"], one.get("rule", False), why))
     return Verdict(challenge.name, tuple(found), tuple(dict.fromkeys(warnings)))
 
 
@@ -96,13 +101,13 @@ def _lose(lab: Lab, app: str) -> None:
         lab.delete("Pod", name, namespace)
 
 
-def _failure(lab: Lab, files: Submission, one: Mapping[str, Any]) -> str:
+def _failure(files: Submission, one: Mapping[str, Any], of_lab: Callable[[Mapping[str, Any]], str]) -> str:
     if "any" in one:
-        failures = [_failure(lab, files, inner) for inner in one["any"]]
+        failures = [_failure(files, inner, of_lab) for inner in one["any"]]
         return "" if "" in failures else "\n".join(failures)
     if "manifest" in one:
         return rule_failure(files, one)
-    return "\n".join(_told(failure_of(lab, one)))
+    return "\n".join(_told(of_lab(one)))
 
 
 def _told(failure: str) -> Iterator[str]:

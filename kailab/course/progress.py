@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from kailab.errors import StateError
-from kailab.evidence.run import replace_file
 from kailab.model.files import read_bytes
+from kailab.model.private_files import make_folder, open_file, replace_file
 
 FORMAT = 1
 VARIABLE = "KAILAB_COURSE"
@@ -121,8 +121,8 @@ def read(path: Path) -> Progress:
 def changing(path: Path) -> Iterator[Progress]:
     """What is done to the value is written at the end, unless an error ends it. Others wait meanwhile. Raises StateError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with Path(f"{path}.lock").open("a") as alone:
+        make_folder(path.parent)
+        with open_file(Path(f"{path}.lock"), "a") as alone:
             fcntl.flock(alone, fcntl.LOCK_EX)
             progress = read(path)
             yield progress

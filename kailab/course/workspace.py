@@ -21,6 +21,7 @@ from kailab.fleet import load_fleet
 from kailab.lab import Lab
 from kailab.lab.life import begin, end
 from kailab.model.files import read_text
+from kailab.model.private_files import make_folder, write_bytes, write_text
 from kailab.scheduler import settings_of
 from kailab.undertest.naming import chosen
 
@@ -39,11 +40,11 @@ def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Pa
                 "the challenge was begun here before; go on there, or begin anew with --fresh (your files are kept beside)",
                 Where(file=str(folder)),
             )
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name in (*challenge.files.edit, *challenge.files.given):
             kept += _keep(folder / name, challenge.folder / name)
-            (folder / name).write_bytes((challenge.folder / name).read_bytes())
-        (folder / TASK).write_text(task_text(challenge), encoding="utf-8")
+            write_bytes(folder / name, (challenge.folder / name).read_bytes())
+        write_text(folder / TASK, task_text(challenge))
     except OSError as error:
         raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
     open_lab(challenge, folder / STATE)
@@ -56,11 +57,11 @@ def lay_out(lesson: Lesson, folder: Path, *, fresh: bool = False) -> None:
     try:
         if _begun_here(folder, LESSON, lesson.title) and not fresh:
             return
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name in lesson.files:
             _keep(folder / name, lesson.folder / name)
-            (folder / name).write_bytes((lesson.folder / name).read_bytes())
-        (folder / LESSON).write_text(f"{_headed(lesson.title)}\n{lesson.concept}\n", encoding="utf-8")
+            write_bytes(folder / name, (lesson.folder / name).read_bytes())
+        write_text(folder / LESSON, f"{_headed(lesson.title)}\n{lesson.concept}\n")
         state = folder / STATE
         if state.exists():
             with StateLock(state):
@@ -151,7 +152,7 @@ def open_lab(challenge: Challenge, state: Path, folder: Path | None = None) -> N
     """A lab kept in a file, with the challenge's steps done, in place of the one there. ``folder``: with the student's files."""
     config = challenge.place(challenge.config, folder) if challenge.config else None
     settings = settings_of(config)
-    state.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(state.parent)
     with StateLock(state):
         if state.exists():
             end(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import structs
 
@@ -61,7 +62,7 @@ def run_cycle(
                 _ACTIONS[action](session, allocator)
         # After the last action, as only then it is known whether the cycle changes anything. Before the report, because
         # who loses a promise here is told as waiting.
-        unbacked_pipelines.settle(session)
+        unbacked_pipelines.settle(session, partial(allocate.start_in_full, session, allocator))
         tell("report")
         # Reasons are read off the state that the actions left behind, so this comes before everything is undone.
         return with_eviction_totals(

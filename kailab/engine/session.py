@@ -153,6 +153,13 @@ class Session:
                 gpus += memory_as_gpus(gpu.memory_mib * gpu.devices, device)
         return cpu, memory, gpus
 
+    def gpus_needed(self, tasks: Iterable[WTask]) -> list[int]:
+        """Milli-GPU that each of these tasks needs free to start with those before it, as queues reckon but for what several have through
+        one resource claim."""
+        tasks = list(tasks)
+        twice = self.table.claims.counted_twice(tasks)
+        return [task.info.quota[2] - less for task, less in zip(tasks, twice, strict=True)]
+
     # Changes
 
     def _move(

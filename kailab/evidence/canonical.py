@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+
+from kailab.model import times
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 # Allowed is what is safe in a path on every system and in a shell; test ids have brackets, slashes and spaces.
@@ -46,7 +47,7 @@ def rfc3339(seconds: float) -> str:
     >>> rfc3339(1767225600.0)
     '2026-01-01T00:00:00Z'
     """
-    moment = datetime.fromtimestamp(round(seconds, 6), UTC)
+    moment = times.date(round(seconds, 6))
     text = moment.strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{moment.microsecond:06d}Z" if moment.microsecond else f"{text}Z"
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import mmap
 import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.evidence.cycles import Cycle, CycleLog
+from kailab.model.private_files import make_folder, open_file
 from kailab.scheduler.cycle_record import CycleRecord
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -42,8 +43,8 @@ class CycleFile:
         # The log itself remembers the latest cycle, which the next is told by. All of them would grow without end.
         self._log.cycles.clear()
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self._path, "a+b") as file:
+            make_folder(self._path.parent)
+            with open_file(self._path, "a+b") as file:
                 # Asked of the file, as an earlier scheduler may have written a part of it.
                 if _whole_lines(file) + len(lines) > MOST_BYTES:
                     self._ended = f"{self._path}: full ({MOST_BYTES >> 20} MiB): cycles from now on can't be decided again; begin the lab anew"
@@ -57,7 +58,7 @@ class CycleFile:
             raise StateError(self._ended) from error
 
 
-def _whole_lines(file: BinaryIO) -> int:
+def _whole_lines(file: IO[bytes]) -> int:
     """Bytes of them, after what follows the last was cut off: a scheduler broke off while it wrote, and the next line would go on
     from there."""
     size = file.seek(0, os.SEEK_END)

@@ -25,6 +25,7 @@ from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.changes import Changes, summed
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import EvidenceError, InputError
+from kailab.model.private_files import write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 
 FORMAT = 1
@@ -192,10 +193,10 @@ def write(folder: Path, opened: float, cut: int, cycles: Sequence[Cycle]) -> Non
     head = Head(format=FORMAT, kailab=__version__, opened=opened, cycles=len(cycles), cut=cut)
     content = b"".join(jsonform.encode(one) + b"\n" for one in (head, *cycles))
     if len(content) < LARGE:
-        (folder / NAME).write_bytes(content)
+        write_bytes(folder / NAME, content)
     else:
         # No time of writing in it: equal runs give equal bytes.
-        (folder / f"{NAME}.gz").write_bytes(gzip.compress(content, 6, mtime=0))
+        write_bytes(folder / f"{NAME}.gz", gzip.compress(content, 6, mtime=0))
 
 
 def there_are(folder: Path) -> bool:

@@ -22,6 +22,7 @@ from kailab.evidence.decision_log import DecisionLog, Named
 from kailab.evidence.entries import Evicted
 from kailab.evidence.standing import owner
 from kailab.model import typed
+from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.observers import Deciding, Observer
@@ -141,8 +142,8 @@ class DecisionFile(Observer):
         # In the same folder, since a rename is atomic only within one file system.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.encode(self._kept))
+            make_folder(path.parent)
+            write_bytes(temporary, msgspec.json.encode(self._kept))
             os.replace(temporary, path)
         except OSError as error:
             with suppress(OSError):

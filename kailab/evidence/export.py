@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store
+from kailab.model.private_files import make_private
 
 
 def export(run: Path, target: Path) -> int:
@@ -36,6 +37,7 @@ def _write(run: Path, names: list[str], target: Path) -> None:
     """A link, unlike a rename, never takes the place of a file that has come meanwhile."""
     descriptor, partial = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.")
     try:
+        make_private(descriptor)
         with (
             os.fdopen(descriptor, "wb") as file,
             # Equal runs give equal bytes: neither a name nor a time goes in, and members have no owner and no time.
@@ -47,8 +49,6 @@ def _write(run: Path, names: list[str], target: Path) -> None:
                 member = tarfile.TarInfo(f"{run.name}/{name}")
                 member.size, member.mode = len(content), 0o644
                 archive.addfile(member, io.BytesIO(content))
-        # A temporary file is its owner's alone, but an archive is there to be passed on.
-        os.chmod(partial, 0o644)
         os.link(partial, target)
     finally:
         os.unlink(partial)

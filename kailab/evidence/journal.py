@@ -22,6 +22,7 @@ from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.recording import Recording, joined
+from kailab.model.private_files import make_folder, write_bytes
 
 _SO_FAR = "so_far"
 _LEVEL = 1  # every command waits for it
@@ -55,7 +56,7 @@ class Journal:
         """Keep what a command did. Raises EvidenceError; nothing of it is kept then, and it can be added again."""
         recording, part = recorder.recording, None
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             part = self.folder / f"{len(self._parts()) + 1:06d}"
             _write(part, recording)
             _write(self.folder / _SO_FAR, recording.following())
@@ -90,7 +91,7 @@ class Journal:
                 part.unlink()
             if mark.so_far is not None:
                 partial = self.folder / f".{_SO_FAR}.{os.getpid()}.tmp"
-                partial.write_bytes(mark.so_far)
+                write_bytes(partial, mark.so_far)
                 os.replace(partial, self.folder / _SO_FAR)
         except OSError as error:
             raise EvidenceError(f"{self.folder}: the record can't be put back: {error.strerror or error}") from error
@@ -105,7 +106,7 @@ class Journal:
 
 def _write(path: Path, recording: Recording) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    partial.write_bytes(zlib.compress(jsonform.encode(recording), _LEVEL))
+    write_bytes(partial, zlib.compress(jsonform.encode(recording), _LEVEL))
     os.replace(partial, path)
 
 

@@ -13,6 +13,7 @@ from kailab.evidence import canonical
 from kailab.evidence.entries import FORMAT, Result, Source
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.scrubbing import Scrubber
+from kailab.model.private_files import write_bytes
 
 RESULT = "result.json"
 
@@ -53,7 +54,7 @@ def write_test(
     for text in [recorder.text for recorder in opened] or [Scrubber((), ())]:
         kept = text.entry(result)
         result = structs.replace(kept, test=result.test, outcome=result.outcome, labs=result.labs)
-    (folder / RESULT).write_bytes(canonical.pretty(result))
+    write_bytes(folder / RESULT, canonical.pretty(result))
 
 
 class Written(msgspec.Struct):

@@ -37,6 +37,7 @@ from kailab.evidence.recording import EXPECTATION, STEP, Recording
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.scrubbing import Scrubber
 from kailab.evidence.standing import Rows, standing
+from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Deciding, Observer, Opening
 
@@ -214,7 +215,7 @@ class Recorder(Observer):
 
     def write(self, folder: Path) -> None:
         """All of it into ``folder``, which is made."""
-        folder.mkdir(parents=True)
+        make_folder(folder, new=True)
         keeping = self._sanitizer()
         recording, text = self.recording, keeping.text
         told = text.entries(timeline.tell(self.recording.moments()))
@@ -240,7 +241,7 @@ class Recorder(Observer):
         if recording.fleet is not None:
             files["fleet.yaml"] = keeping.fleet(recording.fleet)
         for name, content in files.items():
-            (folder / name).write_bytes(content)
+            write_bytes(folder / name, content)
         _write_all(folder / "manifests", keeping.manifests)
         states = {f"{name}.json": canonical.pretty(text.entry(state)) for name, state in recording.states}
         _write_all(folder / "states", states)
@@ -276,9 +277,9 @@ def _looked_at(cluster: Cluster) -> dict[str, list[Object]]:
 
 
 def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.mkdir()
+    make_folder(folder, new=True)
     for name, content in files.items():
-        (folder / name).write_bytes(content)
+        write_bytes(folder / name, content)
 
 
 def event_of(event: Object) -> Event:

@@ -23,11 +23,11 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical, sums
 from kailab.evidence.entries import LabFacts, RanOn, RunFacts
 from kailab.model import typed
+from kailab.model.private_files import FOLDER_MODE, PARTIAL, make_folder, replace_file
 
 RUN = "run.json"
 SIGNATURES = "signature-"
 """What names of files with signatures of a run begin with (``kailab.evidence.signing``)."""
-PARTIAL = ".partial-"
 
 
 def check_writable(root: Path) -> None:
@@ -77,12 +77,11 @@ class RunFolder:
         partial: Path | None = None
         try:
             home = self.path / exercise
-            home.mkdir(parents=True, exist_ok=True)
+            make_folder(home)
             # In the run's own folder: the rename stays within one file system, and what a killed process leaves is
             # found there.
             partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=self.path))
-            # A temporary folder is its owner's alone, but evidence is there to be read by others.
-            partial.chmod(0o755)
+            partial.chmod(FOLDER_MODE)  # whatever the umask left of it
             fill(partial)
             sums.write(partial)
             return self._publish(partial, home, test)
@@ -168,19 +167,15 @@ def test_folders(run: Path) -> list[str]:
     )
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all: one that is there stays as it is until then. Raises OSError."""
+def write_file(path: Path, content: bytes) -> None:
+    """A file that a user asked for, whole or not at all. It may be meant for others: its mode is the umask's. Raises InputError where it can't be
+    written."""
     partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """``replace_file`` for a file that a user asked for. Raises InputError where it can't be written."""
-    try:
-        replace_file(path, content)
+        try:
+            partial.write_bytes(content)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from error

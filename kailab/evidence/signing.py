@@ -8,7 +8,6 @@ with Ed25519 over ``run.json``, which holds the digest of the run's SHA256SUMS, 
 from __future__ import annotations
 
 import base64
-import os
 from pathlib import Path
 
 import msgspec
@@ -18,9 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical, store, sums
-from kailab.evidence.run import RUN, SIGNATURES, replace_file
+from kailab.evidence.run import RUN, SIGNATURES
 from kailab.evidence.sums import Problem
 from kailab.model import typed
+from kailab.model.private_files import open_file, replace_file
 
 FORMAT = 1
 ALGORITHM = "ed25519"
@@ -49,9 +49,8 @@ def generate(path: Path) -> Path:
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     try:
-        # Made with its final rights: there is no moment in which others could open it. O_EXCL takes no file that came
-        # meanwhile.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        # Made with its final rights: there is no moment in which others could open it. A file that came meanwhile is not taken.
+        with open_file(path, "xb") as file:
             file.write(pem)
         public.write_bytes(_spki(key.public_key(), serialization.Encoding.PEM))
     except OSError as error:
@@ -167,6 +166,9 @@ def _content(path: Path) -> bytes:
 
 def _read(path: Path) -> Signature | None:
     try:
-        return typed.decode_json(path.read_bytes(), Signature)
+        content = path.read_bytes()
+        found = typed.decode_json(content, Signature)
+        # In another text a key may stand twice, and what a reader takes is not what was checked.
+        return found if content == canonical.pretty(found) else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

@@ -11,13 +11,14 @@ import msgspec
 
 from kailab.cluster.protocol import Object
 from kailab.errors import EvidenceError, InputError
-from kailab.evidence import sums
+from kailab.evidence import canonical, sums
 from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Result, RunFacts, State, Step, Told
 from kailab.evidence.record import RESULT, Written, check_format
-from kailab.evidence.run import PARTIAL, RUN, SIGNATURES, run_digest, test_folders
+from kailab.evidence.run import RUN, SIGNATURES, run_digest, test_folders
 from kailab.evidence.sums import Problem
 from kailab.model import typed
 from kailab.model.meant import meant
+from kailab.model.private_files import PARTIAL
 
 LATEST = "latest"
 T = TypeVar("T")
@@ -257,6 +258,16 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         and (folder != path or (entry.name not in (RUN, sums.FILE) and not entry.name.startswith(SIGNATURES)))
         and f"{folder.relative_to(path).as_posix()}" not in tests
     )
+    problems += (
+        Problem("extra", name, "an empty folder")
+        for name in sums.empty_folders(path)
+        if not name.startswith(PARTIAL) and not any(f"{name}/".startswith(f"{test}/") for test in tests)
+    )
+    problems += (
+        Problem("damaged", one.name, "not a signature as kailab writes it")
+        for one in sorted(path.glob(f"{SIGNATURES}*"))
+        if not one.is_dir() and not _as_written(one)
+    )
     if not (path / RUN).exists():
         return [*problems, Problem("missing", RUN, "the run did not finish")]
     try:
@@ -265,6 +276,8 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         )  # as it stands there: the digest is of fields that no type knows, too
     except EvidenceError as error:
         return [*problems, Problem("damaged", RUN, str(error))]
+    if not _as_written(path / RUN):
+        problems.append(Problem("changed", RUN, "not in the form in which kailab writes it"))
     # From run.json down to each file: its own digest, that of the sums of all tests, theirs, and then their files.
     if facts.get("digest") != run_digest(facts):
         problems.append(Problem("changed", RUN))
@@ -285,6 +298,15 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
             problems.append(Problem("changed", file))
     listed = {file.removesuffix(f"/{sums.FILE}") for file in listing}
     return problems + [Problem("extra", name) for name in sorted(tests - listed)]
+
+
+def _as_written(path: Path) -> bool:
+    """Whether a file that no sum covers has the one text in which kailab writes what it says. The same may be said in another text, and
+    a key twice in one: one reader takes the first, another the last."""
+    try:
+        return not path.is_symlink() and path.read_bytes() == canonical.pretty(_decode(path, dict[str, Any]))
+    except (OSError, EvidenceError):
+        return False
 
 
 def is_run(path: Path) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kailab.model.private_files import write_bytes
+
 FILE = "SHA256SUMS"
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
@@ -39,18 +41,32 @@ def render(sums: Iterable[tuple[str, str]]) -> bytes:
     return "".join(f"{value}  {name}\n" for name, value in sums).encode()
 
 
+def empty_folders(folder: Path) -> list[str]:
+    """Every folder below a folder that holds no file, relative, sorted. None is ever written; a sum shows none of them."""
+    found = [path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink()]
+    return sorted(
+        path.relative_to(folder).as_posix() for path in found if not files_in(path) and not (path / FILE).exists()
+    )
+
+
 def write(folder: Path) -> None:
     """Sum up all that is in the folder now."""
-    (folder / FILE).write_bytes(render((name, digest((folder / name).read_bytes())) for name in files_in(folder)))
+    write_bytes(folder / FILE, render((name, digest((folder / name).read_bytes())) for name in files_in(folder)))
 
 
 def read(path: Path) -> dict[str, str]:
-    """Relative path -> digest. Raises ValueError for text that is no such file, OSError where it can't be read."""
+    """Relative path -> digest. Raises ValueError for text that kailab does not write so (a file named twice, other line ends), OSError
+    where it can't be read."""
     sums: dict[str, str] = {}
-    for number, line in enumerate(path.read_bytes().decode("utf-8").splitlines(), 1):
+    lines = path.read_bytes().decode("utf-8").split("\n")
+    if lines.pop():
+        raise ValueError("its last line does not end")
+    for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
         if match is None:
             raise ValueError(f"line {number} is not '<sha256>  <file>'")
+        if match.group(2) in sums:
+            raise ValueError(f"line {number} names {match.group(2)} again")
         sums[match.group(2)] = match.group(1)
     return sums
 
@@ -76,4 +92,5 @@ def check(folder: Path, label: str = "") -> list[Problem]:
         elif digest((folder / name).read_bytes()) != expected:
             problems.append(Problem("changed", prefix + name))
     problems += (Problem("extra", prefix + name) for name in sorted(present - set(sums)))
+    problems += (Problem("extra", prefix + name, "an empty folder") for name in empty_folders(folder))
     return problems

@@ -204,7 +204,7 @@ class PodGrouper:
         metadata = pod["metadata"]
         owned = metadata.get("ownerReferences")
         name = annotations_of(pod).get(POD_GROUP)
-        if name is not None and not owned:
+        if name is not None and (not owned or (pod["spec"].get("nodeName") and (key[0], name) in self._pod_groups)):
             return None  # a PodGroup of the user's choice, or grouped before
         # Items of a list have no kind, but a pod may become the owner of its PodGroup.
         if "kind" not in pod:

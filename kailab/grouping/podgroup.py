@@ -7,7 +7,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.config import GroupingConfig
-from kailab.grouping.records import Grouping, OwnerReference, SubGroup, TopologyConstraint
+from kailab.grouping.records import Grouping, SubGroup, TopologyConstraint
 from kailab.model.kinds import api_version_of
 
 KIND = "PodGroup"
@@ -23,7 +23,7 @@ def podgroup_object(grouping: Grouping) -> Object:
         metadata["labels"] = grouping.labels
     if grouping.annotations:
         metadata["annotations"] = grouping.annotations
-    metadata["ownerReferences"] = [_reference(grouping.owner)]
+    metadata["ownerReferences"] = [grouping.owner.as_object()]
     spec = _least(grouping.min_member, grouping.min_sub_group)
     for field, value in (
         ("queue", grouping.queue),
@@ -73,7 +73,7 @@ def updated(existing: Object, grouping: Grouping, config: GroupingConfig) -> Obj
     Labels and annotations that grouping does not set stay. A shared PodGroup keeps its content; only an owner is added.
     """
     if grouping.shared:
-        return _with_owner(existing, _reference(grouping.owner))
+        return _with_owner(existing, grouping.owner.as_object())
     wanted = surviving(existing, podgroup_object(grouping), config)
     metadata = existing["metadata"]
     changed = {
@@ -88,7 +88,7 @@ def updated(existing: Object, grouping: Grouping, config: GroupingConfig) -> Obj
     return {**existing, "metadata": {**metadata, **changed}, "spec": wanted["spec"]}
 
 
-def _with_owner(existing: Object, reference: dict[str, str]) -> Object | None:
+def _with_owner(existing: Object, reference: Mapping[str, Any]) -> Object | None:
     references = existing["metadata"].get("ownerReferences") or []
     if any(each.get("uid") == reference["uid"] for each in references):
         return None
@@ -122,7 +122,3 @@ def _constraint(topology: TopologyConstraint) -> dict[str, str]:
         "preferredTopologyLevel": topology.preferred_level,
     }
     return {key: value for key, value in named.items() if value}
-
-
-def _reference(owner: OwnerReference) -> dict[str, str]:
-    return {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}

@@ -6,9 +6,9 @@ family returns it; nobody changes it afterwards (groupings are shared by the pod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
@@ -22,12 +22,33 @@ class GroupingError(KailabError):
 
 
 class OwnerReference(NamedTuple):
-    """What a PodGroup is owned by, and is deleted with."""
+    """What a PodGroup is owned by, and is deleted with. All that Kubernetes knows of an owner; None: not said."""
 
     api_version: str
     kind: str
     name: str
     uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+    @classmethod
+    def of_object(cls, reference: Mapping[str, Any]) -> OwnerReference:
+        """An entry of ``ownerReferences``."""
+        return cls(**{field: reference.get(key, cls._field_defaults.get(field, "")) for field, key in _KEYS.items()})
+
+    def as_object(self) -> dict[str, Any]:
+        """The entry of ``ownerReferences``, without what is not said."""
+        return {key: value for field, key in _KEYS.items() if (value := getattr(self, field)) is not None}
+
+
+_KEYS = {
+    "api_version": "apiVersion",
+    "kind": "kind",
+    "name": "name",
+    "uid": "uid",
+    "controller": "controller",
+    "block_owner_deletion": "blockOwnerDeletion",
+}
 
 
 class TopologyConstraint(NamedTuple):

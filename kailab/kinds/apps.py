@@ -1,9 +1,10 @@
-"""Deployment, ReplicaSet, StatefulSet and DaemonSet: workloads that know their pods by a selector."""
+"""Deployment, ReplicaSet, ReplicationController, StatefulSet and DaemonSet: workloads that know their pods by a selector."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kailab.kinds.kubernetes import unread_of_claims
 from kailab.model.defaults import of_spec
 from kailab.model.kind import AGE, NAME, Column, Kind
 from kailab.model.validation.fields import Faults
@@ -50,6 +51,26 @@ def _check_selected_template(faults: Faults, spec: dict[str, Any]) -> None:
             faults.add(f"spec.selector.matchLabels[{name}]", "does not match the labels of spec.template.metadata")
 
 
+def _check_replication_controller(faults: Faults, obj: dict[str, Any]) -> None:
+    """Its selector is a mapping of labels; without one it selects by the labels of its template."""
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is None:
+        return
+    faults.integer(spec, "replicas", "spec.replicas")
+    faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
+    check_template(faults, spec, "spec", ("Always",))
+    template = spec.get("template")
+    meta = template.get("metadata") if isinstance(template, dict) else None
+    labels = meta.get("labels") if isinstance(meta, dict) else None
+    labels = labels if isinstance(labels, dict) else {}
+    selector = faults.mapping(spec, "selector", "spec.selector") or {}
+    if not selector and not labels:
+        faults.add("spec.selector", "is empty; expected labels that select the template's pods")
+    for name, value in selector.items():
+        if labels.get(name) != value:
+            faults.add(f"spec.selector[{name}]", "does not match the labels of spec.template.metadata")
+
+
 def _count(header: str, path: str) -> Column:
     return Column(header, path, default="0")
 
@@ -69,6 +90,14 @@ def _apps(kind: str, short: str, **parts: Any) -> Kind:
     )
 
 
+_REPLICAS = (
+    NAME,
+    Column("DESIRED", "spec.replicas", default="1"),
+    _count("CURRENT", "status.replicas"),
+    _count("READY", "status.readyReplicas"),
+    AGE,
+)
+
 KINDS = (
     _apps(
         "Deployment",
@@ -87,13 +116,22 @@ KINDS = (
         check=_check_replicated,
         immutable=("spec.selector",),
         scalable=True,
-        columns=(
-            NAME,
-            Column("DESIRED", "spec.replicas", default="1"),
-            _count("CURRENT", "status.replicas"),
-            _count("READY", "status.readyReplicas"),
-            AGE,
-        ),
+        columns=_REPLICAS,
+    ),
+    Kind(
+        kind="ReplicationController",
+        versions=("v1",),
+        plural="replicationcontrollers",
+        short=("rc",),
+        schema="V1ReplicationController",
+        # As a ReplicaSet, from which it differs by its selector alone.
+        controller="kailab.workloads.replicaset:ReplicaSetController",
+        defaults=of_spec({"replicas": 1, "minReadySeconds": 0}),
+        check=_check_replication_controller,
+        checked_templates=True,
+        in_all=True,
+        scalable=True,
+        columns=_REPLICAS,
     ),
     _apps(
         "StatefulSet",
@@ -103,6 +141,7 @@ KINDS = (
         immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
         scalable=True,
         columns="kailab.cli.columns:STATEFUL_SET",
+        unread=unread_of_claims("spec", "volumeClaimTemplates", "*", "spec"),
     ),
     _apps(
         "DaemonSet",

@@ -6,7 +6,8 @@ from typing import Any
 
 from kailab.model.defaults import of_spec
 from kailab.model.kind import Kind
-from kailab.model.validation.fields import Faults
+from kailab.model.podtemplates import DIRECTIVES, without_directives
+from kailab.model.validation.fields import LARGEST_INT64, Faults
 from kailab.model.validation.pods import check_template
 
 Object = dict[str, Any]
@@ -60,6 +61,7 @@ def _check_cron_job(faults: Faults, obj: Object) -> None:
     faults.text(spec, "schedule", "spec.schedule", required=True)
     faults.one_of(spec, "concurrencyPolicy", "spec.concurrencyPolicy", ("Allow", "Forbid", "Replace"))
     faults.boolean(spec, "suspend", "spec.suspend")
+    faults.integer(spec, "startingDeadlineSeconds", "spec.startingDeadlineSeconds", most=LARGEST_INT64)
     template = faults.mapping(spec, "jobTemplate", "spec.jobTemplate", required=True)
     inner = faults.mapping(template or {}, "spec", "spec.jobTemplate.spec", required=template is not None)
     if inner is not None:
@@ -69,12 +71,22 @@ def _check_cron_job(faults: Faults, obj: Object) -> None:
 def _check_job_spec(faults: Faults, spec: Object, path: str) -> None:
     for key in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex"):
         faults.integer(spec, key, f"{path}.{key}")
-    faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1)
+    faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1, most=LARGEST_INT64)
     mode = faults.one_of(spec, "completionMode", f"{path}.completionMode", ("NonIndexed", "Indexed"))
     if mode == "Indexed" and spec.get("completions") is None:
         faults.add(f"{path}.completions", "is required for an Indexed job")
     faults.boolean(spec, "suspend", f"{path}.suspend")
     check_template(faults, spec, path, _RESTART)
+
+
+def _fixed(stored: Object, obj: Object) -> Object:
+    """Where the pods of a suspended Job may go can be changed until it starts, as Kueue and others do it. Source: Kubernetes'
+    ValidateJobUpdate (AllowMutableSchedulingDirectives)."""
+    started = (stored.get("status") or {}).get("startTime")
+    if not stored["spec"].get("suspend") or started:
+        return obj
+    template = without_directives(obj["spec"]["template"], *DIRECTIVES, "nodeAffinity")
+    return {**obj, "spec": {**obj["spec"], "template": template}}
 
 
 KINDS = (
@@ -89,6 +101,7 @@ KINDS = (
         check=_check_job,
         advice="kailab.model.validation.hints:advise_gang",
         immutable=("spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy"),
+        fixed=_fixed,
         spec_alone=True,
         controller="kailab.workloads.batchjob:JobController",
         checked_templates=True,

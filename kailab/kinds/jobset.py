@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kailab.model.defaults import of_spec
-from kailab.model.kind import Kind
+from kailab.model.kind import Kind, Unread
+from kailab.model.podtemplates import DIRECTIVES, without_directives
 from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import (
     COUNT,
@@ -18,6 +21,8 @@ from kailab.model.validation.shapes import (
     record,
     with_spec,
 )
+
+Object = dict[str, Any]
 
 
 def job_set_spec() -> Check:
@@ -45,6 +50,35 @@ def job_set_spec() -> Check:
     )
 
 
+def _fixed(stored: Object, obj: Object) -> Object:
+    """Where the pods of a suspended JobSet may go can be changed, as Kueue does it. Source: JobSet's webhook (ValidateUpdate)."""
+    if not (stored["spec"].get("suspend") or obj["spec"].get("suspend")):
+        return obj
+    entries = [_fixed_entry(entry) for entry in obj["spec"].get("replicatedJobs") or ()]
+    return {**obj, "spec": {**obj["spec"], "replicatedJobs": entries}}
+
+
+def _fixed_entry(entry: Object) -> Object:
+    job = entry["template"]
+    template = without_directives(job["spec"]["template"], *DIRECTIVES)
+    return {**entry, "template": {**job, "spec": {**job["spec"], "template": template}}}
+
+
+_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+_ALONE = "each Job has a domain of that topology to itself"
+
+
+def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
+    """``above``: the steps to the specification of a JobSet."""
+    return (
+        Unread(
+            (*above, "failurePolicy", "rules"), "they decide which failures start the JobSet over, and which end it"
+        ),
+        Unread((*above, "replicatedJobs", "*", "template", "metadata", "annotations", _EXCLUSIVE), _ALONE),
+        Unread((*above, "volumeClaimPolicies"), "pods get volumes of their own, and wait for them"),
+    )
+
+
 KINDS = (
     Kind(
         group="jobset.x-k8s.io",
@@ -54,8 +88,18 @@ KINDS = (
         defaults=of_spec({"suspend": False}, template=False),
         shape=lambda: with_spec(job_set_spec()),
         immutable=("spec.replicatedJobs",),
+        fixed=_fixed,
         controller="kailab.workloads.jobset:JobSetController",
         grouping="kailab.grouping.families.jobset:JOBSET",
         in_all=True,
+        unread=(
+            *unread_of_job_sets("spec"),
+            Unread(("metadata", "annotations", _EXCLUSIVE), _ALONE),
+            Unread(
+                ("spec", "managedBy"),
+                "the controller that it names makes the pods",
+                ("jobset.sigs.k8s.io/jobset-controller",),
+            ),
+        ),
     ),
 )

@@ -17,6 +17,12 @@ def _bare(obj: Object) -> Object:
     return obj if "spec" in obj else {**obj, "spec": {}}
 
 
+def _without_aliases(_: Object, topology: Object) -> Object:
+    """Of a Topology's levels only the node labels never change."""
+    levels = [{key: value for key, value in level.items() if key != "alias"} for level in topology["spec"]["levels"]]
+    return {**topology, "spec": {**topology["spec"], "levels": levels}}
+
+
 def _kai(group: str, **parts: Any) -> Kind:
     return Kind(group=group, owns_pods=False, **parts)
 
@@ -65,7 +71,8 @@ KINDS = (
         namespaced=False,
         check="kailab.model.validation.scheduling:check_topology",
         record="kailab.model.objects.kai:TopologyObject",
-        immutable=("spec",),
+        immutable=("spec.levels",),
+        fixed=_without_aliases,
         columns="kailab.cli.columns:TOPOLOGY",
     ),
     _kai(
@@ -74,6 +81,7 @@ KINDS = (
         versions=("v1",),
         plural="configs",
         namespaced=False,
+        shape="kailab.cluster.install.definitions:shape_of_config",
         in_cluster="KAI's operator sets up its services by it",
     ),
     _kai(
@@ -82,6 +90,7 @@ KINDS = (
         versions=("v1",),
         plural="schedulingshards",
         namespaced=False,
+        shape="kailab.cluster.install.definitions:shape_of_scheduling_shard",
         in_cluster="KAI's operator runs a scheduler with its settings",
     ),
 )

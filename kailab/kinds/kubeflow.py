@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kailab.model.kind import Kind
+from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
@@ -71,6 +71,14 @@ def _shape(field: str) -> Callable[[], Check]:
     return make
 
 
+_MANAGED_BY = Unread(
+    ("spec", "runPolicy", "managedBy"),
+    "the controller that it names makes the pods",
+    ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator"),
+)
+_ELASTIC = Unread(("spec", "elasticPolicy", "metrics"), "a HorizontalPodAutoscaler changes how many workers there are")
+
+
 def _training(kind: str, field: str, **parts: Any) -> Kind:
     return Kind(
         **{
@@ -81,13 +89,20 @@ def _training(kind: str, field: str, **parts: Any) -> Kind:
             "check": _check(field),
             "shape": _shape(field),
             "controller": f"kailab.workloads.kubeflow:{kind}Controller",
+            "unread": (_MANAGED_BY,),
             **parts,
         }
     )
 
 
 KINDS = (
-    _training("PyTorchJob", "pytorchReplicaSpecs", grouping="kailab.grouping.families.pytorch:PYTORCH", in_all=True),
+    _training(
+        "PyTorchJob",
+        "pytorchReplicaSpecs",
+        grouping="kailab.grouping.families.pytorch:PYTORCH",
+        in_all=True,
+        unread=(_MANAGED_BY, _ELASTIC),
+    ),
     _training("TFJob", "tfReplicaSpecs", grouping="kailab.grouping.families.kubeflow:TENSORFLOW"),
     _training("XGBoostJob", "xgbReplicaSpecs", grouping="kailab.grouping.families.kubeflow:XGBOOST"),
     _training("JAXJob", "jaxReplicaSpecs", grouping="kailab.grouping.families.kubeflow:JAX"),

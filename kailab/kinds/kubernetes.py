@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.model.kind import AGE, NAME, Column, Kind
+from kailab.model.kind import AGE, NAME, Column, Kind, Unread
 
 Object = dict[str, Any]
 
@@ -20,6 +20,17 @@ def _priority_class_defaults(obj: Object) -> Object:
     defaults = {"preemptionPolicy": "PreemptLowerPriority", "globalDefault": False}
     missing = {key: value for key, value in defaults.items() if key not in obj}
     return {**obj, **missing} if missing else obj
+
+
+def unread_of_claims(*above: str) -> tuple[Unread, ...]:
+    """``above``: the steps to the specification of a PersistentVolumeClaim. Of claims kailab looks only at whether they are there."""
+    return tuple(
+        Unread(
+            (*above, field),
+            "pods wait until their claim is bound, and run where its volume can be reached",
+        )
+        for field in ("storageClassName", "volumeName", "selector")
+    )
 
 
 def _core(kind: str, plural: str, *short: str, **parts: Any) -> Kind:
@@ -71,7 +82,13 @@ KINDS = (
     _core("Secret", "secrets", schema="V1Secret", schedules_nothing=True),
     _core("Service", "services", "svc", schema="V1Service", in_all=True, schedules_nothing=True),
     _core("ServiceAccount", "serviceaccounts", "sa", schema="V1ServiceAccount", schedules_nothing=True),
-    _core("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", schema="V1PersistentVolumeClaim"),
+    _core(
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        "pvc",
+        schema="V1PersistentVolumeClaim",
+        unread=unread_of_claims("spec"),
+    ),
     _core(
         "PersistentVolume",
         "persistentvolumes",
@@ -92,13 +109,6 @@ KINDS = (
         "limits",
         schema="V1LimitRange",
         in_cluster="the API server fills in requests and limits by it, and refuses pods outside its bounds",
-    ),
-    _core(
-        "ReplicationController",
-        "replicationcontrollers",
-        "rc",
-        schema="V1ReplicationController",
-        in_cluster="its controller makes spec.replicas pods",
     ),
     _core("Endpoints", "endpoints", "ep", schedules_nothing=True),
     _of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model.defaults import of_spec
-from kailab.model.kind import Kind
+from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
@@ -46,6 +46,8 @@ def _shape() -> Check:
     return with_spec(record(spec, ("leaderWorkerTemplate",)))
 
 
+_LWS = "leaderworkerset.sigs.k8s.io"
+
 KINDS = (
     Kind(
         group="leaderworkerset.x-k8s.io",
@@ -60,5 +62,19 @@ KINDS = (
         grouping="kailab.grouping.families.leaderworkerset:LEADER_WORKER_SET",
         in_all=True,
         scalable=True,
+        unread=(
+            Unread(
+                ("metadata", "annotations", f"{_LWS}/exclusive-topology"),
+                "each group has a domain of that topology to itself",
+            ),
+            Unread(
+                ("metadata", "annotations", f"{_LWS}/subgroup-exclusive-topology"),
+                "each subgroup has a domain of that topology to itself",
+            ),
+            Unread(
+                ("spec", "leaderWorkerTemplate", "volumeClaimTemplates"),
+                "pods get volumes of their own, and wait for them",
+            ),
+        ),
     ),
 )

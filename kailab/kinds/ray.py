@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.model.kind import Kind
+from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
@@ -53,12 +53,15 @@ def _job() -> Check:
         "shutdownAfterJobFinishes": FLAG,
         "suspend": FLAG,
         "ttlSecondsAfterFinished": COUNT,
+        "activeDeadlineSeconds": COUNT,
+        "preRunningDeadlineSeconds": COUNT,
+        "backoffLimit": COUNT,
     }
     return with_spec(record(spec))
 
 
 def _service() -> Check:
-    return with_spec(record({"rayClusterConfig": _cluster_spec(), "rayClusterSpec": _cluster_spec()}))
+    return with_spec(record({"rayClusterConfig": _cluster_spec()}))
 
 
 def _ray(kind: str, plural: str, grouping: str, **parts: Any) -> Kind:
@@ -73,6 +76,17 @@ def _ray(kind: str, plural: str, grouping: str, **parts: Any) -> Kind:
     )
 
 
+_MANAGED_BY = Unread(("spec", "managedBy"), "the controller that it names makes the pods", ("ray.io/kuberay-operator",))
+
+
+def _autoscaling(*above: str) -> Unread:
+    """``above``: the steps to the specification of a RayCluster."""
+    return Unread(
+        (*above, "enableInTreeAutoscaling"),
+        "Ray's autoscaler, a container more of the head, changes how many workers there are",
+    )
+
+
 KINDS = (
     _ray(
         "RayCluster",
@@ -81,7 +95,26 @@ KINDS = (
         check=_check_cluster,
         shape=lambda: with_spec(_cluster_spec()),
         in_all=True,
+        unread=(_autoscaling("spec"), _MANAGED_BY),
     ),
-    _ray("RayJob", "rayjobs", "RAY_JOB", shape=_job, in_all=True),
-    _ray("RayService", "rayservices", "RAY_SERVICE", shape=_service),
+    _ray(
+        "RayJob",
+        "rayjobs",
+        "RAY_JOB",
+        shape=_job,
+        in_all=True,
+        unread=(
+            _autoscaling("spec", "rayClusterSpec"),
+            Unread(("spec", "clusterSelector"), "it runs on the RayCluster that this selects"),
+            Unread(("spec", "deletionStrategy"), "it decides what is deleted, and when, once the RayJob has ended"),
+            _MANAGED_BY,
+        ),
+    ),
+    _ray(
+        "RayService",
+        "rayservices",
+        "RAY_SERVICE",
+        shape=_service,
+        unread=(_autoscaling("spec", "rayClusterConfig"), _MANAGED_BY),
+    ),
 )

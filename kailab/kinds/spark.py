@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from kailab.model.kind import Kind
+import re
+from typing import Any
+
+from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import fields_of, loose_pod_spec, shape
+from kailab.model.validation.fields import Fault
 from kailab.model.validation.shapes import (
     COUNT,
     PODS,
     TEXT,
     Check,
+    both,
     filled,
     memory_text,
     quantity,
@@ -22,6 +27,33 @@ _TAKEN = ("tolerations", "nodeSelector", "affinity", "priorityClassName", "sched
           "terminationGracePeriodSeconds")  # fmt: skip
 
 
+def _factor(value: Any) -> list[Fault] | None:
+    """A part of the memory, as text."""
+    if isinstance(value, str) and _FACTOR.fullmatch(value):
+        return None
+    return [Fault("", f'is {value!r:.80}; expected a part of the memory as text, such as "0.1"')]
+
+
+def _bytes(value: Any) -> list[Fault] | None:
+    """Memory that is in bytes where it names no unit, so that it may have more digits."""
+    return None if isinstance(value, str) and _PLAIN_BYTES.fullmatch(value) else memory_text(value)
+
+
+_PLAIN_BYTES = re.compile(r"[0-9]{1,15}b?", re.ASCII)
+_FACTOR = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6})?|\.[0-9]{1,6}", re.ASCII)
+_CONF: dict[str, Check] = {
+    "spark.kubernetes.memoryOverheadFactor": _factor,
+    "spark.memory.offHeap.size": _bytes,
+    "spark.executor.pyspark.memory": memory_text,
+    **{
+        f"spark.{role}.{name}": of
+        for role in ("driver", "executor")
+        for name, of in (("memory", memory_text), ("memoryOverhead", memory_text), ("memoryOverheadFactor", _factor))
+    },
+}
+"""Of sparkConf, as far as it says how much memory pods ask for."""
+
+
 def _shape() -> Check:
     pod = fields_of("V1PodSpec")
     role = {
@@ -31,6 +63,8 @@ def _shape() -> Check:
         "coreRequest": quantity,
         "coreLimit": quantity,
         "memory": memory_text,
+        "memoryOverhead": memory_text,
+        "memoryLimit": memory_text,
         "image": TEXT,
         "labels": table(TEXT),
         "annotations": table(TEXT),
@@ -43,9 +77,15 @@ def _shape() -> Check:
         "image": TEXT,
         "batchScheduler": TEXT,
         "sparkVersion": TEXT,
+        "type": TEXT,
+        "memoryOverheadFactor": _factor,
+        "sparkConf": both(table(TEXT), record(_CONF)),
     }
     return with_spec(record(spec))
 
+
+_BESIDE = "they run beside the main container, and what they ask for is added"
+_SETTINGS = "it decides how many pods there are, what they ask for, or where they run"
 
 KINDS = (
     Kind(
@@ -56,5 +96,29 @@ KINDS = (
         short=("sparkapp",),
         shape=_shape,
         controller="kailab.workloads.spark:SparkController",
+        unread=(
+            Unread(("spec", "dynamicAllocation", "enabled"), "Spark changes how many executors there are"),
+            Unread(("spec", "nodeSelector"), "driver and executors run on such nodes only"),
+            Unread(("spec", "restartPolicy", "type"), "an application that ends may be submitted again", ("Never",)),
+            *(
+                Unread(("spec", role, field), _BESIDE)
+                for role in ("driver", "executor")
+                for field in ("sidecars", "initContainers")
+            ),
+            *(
+                Unread(("spec", "sparkConf", setting), _SETTINGS)
+                for setting in (
+                    "spark.dynamicAllocation.enabled",
+                    "spark.executor.instances",
+                    "spark.driver.cores",
+                    "spark.executor.cores",
+                    "spark.*.resource.gpu.amount",
+                    "spark.kubernetes.*node.selector.*",
+                    "spark.kubernetes.*podTemplateFile",
+                    "spark.kubernetes.*scheduler.name",
+                    "spark.kubernetes.*request.cores",
+                )
+            ),
+        ),
     ),
 )

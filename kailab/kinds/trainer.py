@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from kailab.kinds.jobset import job_set_spec
-from kailab.model.kind import Kind
-from kailab.model.validation.core import shape
-from kailab.model.validation.shapes import FLAG, MAPPING, PODS, TEXT, Check, items, record, table, with_spec
+from kailab.kinds.jobset import job_set_spec, unread_of_job_sets
+from kailab.model.kind import Kind, Unread
+from kailab.model.validation.core import fields_of, shape
+from kailab.model.validation.shapes import (
+    COUNT,
+    FLAG,
+    MAPPING,
+    PODS,
+    TEXT,
+    Check,
+    filled,
+    items,
+    named,
+    record,
+    table,
+    with_spec,
+)
 
 _GROUP = "trainer.kubeflow.org"
 _RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
+_PATCHED = "pods are made as it changes the runtime's templates"
 
 
 def _train_job() -> Check:
@@ -26,8 +40,21 @@ def _train_job() -> Check:
         "labels": table(TEXT),
         "annotations": table(TEXT),
         "suspend": FLAG,
+        "activeDeadlineSeconds": COUNT,
+        "runtimePatches": items(record({"manager": TEXT, "trainingRuntimeSpec": _runtime_patch()}, ("manager",))),
     }
     return with_spec(record(spec))
+
+
+def _runtime_patch() -> Check:
+    """What a patch may say of a runtime's template: of its pods a part of a pod spec, of which some stands in the runtime."""
+    meta = record({"labels": table(TEXT), "annotations": table(TEXT)})
+    containers = named(record(fields_of("V1Container"), ("name",)))
+    pod_spec = record({**fields_of("V1PodSpec"), "containers": containers, "initContainers": containers})
+    pods = record({"metadata": meta, "spec": pod_spec})
+    job = record({"metadata": meta, "spec": record({"template": pods})})
+    jobs = named(record({"name": filled(TEXT), "template": job}, ("name",)))
+    return record({"template": record({"metadata": meta, "spec": record({"replicatedJobs": jobs})})})
 
 
 def _runtime() -> Check:
@@ -45,6 +72,16 @@ KINDS = (
         controller="kailab.workloads.trainjob:TrainJobController",
         watches=_RUNTIMES,
         grouping="kailab.grouping.families.wrapper:WRAPPER",
+        fields_of_other_versions=("spec.labels", "spec.annotations"),
+        unread=(
+            Unread(("spec", "podTemplateOverrides"), _PATCHED),
+            Unread(("spec", "podSpecOverrides"), _PATCHED),
+            Unread(
+                ("spec", "managedBy"),
+                "the controller that it names makes the pods",
+                ("trainer.kubeflow.org/trainjob-controller",),
+            ),
+        ),
     ),
     *(
         Kind(
@@ -54,6 +91,13 @@ KINDS = (
             plural=f"{kind.lower()}s",
             namespaced=not kind.startswith("Cluster"),
             shape=_runtime,
+            unread=(
+                *unread_of_job_sets("spec", "template", "spec"),
+                Unread(
+                    ("spec", "mlPolicy", "mpi", "runLauncherAsNode"),
+                    "the launcher is one of the nodes, so a worker fewer is made",
+                ),
+            ),
         )
         for kind in _RUNTIMES
     ),

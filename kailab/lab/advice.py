@@ -19,7 +19,7 @@ from kailab.model.manifests import Manifest, Manifests, Notice
 from kailab.model.validation.devices import advise_claim
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.hints import advise_scheduler, pod_templates
-from kailab.model.validation.ignored_by_kai import advise_ignored
+from kailab.model.validation.ignored_by_kai import advise_ignored, advise_old_label
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
 KAI_NAMESPACE = "kai-scheduler"
@@ -38,6 +38,7 @@ def under_kai(
     found += _told(
         [*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_ignored, "ignored-by-kai"
     )
+    found += _told(manifests, advise_old_label, "ignored-by-kai")
     found += _told(
         (one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim, "not-meant"
     )

@@ -43,8 +43,8 @@ class Change(ABC):
         """The same in the form that ``read`` takes."""
 
     @abstractmethod
-    def do(self, lab: Lab) -> None:
-        """Carry it out, without settling. Raises InputError."""
+    def do(self, lab: Lab) -> Sequence[str]:
+        """Carry it out, without settling; gives what is worth saying about it. Raises InputError."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Apply(Change):
         spaced = {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}
         return {"apply": list(self.objects), **spaced}
 
-    def do(self, lab: Lab) -> None:
+    def do(self, lab: Lab) -> Sequence[str]:
         sources = self.files or (list(self.objects),)
-        lab.apply(*sources, namespace=self.namespace)
+        return lab.apply(*sources, namespace=self.namespace).warnings
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,9 @@ class Patch(Change):
         part = {"subresource": self.subresource} if self.subresource else {}
         return {"patch": {**_reference(self.kind, self.name, self.namespace), **part, "patch": dict(self.patch)}}
 
-    def do(self, lab: Lab) -> None:
+    def do(self, lab: Lab) -> Sequence[str]:
         lab.patch(self.kind, self.name, dict(self.patch), self.namespace, self.subresource)
+        return ()
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ class Delete(Change):
     def data(self) -> dict[str, Any]:
         return {"delete": _reference(self.kind, self.name, self.namespace)}
 
-    def do(self, lab: Lab) -> None:
+    def do(self, lab: Lab) -> Sequence[str]:
         lab.delete(self.kind, self.name, self.namespace)
+        return ()
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,11 @@ class Advance(Change):
     def data(self) -> dict[str, Any]:
         return {"advance": self.seconds}
 
-    def do(self, lab: Lab) -> None:
+    def do(self, lab: Lab) -> Sequence[str]:
         # What was done before acts at its own time, not at the end of this one.
         lab.settle_if_changed()
         lab.advance(self.seconds)
+        return ()
 
 
 def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:

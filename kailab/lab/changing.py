@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kailab.cluster.protocol import Object
+from kailab.cluster.protocol import Object, VirtualTime
 from kailab.cluster.writes import Subresource
 from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.lab.garbage import collector_off
@@ -46,7 +46,7 @@ class Changing(Looking):
 
         All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
         also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
-        from kailab.lab import advice, inert_kinds, intake, unknown_fields
+        from kailab.lab import advice, inert_kinds, intake, references, unknown_fields, unread_fields
         from kailab.lab.intake import Applied
 
         seen: list[str | Object] = []
@@ -61,6 +61,9 @@ class Changing(Looking):
                 warnings += map(str, unknown_fields.in_manifests(read.manifests))
                 if self.venue.exclusive:
                     warnings += map(str, inert_kinds.in_manifests(read.manifests))
+                    warnings += map(str, unread_fields.in_manifests(read.manifests))
+                if isinstance(self.cluster, VirtualTime):
+                    warnings += map(str, references.missing(self.cluster, read.manifests, namespace))
                 if self.under_test.speaks_kai:
                     adopted = self.spec.adopt_default_scheduler
                     alone = self.venue.exclusive and not self.under_test.has_default

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -17,8 +18,9 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
-from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
-from kailab.model.queuetree import check_queues, check_workload_queues
+from kailab.model.manifests import Manifest, Manifests, Notice, from_objects, load_texts, read_texts
+from kailab.model.quantities import counted, parse
+from kailab.model.queuetree import check_guaranteed, check_queues, check_workload_queues
 from kailab.model.validation.hints import pod_templates
 from kailab.undertest.contract import SchedulerUnderTest
 
@@ -163,8 +165,37 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
     errors += faults
     if errors:
         raise InputErrors.of(errors)
+    if given and (gpus := _gpus(cluster)):
+        advice += check_guaranteed(tree, gpus)
+    advice += missing_runtimes(cluster, manifests, namespace)
     advice += check_workload_queues(queues_named(manifests), tree)
     return warnings + [str(notice) for notice in advice]
+
+
+def _gpus(cluster: Cluster) -> Fraction:
+    """GPUs of all nodes; 0 where they can't be counted: parts of GPUs, and devices of drivers (DRA), are no whole ones."""
+    if cluster.list("ResourceSlice"):
+        return Fraction(0)
+    offers = [(node.get("status") or {}).get("allocatable") or {} for node in cluster.list("Node")]
+    if any(name.startswith(labels.MIG_PREFIX) for offer in offers for name in offer):
+        return Fraction(0)
+    return sum((Fraction(parse(offer.get(name, 0))) for offer in offers for name in labels.GPU_RESOURCES), Fraction(0))
+
+
+def missing_runtimes(cluster: Cluster, manifests: Manifests, namespace: str) -> list[Notice]:
+    """TrainJobs whose runtime is not there. Kubeflow Trainer's webhook refuses them; without it they wait until there is one."""
+    found = []
+    for one in manifests:
+        ref = (one.object.get("spec") or {}).get("runtimeRef") if one.kind == "TrainJob" else None
+        if not isinstance(ref, dict) or not isinstance(name := ref.get("name"), str):
+            continue
+        kind = ref.get("kind", "ClusterTrainingRuntime")
+        space = (one.object["metadata"].get("namespace") or namespace) if kind == "TrainingRuntime" else ""
+        places = ((other.kind, other.object["metadata"].get("name")) for other in manifests)
+        if (kind, name) not in places and _find(cluster, kind, name, space) is None:
+            text = f"there is no {kind} {name!r}: no pods are made until there is; Kubeflow Trainer refuses such a TrainJob"
+            found.append(Notice(text, one.where("spec.runtimeRef.name")))
+    return found
 
 
 def impossible_gangs(manifests: Manifests) -> list[InputError]:
@@ -173,11 +204,11 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
     errors: list[InputError] = []
     for one in manifests:
         spec = one.object.get("spec")
-        least = (one.object["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER, "")
-        if one.kind != "Job" or not isinstance(spec, dict) or not str(least).isdigit():
+        if one.kind != "Job" or not isinstance(spec, dict):
             continue
+        least = counted((one.object["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER))
         pods = max(spec.get("parallelism", 1), spec.get("completions") or 0)
-        if int(least) > pods:
+        if least > pods:
             text = f"{least} pods must start together, but there are {pods} in all: the gang can never start"
             errors.append(InputError(text, one.where(f"metadata.annotations[{labels.BATCH_MIN_MEMBER}]")))
     return errors

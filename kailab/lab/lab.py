@@ -227,7 +227,7 @@ class Lab(Changing):
         """The lab saved in a file. ``read_only``: it is not to be changed; so of an embedded one only what is asked for is taken
         in, which is quick however large it is. Raises StateError where there is none, or it is damaged; ConnectError where its
         cluster is a real one and does not answer."""
-        file = saved.read(Path(path))
+        file = saved.started(Path(path))
         with collection_paused(), file.damage_told():
             venue = provider_of(file.lab.place.backend).attach(file.lab.place, file.state, read_only)
             return cls(venue, file.lab.spec, observers, end=venue.leave, read_only=read_only, file=file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from msgspec import structs
 
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.choices import FLAGS
-from kailab.errors import InputError, StateError
+from kailab.errors import InputError, KailabError, StateError
 from kailab.evidence.journal import Journal
 from kailab.evidence.recorder import Recorder
 from kailab.fleet import Fleet
@@ -18,7 +19,7 @@ from kailab.lab import saved
 from kailab.lab.lab import Lab
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue, provider_of
-from kailab.lab.venues.contract import Tell, silent
+from kailab.lab.venues.contract import Place, Tell, silent
 from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.registry import SCHEDULERS
@@ -61,26 +62,50 @@ def begin(
 ) -> Lab:
     """Bring one up and write its file. ``options``: by the names of ``kailab.cluster.choices``; ``config`` is the file of
     ``settings``. If anything fails nothing is left. Raises KailabError."""
-    devices = bool(options.get("devices"))
+    spec = LabSpec(
+        fleet=fleet.name,
+        scheduler=scheduler.name,
+        kind=scheduler.kind,
+        config=settings.engine,
+        usage=settings.usage,
+        adopt_default_scheduler=bool(options.get("adopt_default_scheduler")),
+        opened=0.0,
+        options=options_of_cluster(options),
+        devices=bool(options.get("devices")),
+    )
+    try:
+        return _begun(state, spec, fleet, backend, scheduler, settings, options, tell)
+    except BaseException:
+        # What could not be ended keeps the file, so that it can be tried again.
+        if state.exists():
+            with suppress(KailabError):
+                end(state)
+        raise
+
+
+def _begun(
+    state: Path,
+    spec: LabSpec,
+    fleet: Fleet,
+    backend: str,
+    scheduler: SchedulerUnderTest,
+    settings: SchedulerSettings,
+    options: Mapping[str, Any],
+    tell: Tell,
+) -> Lab:
+    def record(place: Place) -> None:
+        # A kill at any later moment leaves a file by which all that is there of a cluster elsewhere is found again.
+        state.parent.mkdir(parents=True, exist_ok=True)
+        saved.write(state, saved.SavedLab(**structs.asdict(spec), place=place, starting=True))
+
     folder = (state.parent / backend).absolute()
     given = {name: options.get(name) for name in _OF_THE_CLUSTER}
-    venue = open_venue(backend, scheduler=scheduler, folder=folder, get=True, tell=tell, **given)
+    venue = open_venue(backend, scheduler=scheduler, folder=folder, get=True, tell=tell, record=record, **given)
     try:
         tell(f"creating the fleet {fleet.name}")
-        venue.furnish(fleet, scheduler, settings, devices=devices)
-        spec = LabSpec(
-            fleet=fleet.name,
-            scheduler=scheduler.name,
-            kind=scheduler.kind,
-            config=settings.engine,
-            usage=settings.usage,
-            adopt_default_scheduler=bool(options.get("adopt_default_scheduler")),
-            opened=venue.cluster.now(),
-            options=options_of_cluster(options),
-            devices=devices,
-        )
+        venue.furnish(fleet, scheduler, settings, devices=spec.devices)
+        spec = structs.replace(spec, opened=venue.cluster.now())
         venue.outlive(spec, options.get("config"), tell)
-        # Before anything else can fail: whatever is left of a cluster elsewhere is found again by this file.
         if venue.place is not None:
             saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
         recorder = Recorder()
@@ -94,6 +119,14 @@ def begin(
         venue.close()
         raise
     return lab
+
+
+def cut_short(state: Path) -> bool:
+    """Whether the start of a lab ended before it was done, as whoever holds its lock sees it."""
+    try:
+        return saved.read(state).lab.starting
+    except StateError:
+        return False
 
 
 def end(state: Path) -> None:

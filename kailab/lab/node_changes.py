@@ -102,11 +102,16 @@ def _slice_of(published: Object, like: str, name: str) -> Object:
 def drained(lab: Looking, name: str) -> tuple[Change, ...]:
     """As ``kubectl drain --ignore-daemonsets --force``: the node is cordoned, and its pods are deleted. Raises InputError."""
     _node(lab, name)
-    leaving = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
     return (
         Patch("Node", name, {"spec": {"unschedulable": True}}),
-        *(Delete("Pod", metadata["name"], metadata["namespace"]) for metadata in leaving),
+        *(Delete("Pod", pod, namespace) for namespace, pod in leaving(lab, name)),
     )
+
+
+def leaving(lab: Looking, name: str) -> list[tuple[str, str]]:
+    """The pods that leave a node with its draining: namespace and name."""
+    found = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
+    return [(metadata["namespace"], metadata["name"]) for metadata in found]
 
 
 def failed(lab: Looking, name: str, ready: Silence) -> Patch:

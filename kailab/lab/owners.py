@@ -66,6 +66,16 @@ def owner_names(picture: Picture, owner: str, namespace: str) -> list[str]:
     return known
 
 
+def work_title(picture: Picture, podgroup: str) -> str:
+    """What a PodGroup (``namespace/name``) is of: ``Deployment api``; a pod that nobody owns, or the PodGroup itself."""
+    namespace, _, name = podgroup.partition("/")
+    rows = picture.by_group.get(podgroup, [])
+    line = owner_names(picture, rows[0].owner, namespace) if rows else []
+    if line:
+        return " ".join(line[-1].split("/", 1))
+    return f"Pod {rows[0].name.partition('/')[2]}" if rows else f"PodGroup {name}"
+
+
 def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
     line: list[str] = []
     key = _key_of_kind(owner.partition("/")[0])

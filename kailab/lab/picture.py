@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.engine.decisions import Turn
+from kailab.engine.decisions import Decisions, Turn
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.shares import Shares, lineage
@@ -101,6 +101,15 @@ class Picture:
         return self._present(self.log.last.heirs if self.log.last is not None else ())
 
     @cached_property
+    def next_cycle(self) -> Decisions:
+        """What kailab's scheduler decides next, as things stand. Nothing of it is carried out."""
+        # Most questions need no cycle, and this loads the engine.
+        from kailab.engine.cycle import decide, until_decided
+
+        moment = self.reckoned().moment()
+        return until_decided(lambda config: decide(moment.snapshot, config, moment.now), moment.config)[1]
+
+    @cached_property
     def by_group(self) -> dict[str, list[PodRow]]:
         """``namespace/name`` of a PodGroup -> its pods."""
         groups: dict[str, list[PodRow]] = {}
@@ -153,6 +162,15 @@ class Picture:
     def turns(self) -> dict[str, Turn]:
         """``namespace/name`` of each PodGroup that waits and could run in its queue -> its turn, in the order of turns."""
         return {self.present.podgroup(turn.podgroup): turn for turn in self.present.order}
+
+    def below(self, queue: str) -> frozenset[str]:
+        """A queue and all that are below it."""
+        return frozenset(name for name, line in self.lines.items() if queue in line)
+
+    @cached_property
+    def queue_of_group(self) -> dict[str, str]:
+        """UID of a PodGroup -> its queue."""
+        return {group["metadata"]["uid"]: str(group["spec"].get("queue") or "") for group in self.podgroups.values()}
 
     def code_of(self, row: PodRow) -> str:
         """Why a pod waits: the code of its PodGroup's reason, else the reason its own condition gives."""

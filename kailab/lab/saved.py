@@ -22,13 +22,14 @@ from kailab.model import typed
 
 class SavedLab(LabSpec, kw_only=True):
     """``place``: where the cluster is. ``cycle``, ``evictions``, ``last``: of the decision log. ``changed``: it has not settled since
-    something was done to it."""
+    something was done to it. ``starting``: its start is not done, so all that is known is where it will be."""
 
     place: Place = Place(backend="embedded")
     cycle: int = 0
     evictions: list[Evicted] = []
     last: Decisions | None = None
     changed: bool = True
+    starting: bool = False
 
     @property
     def spec(self) -> LabSpec:
@@ -66,6 +67,17 @@ def read(path: Path) -> LabFile:
     except (KeyError, ValueError, msgspec.MsgspecError, InputError) as error:
         raise damaged(path, error) from error
     return LabFile(path, lab, state)
+
+
+def started(path: Path) -> LabFile:
+    """As ``read``, of a lab whose start is done. Raises StateError where it is not, too."""
+    file = read(path)
+    if file.lab.starting:
+        raise StateError(
+            f"{path}: this lab is being started, or its start was cut short: `kailab up` starts it again, `kailab down` takes away what is "
+            "there of it"
+        )
+    return file
 
 
 def write(path: Path, lab: SavedLab) -> None:

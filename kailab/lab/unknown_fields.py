@@ -1,7 +1,7 @@
 """Fields that a kind does not have: a cluster keeps or drops them, and nothing ever acts on them. So a mistyped one is told at once, with
 the field that may have been meant.
 
-Known are the fields of Kubernetes' own kinds, of KAI's by their definitions, and of pods wherever a kind holds pods.
+Known are the fields of Kubernetes' own kinds, of KAI's and of operators' by their definitions, and of pods wherever a kind holds pods.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kailab.cluster.install.definitions import schema
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
 from kailab.model.meant import meant
-from kailab.model.validation import core
+from kailab.model.validation import core, operator_fields
 from kailab.model.validation.hints import pod_templates
 
 Object = dict[str, Any]
@@ -37,14 +37,23 @@ def in_manifests(manifests: Iterable[Manifest]) -> list[Notice]:
 
 def unknown_fields(obj: Object, kind: str) -> Iterator[tuple[str, str]]:
     """(field path, what to say of it); ``kind`` is the kind key."""
-    for path, name, known in _found(obj, kind):
-        yield f"{path}{name}", f"there is no such field, so nothing acts on it; {_meant(name, known)}"
+    definition = operator_fields.definition(obj["apiVersion"], obj["kind"])
+    # Operators come in versions, and another may have it.
+    whose = f"{definition.whose} has" if definition else "there is"
+    for path, name, known in _found(obj, kind, definition):
+        yield f"{path}{name}", f"{whose} no such field, so nothing acts on it; {_meant(name, known)}"
 
 
-def _found(obj: Object, kind: str) -> Found:
+def _found(obj: Object, kind: str, operators: operator_fields.Definition | None) -> Found:
     known = KINDS.get(kind)
     if known is not None and known.schema:
         yield from _in_type(obj, known.schema, "")
+    elif known is not None and operators is not None:
+        # Of those that are not read something else is told.
+        others = {*known.fields_of_other_versions, *(".".join(field.steps) for field in known.unread)}
+        for path, name, there in _in_type(obj, operators.type, ""):
+            if f"{path}{name}" not in others:
+                yield path, name, there
     elif known is not None and (definition := schema(known.group, kind, _version(obj))) is not None:
         yield from _in_schema(obj, definition, "")
     else:
@@ -65,31 +74,33 @@ def _meant(name: str, known: Collection[str]) -> str:
 
 @cache
 def _fields(type: str) -> Mapping[str, str]:
-    """Of a type in the table of Kubernetes' own: its fields, and the type of what can hold others."""
+    """Of a type in the table of Kubernetes' own or of the operators': its fields, and the type of what can hold others."""
     return {
         name: "" if of in core.SCALARS or of.strip("[]{}") in core.SCALARS else of
-        for name, of in core.typed(type).items()
+        for name, of in operator_fields.typed(type).items()
     }
 
 
 def _in_type(value: Any, type: str, path: str) -> Found:
-    """``value`` has the right shape: that was checked before."""
-    fields = _fields(type)
-    for name, item in value.items():
-        of = fields.get(name)
-        if of is None:
-            if name not in _EVERYWHERE:
+    """What has another shape holds no fields: where that is wrong, it is told elsewhere."""
+    if not type or type[0] == "=":
+        return
+    if type[0] == "[":
+        for index, one in enumerate(value if isinstance(value, list) else ()):
+            yield from _in_type(one, type[1:-1], f"{path.removesuffix('.')}[{index}].")
+    elif type[0] == "{":
+        for key, one in value.items() if isinstance(value, dict) else ():
+            step = key if str(key).isidentifier() else f"[{key}]"
+            yield from _in_type(
+                one, type[1:-1], f"{path}{step}." if step == key else f"{path.removesuffix('.')}{step}."
+            )
+    elif isinstance(value, dict):
+        fields = _fields(type)
+        for name, item in value.items():
+            if name in fields:
+                yield from _in_type(item, fields[name], f"{path}{name}.")
+            elif name not in _EVERYWHERE:
                 yield path, name, fields.keys()
-        elif not of or item is None or of[0] == "=":
-            continue
-        elif of[0] == "[":
-            for index, one in enumerate(item):
-                yield from _in_type(one, of[1:-1], f"{path}{name}[{index}].")
-        elif of[0] == "{":
-            for key, one in item.items():
-                yield from _in_type(one, of[1:-1], f"{path}{name}[{key}].")
-        else:
-            yield from _in_type(item, of, f"{path}{name}.")
 
 
 def _in_schema(value: Any, definition: Object, path: str) -> Found:
@@ -98,11 +109,16 @@ def _in_schema(value: Any, definition: Object, path: str) -> Found:
         for index, one in enumerate(value):
             yield from _in_schema(one, definition.get("items") or {}, f"{path.removesuffix('.')}[{index}].")
         return
-    properties = definition.get("properties")
-    if not isinstance(value, dict) or not properties or definition.get("x-kubernetes-preserve-unknown-fields"):
+    properties, others = definition.get("properties"), definition.get("additionalProperties")
+    if not isinstance(value, dict) or definition.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    if not properties:
+        if isinstance(others, dict):
+            for name, item in value.items():
+                yield from _in_schema(item, others, f"{path}{name}.")
         return
     for name, item in value.items():
         if name in properties:
             yield from _in_schema(item, properties[name], f"{path}{name}.")
-        elif name not in _EVERYWHERE and "additionalProperties" not in definition:
+        elif name not in _EVERYWHERE and others is None:
             yield path, name, properties.keys()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from kailab.errors import InputError, Where
+from kailab.model.times import date
 
 if TYPE_CHECKING:
     from cronsim import CronSim
@@ -41,18 +42,18 @@ class Cron:
 
     def after(self, when: float, zone: tzinfo = UTC) -> float | None:
         """The first moment later than ``when``, on the clocks of a zone; seconds since the epoch. None: none in 50 years."""
-        found = next(self._moments(datetime.fromtimestamp(when, zone)), None)
+        found = next(self._moments(date(when, zone)), None)
         return None if found is None else found.timestamp()
 
     def latest(self, now: float, zone: tzinfo = UTC) -> float:
         """The last moment at or before ``now``, on the clocks of a zone; seconds since the epoch."""
-        found = self._at_or_before(datetime.fromtimestamp(now, zone))
+        found = self._at_or_before(date(now, zone))
         assert found is not None
         return found.timestamp()
 
     def _at_or_before(self, when: datetime) -> datetime | None:
         # Backwards, cronsim gives only what is earlier: for "at or before" it is asked from the next whole minute.
-        next_minute = datetime.fromtimestamp((when.timestamp() // 60 + 1) * 60, when.tzinfo)
+        next_minute = date((when.timestamp() // 60 + 1) * 60, when.tzinfo or UTC)
         return next(self._moments(next_minute, reverse=True), None)
 
     def _moments(self, when: datetime, reverse: bool = False) -> CronSim:

@@ -42,6 +42,16 @@ NAME = Column("NAME", "metadata.name")
 AGE = Column("AGE", "metadata.creationTimestamp", date=True)
 
 
+class Unread(NamedTuple):
+    """A field that decides in a cluster where, when or how many pods run, and that nothing in an embedded lab reads. ``steps``: its place; each a
+    name, or a pattern as of file names: ``*`` for what is in a list or a mapping. ``in_cluster``: what it does there. ``as_left_out``:
+    values that come to the same as none; what is empty, false or 0 does anyway."""
+
+    steps: tuple[str, ...]
+    in_cluster: str
+    as_left_out: tuple[object, ...] = ()
+
+
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. ``group`` is empty for the core group; ``versions`` come newest first: any is read, the first is written."""
 
@@ -71,6 +81,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """(faults, object): adds what is allowed but probably not meant."""
     immutable: tuple[str, ...] = ()
     """Fields that never change once they are set: ``spec.selector``."""
+    fixed: Part = None
+    """(stored object, object) -> the object without what may change all the same within its ``immutable`` fields, as the stored one
+    stands; left out: nothing may."""
     spec_alone: bool = False
     """Its defaults and checks look at nothing of the metadata: whatever says the same beside it comes to the same."""
     keeps_status: bool = False
@@ -92,6 +105,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """Something in an embedded lab acts on it that neither a controller nor the scheduler's mirror shows: the API server, a command."""
     schedules_nothing: bool = False
     """No cluster decides by it where, when or how many pods run: that nothing in an embedded lab acts on it is not worth a word."""
+    fields_of_other_versions: tuple[str, ...] = ()
+    """Paths of fields that kailab reads and that the pinned version of its operator no longer has."""
+    unread: tuple[Unread, ...] = ()
+    """Its fields that nothing in an embedded lab reads though they decide in a cluster; told when they are applied."""
     in_cluster: str = ""
     """What a cluster does with it, where nothing in an embedded lab acts on it: ends ``in a cluster ...``."""
 
@@ -118,7 +135,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-_PARTS = ("defaults", "check", "shape", "record", "advice", "controller")
+_PARTS = ("defaults", "check", "shape", "record", "advice", "fixed", "controller")
 
 
 def check_form(kind: object) -> Kind:

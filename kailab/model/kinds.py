@@ -21,7 +21,7 @@ import msgspec
 
 from kailab import extensions
 from kailab.errors import ExtensionError, InputError, Where
-from kailab.model.kind import Kind, check_form, resolved
+from kailab.model.kind import Kind, check_form, field_of, resolved
 
 _HOME = "kailab.kinds"
 _KUBERNETES_GROUPS = ("apps", "batch", "policy", "autoscaling")
@@ -180,6 +180,21 @@ def part(key: str, name: str) -> Any:
         if kind is not None:
             _KINDS.parts[key, name] = found
     return found
+
+
+def immutable_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The first immutable field of a kind that a new state of a stored object changes; empty: none. A field that was never set may be set
+    once."""
+    kind = KINDS.get(key)
+    if kind is None or not kind.immutable:
+        return ""
+    if (fixed := part(key, "fixed")) is not None:
+        old, new = fixed(old, old), fixed(old, new)
+    for path in kind.immutable:
+        before = field_of(old, path)
+        if before is not None and before != field_of(new, path):
+            return path
+    return ""
 
 
 def of_group(group: str, kind: str) -> str | None:

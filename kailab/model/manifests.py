@@ -152,7 +152,7 @@ def line_of(lines: Any, path: str) -> int:
             break
         inside, step = lines[1], bracket or plain
         if isinstance(inside, list):
-            if not step.isdigit() or int(step) >= len(inside):
+            if not step.isdecimal() or int(step) >= len(inside):
                 break
             lines = inside[int(step)]
         elif step in inside:
@@ -172,7 +172,7 @@ def value_at(value: Any, path: str) -> Any:
     for bracket, plain in _STEP.findall(path):
         step = bracket or plain
         if isinstance(value, list):
-            value = value[int(step)] if step.isdigit() and int(step) < len(value) else None
+            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
         else:
             value = value.get(step) if isinstance(value, dict) else None
     return value
@@ -260,7 +260,10 @@ class _Loading:
                 text += " (`kailab translate` says what of KAI's would)"
             self.notices.append(Notice(text, manifest.where(), "unknown-kind"))
         elif api_version.rpartition("/")[2] not in known.versions:
-            text = f"{api_version} is not a version kailab knows: read as {known.api_version}"
+            text = (
+                f"{api_version} is not a version kailab knows: a cluster that serves no kind {known.kind} in it refuses the object; "
+                f"read as {known.api_version}"
+            )
             self.notices.append(Notice(text, manifest.where("apiVersion"), "unknown-version"))
 
     def tell_duplicate(self, manifest: Manifest) -> None:

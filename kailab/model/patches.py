@@ -44,9 +44,10 @@ def merge_key(name: str, *several: Sequence[Any]) -> str:
 
 
 def keyed(items: Sequence[Any], key: str) -> bool:
-    """Whether each item has the key, and each another."""
+    """Whether each item has the key, text or a number, and each another."""
     names = [item.get(key) for item in items if isinstance(item, dict)]
-    return len(names) == len(items) and None not in names and len(set(map(str, names))) == len(names)
+    told = all(isinstance(name, (str, int)) for name in names)
+    return told and len(names) == len(items) and len(set(map(str, names))) == len(names)
 
 
 def strategic_patch(target: Any, patch: Mapping[str, Any], where: str = "") -> Object:

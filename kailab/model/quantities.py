@@ -12,6 +12,7 @@ would hide a typing error.)
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -30,6 +31,7 @@ _PATTERN = re.compile(
     r"([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?\d{1,3}))?",
     re.ASCII,
 )
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _SUFFIX: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -66,6 +68,16 @@ def counted(text: Any, otherwise: int = 0) -> int:
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 18 else otherwise
 
 
+def decimal(text: object) -> Fraction | None:
+    """A decimal number as Go's ParseFloat reads it: rounded to a float, so that one that is too small is 0. None for anything else."""
+    if isinstance(text, str):
+        if len(text) > _LONGEST or not _DECIMAL.fullmatch(text):
+            return None
+        text = float(text)
+    # What the text says, not the nearest binary fraction.
+    return Fraction(repr(text)) if isinstance(text, float) and math.isfinite(text) else None
+
+
 def cpu_millis(quantity: Quantity, where: Where | None = None) -> int:
     """Millicores: ``"1.5"`` and ``"1500m"`` are 1500."""
     return _cached_millis(quantity) if type(quantity) is str and not where else _scaled(quantity, 1000, where)
@@ -86,12 +98,17 @@ def count(quantity: Quantity, where: Where | None = None) -> int:
     return value.numerator
 
 
-def fraction_milli(text: Quantity, where: Where | None = None) -> int:
-    """A share of one GPU (annotation ``gpu-fraction``) in milli-GPU, 1..999. It is more than 0 and less than
-    1."""
-    value = parse(text, where)
-    if not 0 < value < 1:
-        raise InputError(f"{_shown(text)} is not a share of one GPU; expected more than 0 and less than 1", where)
+def fraction_milli(text: float | str, where: Where | None = None) -> int:
+    """A share of one GPU (annotation ``gpu-fraction``) in milli-GPU, 1..999. It is a decimal number of more than 0 and less than 1.
+
+    It is no quantity: KAI reads it with Go's ParseFloat, which knows no suffix.
+    """
+    value = decimal(text)
+    if value is None or not 0 < value < 1:
+        raise InputError(
+            f"{_shown(text)} is not a share of one GPU; expected a decimal number of more than 0 and less than 1, such as 0.5",
+            where,
+        )
     # Neither nothing nor a whole device: both would be another sort of request.
     return min(999, max(1, _nearest(value * 1000)))
 
@@ -126,6 +143,10 @@ def format_gpu(milli: int) -> str:
 
 
 @lru_cache(maxsize=4096)
+def is_bytes(resource: str) -> bool:
+    return resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-")
+
+
 def format_bytes(number: int) -> str:
     """The shortest exact form: ``1024`` -> ``"1Ki"``, ``1000`` -> ``"1k"``, ``1001`` -> ``"1001"``."""
     if number == 0:

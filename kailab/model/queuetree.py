@@ -18,6 +18,7 @@ from kailab.model.validation.scheduling import RESOURCES
 Object: TypeAlias = dict[str, Any]
 
 UNLIMITED = -1
+_SHOWN = 6
 _UNITS = {"gpu": "GPUs", "cpu": "millicores", "memory": "MB"}
 
 
@@ -47,6 +48,36 @@ def check_queues(queues: Iterable[Object | Manifest]) -> tuple[list[InputError],
             warnings.append(Notice(text, _where(queue, "spec.parentQueue"), "parent-missing"))
     _check_quotas(tree, parents, warnings)
     return errors, warnings
+
+
+def check_guaranteed(queues: Iterable[Object | Manifest], gpus: Fraction) -> list[Notice]:
+    """A warning where quotas guarantee more GPUs than there are. A queue whose quota is unlimited guarantees what those below it do.
+    ``gpus``: of all nodes. ``queues``: a tree without errors."""
+    tree = {_object(queue)["metadata"]["name"]: queue for queue in queues}
+    below: dict[str, list[str]] = {}
+    for name, queue in tree.items():
+        parent = _parent(queue)
+        below.setdefault(parent if parent in tree else "", []).append(name)
+    todo, counted = list(below.get("", ())), []
+    while todo:
+        name = todo.pop(0)
+        quota = _quota(tree[name], "gpu")
+        if quota == UNLIMITED:
+            todo += below.get(name, ())
+        elif quota:
+            counted.append((quota, name))
+    promised = sum((quota for quota, _ in counted), Fraction(0))
+    if promised <= gpus:
+        return []
+    shown = [name for _, name in counted]
+    names = ", ".join(shown[:_SHOWN]) + (f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else "")
+    text = (
+        f"quotas guarantee {format_number(promised)} GPUs in all ({names}), more than the {format_number(gpus)} of all nodes: "
+        "not all of that can be had at once"
+    )
+    # Where the file that is applied says something of it, that is the place.
+    mine = [name for name in shown if isinstance(tree[name], Manifest)] or shown
+    return [Notice(text, _where(tree[mine[-1]], "spec.resources.gpu.quota"), "quotas-over-share")]
 
 
 def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Object | Manifest]) -> list[Notice]:

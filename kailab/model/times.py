@@ -8,7 +8,7 @@ are seconds since the epoch (float); on paper RFC 3339.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -30,6 +30,7 @@ _UNITS = {
 _PART = re.compile(r"(?:(\d+)(?:\.(\d*))?|\.(\d+))(ns|us|µs|μs|ms|s|m|h|d|w)", re.ASCII)
 _LONGEST_NANOSECONDS = 2**63 - 1
 _LONGEST_TEXT = 64
+_EARLIEST, _LATEST = -30610224000.0, 253402300799.0  # the years 1000 to 9999: others have no four digits in RFC 3339
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -98,12 +99,20 @@ def time_or_none(text: Any) -> float | None:
 @lru_cache(maxsize=1024)
 def format_time(seconds: float) -> str:
     """RFC 3339 in UTC, whole seconds (cut, not rounded), as ``metav1.Time``."""
-    return datetime.fromtimestamp(seconds // 1, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return date(seconds // 1).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(seconds: float) -> str:
     """RFC 3339 in UTC with microseconds, as ``metav1.MicroTime``."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return date(seconds).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def date(seconds: float, zone: tzinfo = UTC) -> datetime:
+    """The date of a point in time. What lies beyond the years 1000 to 9999, as the end of a grace period of thousands of years, is the
+    first or the last date that can be written."""
+    # A day is left at both ends, as a zone may be that far from UTC.
+    least, most = (_EARLIEST, _LATEST) if zone is UTC else (_EARLIEST + 86400, _LATEST - 86400)
+    return datetime.fromtimestamp(min(max(seconds, least), most), zone)
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ from kailab.cluster.install import CRD, await_established
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.writes import Create
 from kailab.errors import ConnectError, KailabError, NotFound, Unavailable
+from kailab.model.private_files import make_folder
 from kailab.operators.kustomized import kustomized
 from kailab.operators.launching import Site
 from kailab.operators.registry import OPERATORS
@@ -132,7 +133,7 @@ class _Wiring:
         site = Site(folder, webhook, health, self._plane.log(self._name))
         if operator.webhooks:
             self._wire(site)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         started = operator.load()(site)
         binary = self._addon.programs[self._name]
         program = Program(self._name, binary, started.arguments, health, started.works, started.environment)

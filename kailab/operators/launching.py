@@ -17,6 +17,7 @@ import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free
 from kailab.errors import StateError
+from kailab.model.private_files import make_folder, open_file, write_text
 from kailab.undertest.programs import answers, says
 
 _QPS, _BURST = 1000, 2000
@@ -118,8 +119,8 @@ def _mounted(certificate: Path) -> Iterator[None]:
     there = _MOUNTED / certificate.name
     with ExitStack() as ended:
         try:
-            _MOUNTED.mkdir(parents=True, exist_ok=True)
-            alone = ended.enter_context(open(_MOUNTED / ".kailab.lock", "a"))
+            make_folder(_MOUNTED)
+            alone = ended.enter_context(open_file(_MOUNTED / ".kailab.lock", "a"))
             fcntl.flock(alone, fcntl.LOCK_EX)
             if not there.exists():
                 shutil.copyfile(certificate, there)
@@ -144,7 +145,7 @@ def _configuration(version: str, site: Site, **more: Any) -> dict[str, Any]:
 
 def _written(site: Site, config: dict[str, Any]) -> str:
     file = site.folder / "configuration.yaml"
-    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    write_text(file, yaml.safe_dump(config, sort_keys=False))
     return f"--config={file}"
 
 

@@ -119,7 +119,7 @@ class GlobalQueue(Dispatch, frozen=True):
 
 
 def _room(job: DispatchJob, one: ClusterView) -> bool:
-    return not job.gpus or one.free - one.waiting >= job.gpus
+    return one.allowed and (not job.gpus or one.free - one.waiting >= job.gpus)
 
 
 def _soonest(clusters: Sequence[ClusterView]) -> ClusterView:

@@ -47,12 +47,12 @@ def balance(accounts: Accounts, now: int) -> Balance:
     """As things stand at ``now``, to which time has passed. Raises Unbalanced."""
     done, overhead = accounts.useful, accounts.overhead
     for work, life in accounts.live():
-        ran = 0 if life.begun is None else now - life.begun
+        ran = accounts.ran(work, life, now)
         done += ran * work.milli
         overhead += (now - life.bound - ran) * work.milli
     to_run = to_wait = 0
     for work in accounts.unfinished.values():
-        left = work.left(now)
+        left = accounts.left(work, now)
         if work.lives:
             to_run += left
         else:

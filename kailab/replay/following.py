@@ -73,7 +73,8 @@ class PodFollower:
             # As the pod itself has it: it is seen a moment later.
             self._accounts.begin(work, life, int(parse_time(since)))
         if phase == "Succeeded":
-            self._accounts.complete(work, uid, now)
+            # A successor with nothing left to do ends as it begins, and is seen a moment later, too.
+            self._accounts.complete(work, uid, _finished(pod, now), now)
         elif phase == "Failed":
             self._accounts.evict(work, uid, now)
 
@@ -84,3 +85,13 @@ class PodFollower:
         if labels.RUN_SECONDS in notes and notes[labels.RUN_SECONDS] != rest:
             change = {"metadata": {"annotations": {labels.RUN_SECONDS: rest}}}
             self._cluster.patch("Pod", pod["metadata"]["name"], NAMESPACE, change)
+
+
+def _finished(pod: Object, now: int) -> int:
+    """When its containers ended."""
+    ends = [
+        state["terminated"]["finishedAt"]
+        for one in pod["status"].get("containerStatuses") or ()
+        if "terminated" in (state := one["state"])
+    ]
+    return int(parse_time(max(ends))) if ends else now

@@ -50,14 +50,6 @@ class Work:
         """All its pods run."""
         return len(self.lives) + self.done == self.pods and all(one.begun is not None for one in self.lives.values())
 
-    def left(self, now: int) -> int:
-        """What it has still to do."""
-        if self.ended is not None:
-            return 0
-        missing = (self.pods - self.done) * self.job.seconds - sum(self.saved.values())
-        ran = sum(now - life.begun for life in self.lives.values() if life.begun is not None)
-        return (missing - ran) * self.milli
-
 
 class Accounts:
     """All jobs, and sums kept while they live. ``held``: milli-GPU bound now; ``held_time``: that over time. ``checkpoint``: seconds after which a
@@ -116,21 +108,23 @@ class Accounts:
             self._waiting -= 1
             self._correct(now)
 
-    def complete(self, work: Work, uid: str, now: int) -> None:
-        """A pod has done its work."""
-        life = self._end(work, uid, now)
+    def complete(self, work: Work, uid: str, finished: int, now: int) -> None:
+        """A pod had done its work when it ``finished``; that is seen ``now``, and it counts as holding its GPUs until then."""
+        life = work.lives[uid]
+        # Not ``ran``: a pod that worked longer than it has work must not go unnoticed.
+        self._end(work, uid, 0 if life.begun is None else finished - life.begun, now)
         work.done += 1
         # All that its predecessors kept is done with it: nothing is left to go on from.
         work.saved.pop(life.index, None)
         if work.done == work.pods:
-            work.ended = now
+            work.ended = finished
             del self.unfinished[work.name]
 
     def evict(self, work: Work, uid: str, now: int) -> None:
         """A pod is gone before it had done its work."""
         life = work.lives[uid]
-        ran = self._ran(life, now)
-        self._end(work, uid, now)
+        ran = self.ran(work, life, now)
+        self._end(work, uid, ran, now)
         before = work.saved.get(life.index, 0)
         kept = before
         if self.checkpoint is not None and ran:
@@ -167,14 +161,12 @@ class Accounts:
             if at == since:
                 return
 
-    def _end(self, work: Work, uid: str, now: int) -> Life:
+    def _end(self, work: Work, uid: str, ran: int, now: int) -> None:
         life = work.lives.pop(uid)
-        ran = self._ran(life, now)
         self.held -= work.milli
         self._use(self._used, work, life, now)
         self.useful += ran * work.milli
         self.overhead += (now - life.bound - ran) * work.milli
-        return life
 
     @staticmethod
     def _use(used: dict[tuple[str, str], int], work: Work, life: Life, now: int) -> None:
@@ -182,11 +174,22 @@ class Accounts:
             key = work.queue, life.model
             used[key] = used.get(key, 0) + (now - life.bound) * work.milli
 
-    @staticmethod
-    def _ran(life: Life, now: int) -> int:
-        return 0 if life.begun is None else now - life.begun
-
     # --- what it comes to --------------------------------------------------------------------------------------------
+
+    def ran(self, work: Work, life: Life, now: int) -> int:
+        """Seconds of work that a pod which has not completed has done since it began. It holds its GPUs for longer where it is evicted in its last
+        second and takes one more to leave: it has no more work than is left of its job."""
+        if life.begun is None:
+            return 0
+        since = now - life.begun
+        return since if self.endless else min(since, work.job.seconds - work.saved.get(life.index, 0))
+
+    def left(self, work: Work, now: int) -> int:
+        """What a job still has to do."""
+        if work.ended is not None:
+            return 0
+        missing = (work.pods - work.done) * work.job.seconds - sum(work.saved.values())
+        return (missing - sum(self.ran(work, life, now) for life in work.lives.values())) * work.milli
 
     def lost_with(self, interval: int) -> int:
         """What evictions would have lost, had each pod saved its work so often and all else gone the same way."""

@@ -11,6 +11,7 @@ from kailab.errors import InputError
 from kailab.evidence import store
 from kailab.evidence.entries import Reason
 from kailab.evidence.store import TestEvidence
+from kailab.model.markdown import Markup, bold, code, fenced, plain
 
 FORMATS = {"text": "run.txt.j2", "markdown": "run.md.j2"}
 
@@ -36,8 +37,10 @@ def render(run: Path, format: str = "text") -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # text and Markdown, not HTML
+        # Whatever a template of Markdown puts in is text, unless a filter made markup of it.
+        finalize=plain if format == "markdown" else None,
     )
-    environment.filters |= {"row": _in_a_row, "fenced": _fenced}
+    environment.filters |= {"bold": bold, "code": code, "fenced": _fenced}
     exercises: dict[str, list[dict[str, Any]]] = {}
     for test in tests:
         exercises.setdefault(test.name.partition("/")[0], []).append(_told(test))
@@ -79,19 +82,10 @@ def _told(test: TestEvidence) -> dict[str, Any]:
     }
 
 
-def _in_a_row(text: str) -> str:
-    """Of a Markdown table: one line, without what would begin another column or be markup."""
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
-
-
-def _fenced(text: str) -> str:
-    """As it stands, cut where it is long, in a fence that it does not close."""
+def _fenced(text: str) -> Markup:
+    """Cut where it is long."""
     left = len(text) - _MOST
-    shown = text if left <= 0 else f"{text[:_MOST]}\n... and {left} characters more"
-    fence = "```"
-    while fence in shown:
-        fence += "`"
-    return f"{fence}\n{shown}\n{fence}"
+    return fenced(text if left <= 0 else f"{text[:_MOST]}\n... and {left} characters more")
 
 
 def _by_reason(pending: list[Reason]) -> list[dict[str, Any]]:

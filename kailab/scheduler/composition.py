@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from kailab.cluster.protocol import Cluster
+from kailab.cluster.protocol import Cluster, VirtualTime
 from kailab.engine.config import EngineConfig
 from kailab.grouping import GroupingConfig, PodGrouper
+from kailab.grouping.strays import StrayPods
 from kailab.model.kinds import register_installed
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.scheduler.binding.claim_allocation import ClaimAllocator
@@ -88,6 +89,9 @@ class Composition:
                 grouping = GroupingConfig(scheduler_names=tuple(self.scheduler_names))
                 # Pods may belong to objects of kinds that other distributions bring.
                 register_installed()
+                # Elsewhere a garbage collector deletes them.
+                if isinstance(cluster, VirtualTime):
+                    controllers["stray pods"] = made["stray pods"] = StrayPods(cluster, grouping)
                 controllers["grouping"] = made["grouping"] = PodGrouper(
                     cluster, grouping, partial(_cycles, scheduler), ahead=self.ahead
                 )

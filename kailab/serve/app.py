@@ -3,6 +3,7 @@
 GET  /                          the page; with ?token= it lets the browser in
 GET  /files/NAME                its modules and styles
 GET  /events                    news of the lab, pushed (server-sent events)
+GET  /news/VERSION              the latest news, where they are later than that version: for browsers that can't share one stream
 GET  /data/VERSION/lab          the lab as the viewer's form, /since/SHOWING/NUMBER: what is new since a view of that number,
                                 /desk: what of it can be changed, /raw/CHUNK: raw text
 GET  /examples                  the library
@@ -24,6 +25,7 @@ from kailab.serve.files import Files
 from kailab.serve.gate import Gate, Handler
 from kailab.serve.newsroom import News, Newsroom
 from kailab.serve.room import Room
+from kailab.serve.session import Outdated
 from kailab.serve.wishes import read_wish
 
 MOST_BYTES = 2**20
@@ -40,7 +42,10 @@ class _Numbered(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Order(msgspec.Struct, forbid_unknown_fields=True):
+    """``seen``: the revision of the news that whoever asks has seen."""
+
     do: str
+    seen: int
     seconds: float = 0.0
 
 
@@ -62,6 +67,7 @@ class Application:
                 web.get("/", self._page),
                 web.get("/files/{name}", self._file),
                 web.get("/events", self._events),
+                web.get("/news/{version}", self._news),
                 web.get("/data/{version}/lab", self._lab),
                 web.get("/data/{version}/desk", self._desk),
                 web.get("/data/{version}/since/{showing}/{number}", self._since),
@@ -80,7 +86,7 @@ class Application:
         try:
             return await handler(request)
         except KailabError as error:
-            code = 400 if isinstance(error, InputError) else 409
+            code = 400 if isinstance(error, InputError) and not isinstance(error, Outdated) else 409
             return _json({"errors": str(error).splitlines()}, code)
         except RecursionError:
             return _json({"errors": ["the input is nested too deeply"]}, 400)
@@ -151,6 +157,12 @@ class Application:
             await response.write(b"event: end\ndata: {}\n\n")
         return response
 
+    async def _news(self, request: web.Request) -> web.Response:
+        latest = self._newsroom.latest
+        if request.match_info["version"] == str(latest.version):
+            return web.Response(status=204)
+        return _json(latest.data())
+
     # --- to do -----------------------------------------------------------------------------------------------------
 
     async def _preview(self, request: web.Request) -> web.Response:
@@ -166,11 +178,11 @@ class Application:
         if order.seconds and order.do != "advance":
             raise InputError(f"{order.do} takes no seconds")
         orders: dict[str, Callable[[Any], str]] = {
-            "pause": lambda session: session.pause(),
-            "go-on": lambda session: session.go_on(),
-            "step": lambda session: session.step(),
-            "undo": lambda session: session.undo(),
-            "advance": lambda session: session.advance(order.seconds),
+            "pause": lambda session: session.pause(order.seen),
+            "go-on": lambda session: session.go_on(order.seen),
+            "step": lambda session: session.step(order.seen),
+            "undo": lambda session: session.undo(order.seen),
+            "advance": lambda session: session.advance(order.seconds, order.seen),
         }
         if order.do not in orders:
             raise InputError(f"there is no {order.do!r}; expected one of: {', '.join(orders)}")

@@ -1,7 +1,10 @@
 """Who may ask. The page acts on a lab, and any site that is open in the same browser can send requests to a loopback address, so each
 request has to show that it is the page's:
 
-* the token of the printed URL, and from then on a cookie with it that no script reads and no other site's request carries;
+* a cookie that the printed URL left, which no script reads and no other site's request carries. Browsers keep cookies by host, not by port: any
+  other server on this machine gets it, too, from a browser that visits it. So it opens the page without what is in it, and nothing more;
+* for what the lab is and what is done to it, the token of the printed URL as well, in a header. The page takes it from its address and keeps it where
+  the browser lets no other port look;
 * a Host that is ours: a foreign name that was made to lead here (DNS rebinding) is not;
 * for what writes, an Origin that is ours.
 """
@@ -11,6 +14,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
+from http.cookies import CookieError
 
 from aiohttp import web
 
@@ -19,6 +23,10 @@ from kailab.serve.door import Door
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 READING = ("GET", "HEAD")
+TOKEN_HEADER = "X-Kailab-Token"
+_PAGE = "/"
+FILES = "/files/"
+"""What paths of the page's own files begin with."""
 LOOPBACK = "127.0.0.1"
 NAMES = (LOOPBACK, "localhost")
 
@@ -38,6 +46,8 @@ class Gate:
     def __init__(self, port: int, door: Door, script: str) -> None:
         """``script``: source of the one script within the page, as a Content-Security-Policy names it."""
         self.token = secrets.token_urlsafe(32)
+        # Another secret than the token: whoever gets the one does not know the other.
+        self._cookie_value = secrets.token_urlsafe(32)
         # Browsers keep cookies by host, whatever the port: two servers must not overwrite each other's.
         self._cookie = f"kailab-{port}"
         self._hosts = {f"{name}:{port}" for name in NAMES}
@@ -45,7 +55,7 @@ class Gate:
         self._door = door
         self._policy = (
             f"default-src 'none'; script-src 'self' {script}; style-src 'self'; img-src data:; connect-src 'self'; "
-            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+            "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
         self.url = f"http://{LOOPBACK}:{port}/?token={self.token}"
 
@@ -57,9 +67,15 @@ class Gate:
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         with self._door.answering(request.transport):
-            if refused := self._refused(request):
+            refused = self._refused(request)
+            # Only who shows the token has a place that no stranger takes.
+            if refused is None and self._shows_token(request) and not self._door.admit(request.transport):
+                refused = 503, "too many connections are open"
+            if refused is not None:
                 code, why = refused
-                return web.Response(status=code, text=f"{why}\n")
+                response = web.Response(status=code, text=f"{why}\n")
+                response.force_close()
+                return response
             return await handler(request)
 
     async def _prepare(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -83,19 +99,36 @@ class Gate:
         return self._stranger(request)
 
     def _stranger(self, request: web.Request) -> tuple[int, str] | None:
-        cookie = request.cookies.get(self._cookie, "")
-        if self._right(cookie):
+        cookie, token = _cookie(request, self._cookie), _token(request)
+        known = _same(cookie, self._cookie_value)
+        # The page and what it is made of tell nothing of the lab.
+        public = request.path == _PAGE or request.path.startswith(FILES)
+        if (known and public) or (self._shows_token(request) and (known or request.path == _PAGE)):
             return None
-        token = request.query.get("token", "") if request.path == "/" else ""
-        if self._right(token):
-            return None
-        if cookie or token:
+        if token or (cookie and not known):
             return 403, "this token is not that of the printed URL (each `kailab serve` makes another)"
         return 401, "open the URL that `kailab serve` printed: it has a token"
 
-    def _right(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode(), self.token.encode())
+    def _shows_token(self, request: web.Request) -> bool:
+        return _same(_token(request), self.token)
 
     def remember(self, response: web.Response) -> None:
-        """Whoever gets this answer need not show the token again."""
-        response.set_cookie(self._cookie, self.token, path="/", httponly=True, samesite="Strict")
+        """Whoever gets this answer may load the page."""
+        response.set_cookie(self._cookie, self._cookie_value, path="/", httponly=True, samesite="Strict")
+
+
+def _token(request: web.Request) -> str:
+    """In the address of the page, in a header else: addresses are kept and passed on."""
+    return request.query.get("token", "") if request.path == _PAGE else request.headers.get(TOKEN_HEADER, "")
+
+
+def _cookie(request: web.Request, name: str) -> str:
+    try:
+        return request.cookies.get(name, "")
+    except (CookieError, ValueError):  # no cookies at all, whatever it is
+        return "malformed"
+
+
+def _same(text: str, secret: str) -> bool:
+    # A header can have bytes that are no text.
+    return hmac.compare_digest(text.encode("utf-8", "surrogateescape"), secret.encode())

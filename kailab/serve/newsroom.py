@@ -15,19 +15,22 @@ HEARTBEAT_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class News:
-    """``view``: None where the lab is down, or can't be shown (``trouble`` says why)."""
+    """``view``: None where the lab is down, or can't be shown (``trouble`` says why). ``revision``: of the session, as it was when the lab was
+    looked at: what is asked for by somebody who sees this names it."""
 
     version: int
     view: View | None = None
     said: str = ""
     trouble: str = ""
     controls: Mapping[str, Any] = field(default_factory=dict)
+    revision: int = 0
 
     def data(self) -> dict[str, Any]:
         view = self.view
         told = None if view is None else {"showing": view.showing, "number": view.number, "first": view.first}
         return {
             "version": self.version,
+            "revision": self.revision,
             "there": view is not None,
             "view": told,
             "lab": None if view is None else view.about,
@@ -44,10 +47,15 @@ class Newsroom:
         self._changed = asyncio.Condition()
 
     async def publish(
-        self, view: View | None, said: str = "", trouble: str = "", controls: Mapping[str, Any] | None = None
+        self,
+        view: View | None,
+        said: str = "",
+        trouble: str = "",
+        controls: Mapping[str, Any] | None = None,
+        revision: int = 0,
     ) -> None:
         async with self._changed:
-            self.latest = News(self.latest.version + 1, view, said, trouble, controls or {})
+            self.latest = News(self.latest.version + 1, view, said, trouble, controls or {}, revision)
             self._changed.notify_all()
 
     async def end(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kailab.evidence.journal import Journal, Mark
-from kailab.evidence.run import replace_file
+from kailab.model.private_files import replace_file
 
 MOST_CHANGES = 100
 MOST_BYTES = 256 * 2**20

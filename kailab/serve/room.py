@@ -69,7 +69,7 @@ class Room:
             told = await self.ask(done)
         except BaseException:
             # What was shown could not be saved: the lab is as it was.
-            if shown:
+            if shown or self._session.revision != self._newsroom.latest.revision:
                 await self.look()
             raise
         if not shown:
@@ -79,19 +79,21 @@ class Room:
     def _show(self, view: View) -> None:
         """A change that is not saved yet. In the thread of the lab."""
         session, self._shown = self._session, True
-        told = self._newsroom.publish(view, session.said, "", session.controls())
+        told = self._newsroom.publish(view, session.said, "", session.controls(), session.revision)
         assert self._loop is not None
         asyncio.run_coroutine_threadsafe(told, self._loop)
 
     async def look(self) -> None:
         """Look at the lab and tell everybody."""
-        session = self._session
         try:
-            view = await self.ask(lambda session: session.look())
+            # All in the thread of the lab: what is told together is of one moment.
+            seen = await self.ask(
+                lambda session: (session.look(), session.said, "", session.controls(), session.revision)
+            )
         except KailabError as error:
-            await self._newsroom.publish(None, session.said, str(error))
+            await self._newsroom.publish(None, self._session.said, str(error), None, self._session.revision)
         else:
-            await self._newsroom.publish(view, session.said, "", session.controls())
+            await self._newsroom.publish(*seen)
 
     async def watch(self) -> None:
         """What others do to the lab is told, too. Ends when it is cancelled."""

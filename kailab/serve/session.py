@@ -64,6 +64,8 @@ class Session:
         self.paused = False
         self.said = ""
         """What was done last, in words."""
+        self.revision = 0
+        """Of what is shown: another number for each state of the lab, and of its controls, that somebody can have seen."""
         self._tell = tell
         self._stamp: Stamp = None
         self._holding = Holding(path, tell)
@@ -82,6 +84,7 @@ class Session:
                 # Somebody else did something to it, or began another: what was kept is not what came before.
                 self._past.forget()
                 self._stamp = stamp
+                self.revision += 1
                 self.close()
             with self._seen() as lab:
                 self._virtual = isinstance(lab.cluster, VirtualTime)
@@ -176,15 +179,18 @@ class Session:
         del self._previews[number]
         return told
 
-    def pause(self) -> str:
-        """From now on changes are not acted on before the scheduler is stepped or goes on."""
+    def pause(self, seen: int | None = None) -> str:
+        """From now on changes are not acted on before the scheduler is stepped or goes on. ``seen``, here and below: the revision that whoever asks
+        has seen. Raises Outdated where the lab is another by now."""
         self._check_virtual()
+        self._as_seen(seen)
         self.paused = True
+        self.revision += 1
         self.said = "The scheduler is paused"
         return self.said
 
-    def go_on(self) -> str:
-        """Until nothing changes. Raises NotSettled."""
+    def go_on(self, seen: int | None = None) -> str:
+        """Until nothing changes. Raises NotSettled, Outdated."""
         self._check_virtual()
 
         def do(lab: Lab) -> str:
@@ -193,10 +199,10 @@ class Session:
             self.paused = False
             return before.told()
 
-        return self._act("The scheduler goes on", do)
+        return self._act("The scheduler goes on", do, self._as_seen(seen))
 
-    def step(self) -> str:
-        """The next cycle of the scheduler; where it has nothing to decide, on to the next moment, a second at most."""
+    def step(self, seen: int | None = None) -> str:
+        """The next cycle of the scheduler; where it has nothing to decide, on to the next moment, a second at most. Raises Outdated."""
         self._check_virtual()
 
         def do(lab: Lab) -> str:
@@ -206,10 +212,10 @@ class Session:
                     break
             return before.told("one step,")
 
-        return self._act("Step", do)
+        return self._act("Step", do, self._as_seen(seen))
 
-    def advance(self, seconds: float) -> str:
-        """Raises InputError, NotSettled."""
+    def advance(self, seconds: float, seen: int | None = None) -> str:
+        """Raises InputError, NotSettled, Outdated."""
         self._check_virtual()
         if not 0 < seconds <= MOST_SECONDS:
             raise InputError(f"expected seconds from 0 to {MOST_SECONDS:.0f}, not {seconds:g}")
@@ -221,11 +227,12 @@ class Session:
                 lab.settle()
             return before.told("ran for")
 
-        return self._act(f"Advance {elapsed(seconds)}", do)
+        return self._act(f"Advance {elapsed(seconds)}", do, self._as_seen(seen))
 
-    def undo(self) -> str:
-        """The lab as it was before the last change. Raises InputError where there is none."""
+    def undo(self, seen: int | None = None) -> str:
+        """The lab as it was before the last change. Raises InputError where there is none, Outdated."""
         self._check_virtual()
+        self._as_seen(seen)
         with kept.locked(self.path, self._tell):
             last = self._past.last
             if self.stale or last is None:
@@ -237,6 +244,7 @@ class Session:
             _kept(lambda: past.put_back(self.path, last))
             self._past.pop()
             self._stamp = self.stamp()
+            self.revision += 1
         self.said = f"Taken back: {last.what}"
         return self.said
 
@@ -257,7 +265,9 @@ class Session:
         """Do something to the lab, show it and save it. ``stamp``: only to the lab as it was then."""
         with kept.locked(self.path, self._tell):
             if stamp is not None and self.stamp() != stamp:
-                raise Outdated("the lab has changed since this was previewed; preview it again")
+                raise Outdated(
+                    "the lab has changed since this was previewed or shown; look at it, and ask for it again"
+                )
             if self.stale:
                 self._past.forget()
             if self._virtual:
@@ -265,8 +275,19 @@ class Session:
             else:
                 with kept.resumed(self.path, self._tell) as lab:
                     self.said = f"{what}: {do(lab)}"
+                self.revision += 1
             self._stamp = self.stamp()
         return self.said
+
+    def _as_seen(self, seen: int | None) -> Stamp:
+        """The lab's stamp, where what somebody has seen is what there is; None where nobody says what was seen. Raises Outdated."""
+        if seen is None:
+            return None
+        if seen != self.revision or self.stale:
+            raise Outdated(
+                "the lab has changed since the page showed it, and nothing was done; look at it as it is now, and ask again"
+            )
+        return self._stamp
 
     def _changed(self, what: str, do: Callable[[Lab], str]) -> None:
         """By who holds the lock."""
@@ -282,6 +303,7 @@ class Session:
             self.said, self.paused = said, paused
             raise
         self.said = told
+        self.revision += 1
         self._past.push(before)
         try:
             with collector_off():
@@ -289,6 +311,8 @@ class Session:
             self._holding.save()
         except BaseException:
             self._holding.let_go()
+            # What was shown of it is not what there is.
+            self.revision += 1
             self._past.pop()
             self.said, self.paused = said, paused
             raise
@@ -296,6 +320,7 @@ class Session:
     def _show(self, lab: Lab) -> None:
         if self.show is None:
             return
+        self.revision += 1
         # One that can't be shown is changed all the same.
         with suppress(EvidenceError):
             self.show(self._view(lab))

@@ -10,9 +10,10 @@ import msgspec
 from kailab.errors import InputError
 from kailab.lab import intake
 from kailab.lab.change import Apply, Change
+from kailab.lab.disruption_budgets import broken_by
 from kailab.lab.intake import Text
 from kailab.lab.lab import Lab
-from kailab.lab.node_changes import added_nodes, drained
+from kailab.lab.node_changes import added_nodes, drained, leaving
 from kailab.lab.whatif.fields import patch_of
 from kailab.lab.whatif.removal import deleted
 from kailab.lab.wording import some
@@ -91,7 +92,8 @@ def wished(lab: Lab, wish: Wish) -> Wished:
         case Remove():
             return Wished(f"Delete {wish.what}", (deleted(lab, wish.what, wish.namespace),))
         case Drain():
-            return Wished(f"Drain {wish.node}", tuple(drained(lab, wish.node)))
+            notes = tuple(broken_by(lab, leaving(lab, wish.node)))
+            return Wished(f"Drain {wish.node}", tuple(drained(lab, wish.node)), notes)
         case AddNodes():
             change = added_nodes(lab, wish.nodes)
             names = [one["metadata"]["name"] for one in change.objects if one["kind"] == "Node"]

@@ -15,7 +15,7 @@ import msgspec
 
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.errors import StateError
-from kailab.evidence.run import replace_file
+from kailab.model.private_files import make_folder, replace_file
 from kailab.replay import tables
 from kailab.studies.measuring import MEASURES, OF_FLEET, Result
 from kailab.studies.study import Run, Study, told
@@ -32,7 +32,7 @@ class StudyFolder:
     def held(self) -> Iterator[None]:
         """By one process at a time. Raises StateError."""
         try:
-            self._runs.mkdir(parents=True, exist_ok=True)
+            make_folder(self._runs)
         except OSError as error:
             raise StateError(f"{self._runs}: can't be made: {error.strerror or error}") from error
         with StateLock(self.path / "study"):

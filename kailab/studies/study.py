@@ -13,7 +13,7 @@ import msgspec
 
 from kailab import __version__
 from kailab.model.files import read_bytes
-from kailab.replay.clusters.reading import named_files
+from kailab.replay.clusters.reading import configurations_of, named_files
 from kailab.replay.policies import choice_of, files_of
 from kailab.studies.search import Search
 from kailab.studies.target import Target
@@ -62,6 +62,15 @@ class Study:
         """Every combination of the grid's values, the last option varied first."""
         for values in product(*self.grid.values()):
             yield dict(zip(self.grid, values, strict=True))
+
+    def configurations(self) -> list[str]:
+        """The files of how is decided in any of the runs, each once. Raises InputError for a file of clusters that can't be read."""
+        given = [self.options, *({name: value} for name, values in self.grid.items() for value in values)]
+        found = [str(options["config"]) for options in given if "config" in options]
+        found += [
+            file for options in given if "clusters" in options for file in configurations_of(Path(options["clusters"]))
+        ]
+        return list(dict.fromkeys(found))
 
     def runs(self) -> list[Run]:
         """Raises InputError for a file that can't be read."""

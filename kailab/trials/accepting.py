@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from kailab.errors import InputError, StateError, Where
-from kailab.evidence.run import replace_file
+from kailab.evidence.run import write_file
 from kailab.model.files import read_text
 from kailab.trials.baseline import Accepted, parse_baseline
 from kailab.trials.comparing import Difference
@@ -56,9 +56,9 @@ def add(path: Path, accepted: Iterable[Accepted]) -> None:
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode())
     except OSError as error:
         raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
+    write_file(path, text.encode())
 
 
 def _said(text: str) -> tuple[Accepted, ...] | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kailab.errors import InputError
+from kailab.model.private_files import make_folder, write_text
 from kailab.model.yamltext import write_documents
 from kailab.trials.matrix import Contender, Trial
 from kailab.undertest.compatibility import check_lab
@@ -46,6 +47,12 @@ def contenders(schedulers: Sequence[str], configs: Sequence[Path]) -> list[Conte
     if configs and not any(one.config for one in found):
         raise InputError(f"--config: none of {', '.join(schedulers)} takes a configuration")
     return found
+
+
+def config_files(contender: Contender) -> list[str]:
+    """The file of how it decides, its own or that of its entry in a file of names."""
+    found = contender.config or read_name(contender.scheduler).options.get("config")
+    return [str(found)] if found else []
 
 
 def _called(scheduler: str, config: Path | None) -> str:
@@ -95,6 +102,6 @@ def in_words(folder: Path, found: Sequence[Contender]) -> list[Contender]:
             Contender(name=one.name, scheduler=f"{entry}@{folder.absolute() / NAMES}", kind=one.kind, config=one.config)
         )
     if entries:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / NAMES).write_text(write_documents([entries]))
+        make_folder(folder)
+        write_text(folder / NAMES, write_documents([entries]))
     return spoken

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kailab.cluster.controlplane.log_tail import log_tail
+from kailab.model.private_files import open_file
 from kailab.trials.cell import CELL
 from kailab.trials.matrix import Cell
 from kailab.trials.results import CellResult
@@ -75,7 +76,7 @@ class _Running:
         self.folder = folder
         folder.begin(cell)
         path = str(folder.path.absolute())
-        with open(folder.log, "ab") as log:
+        with open_file(folder.log, "ab") as log:
             # A terminal's Ctrl-C is for this process alone: the cell is told in order.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kailab.trials.cell", path],

@@ -23,8 +23,8 @@ import msgspec
 
 from kailab.errors import StateError
 from kailab.evidence.canonical import pretty, safe_name
-from kailab.evidence.run import replace_file
 from kailab.model import typed
+from kailab.model.private_files import make_folder, open_file, replace_file
 from kailab.trials.matrix import Cell, Trial
 from kailab.trials.results import CellResult, TestResult
 
@@ -44,8 +44,8 @@ class CellFolder:
 
     def begin(self, cell: Cell) -> None:
         """What is there of an earlier, interrupted run stays."""
-        (self.path / "tests").mkdir(parents=True, exist_ok=True)
-        self.tmp.mkdir(exist_ok=True)
+        make_folder(self.path / "tests")
+        make_folder(self.tmp)
         _write(self.path / "cell.json", cell)
 
     @property
@@ -95,7 +95,7 @@ class TrialFolder:
 
     def begin(self, trial: Trial) -> None:
         try:
-            (self.path / "cells").mkdir(parents=True, exist_ok=True)
+            make_folder(self.path / "cells")
             _write(self.path / TRIAL, trial)
         except OSError as error:
             raise StateError(f"{self.path}: a trial can't be kept there: {error.strerror or error}") from error
@@ -119,8 +119,8 @@ class TrialFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """For whoever runs it or cleans up after it. Raises StateError where another process has it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / "lock", "w") as lock:
+        make_folder(self.path)
+        with open_file(self.path / "lock", "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kailab.cluster.controlplane.certificates import Authority, write_private
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.cluster.protocol import Object
+from kailab.model.private_files import make_folder
 
 CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -68,7 +69,7 @@ class WebhookServer(NamedTuple):
 def webhook_server(folder: Path, port: int, service: str, authority: str = "ca") -> WebhookServer:
     """Certificates in ``folder``, made anew. ``service``: the DNS name by which the program checks its own; ``authority``: what it
     calls who signed it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     # RSA, and the name among its hosts: as cert-controller, which such programs rotate their certificates with, has it.
     signer = Authority.made(folder, "ca", hosts=(authority,), rsa=True)
     pair = signer.serving(folder, "tls", (service, "localhost"))

@@ -246,7 +246,7 @@ class Workbench:
         return {**admitted, **changes} if changes else admitted
 
     def forget_specs(self) -> None:
-        """A priority class changed: what admission made of templates may differ now."""
+        """A priority or runtime class changed: what admission made of templates may differ now."""
         self._specs.clear()
 
     def refused(self, owner: Object, kind: str, error: ApiError) -> None:

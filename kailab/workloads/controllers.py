@@ -15,6 +15,9 @@ from kailab.workloads.controller import Controller
 
 _Seen = tuple[str, bool, bool, int]
 
+_ADDED_TO_SPECS = ("PriorityClass", "RuntimeClass")
+"""What admission puts on pods depends on them."""
+
 
 class WorkloadControllers:
     """Runs the controller of every kind that has one. Soft state only: built over a resumed cluster it carries on."""
@@ -36,7 +39,7 @@ class WorkloadControllers:
         self._generation = generation()
         self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
         others = [kind for watched in self._controlled.values() for kind in watched]
-        wanted = dict.fromkeys((*self._controlled, *others, "PriorityClass", "Pod"))
+        wanted = dict.fromkeys((*self._controlled, *others, *_ADDED_TO_SPECS, "Pod"))
         new = [kind for kind in wanted if kind not in self._watched]
         if new:
             self._watched.update(new)
@@ -110,7 +113,7 @@ class WorkloadControllers:
             elif int(meta["resourceVersion"]) > self._covered.get(meta["uid"], 0):
                 self._dirty[event.kind, (meta.get("namespace", ""), meta["name"])] = None
             self._mark_controller(obj)
-        elif event.kind == "PriorityClass":
+        elif event.kind in _ADDED_TO_SPECS:
             self._bench.forget_specs()
             self._retry()
         for kind, controller in self._made.items():  # one that is not made yet has no owners that this could concern

@@ -47,7 +47,8 @@ class CronJobController(Controller):
         running = [job for job in bench.owned(owner, "Job") if not has_condition(job, "Complete", "Failed")]
         policy = spec.get("concurrencyPolicy", "Allow")
         if running and policy == "Forbid":
-            return bench.set_status(self.kind, owner, lastScheduleTime=format_time(due))
+            # It stays due: the last start that was missed is made up for as soon as the run before has ended, within startingDeadlineSeconds.
+            return owner
         if policy == "Replace":
             for job in running:
                 bench.delete("Job", job)

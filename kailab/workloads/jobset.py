@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.model.podtemplates import directives
 from kailab.model.quantities import counted
+from kailab.model.times import parse_time
 from kailab.workloads.bench import condition, has_condition, set_conditions
 from kailab.workloads.controller import Controller
 
@@ -17,7 +19,10 @@ PREFIX = "jobset.sigs.k8s.io/"
 class JobSetController(Controller):
     def sync(self, owner: Object) -> None:
         bench, spec = self._bench, owner["spec"]
-        if "deletionTimestamp" in owner["metadata"] or has_condition(owner, "Completed", "Failed"):
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        if has_condition(owner, "Completed", "Failed"):
+            self._expire(owner)
             return
         restarts = (owner.get("status") or {}).get("restarts", 0)
         jobs: dict[str, Object] = {}
@@ -56,7 +61,7 @@ class JobSetController(Controller):
                     if self._create_job(owner, entry, index, job_name, restarts) is None:
                         return
                 elif bool(found["spec"].get("suspend")) != bool(spec.get("suspend")):
-                    bench.patch("Job", found, {"spec": {"suspend": bool(spec.get("suspend"))}})
+                    bench.patch("Job", found, {"spec": {"suspend": bool(spec.get("suspend")), **_resumed(spec, entry)}})
             # The next ones wait for these. Suspended Jobs are all made, as none of them could become ready.
             if in_order and not spec.get("suspend") and not _reached(states.get(name), "Ready"):
                 return
@@ -136,6 +141,20 @@ class JobSetController(Controller):
             ),
         )
 
+    def _expire(self, owner: Object) -> None:
+        """ttlSecondsAfterFinished: a JobSet that has ended goes by itself."""
+        ttl = owner["spec"].get("ttlSecondsAfterFinished")
+        if ttl is None:
+            return
+        ended = next(
+            c for c in owner["status"]["conditions"] if c["type"] in ("Completed", "Failed") and c["status"] == "True"
+        )
+        when = parse_time(ended["lastTransitionTime"]) + ttl
+        if self._bench.now >= when:
+            self._bench.delete(self.kind, owner)
+        else:
+            self._bench.wake_at(owner, when, prompt=False)
+
     def _report(self, owner: Object, jobs: dict[str, Object]) -> None:
         bench = self._bench
         current = {job["metadata"]["name"]: job for job in bench.owned(owner, "Job")}
@@ -157,6 +176,14 @@ class JobSetController(Controller):
         bench.set_status(
             self.kind, owner, replicatedJobsStatus=rows, restarts=status.get("restarts", 0), conditions=conditions
         )
+
+
+def _resumed(spec: Object, entry: Object) -> Object:
+    """What may have been changed while the JobSet was suspended, for the Jobs that go on; nothing where they are to stop."""
+    if spec.get("suspend"):
+        return {}
+    changed = directives(entry["template"]["spec"]["template"])
+    return {"template": changed} if changed else {}
 
 
 def _marks(owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> dict[str, str]:

@@ -3,6 +3,9 @@
 Pods keep their names; one that was deleted or evicted is made again. A pod that failed is made again with restartPolicy
 OnFailure or Always (and ExitCode for codes of 128 and above), up to runPolicy.backoffLimit; otherwise the job fails. The job has succeeded
 when its master (Master, Chief, or worker 0) has, or without one when all workers have.
+
+What happens to the pods of a job that has ended says cleanPodPolicy; a job that fails by its backoffLimit or its deadline loses all of them before it has
+failed (training-operator, pkg/controller.v1/common/job.go, ReconcileJobs).
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def job_conditions(job: Object, *wanted: tuple[str, str, str], now: str) -> list
         "Restarting": ("Running",),
         "Succeeded": ("Running", "Restarting"),
         "Failed": ("Running", "Restarting"),
-        "Suspended": ("Running",),
+        "Suspended": ("Running", "Restarting"),
     }
     old = (job.get("status") or {}).get("conditions")
     new = [condition(type, "True", reason, message, now) for type, reason, message in wanted]
@@ -77,7 +80,16 @@ class TrainingJobController(Controller):
                 bench.delete("Pod", pod)
             self._report(job, roles, ("Suspended", f"{self.kind}Suspended", f"{self.kind} {name} is suspended."))
             return
+        if has_condition(job, "Suspended"):
+            job = self._resume(job)
+        if failure := self._exceeded(job, pods):
+            self._fail_at_limit(job, pods, roles, failure)
+            return
         job, failure = self._failures(job, pods, roles)
+        # A pod that has just failed may have been one too many.
+        if not failure and (exceeded := self._exceeded(job, pods)):
+            self._fail_at_limit(job, pods, roles, exceeded)
+            return
         if failure:
             self._report(job, roles, ("Failed", f"{self.kind}Failed", failure), ended=True)
             return
@@ -132,18 +144,7 @@ class TrainingJobController(Controller):
 
     def _failures(self, job: Object, pods: list[Object], roles: dict[str, Object]) -> tuple[Object, str]:
         """Make room for pods that are to be made again; says why the job fails, if it does."""
-        bench, status, policy = self._bench, job.get("status") or {}, self._run_policy(job)
-        deadline = policy.get("activeDeadlineSeconds")
-        if deadline is not None and status.get("startTime"):
-            end = parse_time(status["startTime"]) + deadline
-            if bench.now >= end:
-                return (
-                    job,
-                    f"{self.kind} {job['metadata']['name']} has failed because it was active longer than specified deadline",
-                )
-            bench.wake_at(job, end, prompt=False)
-        limit = policy.get("backoffLimit")
-        restarts = sum(c.get("restartCount", 0) for p in pods for c in p["status"].get("containerStatuses") or ())
+        bench = self._bench
         notes = job["metadata"].get("annotations") or {}
         before = counted(notes.get(RESTARTS))
         failures = before
@@ -165,12 +166,36 @@ class TrainingJobController(Controller):
         if failures != before:
             # On the job itself, since the pods that failed are gone soon, and with them what could be counted.
             job = bench.patch(self.kind, job, {"metadata": {"annotations": {RESTARTS: str(failures)}}})
-        if limit is not None and failures + restarts > limit:
-            return (
-                job,
-                f"{self.kind} {job['metadata']['name']} has failed because it has reached the specified backoff limit",
-            )
         return job, ""
+
+    def _exceeded(self, job: Object, pods: list[Object]) -> str:
+        """Why the job has come to its deadline or to its limit of restarts; empty if to neither."""
+        policy, status = self._run_policy(job), job.get("status") or {}
+        failed = f"{self.kind} {job['metadata']['name']} has failed because it"
+        limit = policy.get("backoffLimit")
+        restarts = sum(c.get("restartCount", 0) for p in pods for c in p["status"].get("containerStatuses") or ())
+        made_again = counted((job["metadata"].get("annotations") or {}).get(RESTARTS))
+        if limit is not None and made_again + restarts > limit:
+            return f"{failed} has reached the specified backoff limit"
+        deadline = policy.get("activeDeadlineSeconds")
+        if deadline is not None and status.get("startTime"):
+            end = parse_time(status["startTime"]) + deadline
+            if self._bench.now >= end:
+                return f"{failed} was active longer than specified deadline"
+            self._bench.wake_at(job, end, prompt=False)
+        return ""
+
+    def _fail_at_limit(self, job: Object, pods: list[Object], roles: dict[str, Object], message: str) -> None:
+        for pod in pods:
+            self._bench.delete("Pod", pod)
+        self._report(job, roles, ("Failed", f"{self.kind}Failed", message), ended=True)
+
+    def _resume(self, job: Object) -> Object:
+        """A job that was suspended begins anew, its deadline with it."""
+        now, name = self._bench.stamp(), job["metadata"]["name"]
+        mark = condition("Suspended", "False", f"{self.kind}Resumed", f"{self.kind} {name} is resumed.", now)
+        conditions = set_conditions((job.get("status") or {}).get("conditions"), mark)
+        return self._bench.set_status(self.kind, job, conditions=conditions, startTime=now)
 
     @staticmethod
     def _succeeded(pods: list[Object], roles: dict[str, Object]) -> bool:
@@ -217,7 +242,7 @@ class TrainingJobController(Controller):
         if mark is not None:
             wanted.append(mark)
         fields: dict[str, Any] = {"replicaStatuses": counts, "conditions": job_conditions(job, *wanted, now=now)}
-        if not (job.get("status") or {}).get("startTime"):
+        if not (job.get("status") or {}).get("startTime") and not self._run_policy(job).get("suspend"):
             fields["startTime"] = now
         if ended:
             fields["completionTime"] = now

@@ -1,11 +1,15 @@
-"""MPIJob (v2beta1): workers as pods, and a launcher that is a Job of its own, made at once or when the workers are ready."""
+"""MPIJob: workers as pods, and a launcher that is a Job of its own, made at once or when the workers are ready.
+
+As the mpi-operator runs it (v2beta1): what limits the run limits the launcher, and cleanPodPolicy alone says whether workers go with it. An MPIJob of
+version v1 is the training-operator's, which takes all workers down at its backoffLimit or deadline.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.workloads.bench import has_condition, is_active, is_ready, owner_reference
+from kailab.workloads.bench import condition, has_condition, is_active, is_ready, owner_reference, set_conditions
 from kailab.workloads.controller import Controller
 from kailab.workloads.kubeflow import PREFIX, job_conditions
 
@@ -31,6 +35,8 @@ class MpiJobController(Controller):
                 bench.patch("Job", launcher, {"spec": {"suspend": True}})
             self._report(job, roles, launcher, ("Suspended", "MPIJobSuspended", f"MPIJob {name} is suspended."))
             return
+        if has_condition(job, "Suspended"):
+            job = self._resume(job)
         self._workers(job, roles.get("Worker") or {})
         workers = [pod for pod in bench.owned(job, "Pod") if is_active(pod)]
         all_ready = sum(map(is_ready, workers)) >= (roles.get("Worker") or {}).get("replicas", 0)
@@ -44,6 +50,9 @@ class MpiJobController(Controller):
             if has_condition(launcher, "Complete"):
                 mark = ("Succeeded", "MPIJobSucceeded", f"MPIJob {name} successfully completed.")
             elif has_condition(launcher, "Failed"):
+                if job["apiVersion"].endswith("/v1") and _at_limit(launcher):
+                    for pod in bench.owned(job, "Pod"):
+                        bench.delete("Pod", pod)
                 mark = ("Failed", "MPIJobFailed", f"MPIJob {name} has failed")
             elif all_ready and (launcher.get("status") or {}).get("ready", 0):
                 mark = ("Running", "MPIJobRunning", f"MPIJob {name} is running.")
@@ -101,6 +110,12 @@ class MpiJobController(Controller):
             job, "Job", {"metadata": {"name": f"{name}-launcher", "labels": {"app": name}}, "spec": job_spec}
         )
 
+    def _resume(self, job: Object) -> Object:
+        now, name = self._bench.stamp(), job["metadata"]["name"]
+        mark = condition("Suspended", "False", "MPIJobResumed", f"MPIJob {name} is resumed.", now)
+        conditions = set_conditions((job.get("status") or {}).get("conditions"), mark)
+        return self._bench.set_status(self.kind, job, conditions=conditions, startTime=now)
+
     def _clean(self, job: Object, policy: Object) -> None:
         keep = policy.get("cleanPodPolicy", "None")
         if keep in ("All", "Running"):
@@ -123,11 +138,19 @@ class MpiJobController(Controller):
         if mark is not None:
             wanted.append(mark)
         fields: dict[str, Any] = {"replicaStatuses": rows, "conditions": job_conditions(job, *wanted, now=now)}
-        if not (job.get("status") or {}).get("startTime"):
+        if not (job.get("status") or {}).get("startTime") and not (job["spec"].get("runPolicy") or {}).get("suspend"):
             fields["startTime"] = now
         if mark is not None and mark[0] in ("Succeeded", "Failed"):
             fields["completionTime"] = now
         bench.set_status(self.kind, job, **fields)
+
+
+def _at_limit(launcher: Object) -> bool:
+    """Whether it failed by its deadline or its backoffLimit."""
+    conditions = (launcher.get("status") or {}).get("conditions") or ()
+    return any(
+        one["type"] == "Failed" and one["reason"] in ("DeadlineExceeded", "BackoffLimitExceeded") for one in conditions
+    )
 
 
 def _works(job: Object) -> bool:

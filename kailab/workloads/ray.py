@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.model.times import parse_time
 from kailab.workloads.bench import Workbench, condition, has_condition, is_active, is_ended, is_ready, set_conditions
 from kailab.workloads.controller import Controller
 from kailab.workloads.replicaset import surplus_order
@@ -117,21 +118,29 @@ def desired_workers(group: Object) -> int:
 
 
 class RayJobController(Controller):
-    """A RayCluster named after the job, then a submitter Job once it is ready."""
+    """A RayCluster named after the job, then a submitter Job once it is ready. A job that failed is tried again on a cluster of its own, up to backoffLimit, but not
+    where it came to activeDeadlineSeconds (KubeRay, rayjob_controller.go)."""
 
     def sync(self, owner: Object) -> None:
         bench, spec, meta = self._bench, owner["spec"], owner["metadata"]
         status = owner.get("status") or {}
-        if "deletionTimestamp" in meta or status.get("jobDeploymentStatus") in ("Complete", "Failed"):
+        if "deletionTimestamp" in meta:
+            return
+        if status.get("jobDeploymentStatus") in ("Complete", "Failed"):
+            self._shut_down(owner)
             return
         clusters = bench.owned(owner, "RayCluster")
         submitter = next(iter(bench.owned(owner, "Job")), None)
         if spec.get("suspend"):
-            for made in clusters:
-                bench.delete("RayCluster", made)
-            if submitter is not None:
-                bench.delete("Job", submitter)
-            bench.set_status(self.kind, owner, jobDeploymentStatus="Suspended", rayClusterName=None)
+            self._take_down(owner)
+            bench.set_status(
+                self.kind, owner, jobDeploymentStatus="Suspended", jobStatus=None, rayClusterName=None, startTime=None
+            )
+            return
+        if any("deletionTimestamp" in made["metadata"] for made in clusters):
+            return
+        if past := self._past_deadline(owner):
+            self._failed(owner, *past)
             return
         cluster = clusters[0] if clusters else None
         if cluster is None:
@@ -156,17 +165,85 @@ class RayJobController(Controller):
             if spec.get("submissionMode", "K8sJobMode") == "K8sJobMode":
                 submitter = self._submit(owner, cluster)
             bench.set_status(self.kind, owner, jobDeploymentStatus="Running", jobStatus="RUNNING")
-        elif has_condition(submitter, "Complete", "Failed"):
-            done = has_condition(submitter, "Complete")
+        elif has_condition(submitter, "Complete"):
+            owner = bench.set_status(
+                self.kind, owner, jobStatus="SUCCEEDED", endTime=bench.stamp(), jobDeploymentStatus="Complete"
+            )
+            self._shut_down(owner)
+        elif has_condition(submitter, "Failed"):
+            owner = bench.set_status(self.kind, owner, jobStatus="FAILED")
+            self._failed(owner, "AppFailed", "")
+
+    def _past_deadline(self, owner: Object) -> tuple[str, str] | None:
+        """Reason and message once it has come to one of its deadlines; else it is looked at again then."""
+        bench, spec, status = self._bench, owner["spec"], owner.get("status") or {}
+        running = status.get("jobDeploymentStatus") == "Running"
+        fields = ["activeDeadlineSeconds"] if running else ["activeDeadlineSeconds", "preRunningDeadlineSeconds"]
+        times = [
+            (parse_time(status["startTime"]) + spec[field], field)
+            for field in fields
+            if spec.get(field) is not None and status.get("startTime")
+        ]
+        if not times:
+            return None
+        end, field = min(times)
+        if bench.now < end:
+            bench.wake_at(owner, end, prompt=False)
+            return None
+        reason = "DeadlineExceeded" if field == "activeDeadlineSeconds" else "PreRunningDeadlineExceeded"
+        return (
+            reason,
+            f"The RayJob has passed the {field}: it began {status['startTime']} and may take {spec[field]} s.",
+        )
+
+    def _failed(self, owner: Object, reason: str, message: str) -> None:
+        """Try it again where that is left to it, else end."""
+        bench = self._bench
+        failed = (owner.get("status") or {}).get("failed", 0) + 1
+        if reason != "DeadlineExceeded" and failed <= (owner["spec"].get("backoffLimit") or 0):
+            # Counted before anything is deleted, so that it is not counted twice.
             owner = bench.set_status(
                 self.kind,
                 owner,
-                jobStatus="SUCCEEDED" if done else "FAILED",
-                endTime=bench.stamp(),
-                jobDeploymentStatus="Complete" if done else "Failed",
+                failed=failed,
+                jobDeploymentStatus="Retrying",
+                jobStatus=None,
+                rayClusterName=None,
+                startTime=None,
             )
-            if spec.get("shutdownAfterJobFinishes"):
-                bench.delete("RayCluster", cluster)
+            self._take_down(owner)
+            return
+        owner = bench.set_status(
+            self.kind,
+            owner,
+            failed=failed,
+            endTime=bench.stamp(),
+            jobDeploymentStatus="Failed",
+            reason=reason,
+            message=message or None,
+        )
+        self._shut_down(owner)
+
+    def _shut_down(self, owner: Object) -> None:
+        """shutdownAfterJobFinishes: the cluster of a job that has ended goes, after ttlSecondsAfterFinished."""
+        bench, spec, ended = self._bench, owner["spec"], (owner.get("status") or {}).get("endTime")
+        if not spec.get("shutdownAfterJobFinishes") or not ended:
+            return
+        when = parse_time(ended) + spec.get("ttlSecondsAfterFinished", 0)
+        if bench.now < when:
+            bench.wake_at(owner, when, prompt=False)
+            return
+        for cluster in bench.owned(owner, "RayCluster"):
+            bench.delete("RayCluster", cluster)
+        for submitter in bench.owned(owner, "Job"):
+            # It talks to the cluster, and ends without it. One that has ended stays, for its logs.
+            if not has_condition(submitter, "Complete", "Failed"):
+                bench.delete("Job", submitter)
+
+    def _take_down(self, owner: Object) -> None:
+        for kind in ("RayCluster", "Job"):
+            for made in self._bench.owned(owner, kind):
+                self._bench.delete(kind, made)
 
     def _submit(self, owner: Object, cluster: Object) -> Object | None:
         spec, name = owner["spec"], owner["metadata"]["name"]
@@ -209,10 +286,7 @@ class RayServiceController(Controller):
                 activeServiceStatus={},
                 serviceStatus="",
             )
-            spec = owner["spec"]
-            _create_cluster(
-                bench, self.kind, owner, name, spec.get("rayClusterConfig") or spec.get("rayClusterSpec") or {}
-            )
+            _create_cluster(bench, self.kind, owner, name, owner["spec"].get("rayClusterConfig") or {})
             return
         cluster = clusters[0]
         running = (cluster.get("status") or {}).get("state") == "ready"

@@ -18,7 +18,6 @@ from kailab.model.labels import CLAIM_FINALIZER
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
-API_VERSION = "resource.k8s.io/v1"
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 _LONGEST = 57  # of a name that five characters are put behind
 _ENDED = ("Succeeded", "Failed")
@@ -175,7 +174,8 @@ class ResourceClaimController:
         spec = template["spec"]
         own = spec.get("metadata") or _NOTHING
         claim = {
-            "apiVersion": API_VERSION,
+            # The template's, whose version decides how requests are written.
+            "apiVersion": template["apiVersion"],
             "kind": "ResourceClaim",
             "metadata": {
                 "generateName": _base(metadata["name"], pod_claim),

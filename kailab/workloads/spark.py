@@ -11,8 +11,10 @@ from kailab.model.quantities import counted
 from kailab.workloads.bench import is_active, is_ended
 from kailab.workloads.controller import Controller
 
-_MEBIBYTES = {"b": 2**-20, "k": 2**-10, "": 1, "m": 1, "g": 2**10, "t": 2**20}
-_LEAST_OVERHEAD_MIB = 384  # Spark's own minimum, beside a tenth of the memory
+_MEBIBYTES = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
+_LEAST_OVERHEAD_MIB = 384  # Spark's own minimum, beside the factor
+_JVM_OVERHEAD, _OTHER_OVERHEAD = 0.1, 0.4
+"""Parts of the memory that are added: of an application in Java or Scala, and of one in Python or R."""
 
 
 class SparkController(Controller):
@@ -99,7 +101,7 @@ class SparkController(Controller):
             "name": f"spark-kubernetes-{role}" if role == "driver" else "spark-kubernetes-executor",
             "image": spec.get("image") or owner["spec"].get("image", ""),
             **containers[0],
-            "resources": _resources(spec),
+            "resources": _resources(owner["spec"], role),
         }
         pod_spec["containers"] = containers
         merged = {
@@ -114,19 +116,55 @@ class SparkController(Controller):
         return self._bench.create_pod(controller, merged, name=name)
 
 
-def _resources(spec: Object) -> dict[str, dict[str, Any]]:
+def _resources(app: Object, role: str) -> dict[str, dict[str, Any]]:
     """Requests and limits as Spark makes them from cores, memory with overhead, and GPUs."""
-    # ``4g``, ``4gb`` and ``4gib`` are one amount to Spark: binary units. ``4b`` is in bytes, ``4`` in MiB.
-    text = str(spec.get("memory", "1g")).lower()
-    number = text.rstrip("bigkmt")
-    size = float(number) * _MEBIBYTES[text[len(number) :][:1]]
-    overhead = max(size * 0.1, _LEAST_OVERHEAD_MIB)
-    memory = f"{int(size + overhead)}Mi"
+    spec = app.get(role) or {}
+    memory = f"{_memory(app, role)}Mi"
     requests: dict[str, Any] = {"cpu": str(spec.get("coreRequest") or spec.get("cores", 1)), "memory": memory}
     limits: dict[str, Any] = {"memory": memory}
+    if "memoryLimit" in spec:
+        limits["memory"] = f"{int(mebibytes(spec['memoryLimit']))}Mi"
     if "coreLimit" in spec:
         limits["cpu"] = str(spec["coreLimit"])
     gpu = spec.get("gpu") or {}
     if gpu.get("quantity"):
         limits[gpu.get("name", names.GPU_RESOURCE)] = requests[gpu.get("name", names.GPU_RESOURCE)] = gpu["quantity"]
     return {"requests": requests, "limits": limits}
+
+
+def _memory(app: Object, role: str) -> int:
+    """MiB that a pod asks for. What the application says of a role goes before its sparkConf, which goes before Spark's defaults.
+
+    Source: Spark, BasicDriverFeatureStep and ResourceProfile.getResourcesForClusterManager."""
+    spec, conf = app.get(role) or {}, app.get("sparkConf") or {}
+    size = mebibytes(spec.get("memory") or conf.get(f"spark.{role}.memory") or "1g")
+    overhead = spec.get("memoryOverhead") or conf.get(f"spark.{role}.memoryOverhead")
+    if overhead is not None:
+        extra = mebibytes(overhead)
+    else:
+        factor = (
+            conf.get(f"spark.{role}.memoryOverheadFactor")
+            or app.get("memoryOverheadFactor")
+            or conf.get("spark.kubernetes.memoryOverheadFactor")
+            or (_OTHER_OVERHEAD if app.get("type") in ("Python", "R") else _JVM_OVERHEAD)
+        )
+        extra = max(int(size * float(factor)), _LEAST_OVERHEAD_MIB)
+    if role == "executor":
+        if str(conf.get("spark.memory.offHeap.enabled", "")).lower() == "true":
+            # In bytes where it names no unit, unlike all others.
+            extra += mebibytes(conf.get("spark.memory.offHeap.size", "0"), "b")
+        if app.get("type") == "Python":
+            extra += mebibytes(conf.get("spark.executor.pyspark.memory", "0"))
+    return int(size + extra)
+
+
+def mebibytes(text: object, unit: str = "m") -> float:
+    """An amount of memory as Spark reads it. ``unit``: of a number without one.
+
+    >>> mebibytes("4g"), mebibytes("512"), mebibytes("2048k")
+    (4096.0, 512.0, 2.0)
+    """
+    # ``4g``, ``4gb`` and ``4gib`` are one amount to Spark: binary units. ``4b`` is in bytes, ``4`` in MiB.
+    text = str(text).strip().lower()
+    number = text.rstrip("bigkmt")
+    return float(number) * _MEBIBYTES[text[len(number) :][:1] or unit]

@@ -1,10 +1,13 @@
-"""TrainJob (Kubeflow Trainer v2): a JobSet of the same name, from a training runtime's template and the job's own wishes."""
+"""TrainJob (Kubeflow Trainer v2): a JobSet of the same name, from a training runtime's template, the runtimePatches and the job's own wishes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kailab.cluster.protocol import Object, WatchEvent
+from kailab.errors import InputError
+from kailab.model.patches import strategic_patch
+from kailab.model.times import parse_time
 from kailab.workloads.bench import Reference, condition, has_condition, set_conditions
 from kailab.workloads.controller import Controller
 
@@ -22,6 +25,12 @@ class TrainJobController(Controller):
             return
         bench = self._bench
         job_set = next(iter(bench.owned(job, "JobSet")), None)
+        if self._past_deadline(job):
+            for made in bench.owned(job, "JobSet"):
+                bench.delete("JobSet", made)
+            message = "TrainJob exceeded its active deadline"
+            self._mark(job, condition("Failed", "True", "DeadlineExceeded", message, bench.stamp()))
+            return
         if job_set is None:
             runtime = self._runtime(job)
             if runtime is None:
@@ -29,10 +38,15 @@ class TrainJobController(Controller):
                 message = f"runtime {ref.get('kind', 'ClusterTrainingRuntime')} {ref.get('name', '')!r} not found"
                 self._mark(job, condition("Failed", "False", "TrainingRuntimeNotSupported", message, bench.stamp()))
                 return
+            template = self._patched(job, (runtime["spec"].get("template")) or {})
+            if template is None:
+                return
+            meta, own = template.get("metadata") or {}, job["spec"]
             job_set = bench.create(job, "JobSet", {
-                "metadata": {"name": job["metadata"]["name"], "labels": dict(job["spec"].get("labels") or {}),
-                             "annotations": dict(job["spec"].get("annotations") or {})},
-                "spec": self._job_set_spec(job, runtime),
+                "metadata": {"name": job["metadata"]["name"],
+                             "labels": {**(meta.get("labels") or {}), **(own.get("labels") or {})},
+                             "annotations": {**(meta.get("annotations") or {}), **(own.get("annotations") or {})}},
+                "spec": self._job_set_spec(job, runtime, template.get("spec") or {}),
             })  # fmt: skip
             if job_set is None:
                 return
@@ -48,11 +62,48 @@ class TrainJobController(Controller):
             return self._bench.find(kind, (job["metadata"]["namespace"], name))
         return self._bench.find("ClusterTrainingRuntime", ("", name))
 
-    def _job_set_spec(self, job: Object, runtime: Object) -> Object:
+    def _past_deadline(self, job: Object) -> bool:
+        """Whether activeDeadlineSeconds are over, which begin anew where it is resumed; else it is looked at again then."""
+        deadline = job["spec"].get("activeDeadlineSeconds")
+        # One that has just been resumed says so in its status only after this look, and is looked at again then.
+        if not deadline or job["spec"].get("suspend") or has_condition(job, "Suspended"):
+            return False
+        conditions = (job.get("status") or {}).get("conditions") or ()
+        resumed = [c["lastTransitionTime"] for c in conditions if c["type"] == "Suspended" and c["status"] == "False"]
+        end = parse_time(resumed[0] if resumed else job["metadata"]["creationTimestamp"]) + deadline
+        if self._bench.now >= end:
+            return True
+        self._bench.wake_at(job, end, prompt=False)
+        return False
+
+    def _patched(self, job: Object, template: Object) -> Object | None:
+        """The runtime's template with what the job's runtimePatches say, one after the other. None where they can't be carried out, which an event tells."""
+        for place, patch in enumerate(job["spec"].get("runtimePatches") or ()):
+            given = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
+            where = f"spec.runtimePatches[{place}].trainingRuntimeSpec.template"
+            jobs = {one["name"]: one for one in (template.get("spec") or {}).get("replicatedJobs") or ()}
+            try:
+                for one in (given.get("spec") or {}).get("replicatedJobs") or ():
+                    if one["name"] not in jobs:
+                        there = ", ".join(jobs) or "none"
+                        raise InputError(
+                            f"{where}: the runtime has no replicated job {one['name']!r:.80}; it has: {there}"
+                        )
+                    jobs[one["name"]] = strategic_patch(jobs[one["name"]], one, where)
+                metadata = strategic_patch(template.get("metadata"), given.get("metadata") or {}, where)
+            except InputError as error:
+                self._bench.cluster.event(job, "Warning", "RuntimePatchFailed", str(error), "trainjob-controller")
+                return None
+            template = {
+                "metadata": metadata,
+                "spec": {**(template.get("spec") or {}), "replicatedJobs": list(jobs.values())},
+            }
+        return template
+
+    def _job_set_spec(self, job: Object, runtime: Object, template_spec: Object) -> Object:
         spec = runtime["spec"]
         trainer = job["spec"].get("trainer") or {}
         nodes = trainer.get("numNodes") or ((spec.get("mlPolicy") or {}).get("numNodes")) or 1
-        template_spec = (spec.get("template") or {}).get("spec") or {}
         replicated = [
             self._replicated(job, entry, trainer, nodes) for entry in template_spec.get("replicatedJobs") or ()
         ]

@@ -111,3 +111,29 @@ def test_what_can_not_be_done_is_refused_and_nothing_is_done(started, command, s
 def test_several_nodes_by_label(started) -> None:
     done = started("cordon", "-l", "nvidia.com/gpu.product=A100")
     assert done.out.splitlines() == ["node/a100-0 cordoned", "node/a100-1 cordoned"]
+
+
+BUDGET = """\
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: b}
+spec: {minAvailable: %s, selector: {matchLabels: {app: api}}}
+"""
+
+
+def test_draining_past_a_disruption_budget_is_told(serving, home) -> None:
+    labels = json.loads(serving("get", "pods", "-o", "json").out)["items"][0]["metadata"]["labels"]
+    assert labels["app"] == "api"
+    serving("apply", "-f", "-", input=BUDGET % 2)
+    node = held(serving)[0]
+    foretold, done = serving("whatif", "--drain", node), serving("drain", node)
+    assert (done.code, done.out) == (0, f"node/{node} drained\n")
+    for said in (foretold.err, done.err):
+        assert "warning: PodDisruptionBudget default/b asks for 2 of 2 pods, and " in said
+        assert "kailab goes past it" in said
+
+
+@pytest.mark.parametrize("least", ["0", "0%"])
+def test_a_budget_that_allows_a_drain_is_no_warning(serving, least: str) -> None:
+    serving("apply", "-f", "-", input=BUDGET % least)
+    assert "PodDisruptionBudget" not in serving("drain", held(serving)[0]).err

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster, VirtualTime
 from kailab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 
@@ -361,3 +362,32 @@ def test_a_job_that_says_nearly_the_same_as_one_before_is_checked(cluster):
     cluster.create({**_job("one"), "spec": {**_job("one")["spec"], "parallelism": 1}})
     with pytest.raises(Invalid, match="parallelism"):
         cluster.create(flagged)
+
+
+def test_of_a_topology_the_aliases_may_be_edited_and_no_more():
+    cluster = EmbeddedCluster()
+    levels = [{"nodeLabel": "lab/zone", "alias": "zone"}, {"nodeLabel": "lab/rack"}]
+    topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t"}}
+    cluster.create({**topology, "spec": {"levels": levels}})
+    edited = [{"nodeLabel": "lab/zone", "alias": "area"}, {"nodeLabel": "lab/rack", "alias": "rack"}]
+    cluster.apply({**topology, "spec": {"levels": edited}})
+    assert cluster.get("Topology", "t")["spec"]["levels"] == edited
+    for other in ([*edited, {"nodeLabel": "lab/host"}], edited[:1], edited[::-1], [{"nodeLabel": "x"}, edited[1]]):
+        with pytest.raises(Invalid, match=r"spec\.levels: field is immutable"):
+            cluster.apply({**topology, "spec": {"levels": other}})
+
+
+@pytest.mark.parametrize(
+    "notes", [{"gpu-fraction": "500m"}, {"gpu-fraction": "0.5"}, {"kailab.dev/run-seconds": "1h"}, {"gpu-memory": "-1"}]
+)
+def test_annotations_that_are_changed_are_read_as_those_of_a_new_pod(notes):
+    """The pod asks for a whole GPU, beside which no share is taken."""
+    cluster = EmbeddedCluster()
+    resources = {"limits": {"nvidia.com/gpu": 1}}
+    spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "x", "resources": resources}]}
+    cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    with pytest.raises(Invalid, match=next(iter(notes))):
+        cluster.patch("Pod", "p", "default", {"metadata": {"annotations": notes}})
+    cluster.patch(
+        "Pod", "p", "default", {"metadata": {"annotations": {"kailab.dev/run-seconds": "90", "other": "500m"}}}
+    )

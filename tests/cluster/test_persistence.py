@@ -43,7 +43,7 @@ def test_life_goes_on(cluster, saved):
 
 
 def test_how_long_a_taint_is_put_up_with_goes_on_however_often_the_lab_is_saved(cluster, running, tmp_path):
-    running(spec={"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]})
+    running(spec={"tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]})
     cluster.patch("Node", "n", None, {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
     for seconds in (20, 9, 1):
         assert "deletionTimestamp" not in cluster.get("Pod", "p", "default")["metadata"]

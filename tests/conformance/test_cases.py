@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+import pytest
+
 from kailab.conformance.invariants import check
 from kailab.conformance.recorded.case_reading import build_case, read_cases
 from kailab.conformance.recorded.cases import check_loading, run_case
@@ -185,6 +187,47 @@ def test_integration_runs_to_a_stable_state():
     result = run_case(build_case(raw), decide=lambda s, c, now: Decisions(now=now, binds=next(late)))
     assert "a-0 is Pending, expected Running on n0" in result.differences
     assert "cycle 2: a-0 is Binding on n0, expected Running on n0" in result.differences
+
+
+def claim_case(consumers, tasks=1, allocated=False):
+    """Tasks of one gang that name one claim, which so many consumers that are no pods of the case have reserved; three cycles."""
+    raw = small_case() | {"mode": "integration", "rounds_until_match": 1, "rounds_after_match": 2}
+    raw["nodes"][0]["allocatable"]["gpus"] = 1
+    raw["operation_limits"] = {"defined": True, "max_binds": tasks}
+    job = raw["jobs"][0] | {"namespace": "test"}
+    job["root_sub_group_set"] = {"pod_sets": [{"name": "default", "min_available": tasks}]}
+    fields = {"gpu": {"devices": 1, "dra": {"gpu.example.com": 1}}, "resource_claim_names": ["shared"]}
+    job["tasks"] = [{**job["tasks"][0], **fields, "uid": f"a-{number}"} for number in range(tasks)]
+    raw["jobs"] = [job]
+    status = {"reservedFor": [{"resource": "pods", "name": f"p{n}", "uid": f"p{n}"} for n in range(consumers)]}
+    claim = {
+        "name": "shared",
+        "namespace": "test",
+        "device_class_name": "gpu.example.com",
+        "count": 1,
+        "labels": {"kai.scheduler/queue": "q"},
+        "status": status | ({"allocation": {}} if allocated else {}),
+    }
+    slices = {
+        "name": "n0",
+        "node_name": "n0",
+        "driver": "gpu.example.com",
+        "device_class_name": "gpu.example.com",
+        "device_count": 1,
+    }
+    raw["dra"] = {"device_classes": ["gpu.example.com"], "resource_claims": [claim], "resource_slices": [slices]}
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("consumers", "tasks", "status"),
+    [(256, 1, "Pending"), (255, 1, "Running"), (254, 3, "Pending"), (254, 2, "Running"), (0, 2, "Running")],
+)
+@pytest.mark.parametrize("allocated", [False, True])
+def test_a_claim_keeps_consumers_that_are_no_tasks_of_the_case(consumers, tasks, status, allocated):
+    raw = claim_case(consumers, tasks, allocated)
+    raw["expected"] = {"jobs": {"a": {"status": status}}, "tasks": {}, "nodes": {}}
+    assert run_case(build_case(raw)).differences == ()
 
 
 def test_kai_itself_keeps_the_invariants(conformance_folder):

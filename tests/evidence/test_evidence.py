@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -186,10 +188,17 @@ def test_untouched_evidence_verifies(run):
 
 
 DECISIONS = "quota/test_one/lab/decisions.jsonl"
+LISTING = "quota/test_one/SHA256SUMS"
 
 
 def _append(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\n")
+
+
+def _rewrite(path: Path, change: Callable[[str], str]) -> None:
+    before = path.read_bytes().decode()
+    assert change(before) != before
+    path.write_bytes(change(before).encode())
 
 
 def _relist(run: Path) -> None:
@@ -242,6 +251,17 @@ def _link(run: Path) -> None:
         (_link, ("changed", DECISIONS)),
         (lambda run: os.rename(run / "quota/test_two", run / "quota/test_new"), ("extra", "quota/test_new")),
         (lambda run: (run / ".partial-x").mkdir(), ("unfinished", ".partial-x")),
+        (lambda run: _rewrite(run / "run.json", lambda text: json.dumps(json.loads(text))), ("changed", "run.json")),
+        (
+            lambda run: _rewrite(run / "run.json", lambda text: text.replace("{", '{"tests": 7,', 1)),
+            ("changed", "run.json"),
+        ),
+        (lambda run: _rewrite(run / LISTING, lambda text: text.replace("\n", "\r\n")), ("changed", LISTING)),
+        (lambda run: _rewrite(run / LISTING, lambda text: text + text), ("damaged", LISTING)),
+        (lambda run: (run / "empty").mkdir(), ("extra", "empty")),
+        (lambda run: (run / "quota/empty").mkdir(), ("extra", "quota/empty")),
+        (lambda run: (run / "quota/test_one/lab/deep/empty").mkdir(parents=True), ("extra", "quota/test_one/lab/deep")),
+        (lambda run: (run / "signature-none").write_text("x"), ("damaged", "signature-none")),
     ],
 )
 def test_every_kind_of_tampering_is_found(run, tamper, found):
@@ -338,7 +358,7 @@ def test_markdown_is_a_row_for_each_test_that_passed_and_more_for_one_that_did_n
     told |= {"outcome": "failed", "message": "no ```\n" + 5000 * "y", "sentence": "One | <b>of</b>\ntwo."}
     file.write_text(json.dumps(told))
     text = render(run, "markdown")
-    assert "| **failed** | test_one | One \\| &lt;b>of&lt;/b> two. |" in text
+    assert "| **failed** | test_one | One &#124; &lt;b&gt;of&lt;/b&gt; two. |" in text
     full = text.partition("## quota/test_one: failed\n")[2]
     assert "OverLimit" in full
     # The message does not close its fence, and is cut.
@@ -379,3 +399,19 @@ def test_names_stay_apart_and_inside_the_folder(one, two):
     for name in (safe_name(one), safe_name(two)):
         assert name == Path(name).name
         assert 0 < len(name) <= 100
+
+
+def test_no_name_or_message_is_markup_in_markdown(run):
+    evil = "<script>x</script> | `y` [a](javascript:b)\n# z"
+    for name in ("result.json", "lab/pending.json", "lab/lab.json", "lab/expectations.jsonl"):
+        file = run / "quota/test_one" / name
+        text = file.read_text()
+        # In every text of the evidence that a report quotes.
+        for word in ("OverLimit", "team-a", "lesson", "kailab", "app work"):
+            text = text.replace(f'"{word}', json.dumps(evil)[:-1])
+        file.write_text(text.replace('"outcome": "passed"', '"outcome": "failed"'))
+    found = render(run, "markdown")
+    assert "script" in found
+    assert "<script" not in found
+    assert not re.search(r"(?<!\\)\]\(", found)
+    assert not [line for line in found.splitlines() if line.startswith("# z")]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kailab.errors import EvidenceError, InputError
-from kailab.evidence import signing, store, sums
+from kailab.evidence import canonical, signing, store, sums
 from kailab.evidence.run import RunFolder, run_digest
 
 
@@ -58,7 +59,7 @@ def test_whoever_writes_files_and_sums_anew_has_no_signature(run: Path, key: Pat
     facts = json.loads((run / "run.json").read_text())
     facts["sums"] = sums.digest(listing)
     facts["digest"] = run_digest(facts)
-    (run / "run.json").write_text(json.dumps(facts))
+    (run / "run.json").write_bytes(canonical.pretty(facts))
     assert store.verify(run) == []  # checksums alone prove nothing against who can write them
     assert [str(one) for one in signing.check(run, key)] == ["changed: run.json (not what was signed)"]
 
@@ -90,8 +91,25 @@ def test_a_signature_of_another_run_does_not_hold(run: Path, key: Path, tmp_path
 def test_a_signature_that_is_none_does_not_hold(run: Path, key: Path, text: str) -> None:
     file = signing.sign(run, key)
     told = json.loads(file.read_text())
-    file.write_text(json.dumps({**told, "signature": text}))
+    file.write_bytes(canonical.pretty({**told, "signature": text}))
     assert [str(one) for one in signing.check(run, key)] == ["changed: run.json (not what was signed)"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace('"format"', '"format": 1, "format"'),
+        lambda text: json.dumps(json.loads(text)),
+        lambda text: text + "\n",
+        lambda text: "",
+    ],
+    ids=["a key twice", "in one line", "an empty line more", "empty"],
+)
+def test_a_signature_in_another_text_is_none(run: Path, key: Path, change: Callable[[str], str]) -> None:
+    file = signing.sign(run, key)
+    file.write_text(change(file.read_text()))
+    assert [(one.kind, one.path) for one in signing.check(run, key)] == [("damaged", file.name)]
+    assert [(one.kind, one.path) for one in store.verify(run)] == [("damaged", file.name)]
 
 
 def test_what_is_damaged_is_not_signed(run: Path, key: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,10 @@ RACKS: list[Object] = [{"name": "halls", "levels": ["lab/hall", "lab/rack", "kub
 TWO_RACKS: Object = {
     "layout": [{"label": "lab/hall", "nodes": 4, "start": 1}, {"label": "lab/rack", "nodes": 2, "start": 1}]
 }
+CLAIM: Object = {
+    "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+}  # fmt: skip
 ORG = (queue("org"), queue("team", "org"), queue("rest", "org"))
 
 
@@ -36,9 +41,10 @@ class Situation:
     said: tuple[str, ...]
     fleet: Fleet = field(default_factory=fleet)
     config: Object | None = None
+    devices: bool = False
 
     def opened(self) -> Lab:
-        lab = Lab.open(self.fleet, config=self.config)
+        lab = Lab.open(self.fleet, config=self.config, devices=self.devices)
         changes = [{"apply": one} if isinstance(one, list) else one for one in self.done]
         carry_out(lab, read_changes(changes))
         return lab
@@ -101,6 +107,7 @@ SITUATIONS = [
     Situation(Code.GPU_MEMORY_UNKNOWN, ("Pod", "p"), ([*ORG, pod("p", "team", 0, annotations={"gpu-memory": "3000"})],), ("nvidia.com/gpu.memory",)),
     Situation(Code.MIG_PROFILE_ABSENT, ("Pod", "p"), ([*ORG, pod("p", "team", 0, resource="nvidia.com/mig-2g.20gb")],), ("Ask for nvidia.com/mig-3g.40gb",), fleet({"gpus": 1, "mig": {"strategy": "mixed", "profiles": {"1g.10gb": 2, "3g.40gb": 1}}})),
     Situation(Code.VOLUME_MISSING, ("Job", "j"), ([*ORG, job("j", "team", 2, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "books"}}])],), ("Make PersistentVolumeClaim books",)),
+    Situation(Code.CLAIM_REFUSED, ("Pod", "p"), ([*ORG, CLAIM, pod("p", "team", 0, resourceClaims=[{"name": "g", "resourceClaimName": "shared"}])],), ("Label ResourceClaim shared kai.scheduler/queue=team",), devices=True),
     Situation(Code.TOPOLOGY_UNKNOWN, ("Job", "j"), ([*ORG, job("j", "team", 2, gang=True, annotations={"kai.scheduler/topology": "hals", "kai.scheduler/topology-required-placement": "lab/rak"})],), ("topology halls, requiredTopologyLevel lab/rack",), fleet(TWO_RACKS, topologies=RACKS)),
     Situation(Code.LARGER_THAN_ANY_DOMAIN, ("Job", "j"), ([*ORG, job("j", "team", 3, 4, gang=True, annotations={"kai.scheduler/topology": "halls", "kai.scheduler/topology-required-placement": "lab/rack"})],), ("Require one lab/hall instead", "Prefer one lab/rack", "Make it a gang of 2"), fleet(TWO_RACKS, topologies=RACKS)),
     Situation(Code.NO_DOMAIN_FREE, ("Job", "j"), ([*ORG, deployment("spread", "team", 2, 4, priority="", nodeSelector={"kubernetes.io/hostname": "p0-0"}), deployment("second", "team", 1, 4, priority="", nodeSelector={"kubernetes.io/hostname": "p0-2"})], [job("j", "team", 2, 4, gang=True, annotations={"kai.scheduler/topology": "halls", "kai.scheduler/topology-required-placement": "lab/rack"})]), ("Require one lab/hall",), fleet(TWO_RACKS, topologies=RACKS)),
@@ -112,12 +119,24 @@ SITUATIONS = [
     Situation(Code.VICTIMS_NON_PREEMPTIBLE, ("Job", "j"), ([queue("a", quota=8), queue("b", quota=16)], [deployment("d", "b", 16, priority="")], [{**queue("b", quota=4)}, job("j", "a", 2)]), ("Scale Deployment d down from 16 to 14",)),
     Situation(Code.PREEMPTION_DELAY, ("Job", "j"), ([queue("a", quota=8), queue("b", quota=8)], [deployment("d", "b", 16)], [job("j", "a", 2, annotations={"kai.scheduler/preemption-delay": "40s"})]), ("Wait 4", "Remove its preemption delay")),
     Situation(Code.STALE_GANG, ("PodGroup", "g"), ([*ORG, podgroup("g", "team", 3), *(pod(f"g-{n}", "team", annotations={"pod-group-name": "g"}) for n in range(3))], {"delete": {"kind": "Pod", "name": "g-1"}}), ("Make the 1 pod that the gang lacks: g-1",)),
-    Situation(Code.BEHIND_OTHERS, ("Pod", "p"), ([*ORG, pod("small", "rest", 1)], [job("wide", "team", 16, gang=True)], [pod("p", "team")]), ("Delete Job wide", "priority class"), config={"queueDepthPerAction": {"allocate": 1}}),
+    Situation(Code.BEHIND_OTHERS, ("Pod", "p"), ([*ORG, pod("small", "rest", 1)], [job("wide", "team", 16, gang=True)], [pod("p", "team")]), ("Suspend Job wide", "priority class"), config={"queueDepthPerAction": {"allocate": 1}}),
     Situation(Code.NODE_POOL_NOT_SERVED, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, labels={"kai.scheduler/node-pool": "blue"})],), ("Remove its label kai.scheduler/node-pool",)),
     Situation(Code.PRIORITY_CLASS_MISSING, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, priority="", priorityClassName="gold")],), ("Make the priority class gold", "which there is")),
     Situation(Code.KEPT_APART, ("Deployment", "d"), ([*ORG, deployment("d", "team", 5, affinity=apart("d"))],), ("anti-affinity a preference", "Add 1 node to")),
     Situation(Code.EVICTED, ("Deployment", "d"), ([queue("a", quota=8), queue("b", quota=8)], [deployment("d", "b", 16)], [job("j", "a", 2)]), ("Delete Job j",)),
 ]  # fmt: skip
+
+
+_NUMBER = re.compile(r"(?<![\w./=-])\d+(?:\.\d+)?(?![\w./-]|\.\d)")
+
+
+def unsaid(step: Step) -> set[str]:
+    """Numbers of a step's words that its changes do not have: but for what was before, what is held, and how much less it is."""
+    words = step.do.partition(": kailab patch")[0]
+    words = re.sub(r"\([^)]*\)|from [\d.]+|which holds [\d.]+|which ends \d+", "", words)
+    made = [obj["kind"] for change in step.changes for obj in change.get("apply", ())]
+    counted = {str(made.count(kind)) for kind in made}
+    return set(_NUMBER.findall(words)) - set(re.findall(r"\d+(?:\.\d+)?", json.dumps(step.changes))) - counted
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: f"{one.code}-{one.ask[0]}-{'-'.join(one.said)[:24]}")
@@ -132,6 +151,9 @@ def test_every_step_lets_it_run(situation: Situation) -> None:
     assert len(steps) <= 5
     for step in steps:
         assert step.checked
+        assert not unsaid(step), (step.do, step.changes)
+        # What a reader needs is told: nothing of these is an environment or the like.
+        assert step.data()["changes"] == [dict(change) for change in step.changes]
         plain(step)
         with situation.opened() as fresh:
             assert runs_after(fresh, situation.subject, step) == "", step.do

@@ -112,6 +112,16 @@ def test_an_update_keeps_foreign_labels_and_the_resource_version():
     assert old["spec"]["minMember"] == 1, "what a cluster hands out is not changed"
 
 
+@pytest.mark.parametrize("fields", [{"controller": True}, {"controller": False, "blockOwnerDeletion": True}])
+def test_a_podgroup_says_of_its_owner_all_that_was_given(fields):
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u1", **fields}
+    made = grouping()
+    made.owner = OwnerReference.of_object(reference)
+    assert podgroup_object(made)["metadata"]["ownerReferences"] == [reference]
+    assert updated(stored(made), made, CONFIG) is None
+    assert updated(stored(grouping()), made, CONFIG)["metadata"]["ownerReferences"] == [reference]
+
+
 def test_a_shared_podgroup_keeps_its_content_and_gains_owners():
     old = stored(grouping(min_member=4, shared=True))
     other = grouping(min_member=9, shared=True)

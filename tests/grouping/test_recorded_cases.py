@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 
 import pytest
 
-from kailab.conformance.recorded.grouping import run_file, run_group_case
+from kailab.conformance.recorded.grouping import run_file, run_group_case, run_object_case
 from kailab.errors import InputError
 
 
@@ -23,6 +24,18 @@ def test_a_case_that_expects_something_else_differs(shared):
     wrong = {**case, "expected": {**case["expected"], "min_member": 77, "queue": "nowhere"}}
     assert [difference.split(":")[0] for difference in run_group_case(wrong).differences] == ["queue", "min_member"]
     assert run_group_case({**case, "expected": {"error": "no"}}).differences
+
+
+@pytest.mark.parametrize("fields", [{}, {"controller": True}, {"controller": True, "blockOwnerDeletion": False}])
+def test_an_owner_of_a_recorded_podgroup_is_compared_field_by_field(shared, fields):
+    cases = json.loads(shared("conformance/podgrouper.json").read_text())["podgroup_object_cases"]
+    case = deepcopy(next(each for each in cases if each["kind"] == "create_pod_group"))
+    case["input"]["owner"] |= fields
+    (reference,) = case["output"]["metadata"]["ownerReferences"]
+    reference |= fields
+    assert run_object_case(case).passed
+    reference["controller"] = not reference.get("controller", False)
+    assert not run_object_case(case).passed
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"group_cases": []}'])

@@ -162,7 +162,66 @@ def test_where_all_nodes_are_of_one_vendor_there_is_nothing_to_say(advised, job)
     assert advised(job("x", "a", 1)) == []
 
 
-def _pod(name: str, **metadata: Any) -> dict[str, Any]:
+def _pod(name: str, named: dict[str, str], **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "x"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": named},
+        "spec": {"schedulerName": "kai-scheduler", "containers": containers, **spec},
+    }
+
+
+def test_spreading_over_a_topology_has_no_effect_under_kai(advised) -> None:
+    spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+    (said,) = advised(_pod("p", {"kai.scheduler/queue": "a"}, topologySpreadConstraints=spread))
+    assert "Pod/p: spec.topologySpreadConstraints: has no effect: KAI does not spread pods by it" in said
+
+
+def test_the_label_of_an_older_kai_is_told(advised) -> None:
+    (said,) = advised(_pod("old", {"runai/queue": "a"}))
+    assert "metadata.labels[runai/queue]: KAI reads it no longer" in said
+    assert advised(_pod("both", {"runai/queue": "a", "kai.scheduler/queue": "a"})) == []
+    (said,) = advised(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"runai/queue": "a"}}}
+    )
+    assert "Namespace/n: metadata.labels[runai/queue]" in said
+
+
+def test_quotas_beyond_the_nodes_are_told_at_the_top_too(lab, queue) -> None:
+    assert lab.apply(queue("a", 16)).warnings == []
+    (said,) = lab.apply(queue("b", 32)).warnings
+    assert (
+        "Queue/b: spec.resources.gpu.quota: quotas guarantee 48 GPUs in all (a, b), more than the 32 of all nodes"
+        in said
+    )
+    assert lab.apply(queue("b", 8)).warnings == []
+
+
+def test_a_queue_without_a_bound_guarantees_what_those_below_it_do(lab, queue) -> None:
+    lab.apply(queue("root", -1))
+    (said,) = lab.apply(queue("a", 20, parent="root"), queue("b", 20, parent="root")).warnings
+    assert "quotas guarantee 40 GPUs in all (a, b)" in said
+
+
+def test_a_train_job_whose_runtime_is_not_there_is_told(lab) -> None:
+    def train_job(**ref: str) -> dict[str, Any]:
+        return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "t"}, "spec": {"runtimeRef": ref}}  # fmt: skip
+
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch"},
+        "spec": {"template": {"spec": {"replicatedJobs": []}}},
+    }
+    (said,) = lab.apply(train_job(name="torch")).warnings
+    assert "TrainJob/t: spec.runtimeRef.name: there is no ClusterTrainingRuntime 'torch'" in said
+    assert lab.apply(train_job(name="torch"), runtime).warnings == []
+    (said,) = lab.apply(train_job(name="torch", kind="TrainingRuntime")).warnings
+    assert "there is no TrainingRuntime 'torch'" in said
+
+
+def _pod_with(name: str, **metadata: Any) -> dict[str, Any]:
     spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "x"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
 
@@ -171,7 +230,10 @@ def test_of_pods_of_a_podgroup_that_a_user_made_its_queue_counts(advised) -> Non
     """Neither what their labels name nor that they have none keeps them pending; that its own queue is not there does."""
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "hand"}}
     notes = {"pod-group-name": "hand"}
-    pods = [_pod("h0", labels={"kai.scheduler/queue": "nowhere"}, annotations=notes), _pod("h1", annotations=notes)]
+    pods = [
+        _pod_with("h0", labels={"kai.scheduler/queue": "nowhere"}, annotations=notes),
+        _pod_with("h1", annotations=notes),
+    ]
     assert advised({**group, "spec": {"queue": "a", "minMember": 2}}, *pods) == []
     (said,) = advised({**group, "metadata": {"name": "astray"}, "spec": {"queue": "nowhere", "minMember": 1}})
     assert "spec.queue: there is no queue 'nowhere'" in said
@@ -190,14 +252,14 @@ def test_a_runtime_is_no_work_and_stays_pending_by_no_label(advised) -> None:
 
 def test_a_namespace_may_say_the_queue_of_everything_in_it(advised) -> None:
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"runai/queue": "a"}}}
-    assert advised(space, _pod("one", namespace="team")) == []
-    (said,) = advised(_pod("two"))
+    assert not [text for text in advised(space, _pod_with("one", namespace="team")) if "stays pending" in text]
+    (said,) = advised(_pod_with("two"))
     assert "default-queue" in said
 
 
 def test_what_is_no_work_or_another_schedulers_stays_pending_by_no_label(advised) -> None:
     label = {"kai.scheduler/queue": "nowhere"}
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": label}}
-    other = _pod("other", labels=label)
+    other = _pod_with("other", labels=label)
     other["spec"]["schedulerName"] = "volcano"
     assert not [text for text in advised(settings, other) if "stays pending" in text]

@@ -132,7 +132,7 @@ def pods(draw: st.DrawFn) -> Obj:
     if init:
         spec["initContainers"] = init
     if draw(st.booleans()):
-        spec["overhead"] = {"cpu": "50m", "memory": "10Mi"}
+        spec |= {"runtimeClassName": "kata", "overhead": {"cpu": "50m", "memory": "10Mi"}}
     if kind == "claim":
         named = draw(st.sampled_from(["resourceClaimName", "resourceClaimTemplateName"]))
         spec["resourceClaims"] = [{"name": "devices", named: "two"}]

@@ -202,6 +202,22 @@ def test_more_devices_than_a_claim_can_have_are_refused(led) -> None:
     expect(led.pod("a")).pending(pods=1)
 
 
+@pytest.mark.parametrize("count", [10**9, 2**62, 2**63 - 1])
+def test_a_claim_for_any_number_of_devices_that_an_api_server_takes_waits(led, count, tmp_path) -> None:
+    """Each of them is one number of 64 bits; what they come to in milli-GPU and in all is not."""
+    two = requests(count)
+    two["devices"]["requests"].append({"name": "more", "exactly": {"deviceClassName": DRIVER, "count": count}})
+    led.apply(claim("two", two), claim("huge", requests(count)), template("each", two))
+    led.apply(
+        pod("a", shared="two"), pod("b", shared="huge"), *(pod(f"c{n}", gpu="each", shared="huge") for n in range(4))
+    )
+    expect(led.app("work")).pending(pods=6)
+    expect(led.pod("b")).says("32 are the most")
+    led.save(tmp_path / "lab.state")
+    led.apply(template("one", requests()), pod("d", app="other", gpu="one"))
+    expect(led.pod("d")).running()
+
+
 def test_all_devices_of_a_node(led) -> None:
     led.apply(template("all", requests(None)), pod("a", gpu="all"), pod("b", gpu="all"))
     expect(led.app("work")).running(pods=2).spread_over(2, "node")

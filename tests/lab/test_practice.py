@@ -161,3 +161,24 @@ def test_what_can_not_be_judged_is_said() -> None:
 def test_queues_that_no_cluster_takes_are_bad_input() -> None:
     with pytest.raises(InputError, match="cycle"):
         found(queue("a", parent="b"), queue("b", parent="a"))
+
+
+def test_work_for_gpus_that_is_nobodys_is_found() -> None:
+    article = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "article", "labels": {"kai.nvidia.com/queue": "team"}},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": {"containers": [
+            {"name": "pytorch", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}}}},
+    }  # fmt: skip
+    (one,) = [one for one in found(queue("team"), article) if one.rule == "no-scheduler"]
+    assert one.where.field == "spec.pytorchReplicaSpecs.Worker.template.spec.schedulerName"
+    assert "kai-scheduler" in one.why
+    assert "kai.scheduler/queue" in one.why
+
+
+def test_work_without_gpus_or_with_a_scheduler_of_its_own_is_left_to_others() -> None:
+    web = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "a", "image": "x"}]}}  # fmt: skip
+    gpu = {"limits": {"nvidia.com/gpu": 1}}
+    other = {**web, "metadata": {"name": "other"}, "spec": {"schedulerName": "volcano", "containers": [{"name": "a", "image": "x", "resources": gpu}]}}  # fmt: skip
+    assert "no-scheduler" not in rules(web, other)

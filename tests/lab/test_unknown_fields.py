@@ -47,6 +47,21 @@ def test_fields_of_kais_kinds() -> None:
     )
 
 
+def test_fields_of_kinds_that_only_kais_operator_acts_on() -> None:
+    shard = "{apiVersion: kai.scheduler/v1, kind: SchedulingShard, metadata: {name: s}, spec: %s}"
+    (one,) = told(shard % "{nonsense: 1}")
+    assert "spec.nonsense: there is no such field" in one
+    (one,) = told(shard % "{plugins: {proportion: {enabeld: true}}}")
+    assert one.endswith(
+        "spec.plugins.proportion.enabeld: there is no such field, so nothing acts on it; did you mean enabled?"
+    )
+    (one,) = told(
+        "{apiVersion: kai.scheduler/v1, kind: Config, metadata: {name: c}, spec: {bindr: {}, binder: {args: {}}}}"
+    )
+    assert one.endswith("spec.bindr: there is no such field, so nothing acts on it; did you mean binder?")
+    assert told(shard % "{kValue: 0.5, plugins: {own: {arguments: {a: b}}}, queueDepthPerAction: {reclaim: 5}}") == []
+
+
 def test_pods_are_looked_at_in_whatever_kind_they_are() -> None:
     text = """\
 apiVersion: kubeflow.org/v1
@@ -59,7 +74,10 @@ spec:
       template: {spec: {nodeselector: {a: b}, containers: [{name: main, image: x}]}}
 """
     (one,) = told(text)
-    assert "spec.pytorchReplicaSpecs.Worker.template.spec.nodeselector: there is no such field" in one
+    assert (
+        "spec.pytorchReplicaSpecs.Worker.template.spec.nodeselector: the training operator v1.9.4 has no such field"
+        in one
+    )
 
 
 def test_keys_of_mappings_are_nobodys_fields() -> None:
@@ -83,3 +101,59 @@ def test_a_lab_says_so(queue) -> None:
         mistyped["spec"] = {**mistyped["spec"], "parentqueue": "org"}
         warnings = lab.apply(mistyped).warnings
     assert [one for one in warnings if "did you mean parentQueue?" in one]
+
+
+def test_fields_of_operators_kinds() -> None:
+    text = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: js}
+spec:
+  replicatedJobs:
+  - name: w
+    replica: 3
+    template: {spec: {parallelismm: 1, template: {spec: {containers: [{name: main, image: x}]}}}}
+"""
+    assert told(text) == [
+        "work.yaml:7: JobSet/js: spec.replicatedJobs[0].replica: JobSet v0.12.0 has no such field, so nothing acts on it; did you mean replicas?",
+        "work.yaml:8: JobSet/js: spec.replicatedJobs[0].template.spec.parallelismm: JobSet v0.12.0 has no such field, so nothing acts on it; "
+        "did you mean parallelism?",
+    ]
+    (one,) = told("{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {backoffLimitt: 3}}")
+    assert one.endswith(
+        "spec.backoffLimitt: KubeRay v1.6.2 has no such field, so nothing acts on it; did you mean backoffLimit?"
+    )
+
+
+def test_fields_that_operators_have_for_every_role_are_known() -> None:
+    text = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: train}
+spec:
+  pytorchReplicaSpecs:
+    Worker: {replicas: 1, restartPolicyy: Never, template: {spec: {containers: [{name: main, image: x}]}}}
+"""
+    (one,) = told(text)
+    assert "spec.pytorchReplicaSpecs.Worker.restartPolicyy: the training operator v1.9.4 has no such field" in one
+
+
+def test_fields_that_only_other_versions_of_an_operator_have_are_those_that_are_read() -> None:
+    text = "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: t}, spec: {labels: {a: b}, suspent: true}}"
+    (one,) = told(text)
+    assert "spec.suspent: " in one
+
+
+def test_an_object_of_a_wrong_shape_has_no_unknown_fields() -> None:
+    text = "{apiVersion: ray.io/v1, kind: RayJob, metadata: {name: r}, spec: {deletionStrategy: [1], rayClusterSpec: {authOptions: 3}}}"
+    assert told(text) == []
+
+
+def test_fields_of_a_knative_service_that_no_pod_has_are_known() -> None:
+    text = """\
+apiVersion: serving.knative.dev/v1
+kind: Service
+metadata: {name: web}
+spec: {template: {spec: {containerConcurrency: 5, timeoutSeconds: 3, containers: [{image: x}]}}}
+"""
+    assert told(text) == []

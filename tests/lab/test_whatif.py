@@ -194,3 +194,11 @@ def test_workloads_go_by_the_labels_of_their_pods(lab, job):
     assert deleted(lab, "job/second") == Delete("Job", "second", "default")
     with pytest.raises(InputError, match="not found"):
         deleted(lab, "job/none")
+
+
+def test_what_is_worth_saying_about_a_change_is_told(lab) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "rq"}, "spec": {"hard": {"pods": "1"}}}
+    found = what_if(lab, [Alternative("quota", (Apply((quota,)),)), Alternative("again", (Apply((quota,)),))])
+    (said,) = found.warnings
+    assert "nothing in an embedded lab acts on a ResourceQuota" in said
+    assert found.data()["warnings"] == [said]

@@ -107,15 +107,45 @@ def test_counts_are_whole():
 
 
 @pytest.mark.parametrize(
-    ("text", "milli"), [("0.5", 500), ("0.333", 333), ("0.0001", 1), ("0.99999", 999), (0.25, 250)]
+    ("text", "milli"),
+    [
+        ("0.5", 500),
+        ("0.333", 333),
+        ("0.0001", 1),
+        ("0.99999", 999),
+        (0.25, 250),
+        (".5", 500),
+        ("+5e-1", 500),
+        ("1E-300", 1),
+    ],
 )
 def test_shares_of_one_gpu(text, milli):
     assert q.fraction_milli(text) == milli
 
 
-@pytest.mark.parametrize("text", ["0", "1", "1.5", "-0.5"])
-def test_a_share_is_more_than_nothing_and_less_than_all(text):
-    with pytest.raises(InputError):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "1",
+        "1.5",
+        "-0.5",
+        "500m",
+        "0.5Ki",
+        "1e-400",
+        "0.99999999999999999999",
+        "NaN",
+        "inf",
+        "0.5 ",
+        "0_1e-1",
+        "٠.٥",
+        "",
+        ".",
+    ],
+)
+def test_a_share_is_a_decimal_of_more_than_nothing_and_less_than_all(text):
+    """As Go's ParseFloat reads it: no suffix, and what is too small, or too near to 1, for a float is 0 or 1."""
+    with pytest.raises(InputError, match=r"expected a decimal number of more than 0 and less than 1, such as 0\.5"):
         q.fraction_milli(text)
 
 

@@ -110,3 +110,64 @@ def test_every_type_of_the_table_can_be_made():
         assert check([]) is not None
     for name in core._table():
         assert core.shape(name)({}) is None or any("!" in field for field in core._table()[name])
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"kValue": "abc"}, "spec.kValue"),
+        ({"args": {"v": 5}}, "spec.args[v]"),
+        ({"queueDepthPerAction": {"reclaim": 2**63}}, "spec.queueDepthPerAction[reclaim]"),
+        ({"queueDepthPerAction": {"reclaim": 1.5}}, "spec.queueDepthPerAction[reclaim]"),
+        ({"placementStrategy": "spread"}, "spec.placementStrategy"),
+        ({"plugins": {"proportion": {"enabled": "yes"}}}, "spec.plugins[proportion].enabled"),
+        ({"actions": {"reclaim": {"priority": 2**64}}}, "spec.actions[reclaim].priority"),
+        ({"usageDBConfig": {}}, "spec.usageDBConfig.clientType"),
+        ({"usageDBConfig": {"clientType": "p", "usageParams": {"tumblingWindowStartTime": "now"}}}, "spec.usageDBConfig.usageParams.tumblingWindowStartTime"),
+        ({"kValue": 1, "plugins": {"own": {"priority": 5, "arguments": {"a": "b"}}}}, ""),
+        ({"minRuntime": {"preemptMinRuntime": "1m"}, "partitionLabelValue": "a"}, ""),
+    ],
+)  # fmt: skip
+def test_a_scheduling_shard_has_the_types_of_kais(spec, field):
+    obj = {"apiVersion": "kai.scheduler/v1", "kind": "SchedulingShard", "metadata": {"name": "s"}, "spec": spec}
+    assert [fault.field for fault in validate(obj, "SchedulingShard")] == ([field] if field else [])
+
+
+def test_a_config_has_the_types_of_kais():
+    obj = {"apiVersion": "kai.scheduler/v1", "kind": "Config", "metadata": {"name": "c"}}
+    assert not validate({**obj, "spec": {"scheduler": {"replicas": 2, "args": {"x": 1}}}}, "Config")
+    (fault,) = validate({**obj, "spec": {"scheduler": {"replicas": 2**31}}}, "Config")
+    assert fault.field == "spec.scheduler.replicas"
+
+
+def test_numbers_have_the_bounds_that_an_api_server_gives_them():
+    """Every number of 32 bits, of 64, every count and every port of the seeds, at the ends of what it holds."""
+    bounds = {"int": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "count": (0, 2**31 - 1), "port": (0, 65535)}
+    for type, (least, most) in bounds.items():
+        check = core.shape(type)
+        assert [check(value) is None for value in (least, most, least - 1, most + 1)] == [True, True, False, False]
+    assert core.typed("V1DeploymentSpec")["progressDeadlineSeconds"] == "count"
+    assert core.typed("V1PodSpec")["terminationGracePeriodSeconds"] == "int64"
+    assert core.typed("V1ServicePort")["nodePort"] == core.typed("V1ContainerPort")["hostPort"] == "port"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("Deployment", "spec.minReadySeconds", 2**31),
+        ("Deployment", "spec.progressDeadlineSeconds", -1),
+        ("StatefulSet", "spec.ordinals.start", -1),
+        ("CronJob", "spec.startingDeadlineSeconds", -1),
+        ("CronJob", "spec.failedJobsHistoryLimit", -1),
+        ("Job", "spec.activeDeadlineSeconds", 2**63),
+        ("Job", "spec.maxFailedIndexes", -1),
+    ],
+)
+def test_a_number_out_of_its_bounds_is_told_with_its_field(kind, path, value):
+    obj = deepcopy(next(objects[-1] for name, objects in SEEDS.items() if name.startswith(f"{kind}/")))
+    at = obj
+    *way, last = path.split(".")
+    for step in way:
+        at = at.setdefault(step, {})
+    at[last] = value
+    assert [fault.field for fault in validate(obj, kind)] == [path]

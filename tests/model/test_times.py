@@ -55,6 +55,13 @@ def test_times():
     assert times.format_micro_time(1767225600.25) == "2026-01-01T00:00:00.250000Z"
 
 
+@pytest.mark.parametrize("seconds", [1e12, 2.0**53, 9.3e18, 1e300])
+def test_a_time_beyond_the_calendar_is_the_last_that_can_be_written(seconds):
+    assert times.format_time(seconds) == "9999-12-31T23:59:59Z"
+    assert times.format_micro_time(seconds) == "9999-12-31T23:59:59.000000Z"
+    assert times.format_time(-seconds) == "1000-01-01T00:00:00Z"
+
+
 @pytest.mark.parametrize("bad", ["", "today", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00", 0, None])
 def test_what_is_no_time_is_refused(bad):
     with pytest.raises(InputError, match="RFC 3339"):

@@ -41,6 +41,8 @@ def test_sound_objects_have_no_faults(make, faults):
             "must equal",
         ),
         ({"limits": {"nvidia.com/gpu": "500m"}}, "limits[nvidia.com/gpu]", "a whole number"),
+        ({"limits": 1, "requests": {"nvidia.com/gpu": 1}}, "limits", "1 is not valid; expected a mapping"),
+        ({"limits": True, "requests": {"nvidia.com/gpu": 1}}, "limits", "expected a mapping"),
         ({"limits": {"cpu": "-1"}}, "limits[cpu]", "negative"),
         ({"limits": {"memory": "1GB"}}, "limits[memory]", "expected a quantity"),
         ({"limits": {"memory": True}}, "limits[memory]", "expected a quantity"),
@@ -58,7 +60,10 @@ def test_resources(make, faults, resources, field, message):
     [
         ({"gpu-fraction": "1.5"}, {}, "more than 0 and less than 1"),
         ({"gpu-fraction": "0"}, {}, "more than 0 and less than 1"),
-        ({"gpu-fraction": "half"}, {}, "expected a quantity"),
+        ({"gpu-fraction": "half"}, {}, "expected a decimal number of more than 0 and less than 1"),
+        ({"gpu-fraction": "500m"}, {}, "expected a decimal number of more than 0 and less than 1"),
+        ({"gpu-memory": "3000000000"}, {}, "2147483647 at most"),
+        ({"gpu-memory": "1e3"}, {}, "whole number of 1 or more"),
         ({"gpu-fraction": "0.5"}, {"nvidia.com/gpu": 1}, "can't be combined with a whole"),
         ({"gpu-memory": "0"}, {}, "1 or more"),
         ({"gpu-memory": "1Gi"}, {}, "whole number of 1 or more"),
@@ -337,3 +342,40 @@ def test_work_that_names_a_queue_but_not_its_scheduler_is_advice(make):
     assert fields_advised(deployment) == ["spec.template.spec.schedulerName"]
     del deployment["metadata"]["labels"]
     assert fields_advised(deployment) == []
+
+
+@pytest.mark.parametrize(
+    "key", ["run-seconds", "ready-seconds", "expected-seconds", "checkpoint-seconds", "termination-seconds", "fail"]
+)
+@pytest.mark.parametrize(
+    ("text", "sound"),
+    [("90", True), ("0", True), ("0.5", True), ("1e3", True), ("500m", False), ("1Ki", False), ("-1", False), ("nan", False),
+     ("inf", False), ("1h", False), ("", False), (" 5", False), ("1_000", False), ("9" * 5000, False)],
+)  # fmt: skip
+def test_seconds_in_annotations_are_numbers(make, faults, key, text, sound):
+    found = faults(make["pod"](annotations={f"kailab.dev/{key}": text}))
+    assert not found if sound else "seconds, zero or more" in found[f"metadata.annotations[kailab.dev/{key}]"]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "fault"),
+    [
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2**63 - 1}, ""),
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -5}, ""),
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2**63}, "tolerationSeconds"),
+        ({"operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}, "effect"),
+        ({"operator": "Exists", "tolerationSeconds": 5}, "effect"),
+    ],
+)
+def test_toleration_seconds_are_for_no_execute(make, faults, toleration, fault):
+    found = faults(make["pod"](spec={**container(), "tolerations": [toleration]}))
+    assert list(found) == ([f"spec.tolerations[0].{fault}"] if fault else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sound"),
+    [("a", 10**9, True), ("a", 10**9 + 1, False), ("a", -(2**31), True), ("system-x", 2**31 - 1, True), ("system-x", 2**31, False)],
+)  # fmt: skip
+def test_the_highest_priorities_are_the_systems(faults, name, value, sound):
+    obj = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    assert list(faults(obj)) == ([] if sound else ["value"])

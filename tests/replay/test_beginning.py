@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
 from kailab.lab import Lab
+from kailab.model.labels import FAKE_NODE_TAINT
 from kailab.replay.clusters.beginning import Beginning
+from kailab.replay.clusters.queue_bounds import QueueBounds
 from kailab.replay.job import TraceJob
 from kailab.replay.queues import Queues
 from kailab.replay.replaying import Plan, replay
@@ -19,6 +21,12 @@ from kailab.replay.trace import Trace
 # Mostly nothing is in the way, so that about half of all jobs begin.
 BOUNDS = st.sampled_from([-1, -1, -1, -1, -1, 0, 2, 4])
 PROCESSORS = st.sampled_from([-1, -1, -1, -1, 2000, 9000])
+TAINTS = [
+    ({"key": "only-others", "effect": "NoSchedule"},),
+    ({"key": FAKE_NODE_TAINT, "value": "fake", "effect": "NoSchedule"},),
+    ({"key": FAKE_NODE_TAINT, "value": "fake", "effect": "NoExecute"},),
+    ({"key": "only-others", "effect": "PreferNoSchedule"},),
+]
 
 
 def queue(name, parent="", **bounds):
@@ -43,7 +51,8 @@ def fleets(draw):
             gpus=draw(st.sampled_from([4, 8, 2, 1, 0])),
             gpu_model=model,
             gpu_vendor=draw(st.sampled_from(["nvidia", "nvidia", "nvidia", "amd"])),
-            taints=draw(st.sampled_from([None, None, None, None, ({"key": "only-others", "effect": "NoSchedule"},)])),
+            gpu_memory_mib=draw(st.sampled_from([0, 40_960])),
+            taints=draw(st.sampled_from([None, None, None, *TAINTS])),
         )
         for name, model in (("a", "A100"), ("b", "H100"))
     ]
@@ -70,7 +79,7 @@ def _split(pool, draw):
 @st.composite
 def jobs(draw):
     pods = draw(st.sampled_from([0, 0, 1, 2, 3, 5]))
-    share = draw(st.sampled_from([1000, 1000, 250, 400, 700]))
+    share = draw(st.sampled_from([1000, 1000, 250, 400, 700, 1, 334, 501]))
     gpus = (pods or 1) if share < 1000 else draw(st.sampled_from([0, 1, 1, 2, 2, 3, 8])) * (pods or 1)
     return TraceJob(
         name="one",
@@ -93,6 +102,6 @@ def test_what_could_begin_is_what_begins_where_nobody_else_is(job, fleet, above,
     queues = Queues([queue("all", gpu=above), queue("team", "all", gpu=own, cpu=cpu)], {"team": "team"})
     plan = Plan(trace=Trace("trace.csv", "csv", [job]), fleet=fleet, queues=queues)
     with Lab.open(fleet) as lab:
-        found = Beginning(plan, lab.cluster.list("PriorityClass")).possible(job)
+        found = Beginning(plan, QueueBounds(plan, lab.cluster.list("PriorityClass"))).possible(job)
     (work,) = replay(plan).accounts.works.values()
     assert found == (work.began is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kailab.engine import Dispatch, register_policy
@@ -259,6 +259,91 @@ def test_a_job_that_begins_nowhere_waits_at_home_and_is_in_nobodys_way(trace_fil
     assert where(found) == {"never": ("west", None, None), "next": ("west", 10, 70)}
     # Policies that ask how long it would wait are told that it would not.
     assert rows(found)["next"]["expected_wait"] in (None, 0)
+
+
+@FEW
+@given(
+    st.sampled_from([policy for policy in POLICIES if policy != "most-free"]),
+    st.lists(st.tuples(st.integers(0, 90), st.integers(1, 300), st.sampled_from([1, 2, 4])), min_size=1, max_size=8),
+    st.sampled_from([0, 1, 2, 4]),
+    st.sampled_from([None, "1m"]),
+)
+@example("global-queue", [(0, 300, 4), (1, 300, 4), (2, 300, 4)], 4, None)
+def test_jobs_at_the_limit_of_their_queue_are_in_nobodys_way(
+    trace_file, tmp_path, policy, limited, limit, again
+) -> None:
+    """The home has room for all that the limited queue may hold at once, and for all jobs of the other team beside it."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(
+        "---\n".join(QUEUE.format(name=name, limit=bound) for name, bound in (("blue", -1), ("red", limit)))
+    )
+    west = {"name": "west", "nodes": 3, "teams": ["blue", "red"], "queues": queues.name}
+    clusters = clusters_file(
+        tmp_path,
+        west,
+        {**west, "name": "east", "teams": []},
+        dispatch={"policy": policy, **({"again": again} if again else {})},
+    )
+    lines = [f"r{number},{at},{long},{gpus},red" for number, (at, long, gpus) in enumerate(limited)]
+    lines += [f"b{number},{50 + 10 * number},500,4,blue" for number in range(2)]
+    found = where(dispatched(trace_file(*lines, header=TEAMS), clusters))
+    shift = min(50, *(at for at, _, _ in limited))
+    assert {name: one for name, one in found.items() if name[0] == "b"} == {
+        f"b{number}": ("west", 50 + 10 * number - shift, 550 + 10 * number - shift) for number in range(2)
+    }
+
+
+NOWHERE = st.sampled_from(
+    # Too large; beyond its queue's limit; of a model that there is not; of too much memory; in pods of which no cluster has room for all.
+    [
+        (16, "blue", 1, "", 0, 0),
+        (5, "red", 1, "", 0, 0),
+        (1, "blue", 0.5, "V100", 0, 0),
+        (1, "blue", 1, "", 600_000, 1),
+        (4, "blue", 1, "", 300_000, 4),
+    ]
+)
+
+
+@FEW
+@given(
+    st.sampled_from(POLICIES),
+    st.lists(st.tuples(st.integers(0, 90), st.integers(1, 300), NOWHERE), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(1, 120), st.integers(1, 300), st.sampled_from([1, 2, 4])), min_size=1, max_size=8),
+    st.sampled_from([{}, {"again": "1m"}]),
+)
+def test_jobs_that_begin_nowhere_change_nothing_for_others(
+    trace_file, tmp_path, policy, hopeless, others, again
+) -> None:
+    queues = tmp_path / "queues.yaml"
+    queues.write_text("---\n".join(QUEUE.format(name=name, limit=limit) for name, limit in (("blue", -1), ("red", 4))))
+    west = {"name": "west", "nodes": 1, "gpus": 8, "teams": ["blue", "red"], "queues": queues.name}
+    east = {**west, "name": "east", "nodes": 2, "gpus": 4, "teams": []}
+    clusters = clusters_file(tmp_path, west, east, dispatch={"policy": policy, **again})
+    header = f"{TEAMS},share,models,memory_mib,pods"
+    first = "first,0,1,1,blue,1,,0,1"
+    ordinary = [f"o{number},{at},{long},{gpus},blue,1,,0,1" for number, (at, long, gpus) in enumerate(others)]
+    vain = [f"n{number},{at},{long},{','.join(map(str, one))}" for number, (at, long, one) in enumerate(hopeless)]
+    found = where(dispatched(trace_file(first, *vain, *ordinary, header=header), clusters))
+    alone = where(dispatched(trace_file(first, *ordinary, header=header), clusters))
+    assert {name: one for name, one in found.items() if name[0] != "n"} == alone
+    assert all(began is None for name, (_, began, _) in found.items() if name[0] == "n")
+
+
+def test_a_job_is_sent_where_its_queue_lets_it_begin(trace_file, tmp_path) -> None:
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(QUEUE.format(name="red", limit=4))
+    west = {"name": "west", "nodes": 2, "teams": ["red"], "queues": queues.name}
+    east = {**west, "name": "east", "teams": []}
+    path = trace_file("a,0,600,4,red", "b,10,60,4,red", "c,20,60,4,red", header=TEAMS)
+    for policy, third in (
+        ("global-queue", ("east", 80)),
+        ("shortest-wait", ("east", 70)),
+        ("stay-home", ("west", 660)),
+    ):
+        found = where(dispatched(path, clusters_file(tmp_path, west, east, dispatch={"policy": policy})))
+        assert found["b"][:2] == (("west", 600) if policy == "stay-home" else ("east", 10)), policy
+        assert found["c"][:2] == third, policy
 
 
 def test_a_policy_of_another_kind_does_not_dispatch(trace_file, tmp_path) -> None:

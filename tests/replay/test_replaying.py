@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kailab.errors import InputError, InputErrors
@@ -257,3 +257,37 @@ def test_gpu_time_balances_whatever_comes(trace_file, queue_file, replayed, jobs
     works = done.accounts.works.values()
     for at, _, waiting, _ in done.accounts.timeline:
         assert waiting == sum(work.arrived <= at and (work.began is None or work.began > at) for work in works)
+
+
+@st.composite
+def borders(draw):
+    """Seconds between two checkpoints, and pairs of jobs: one that borrows, and one that takes back at the end of the first one's work or at one of its
+    checkpoints, give or take two seconds."""
+    interval = draw(st.sampled_from([1, 2, 7, 60, 61, 500]))
+    jobs, begin = [], 0
+    for _ in range(draw(st.integers(1, 3))):
+        seconds = max(1, draw(st.integers(1, 3)) * interval + draw(st.integers(-2, 2)))
+        point = draw(st.sampled_from([seconds, min(seconds, interval), seconds // 2]))
+        taken = begin + max(0, point + draw(st.integers(-2, 2)))
+        jobs += [
+            (begin, seconds, draw(st.sampled_from([8, 8, 4, 1])), "blue"),
+            (taken, draw(st.sampled_from([1, interval, 40])), draw(st.sampled_from([6, 4, 8])), "red"),
+        ]
+        begin += draw(st.sampled_from([0, seconds, seconds + 100]))
+    return interval, jobs
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(borders(), st.sampled_from([None, None, 60, 61, 130]))
+@example((60, [(0, 60, 8, "blue"), (59, 500, 4, "red")]), None)
+def test_gpu_time_balances_where_work_ends_at_a_checkpoint(trace_file, queue_file, replayed, drawn, lasting) -> None:
+    checkpoint, jobs = drawn
+    path = trace_file(*(f"j{n},{','.join(map(str, job))}" for n, job in enumerate(jobs)), header=TEAMS)
+    done = replayed(path, queue_file({"blue": 2, "red": 6}), checkpoint=checkpoint, lasting=lasting)
+    assert not done.balance.faults
+    works = done.accounts.works.values()
+    assert lasting is not None or all(work.ended is not None for work in works)
+    for work in works:
+        # Nothing is saved that is not of its work, and nobody ends before all of it is done.
+        assert all(0 <= saved <= work.job.seconds for saved in work.saved.values())
+        assert work.ended is None or work.ended - work.began >= (work.job.seconds if not work.evictions else 0)

@@ -79,7 +79,9 @@ class Served:
         split = urlsplit(self.url)
         self.host, self.port = split.netloc, split.port or 0
         [self.token] = parse_qs(split.query)["token"]
-        self.cookie = {"Cookie": f"kailab-{self.port}={self.token}"}
+        self.cookie = {"Cookie": self.ask(f"/?token={self.token}").headers["Set-Cookie"].partition(";")[0]}
+        self.let_in = {**self.cookie, "X-Kailab-Token": self.token}
+        """Headers by which the page is known."""
         self.origin = {"Origin": f"http://{self.host}", "Content-Type": "application/json"}
 
     def ask(
@@ -101,11 +103,20 @@ class Served:
 
     def get(self, path: str) -> Answer:
         """As the page asks."""
-        return self.ask(path, headers=self.cookie)
+        return self.ask(path, headers=self.let_in)
 
     def post(self, path: str, what: Any) -> Answer:
         """As the page asks."""
-        return self.ask(path, "POST", json.dumps(what).encode(), {**self.cookie, **self.origin})
+        return self.ask(path, "POST", json.dumps(what).encode(), {**self.let_in, **self.origin})
+
+    def seen(self) -> int:
+        """The revision that the page shows."""
+        found: int = self.get("/news/none").json()["revision"]
+        return found
+
+    def order(self, do: str, **more: Any) -> Answer:
+        """A button of the page, pressed by somebody who sees the lab as it is."""
+        return self.post("/do", {"do": do, "seen": self.seen(), **more})
 
     def done(self, wish: dict[str, Any]) -> str:
         """Previewed and applied; what was said."""

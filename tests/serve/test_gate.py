@@ -13,9 +13,19 @@ import pytest
 
 from tests.serve.conftest import PATIENCE_SECONDS, TEXTS, Served
 
-READ = ("/", "/events", "/data/1/lab", "/data/1/desk", "/data/1/raw/raw.0", "/examples", "/files/page-live.js", "/none")
+READ = (
+    "/",
+    "/events",
+    "/news/none",
+    "/data/1/lab",
+    "/data/1/desk",
+    "/data/1/raw/raw.0",
+    "/examples",
+    "/files/page-live.js",
+    "/none",
+)
 WRITE = ("/preview", "/apply", "/do")
-ORDER = b'{"do": "advance", "seconds": 60}'
+ORDER = b'{"do": "advance", "seen": 1, "seconds": 60}'
 
 
 @pytest.mark.parametrize("path", READ)
@@ -36,6 +46,50 @@ def test_a_wrong_token_is_refused(served: Served, path: str) -> None:
     assert served.ask("/?token=%F0%9F%98%80").code == 403
 
 
+@pytest.mark.parametrize("path", READ)
+def test_the_cookie_alone_opens_the_page_and_nothing_of_the_lab(served: Served, path: str) -> None:
+    """Browsers send it to every other server of this machine, too."""
+    assert served.token not in served.cookie["Cookie"]
+    public = path == "/" or path.startswith("/files/")
+    answer = served.ask(path, headers=served.cookie)
+    assert answer.code == (200 if public else 401)
+    assert served.token.encode() not in answer.body
+    for wrong in ("x", served.token + "x", served.cookie["Cookie"].partition("=")[2]):
+        assert served.ask(path, headers={**served.cookie, "X-Kailab-Token": wrong}).code == (200 if public else 403)
+
+
+@pytest.mark.parametrize("path", WRITE)
+def test_the_cookie_alone_does_nothing(served: Served, path: str) -> None:
+    before = served.state.read_bytes()
+    for headers in (served.cookie, {"X-Kailab-Token": served.token}):
+        assert served.ask(path, "POST", ORDER, {**headers, **served.origin}).code in (401, 403)
+    assert served.state.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        b"\xff\xfe",
+        b"{name}=\xff\xfe",
+        b'{name}="',
+        b"{name}",
+        b"=;=;,;",
+        b"{name}=\xf0\x9f\x98\x80; {name}=",
+        b"a b=c; {name}=[",
+        b"$Version=1; {name}=x",
+    ],
+)
+@pytest.mark.parametrize("path", [b"/", b"/?token=%ff", b"/files/page-live.js", b"/events"])
+def test_a_malformed_cookie_is_refused(served: Served, cookie: bytes, path: bytes) -> None:
+    name = served.cookie["Cookie"].partition("=")[0].encode()
+    given = b"Host: %s\r\nCookie: %s\r\nX-Kailab-Token: \xff\r\n" % (
+        served.host.encode(),
+        cookie.replace(b"{name}", name),
+    )
+    answer = raw(served, b"GET %s HTTP/1.1\r\n%s\r\n" % (path, given))
+    assert answer[9:12] in (b"401", b"403")
+
+
 @pytest.mark.parametrize("path", WRITE)
 def test_without_a_token_nothing_is_done(served: Served, path: str) -> None:
     before = served.state.read_bytes()
@@ -49,7 +103,8 @@ def test_the_printed_url_lets_in_and_leaves_a_cookie_that_stays_here(served: Ser
     assert answer.code == 200
     cookie = answer.headers["Set-Cookie"]
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
-    assert served.ask("/examples", headers={"Cookie": cookie.partition(";")[0]}).code == 200
+    let_in = {"Cookie": cookie.partition(";")[0], "X-Kailab-Token": served.token}
+    assert served.ask("/examples", headers=let_in).code == 200
     # The token counts for the page alone: elsewhere it would be in addresses that are kept and passed on.
     assert served.ask(f"/examples?token={served.token}").code == 401
 
@@ -72,14 +127,14 @@ def test_other_sites_write_nothing_even_with_the_cookie(served: Served, headers:
     before = served.state.read_bytes()
     given = {name: value.replace("{host}", served.host) for name, value in headers.items()}
     for path in WRITE:
-        answer = served.ask(path, "POST", ORDER, {**served.cookie, "Content-Type": "application/json", **given})
+        answer = served.ask(path, "POST", ORDER, {**served.let_in, "Content-Type": "application/json", **given})
         assert (answer.code, b"another site" in answer.body) == (403, True)
     assert served.state.read_bytes() == before
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_what_a_form_of_another_site_could_send_is_no_order(served: Served, kind: str) -> None:
-    answer = served.ask("/do", "POST", ORDER, {**served.cookie, **served.origin, "Content-Type": kind})
+    answer = served.ask("/do", "POST", ORDER, {**served.let_in, **served.origin, "Content-Type": kind})
     assert answer.code == 415
 
 
@@ -89,13 +144,13 @@ def test_what_a_form_of_another_site_could_send_is_no_order(served: Served, kind
 def test_a_foreign_name_that_leads_here_is_refused(served: Served, host: str) -> None:
     """DNS rebinding: the browser believes that it is still at the other site."""
     answer = served.ask(
-        f"/?token={served.token}", headers={**served.cookie, "Host": host.replace("{port}", str(served.port))}
+        f"/?token={served.token}", headers={**served.let_in, "Host": host.replace("{port}", str(served.port))}
     )
     assert (answer.code, "Set-Cookie" in answer.headers) == (403, False)
 
 
 def test_localhost_is_our_name_too(served: Served) -> None:
-    assert served.ask("/examples", headers={**served.cookie, "Host": f"localhost:{served.port}"}).code == 200
+    assert served.ask("/examples", headers={**served.let_in, "Host": f"localhost:{served.port}"}).code == 200
 
 
 def raw(served: Served, request: bytes) -> bytes:
@@ -108,7 +163,7 @@ def raw(served: Served, request: bytes) -> bytes:
 
 
 def test_two_hosts_or_none_are_refused(served: Served) -> None:
-    cookie = f"Cookie: {served.cookie['Cookie']}\r\n".encode()
+    cookie = f"Cookie: {served.cookie['Cookie']}\r\nX-Kailab-Token: {served.token}\r\n".encode()
     ours = f"Host: {served.host}\r\n".encode()
     for hosts in (b"", ours + b"Host: evil.example\r\n", b"Host: evil.example\r\n" + ours):
         answer = raw(served, b"GET /examples HTTP/1.1\r\n" + hosts + cookie + b"Connection: close\r\n\r\n")
@@ -151,7 +206,7 @@ def test_paths_lead_to_nothing_but_what_is_served(served: Served, path: str) -> 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
 def test_other_methods_are_refused(served: Served, method: str) -> None:
-    assert served.ask("/do", method, headers={**served.cookie, **served.origin}).code in (400, 405)
+    assert served.ask("/do", method, headers={**served.let_in, **served.origin}).code in (400, 405)
 
 
 def test_every_answer_forbids_the_browser_what_the_page_does_not_need(served: Served) -> None:
@@ -176,9 +231,9 @@ def test_every_answer_forbids_the_browser_what_the_page_does_not_need(served: Se
 def test_a_huge_body_is_refused(served: Served) -> None:
     before = served.state.read_bytes()
     wish = b'{"do": "submit", "text": "' + b"#" * (3 * 2**20) + b'"}'
-    answer = served.ask("/preview", "POST", wish, {**served.cookie, **served.origin})
+    answer = served.ask("/preview", "POST", wish, {**served.let_in, **served.origin})
     assert answer.code == 413
-    said = {**served.cookie, **served.origin, "Content-Length": str(10**12)}
+    said = {**served.let_in, **served.origin, "Content-Length": str(10**12)}
     assert served.ask("/preview", "POST", None, said).code in (400, 408, 413)
     assert served.state.read_bytes() == before
     assert served.post("/preview", {"do": "submit", "text": TEXTS["10-two-teams"]}).code == 200
@@ -190,7 +245,7 @@ def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(
 ) -> None:
     bomb = packed(b" " * (200 * 2**20))
     assert len(bomb) < 2**20
-    headers = {**served.cookie, **served.origin, "Content-Encoding": encoding}
+    headers = {**served.let_in, **served.origin, "Content-Encoding": encoding}
     assert served.ask("/do", "POST", bomb, headers).code == 413
     peak = next(line for line in _status(served) if line.startswith("VmHWM"))
     # What the process needs without it, and not what it unpacks to.
@@ -198,7 +253,7 @@ def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(
 
 
 def test_a_body_in_pieces_without_an_end_is_refused(served: Served) -> None:
-    head = f"POST /do HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie['Cookie']}\r\n"
+    head = f"POST /do HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie['Cookie']}\r\nX-Kailab-Token: {served.token}\r\n"
     head += "".join(f"{name}: {value}\r\n" for name, value in served.origin.items())
     with socket.create_connection(("127.0.0.1", served.port), PATIENCE_SECONDS) as connection:
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
@@ -211,7 +266,7 @@ def test_a_body_in_pieces_without_an_end_is_refused(served: Served) -> None:
 
 
 def test_no_second_request_is_hidden_in_the_body_of_a_first(served: Served) -> None:
-    cookie = f"Cookie: {served.cookie['Cookie']}\r\n".encode()
+    cookie = f"Cookie: {served.cookie['Cookie']}\r\nX-Kailab-Token: {served.token}\r\n".encode()
     host = f"Host: {served.host}\r\n".encode()
     hidden = b"0\r\n\r\nGET /examples HTTP/1.1\r\n" + host + cookie + b"Connection: close\r\n\r\n"
     lengths = b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n" % len(hidden)

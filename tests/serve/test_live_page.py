@@ -274,6 +274,38 @@ def test_what_somebody_else_does_comes_by_itself_and_travelling_stays_where_it_i
     tab.wait_for_function("() => document.getElementById('connection')?.textContent.includes('ended')")
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["one stream for all", "no shared workers"])
+def test_eight_tabs_answer_and_follow_the_lab(browser: Any, served: Served, shared: bool) -> None:
+    """A browser opens six connections to a host, however many tabs there are."""
+    context = browser.new_context()
+    context.set_default_timeout(LONG)
+    if not shared:
+        context.add_init_script("delete window.SharedWorker")
+    tabs = [opened(context.new_page(), served) for _ in range(8)]
+    assert tabs[0].evaluate("'SharedWorker' in window") is shared
+    for tab in (tabs[7], tabs[0]):
+        submit(tab, "10-two-teams" if tab is tabs[7] else "20-borrower")
+    for tab in tabs:
+        expects(tab.locator("#fleet")).to_contain_text("24 pods placed", timeout=LONG)
+        expects(tab.locator("#connection")).to_have_text("live", timeout=LONG)
+    # The address without the token is enough where a tab was let in before.
+    tabs[3].reload()
+    tabs[3].wait_for_selector("#app[data-ready]")
+    version = tabs[3].get_attribute("#app", "data-ready")
+    tabs[3].click("#undo")
+    shown_after(tabs[3], version)
+    expects(tabs[5].locator("#fleet")).to_contain_text("0 pods placed", timeout=LONG)
+    stranger = browser.new_context()
+    stranger.add_cookies(context.cookies())
+    there = stranger.new_page()
+    there.goto(
+        f"http://{served.host}/"
+    )  # with the cookie, as another server of this machine can get it, and without the token
+    expects(there.locator("#trouble")).to_contain_text("open the URL that `kailab serve` printed", timeout=LONG)
+    stranger.close()
+    context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_fault(tab: Tab, served: Served, scheme: str) -> None:
     tab.emulate_media(color_scheme=scheme)

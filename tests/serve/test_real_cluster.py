@@ -35,7 +35,7 @@ def plane(tmp_path: Path) -> Iterator[Path]:
 
 def news(served: Served) -> Iterator[dict[str, Any]]:
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_SECONDS)
-    connection.request("GET", "/events", headers=served.cookie)
+    connection.request("GET", "/events", headers=served.let_in)
     for line in connection.getresponse():
         if line.startswith(b'data: {"version"'):
             yield json.loads(line[6:])
@@ -57,7 +57,7 @@ def test_what_the_cluster_does_by_itself_is_pushed(plane: Path) -> None:
     assert all("clock of its own" in controls[name]["why"] for name in ("pause", "step", "advance"))
     assert "can't be taken back" in controls["undo"]["why"]
     for order in ("pause", "step", "undo", "go-on"):
-        assert served.post("/do", {"do": order}).code == 400
+        assert served.order(order).code == 400
     served.done({"do": "submit", "text": TEXTS["10-two-teams"]})
     assert "24 pods running" in served.done({"do": "submit", "text": TEXTS["20-borrower"]})
     # Nobody waits for it: the file of the lab stays as it is.

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_it_ends_when_asked_and_the_lab_stays_as_it_was_left(state: Path, number
     # A browser that looks on does not hold it.
     with socket.create_connection(("127.0.0.1", served.port), PATIENCE_SECONDS) as looking:
         looking.sendall(
-            f"GET /events HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie['Cookie']}\r\n\r\n".encode()
+            f"GET /events HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie['Cookie']}\r\nX-Kailab-Token: {served.token}\r\n\r\n".encode()
         )
         found = b""
         while b"event: lab" not in found:
@@ -53,7 +54,7 @@ def test_commands_and_the_page_share_the_lab(state: Path, tmp_path: Path) -> Non
     manifest.write_text(TEXTS["10-two-teams"])
     with socket.create_connection(("127.0.0.1", served.port), PATIENCE_SECONDS) as looking:
         looking.sendall(
-            f"GET /events HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie['Cookie']}\r\n\r\n".encode()
+            f"GET /events HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie['Cookie']}\r\nX-Kailab-Token: {served.token}\r\n\r\n".encode()
         )
         assert kailab("apply", "-f", str(manifest), "--state", str(state)).returncode == 0
         found = b""
@@ -135,12 +136,36 @@ def test_a_text_that_grows_without_bound_is_refused(state: Path) -> None:
     assert (code, "Traceback" in said) == (0, False)
 
 
+def test_what_is_asked_for_is_done_to_the_lab_that_was_seen_or_not_at_all(state: Path) -> None:
+    """Two tabs, or a tab and a command: what one of them has done meanwhile is not taken back by the other's Undo."""
+    served = Served(state)
+    served.done({"do": "submit", "text": TEXTS["10-two-teams"]})
+    seen = served.seen()
+    served.done({"do": "submit", "text": TEXTS["20-borrower"]})
+    before = state.read_bytes()
+    for order in ({"do": "undo"}, {"do": "step"}, {"do": "go-on"}, {"do": "pause"}, {"do": "advance", "seconds": 60}):
+        refused = served.post("/do", {**order, "seen": seen})
+        assert refused.code == 409
+        assert "has changed since the page showed it" in refused.json()["errors"][0]
+    assert served.post("/do", {"do": "undo"}).code == 400
+    assert state.read_bytes() == before
+    seen = served.seen()
+    assert kailab("scale", "deployment", "borrower", "--replicas", "2", "--state", str(state)).returncode == 0
+    assert served.post("/do", {"do": "undo", "seen": seen}).code == 409
+    while served.seen() == seen:
+        time.sleep(0.05)  # until the page has noticed
+    assert "one step" in served.order("step").json()["said"]
+    assert "Taken back" in served.order("undo").json()["said"]
+    assert served.order("pause").code == served.order("go-on").code == 200
+    assert served.end()[0] == 0
+
+
 def test_more_orders_at_once_than_the_lab_can_take_are_refused_not_kept(state: Path) -> None:
     served = Served(state)
     with ThreadPoolExecutor(120) as many:
-        codes = list(many.map(lambda _: served.post("/do", {"do": "step"}).code, range(120)))
+        codes = list(many.map(lambda _: served.order("step").code, range(120)))
     assert set(codes) <= {200, 409}
     assert codes.count(200) >= 1
     # It goes on as ever.
-    assert served.post("/do", {"do": "step"}).code == 200
+    assert served.order("step").code == 200
     assert served.end()[0] == 0

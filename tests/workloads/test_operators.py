@@ -313,6 +313,31 @@ def test_spark_memory_is_read_as_spark_reads_it(world, memory, requested):
     assert world.pods()[0]["spec"]["containers"][0]["resources"]["requests"]["memory"] == requested
 
 
+@pytest.mark.parametrize(
+    ("app", "driver", "executor"),
+    [
+        ({"driver": {"memory": "4g", "memoryOverhead": "8g"}}, 12288, 1408),
+        ({"driver": {"memory": "4g", "memoryOverhead": "512"}, "executor": {"memory": "2g", "memoryOverhead": "100m"}}, 4608, 2148),
+        ({"driver": {"memory": "10g"}, "memoryOverheadFactor": "0.5"}, 15360, 1536),
+        ({"driver": {"memory": "10g"}, "type": "Python"}, 14336, 1433),
+        ({"driver": {"memory": "10g"}, "type": "R", "memoryOverheadFactor": "0.1"}, 11264, 1408),
+        ({"sparkConf": {"spark.driver.memory": "4g", "spark.executor.memoryOverhead": "1g"}}, 4505, 2048),
+        ({"sparkConf": {"spark.driver.memory": "4g", "spark.driver.memoryOverheadFactor": "0.5"}, "driver": {"memory": "8g"}}, 12288, 1408),
+        ({"sparkConf": {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1073741824"}}, 1408, 2432),
+        ({"type": "Python", "sparkConf": {"spark.executor.pyspark.memory": "1g"}}, 1433, 2457),
+    ],
+)  # fmt: skip
+def test_spark_adds_the_overhead_of_memory_that_is_asked_for(world, app, driver, executor):
+    roles = {
+        role: {**({"instances": 1} if role == "executor" else {}), **app.get(role, {})}
+        for role in ("driver", "executor")
+    }
+    world.add("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"image": "spark", **app, **roles})
+    world.settle()
+    asked = [pod["spec"]["containers"][0]["resources"]["requests"]["memory"] for pod in world.pods()]
+    assert asked == [f"{driver}Mi", f"{executor}Mi"]
+
+
 def test_knative_service_runs_its_minimum_scale(world):
     template = world.template("k")
     template["metadata"]["annotations"] = {"autoscaling.knative.dev/min-scale": "2"}

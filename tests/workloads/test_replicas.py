@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from kailab.errors import Invalid
+
 
 def test_deployment_makes_a_replica_set_and_its_pods(world):
     world.replicated("Deployment", 3)
@@ -206,3 +208,32 @@ def test_a_refused_pod_is_told_and_made_once_it_can_be(world, kind):
     )
     world.settle()
     assert [pod["spec"]["priority"] for pod in world.pods()] == [7]
+
+
+def test_a_replication_controller_makes_its_pods(world):
+    world.add("v1", "ReplicationController", {"replicas": 2, "selector": {"app": "a"}, "template": world.template()})
+    world.settle()
+    assert len(world.pods(app="a")) == 2
+    status = world.get("ReplicationController")["status"]
+    assert (status["replicas"], status["readyReplicas"]) == (2, 2)
+    world.cluster.evict("default", world.names()[0], "Preempted", "")
+    world.cluster.patch("ReplicationController", "a", "default", {"spec": {"replicas": 3}})
+    world.settle()
+    assert len([pod for pod in world.pods() if pod["status"]["phase"] == "Running"]) == 3
+    world.cluster.delete("ReplicationController", "a", "default")
+    world.settle()
+    assert world.pods() == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "told"), [({"app": "b"}, "does not match the labels"), ({"app": "a", "x": "y"}, "does not match the labels"), (None, "")]
+)  # fmt: skip
+def test_the_selector_of_a_replication_controller_selects_its_pods(world, selector, told):
+    spec = {"replicas": 1, "template": world.template(), **({"selector": selector} if selector else {})}
+    if told:
+        with pytest.raises(Invalid, match=told):
+            world.add("v1", "ReplicationController", spec)
+    else:
+        world.add("v1", "ReplicationController", spec)
+        world.settle()
+        assert len(world.pods()) == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kailab.cluster.controlplane.ports import LOOPBACK
+from kailab.model.private_files import open_file
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -94,7 +95,7 @@ def write_private(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     # With this mode from the beginning: a chmod afterwards would leave a moment for others.
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with open_file(temporary, "xb") as file:
         file.write(content)
     os.replace(temporary, path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kailab.cluster.controlplane.ports import LOOPBACK
+from kailab.model.private_files import write_text
 
 CONFIG = "kwok.yaml"
 _LEASE_SECONDS = 40
@@ -22,7 +23,7 @@ options:
 
 def write_config(folder: Path, stages: str) -> None:
     """``stages``: YAML documents of kind Stage; none for KWOK's own."""
-    (folder / CONFIG).write_text(f"{_OPTIONS}---\n{stages}", encoding="utf-8")
+    write_text(folder / CONFIG, f"{_OPTIONS}---\n{stages}")
 
 
 def arguments(kubeconfig: Path, port: int, *, leases: bool = True) -> list[str]:

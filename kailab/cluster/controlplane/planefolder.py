@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from kailab.cluster.controlplane.supervision import Supervision, mark_of, proces
 from kailab.cluster.processes import find, this_process
 from kailab.errors import StateError
 from kailab.model import typed
+from kailab.model.private_files import make_folder, open_file
 
 FILE = "controlplane.json"
 FORMAT = 1
@@ -69,7 +69,7 @@ def made(folder: Path, what: str, begin: Callable[[Path], None] = lambda _: None
     # Where somebody removed the folder alone, its processes still run and hold memory.
     Supervision(folder).end_all()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         strange = sorted(path.name for path in folder.iterdir())
         if strange:
             raise StateError(f"{folder}: not empty ({', '.join(strange[:3])} ...); {what} needs a folder of its own")
@@ -94,8 +94,8 @@ def _mark(folder: Path) -> None:
     """Nobody else can begin here from now on."""
     begun = PlaneRecord(kubernetes="", ports={}, binaries={}, starter=this_process(), created=time.time())
     try:
-        # O_EXCL decides between two processes that begin here at once.
-        with open(os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        # Exclusive creation decides between two processes that begin here at once.
+        with open_file(folder / FILE, "xb") as file:
             file.write(msgspec.json.encode(begun))
     except FileExistsError:
         raise StateError(f"{folder}: another process is starting a control plane here") from None

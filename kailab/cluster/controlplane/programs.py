@@ -21,6 +21,7 @@ from kailab.cluster.controlplane.kubeconfigs import ADMIN_GROUP, write_kubeconfi
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.cluster.controlplane.supervision import Record, record
 from kailab.cluster.stages.nodes import HEARTBEAT_SECONDS
+from kailab.model.private_files import make_folder
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -68,7 +69,7 @@ class Programs:
     def prepare(self, stages: Path | None) -> None:
         """Certificates, kubeconfigs, and the configuration of KWOK."""
         pki = self.folder / _PKI
-        pki.mkdir(mode=0o700, exist_ok=True)
+        make_folder(pki)
         # An authority of its own: certificates that the API accepts open no way round it.
         store = Authority.made(pki, "etcd-ca")
         store.serving(pki, "etcd")

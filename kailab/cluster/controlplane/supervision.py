@@ -23,6 +23,7 @@ from kailab.cluster.processes import ask, environment, find, send
 from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
 from kailab.model import typed
+from kailab.model.private_files import make_folder
 
 if TYPE_CHECKING:
     import psutil
@@ -119,7 +120,7 @@ class Supervision:
             raise StateError(f"{self.folder}: {record.name} runs already, as process {self._pid(record.name)}")
         try:
             for folder in (self._files, self._logs):
-                folder.mkdir(mode=0o700, exist_ok=True)
+                make_folder(folder)
             # What an earlier process left would pass for this one's.
             for ending in (".pid", ".exit"):
                 Path(f"{files}{ending}").unlink(missing_ok=True)

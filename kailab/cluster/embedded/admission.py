@@ -6,12 +6,12 @@ from typing import Any
 
 from kailab.cluster.embedded.alike import AdmittedBefore
 from kailab.cluster.embedded.merge import same
+from kailab.cluster.embedded.runtimeclasses import with_runtime_class
 from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
-from kailab.model.kind import field_of
-from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
 from kailab.model.validation.fields import Faults, shown
@@ -83,6 +83,8 @@ class Admission:
         if said is not None and (alike := self._as_before(kind, obj, said)) is not None:
             return alike
         admitted = self._checked(kind, obj, name)
+        if kind == "Pod" and (spec := with_runtime_class(self._store, admitted["spec"], name)) is not admitted["spec"]:
+            admitted = {**admitted, "spec": spec}
         if said is not None:
             self._before.take(said, admitted)
         # After validation: the look at the spec relies on its form.
@@ -141,6 +143,10 @@ class Admission:
                     "class can be"
                 )
 
+    def completed(self, spec: Object, name: str) -> Object:
+        """A pod spec that was checked and has its defaults, with what admission adds to that of a new pod."""
+        return with_runtime_class(self._store, self.prioritised(spec, name), name)
+
     def prioritised(self, spec: Object, name: str) -> Object:
         """The pod spec with the number of its priority class, as the Priority admission plugin gives it."""
         wanted = spec.get("priorityClassName")
@@ -173,12 +179,8 @@ class Admission:
         if kind == "Pod":
             self._pod_spec(old["spec"], new["spec"], name)
             return new
-        known = KINDS.get(kind)
-        for path in known.immutable if known is not None else ():
-            before = field_of(old, path)
-            # A field that was never set may be set once.
-            if before is not None and not same(before, field_of(new, path)):
-                raise invalid(kind, name, path, "field is immutable")
+        if path := immutable_change(kind, old, new):
+            raise invalid(kind, name, path, "field is immutable")
         return new
 
     @staticmethod

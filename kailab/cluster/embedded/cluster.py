@@ -21,6 +21,7 @@ from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.writes import Chain, Outcome, Subresource, in_turn
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
+from kailab.model.defaults import with_host_ports
 from kailab.model.times import format_time
 
 Objects: TypeAlias = list[Object]
@@ -180,10 +181,10 @@ class EmbeddedCluster:
     def admit_pod_spec(self, spec: Object, name: str, trusted: bool = False) -> Object:
         """A pod spec with all that admission adds to it; raises as ``create`` would. For ``create_admitted``.
 
-        ``trusted``: it stood in a template that was checked and defaulted, so only its priority is to be filled in.
+        ``trusted``: it stood in a template that was checked and defaulted, so only what its classes say is to be filled in.
         """
         if trusted:
-            return self._admission.prioritised(spec, name)
+            return self._admission.completed(with_host_ports(spec), name)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         admitted: Object = self._admission.new("Pod", pod, name)["spec"]
         return admitted

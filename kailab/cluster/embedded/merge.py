@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kailab.model.patches import merge_key
+from kailab.model.patches import keyed, merge_key
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -109,7 +109,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _apply_list(live: list[Any], last: list[Any], new: list[Any], key: str) -> list[Any]:
-    before = {item[key]: item for item in last if isinstance(item, dict) and key in item}
+    before = {item[key]: item for item in last} if keyed(last, key) else {}
     there = {item[key]: item for item in live}
     result = [
         apply_patch(there[item[key]], before.get(item[key]), item) if item[key] in there else item for item in new

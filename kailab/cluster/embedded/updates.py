@@ -23,6 +23,7 @@ from kailab.model.kinds import KINDS
 from kailab.model.validation import validate_status
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.metadata import check_notes
+from kailab.model.validation.pods import CHECKED_ANNOTATIONS, check_annotations
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NOTHING: Mapping[str, Any] = {}
@@ -121,7 +122,7 @@ class Updates:
         """Store a new state of all but the status, if it differs. ``new`` is a fresh dict."""
         before = old["metadata"]
         if new["metadata"] is not before:
-            new["metadata"] = self._metadata(kind, key, before, new["metadata"])
+            new["metadata"] = self._metadata(kind, key, before, new["metadata"], new.get("spec"))
         if kind in KINDS:  # these have a status subresource: no other write reaches the status
             if "status" in old:
                 new["status"] = old["status"]
@@ -144,7 +145,7 @@ class Updates:
             self._deletion.finish(kind, key, stored)
         return stored
 
-    def _metadata(self, kind: str, key: Key, before: Object, meta: Object) -> Object:
+    def _metadata(self, kind: str, key: Key, before: Object, meta: Object, spec: Any) -> Object:
         """What is given of metadata, with the server's own fields as they are stored; the stored one itself where it is the same."""
         meta = {k: v for k, v in meta.items() if v is not None and k not in SERVERS}
         meta["name"] = key[1]
@@ -154,17 +155,20 @@ class Updates:
         for field in SERVER_FIELDS:
             if field in before:
                 meta[field] = before[field]
-        self._check_metadata(kind, key, before, meta)
+        self._check_metadata(kind, key, before, meta, spec)
         return before if same(meta, before) else meta
 
     @staticmethod
-    def _check_metadata(kind: str, key: Key, before: Object, meta: Object) -> None:
+    def _check_metadata(kind: str, key: Key, before: Object, meta: Object, spec: Any) -> None:
         """What is new of labels and annotations: what was admitted stays, whoever changes something else."""
         news = {field: _news(meta.get(field), before.get(field)) for field in ("labels", "annotations")}
         if all(one is None or one == {} for one in news.values()):
             return
         faults = Faults()
         check_notes(faults, news)
+        # Their values are read with the pod: controllers write others all the time.
+        if kind == "Pod" and isinstance(spec, dict) and not CHECKED_ANNOTATIONS.isdisjoint(news["annotations"] or ()):
+            check_annotations(faults, meta, spec, "metadata")
         if faults.found:
             raise invalid(kind, key[1], *faults.found[0])
 

@@ -1,7 +1,8 @@
-"""The CustomResourceDefinitions of Queue, PodGroup, BindRequest and Topology.
+"""The CustomResourceDefinitions of Queue, PodGroup, BindRequest and Topology, and the schemas of KAI's other kinds.
 
 Kept as YAML files in ``crds/``, as one would hand them to kubectl. They take every object that KAI's own take, but for
-PodGroups of more than 700 subgroups, and refuse what a schema can tell is wrong where KAI leaves that to its webhooks.
+PodGroups of more than 700 subgroups, and refuse what a schema can tell is wrong where KAI leaves that to its webhooks. Those in
+``schemas/`` are of kinds that KAI's operator acts on and nothing of ours does: objects are checked by them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from functools import cache
 from importlib.resources import files
 
 from kailab.cluster.protocol import Object
+from kailab.model.validation.openapi import shape_of
+from kailab.model.validation.shapes import Check
 
 
 def crds() -> list[Object]:
@@ -29,7 +32,8 @@ def schema(group: str, kind: str, version: str) -> Object | None:
     """The schema of a kind of KAI's in that version, or in the one that is stored; None for other kinds."""
     from kailab.model.yamltext import read_document
 
-    for file in files("kailab.cluster.install").joinpath("crds").iterdir():
+    home = files("kailab.cluster.install")
+    for file in (*home.joinpath("crds").iterdir(), *home.joinpath("schemas").iterdir()):
         crd, _ = read_document(file.read_text(encoding="utf-8"), file.name, "one definition")
         if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) == (group, kind):
             versions: list[Object] = crd["spec"]["versions"]
@@ -38,3 +42,17 @@ def schema(group: str, kind: str, version: str) -> Object | None:
             found: Object = chosen["schema"]["openAPIV3Schema"]
             return found
     return None
+
+
+def shape_of_config() -> Check:
+    return _shape("Config")
+
+
+def shape_of_scheduling_shard() -> Check:
+    return _shape("SchedulingShard")
+
+
+def _shape(kind: str) -> Check:
+    found = schema("kai.scheduler", kind, "v1")
+    assert found is not None
+    return shape_of(found)

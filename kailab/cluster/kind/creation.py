@@ -26,6 +26,7 @@ from kailab.cluster.kind.engine import demand
 from kailab.cluster.kind.reasons import reason
 from kailab.components.process_group import group
 from kailab.errors import ConnectError, InputError, StateError
+from kailab.model.private_files import make_folder, open_file
 
 CREATE_SECONDS = 1200.0
 DELETE_SECONDS = 120.0
@@ -126,8 +127,8 @@ class Maker:
         if config is not None:
             told += ["--config", str(config.resolve())]
         log = folder / "logs" / "kind.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a+b") as out:
+        make_folder(log.parent)
+        with open_file(log, "a+b") as out:
             # Appended to: what an earlier try said is not this one's reason.
             begin = out.tell()
             try:

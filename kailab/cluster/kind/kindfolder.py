@@ -16,6 +16,7 @@ from kailab.cluster.processes import find, this_process
 from kailab.components import Cache
 from kailab.errors import StateError
 from kailab.model import typed
+from kailab.model.private_files import make_folder, write_text
 
 FILE = "kind.json"
 KUBECONFIG = "kubeconfig"
@@ -75,7 +76,7 @@ def read(folder: Path) -> KindRecord | None:
 def write_config(folder: Path, described: dict[str, Any]) -> Path:
     """Kind's configuration of the cluster, as a file for kind."""
     path = folder / CONFIG
-    path.write_text(yaml.safe_dump(described, sort_keys=False), encoding="utf-8")
+    write_text(path, yaml.safe_dump(described, sort_keys=False))
     return path
 
 
@@ -92,7 +93,7 @@ def keep_logs(folder: Path, name: str) -> Path | None:
     None: there are none, or no place for them."""
     kept = Cache().root.parent / "kind-logs" / name
     with suppress(OSError, shutil.Error):
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(kept.parent)
         shutil.rmtree(kept, ignore_errors=True)
         shutil.move(folder / LOGS, kept)
         oldest_last = sorted(kept.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)

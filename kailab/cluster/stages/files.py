@@ -8,6 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.cluster.stages.nodes import node_stages
 from kailab.cluster.stages.pods import pod_stages
+from kailab.model.private_files import write_text
 
 
 def stages() -> list[Object]:
@@ -29,5 +30,5 @@ def write_stages(path: Path) -> Path:
 
     Dumper.add_representer(str, text)
     content = yaml.dump_all(stages(), Dumper=Dumper, sort_keys=False, width=120)
-    path.write_text(content, encoding="utf-8")
+    write_text(path, content)
     return path

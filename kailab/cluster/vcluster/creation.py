@@ -12,6 +12,7 @@ from kailab.cluster.helm import Helm, HelmFailed, Release
 from kailab.cluster.vcluster.tools import Host, Tools
 from kailab.components.process_group import ended, group
 from kailab.errors import ConnectError
+from kailab.model.private_files import make_folder, open_file
 
 CREATE_SECONDS = 600.0
 CONNECT_SECONDS = 600.0
@@ -59,10 +60,10 @@ class Maker:
     def _run(self, *arguments: str, seconds: float, look: Callable[[], None] = lambda: None) -> str:
         where = ["--config", str(self.folder / "vcluster-cli.json"), "--driver", "helm"]
         where += ["--context", self.host.context] if self.host.context else []
-        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder / "logs")
         with (
-            (self.folder / "logs" / "vcluster.log").open("ab") as log,
-            (self.folder / f"vcluster-{arguments[0]}.out").open("w+b") as output,
+            open_file(self.folder / "logs" / "vcluster.log", "ab") as log,
+            open_file(self.folder / f"vcluster-{arguments[0]}.out", "w+b") as output,
         ):
             begin = log.tell()
             command = [str(self.tools.vcluster), *arguments, *where]

@@ -33,6 +33,7 @@ from kailab.cluster.vcluster.values import values
 from kailab.cluster.waiting import look_until
 from kailab.errors import ConnectError, NotFound, StateError
 from kailab.model import typed
+from kailab.model.private_files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +148,7 @@ class VclusterPlane(Supervised):
         with self._known.host.connected() as host:
             image = provided(host, components.kubernetes, components.path("kubectl"), tell)
             described = values(components.kubernetes, image.name if image is not None else "")
-            told.write_text(yaml.safe_dump(described, sort_keys=False), encoding="utf-8")
+            write_text(told, yaml.safe_dump(described, sort_keys=False))
             tell(f"making the virtual cluster {name}")
             maker.create(name, told, packed_chart(tools, self.folder / "chart"), partial(_has_images, host, name))
             tell("waiting for its control plane")

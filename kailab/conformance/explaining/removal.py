@@ -83,6 +83,7 @@ _REMOVERS: Mapping[str, Remover] = {
     Code.GPU_MEMORY_UNKNOWN: nodes.patched(lambda _: {"metadata": {"labels": {labels.GPU_NODE_MEMORY: "81920"}}}),
     Code.MIG_PROFILE_ABSENT: _SPLIT,
     Code.VOLUME_MISSING: named.volumes,
+    Code.CLAIM_REFUSED: named.claims,
     Code.TOPOLOGY_UNKNOWN: named.topology,
     Code.VICTIMS_PROTECTED: queues.no_min_runtimes,
     Code.VICTIMS_WITHIN_QUOTA: queues.others_poor,

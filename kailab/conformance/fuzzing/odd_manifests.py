@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +26,9 @@ from kailab.errors import InputError
 from kailab.evidence.standing import standing
 from kailab.lab import Lab
 from kailab.lab.explain.asking import ask
+from kailab.lab.node_changes import drained
+from kailab.lab.practice import lint
+from kailab.model.manifests import load_text
 
 MANY = 10**9
 """More cases than any time allows."""
@@ -40,11 +44,29 @@ class Hangs(Exception):
     """A case did not end."""
 
 
+BOUNDARIES = (
+    0,
+    -1,
+    1,
+    2**31 - 1,
+    2**31,
+    -(2**31),
+    10**9,
+    10**11,
+    260_000_000_000,
+    2**53,
+    10**18,
+    2**63 - 1,
+    2**63,
+    -(2**63),
+    10**19,
+)
+"""Numbers at the ends of what a field, a date or a duration holds, and between them."""
 ODD: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 7, 1000, 2**31 - 1, 2**31, 2**63 - 1, 2**64, 0.5, -0.5, 1e308,
+    None, True, False, 7, 1000, *BOUNDARIES, 2**64, 0.5, 1.5, -0.5, 1e308,
     Raw("1e3"), Raw("9" * 5000), Raw("-" + "9" * 5000), Raw(".nan"), Raw(".inf"), Raw("2026-01-01"), Raw("0x1F"), Raw("1_000"),
     Raw("!!binary aGVsbG8="), Raw("yes"), Raw("~"),
-    "", " ", "x", "²", "٣", "é", "-1", "0", "3", "9" * 5000, "1e99", "1e999999999", "1Zi", "NaN", "Infinity", "100%", "²%", "-5%", "0.5",
+    "", " ", "x", "²", "٣", "é", "-1", "0", "3", "9" * 5000, "1e99", "1e-400", "500m", "1e999999999", "1Zi", "NaN", "Infinity", "100%", "²%", "-5%", "0.5",
     "5m", "true", "a/b/c", "/", "A B", "..", "\x00", "\x07\x1b[31m", "\n", "{}", "[]", "null", "x" * 300, "x" * 70_000, "Exists", "In",
     "${HOME}", "2026-01-01T00:00:00Z", "9999-99-99T99:99:99Z", "0-2147483647", "* * 31 2 *", "@every 1s",
     [], [[]], [None], [1], ["x"], ["x", "x"], [{}], [{"name": None}], [{"name": "x"}, {"name": "x"}], {}, {"": ""}, {"a": None}, {"a": 1}, {"x": {"y": []}},
@@ -69,7 +91,7 @@ def damage(obj: dict[str, Any], source: random.Random) -> str:
         parent = parent[key]
     key = path[-1]
     how = source.choices(
-        ("replace", "remove", "double", "rename", "wrap", "swap", "nest", "number"), (50, 10, 8, 8, 5, 7, 2, 10)
+        ("replace", "remove", "double", "rename", "wrap", "swap", "nest", "number"), (50, 10, 8, 8, 5, 7, 2, 20)
     )[0]
     odd = deepcopy(source.choice(ODD))
     value = parent.get(key) if isinstance(parent, dict) else parent[key]
@@ -95,7 +117,9 @@ def damage(obj: dict[str, Any], source: random.Random) -> str:
             value = [value] if source.random() < 0.5 else {"a": value}
         parent[key] = value
     elif how == "number" and isinstance(value, (int, str)):
-        parent[key] = source.choice((value, -1, 10**9, 10**19, f"{value}{value}", f"{value}²", f"-{value}"))
+        number = source.choice(BOUNDARIES)
+        changed = (f"{value}{value}", f"{value}²", f"-{value}")
+        parent[key] = source.choice((number, number, str(number), *changed))
     else:
         parent[key] = odd
     shown = Path(*map(str, path)).as_posix()
@@ -125,7 +149,7 @@ class Case:
         self.done = [damage(self.objects[-1], source) for _ in range(source.choice((1, 1, 1, 2, 2, 3)))]
         # Some come as a change of what is there, some by a patch: other doors than a new object's.
         self.door = source.choice(("apply", "apply", "apply", "reapply", "patch"))
-        self.after = source.choice(("", "delete", "scale", "sound"))
+        self.after = source.choice(("", "delete", "scale", "sound", "drain", "evict"))
 
     @property
     def id(self) -> str:
@@ -165,6 +189,8 @@ def _live(lab: Lab, case: Case) -> None:
         accepted = _accepted(lambda: lab.apply(case.manifest()))
     lab.settle()
     _ask(lab)
+    # What is only looked at is read as what is applied is.
+    _accepted(lambda: lint(load_text(case.manifest())))
     if not accepted:
         return
     lab.advance(90)
@@ -176,8 +202,29 @@ def _live(lab: Lab, case: Case) -> None:
         _accepted(lambda: lab.scale(obj["kind"], obj["metadata"]["name"], 3))
     elif case.after == "sound":
         _accepted(lambda: lab.apply([deepcopy(one) for one in sound]))
+    elif case.after == "drain":
+        for node in lab.cluster.list("Node"):
+            for change in drained(lab, node["metadata"]["name"]):
+                _accepted(partial(change.do, lab))
+    elif case.after == "evict":
+        for namespace, name in _pods(lab):
+            lab.cluster.evict(namespace, name, "Evicted", "to see it go")
     lab.settle()
     _ask(lab)
+    # Whatever has grace is told to go at once: nothing stays that nobody can delete.
+    if case.after in ("delete", "drain", "evict"):
+        for namespace, name in _pods(lab):
+            lab.cluster.delete("Pod", name, namespace, 0)
+    lab.settle()
+    _ask(lab)
+
+
+def _pods(lab: Lab) -> Iterator[tuple[str, str]]:
+    """Namespace and name of each pod that is still there when its turn comes: some go with others."""
+    for pod in lab.cluster.list("Pod"):
+        meta = pod["metadata"]
+        if any(meta["uid"] == other["metadata"]["uid"] for other in lab.cluster.list("Pod")):
+            yield meta["namespace"], meta["name"]
 
 
 def _group(obj: dict[str, Any]) -> str:

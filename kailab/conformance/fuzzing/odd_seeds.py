@@ -65,6 +65,7 @@ _RULES: Object = {
         {"key": "kwok.x-k8s.io/node", "operator": "Equal", "value": "fake", "effect": "NoSchedule"},
     ],
     "initContainers": [{"name": "fetch", "image": "curl", "restartPolicy": "Always", "resources": _SHARED}],
+    "runtimeClassName": "kata",
     "overhead": {"cpu": "10m"},
     "volumes": [
         {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}},
@@ -199,6 +200,11 @@ _QUEUE = _object(
     metadata={"labels": {}},
 )
 _TRAIN = _object("scheduling.k8s.io/v1", "PriorityClass", "train", value=50, globalDefault=False, description="train")
+_RUNTIME_CLASS = _object(
+    "node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", overhead={"podFixed": {"cpu": "10m"}},
+    scheduling={"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+    metadata={"labels": {}},
+)  # fmt: skip
 _POD = _object(
     "v1", "Pod", "pod", {**_template("pod")["spec"], **_RULES, "containers": [{"name": "c", "resources": _GPU}]},
     metadata={"annotations": {**_NOTES, "kailab.dev/fail": "20:OOMKilled"}},
@@ -275,12 +281,19 @@ _NUMA = {
 
 _ALL: tuple[tuple[Object, ...], ...] = (
     (_POD,),
+    (_object("example.com/v1", "Trainer", "stranger", {
+        "replicas": 2, "timeoutSeconds": 60, "roles": [{"name": "a", "template": _template("a")}],
+        "podTemplate": {"metadata": {"annotations": {"gpu-fraction": "0.5"}}, "spec": {**_RULES, **_PLAIN}}}),),
+    (_object("example.com/v1", "Trainer", "stranger-with-pods", {"template": _template("t")}),
+     _object("v1", "Pod", "owned", {**_PLAIN, "terminationGracePeriodSeconds": 30}, metadata={"ownerReferences": [
+        {"apiVersion": "example.com/v1", "kind": "Trainer", "name": "stranger-with-pods", "uid": "1", "controller": True}]})),
     (_FRACTION,),
     (_MEMORY,),
     (_object("apps/v1", "Deployment", "deployment", _selected(
         "deployment", replicas=2, minReadySeconds=1, revisionHistoryLimit=2, paused=False, progressDeadlineSeconds=60,
         strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}})),),
     (_object("apps/v1", "ReplicaSet", "replicaset", _selected("replicaset", replicas=2)),),
+    (_object("v1", "ReplicationController", "rc", _selected("rc", replicas=2, minReadySeconds=1) | {"selector": {"app": "rc"}}),),
     (_object("apps/v1", "StatefulSet", "statefulset", _selected(
         "statefulset", replicas=2, serviceName="s", podManagementPolicy="Parallel", ordinals={"start": 1},
         updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
@@ -318,19 +331,27 @@ _ALL: tuple[tuple[Object, ...], ...] = (
         "mpiReplicaSpecs": _roles("Launcher", "Worker")}),),
     (_RUNTIME, _object("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjob", {
         "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "torch"},
-        "labels": {"app": "t"}, "annotations": {"a": "b"}, "suspend": False, "trainer": {
+        "labels": {"app": "t"}, "annotations": {"a": "b"}, "suspend": False, "activeDeadlineSeconds": 600,
+        "runtimePatches": [{"manager": "a.b/c", "trainingRuntimeSpec": {"template": {
+            "metadata": {"labels": {"x": "y"}}, "spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": {
+                "metadata": {"annotations": {"x": "y"}}, "spec": {
+                    "nodeSelector": {"a": "b"}, "tolerations": _ANY_NODE, "containers": [{"name": "node", "env": [{"name": "A", "value": "b"}]}],
+                    "schedulingGates": [{"name": "a.b/gate"}]}}}}}]}}}}],
+        "trainer": {
             "numNodes": 2, "image": "mine", "command": ["python"], "args": ["train.py"],
             "env": [{"name": "A", "value": "b"}], "resourcesPerNode": {"limits": {"cpu": "1"}}}})),
     (_object("trainer.kubeflow.org/v1alpha1", "TrainJob", "early", {"runtimeRef": {"name": "torch"}}), _RUNTIME),
     (_object("ray.io/v1", "RayCluster", "raycluster", _RAY),),
     (_object("ray.io/v1", "RayJob", "rayjob", {
         "entrypoint": "python", "shutdownAfterJobFinishes": True, "suspend": False, "submissionMode": "K8sJobMode",
+        "activeDeadlineSeconds": 600, "preRunningDeadlineSeconds": 60, "backoffLimit": 1, "ttlSecondsAfterFinished": 5,
         "submitterConfig": {"backoffLimit": 1}, "submitterPodTemplate": _template("submit"), "rayClusterSpec": _RAY}),),
     (_object("ray.io/v1", "RayJob", "plainjob", {"rayClusterSpec": _RAY, "ttlSecondsAfterFinished": 5}),),
     (_object("ray.io/v1", "RayService", "rayservice", {"rayClusterConfig": _RAY, "serveConfigV2": "a: b"}),),
     (_object("sparkoperator.k8s.io/v1beta2", "SparkApplication", "spark", {
         "image": "spark", "sparkVersion": "3.5.0", "batchScheduler": labels.SCHEDULER_NAME,
-        "driver": {"tolerations": _ANY_NODE, "cores": 1, "coreLimit": "1200m", "memory": "1g", "labels": {"app": "d"}, "annotations": {"a": "b"},
+        "type": "Python", "memoryOverheadFactor": "0.4", "sparkConf": {"spark.executor.memoryOverhead": "100m", "spark.memory.offHeap.size": "100"},
+        "driver": {"tolerations": _ANY_NODE, "cores": 1, "coreLimit": "1200m", "memory": "1g", "memoryOverhead": "512m", "memoryLimit": "3g", "labels": {"app": "d"}, "annotations": {"a": "b"},
                    "serviceAccount": "s", "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x"}]}}},
         "executor": {"instances": 2, "cores": 1, "coreRequest": "500m", "memory": "512m", "nodeSelector": {"a": "b"},
                      "gpu": {"name": labels.GPU_RESOURCE, "quantity": 1}, "tolerations": _ANY_NODE}}),),
@@ -354,6 +375,16 @@ _ALL: tuple[tuple[Object, ...], ...] = (
         {"name": "b", "parent": "a", "minMember": 1}]})),
     (_object(api_version_of("Topology"), "Topology", "floor", {
         "levels": [{"nodeLabel": "rack", "alias": "r"}, {"nodeLabel": labels.HOSTNAME}]}, metadata={"labels": {}}),),
+    (_POD, _RUNTIME_CLASS),
+    (_object("kai.scheduler/v1", "SchedulingShard", "shard", {
+        "args": {"v": "5"}, "kValue": 0.5, "queueDepthPerAction": {"reclaim": 5}, "placementStrategy": {"gpu": "spread", "cpu": "binpack"},
+        "minRuntime": {"preemptMinRuntime": "1m"}, "plugins": {"proportion": {"enabled": True, "priority": 5, "arguments": {"a": "b"}}},
+        "usageDBConfig": {"clientType": "prometheus", "usageParams": {"halfLifePeriod": "1h"}}}, metadata={"labels": {}}),),
+    (_object("v1", "PersistentVolumeClaim", "claim", {
+        "storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}),),
+    (_object("v1", "Pod", "dumped", {**_PLAIN, "nodeName": "ghost"}, metadata={
+        "annotations": {labels.POD_GROUP: "gone"}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "1", "controller": True}]}),),
     (_TRAIN, _POD, _TRAIN | {"metadata": {"name": "other"}, "value": 100}),
     (_POD, _NODE),
     (_NODE, _POD, _NUMA),
@@ -376,9 +407,9 @@ _ALL: tuple[tuple[Object, ...], ...] = (
 
 
 def _seed(objects: tuple[Object, ...]) -> tuple[Object, ...]:
-    """With the queue and priority class that the objects name, unless they are among them."""
+    """With the queue and the classes that the objects name, unless they are among them."""
     names = {(obj["kind"], obj["metadata"]["name"]) for obj in objects}
-    needed = [obj for obj in (_QUEUE, _TRAIN) if (obj["kind"], obj["metadata"]["name"]) not in names]
+    needed = [obj for obj in (_QUEUE, _TRAIN, _RUNTIME_CLASS) if (obj["kind"], obj["metadata"]["name"]) not in names]
     return (*needed, *objects)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import Object
-from kailab.evidence.run import replace_file
+from kailab.model.private_files import make_folder, replace_file
 from kailab.model.yamltext import write_documents
 from kailab.scenarios.reading import read_file
 from kailab.scenarios.scenario import Scenario
@@ -40,7 +40,7 @@ class Sample:
     def written(self, folder: Path, description: str = "") -> Scenario:
         """As files in that folder: a scenario and its fleet. Read back as anybody's would be: raises InputError where it has not the
         documented form."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         told = {"description": description} if description else {}
         scenario = {"name": self.name, **told, "fleet": FLEET, "steps": list(self.steps)}
         replace_file(folder / FLEET, write_documents([self.fleet]).encode())

@@ -21,8 +21,8 @@ import msgspec
 from kailab.conformance.hunting.judging import Judged
 from kailab.errors import StateError
 from kailab.evidence.canonical import pretty
-from kailab.evidence.run import replace_file
 from kailab.model import typed
+from kailab.model.private_files import make_folder, open_file, replace_file
 
 _CURE = "expected a file that a hunt wrote: remove it"
 
@@ -68,7 +68,7 @@ class HuntFolder:
                     told = "what decides has changed since" if field == "stands_on" else f"it has another {field}{was}"
                     raise StateError(f"{self.path}: the hunt kept there can't go on: {told}; expected another --name")
             return
-        (self.path / "clusters").mkdir(parents=True, exist_ok=True)
+        make_folder(self.path / "clusters")
         replace_file(file, pretty(hunt))
 
     def found(self, seed: int) -> Path:
@@ -91,8 +91,8 @@ class HuntFolder:
     def held(self) -> Iterator[None]:
         """Raises StateError where it can't be kept there, or another process has it."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = open(self.path / "lock", "w")  # noqa: SIM115
+            make_folder(self.path)
+            lock = open_file(self.path / "lock", "w")
         except OSError as error:
             raise StateError(f"{self.path}: a hunt can't be kept there: {error.strerror or error}") from error
         with lock:

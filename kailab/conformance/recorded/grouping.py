@@ -163,13 +163,7 @@ def _config(case: Mapping[str, Any]) -> GroupingConfig:
 def _as_case(grouping: Grouping) -> dict[str, Any]:
     """A grouping in the form the cases have it."""
     values: dict[str, Any] = {field: getattr(grouping, field) for field in _FIELDS}
-    owner = grouping.owner
-    values["owner"] = {
-        "apiVersion": owner.api_version,
-        "kind": owner.kind,
-        "name": owner.name,
-        "uid": owner.uid,
-    }
+    values["owner"] = grouping.owner.as_object()
     values["topology"] = grouping.topology._asdict()
     values["sub_groups"] = [
         {
@@ -187,8 +181,7 @@ def _as_case(grouping: Grouping) -> dict[str, Any]:
 
 def _as_grouping(given: Mapping[str, Any]) -> Grouping:
     values = {field: given[field] for field in _FIELDS}
-    owner = given["owner"]
-    values["owner"] = OwnerReference(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"])
+    values["owner"] = OwnerReference.of_object(given["owner"])
     values["topology"] = TopologyConstraint(**given["topology"])
     values["sub_groups"] = [
         SubGroup(

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kailab.engine.actions.waiting import waiting_jobs
+from kailab.engine.decisions import Action
 from kailab.engine.placing.allocation import Allocator
+from kailab.engine.placing.placement import NodeMask
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.state import Job
@@ -64,17 +66,25 @@ def _serve_promised(session: Session, allocator: Allocator) -> None:
     """Others were evicted, or were to be, for these jobs. If an ordinary turn gave the room to somebody else, it might have to be
     made again in every cycle, for ever."""
     for job in promised_jobs(session):
-        mark = session.mark()
-        started = job.allocated == 0
         # Only who can start in full goes first. Who would be promised a place once more waits for its ordinary turn.
-        if allocator.place(job, None, False) and not any(task.status == Status.PIPELINED for task in job):
-            _commit(session, mark, job, started)
-        else:
-            session.undo(mark)
+        start_in_full(session, allocator, job)
 
 
-def _commit(session: Session, mark: int, job: Job, started: bool) -> None:
-    session.commit(mark, "allocate")
+def start_in_full(
+    session: Session, allocator: Allocator, job: Job, nodes: NodeMask = None, action: Action = "allocate"
+) -> bool:
+    """Give a job's next tasks places that nobody has to leave, or change nothing."""
+    mark = session.mark()
+    started = job.allocated == 0
+    if not allocator.place(job, nodes, False) or any(task.status == Status.PIPELINED for task in job):
+        session.undo(mark)
+        return False
+    _commit(session, mark, job, started, action)
+    return True
+
+
+def _commit(session: Session, mark: int, job: Job, started: bool, action: Action = "allocate") -> None:
+    session.commit(mark, action)
     if started:
         job.last_start = session.now
         session.ledger.started.append(job.uid)

@@ -75,9 +75,9 @@ def _last_in_order(session: Session, job: Job, most: int) -> dict[str, list[Entr
 def _enough_gpus(session: Session, job: Job) -> bool:
     """As much GPU is free in all as the job wants; moving work frees no more."""
     table = session.table
-    gpus = memory = 0
-    for task in tasks_to_allocate(job):
-        gpus += task.info.quota[2]
+    tasks = tasks_to_allocate(job)
+    gpus, memory = sum(session.gpus_needed(tasks)), 0
+    for task in tasks:
         gpu = task.info.shape.gpu
         memory += gpu.memory_mib * gpu.devices
     # What leaves counts as free here, because the job would only be promised its place anyway.

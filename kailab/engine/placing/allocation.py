@@ -52,12 +52,15 @@ class Allocator:
                 # In a simulation a refusal is about that set of victims, and no reason for the job.
                 session.ledger.fail(job, Failure(refusal.code, refusal.message, refusal.queue, refusal.numbers))
             return False
+        self.placer.together = session.table.claims.together(tasks)
         try:
             return self._group(job, job.root, tasks, nodes, pipeline_only)
         except TopologyError as error:
             if not pipeline_only:
                 session.ledger.fail(job, Failure(Code.UNSCHEDULABLE, str(error)))
             return False
+        finally:
+            self.placer.together = {}
 
     def may_hold(self, job: Job, nodes: NodeMask) -> bool:
         """Whether there may be room for all next tasks of a job; False where ``place`` would surely fail, in the end."""

@@ -17,6 +17,7 @@ from kailab.engine.policies.scoring import ChosenScore
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.claims import ClaimRefusal
 from kailab.engine.working.layout import GPUS, PODS
 from kailab.engine.working.state import ShapeInfo, WTask
 
@@ -50,6 +51,8 @@ class Placer:
         self.session = session
         self.table = session.table
         self.preferred: np.ndarray | None = None  # topology scores of the pod set in work; NaN: node not considered
+        # What pods that start together want of the one node where a claim of theirs will be: claim -> resource row -> amount.
+        self.together: dict[str, dict[int, int]] = {}
         self._last: Pick | None = None
         # Who found no room on any node, as things stand since ``_full_since``.
         self._full: set[tuple[int, str, bool]] = set()
@@ -160,7 +163,7 @@ class Placer:
             return True
         return self.claims_refused(task) is not None or self.too_large(info) is not None
 
-    def claims_refused(self, task: WTask) -> str | None:
+    def claims_refused(self, task: WTask) -> ClaimRefusal | None:
         """What is wrong with the task's resource claims, wherever it goes."""
         if not task.info.shape.claims or task.job is None:
             return None
@@ -245,6 +248,19 @@ class Placer:
             table.numa.narrow(info, candidates)
         if info.shape.claims:
             table.claims.narrow(info.shape, candidates)
+            if self.together:
+                self._narrow_together(info, candidates)
+
+    def _narrow_together(self, info: ShapeInfo, candidates: np.ndarray) -> None:
+        """The first pod of a claim decides for all that start with it, so it goes where there is room for all, if there is such a node."""
+        table = self.table
+        for name in info.shape.claims:
+            if name in self.together and table.claims.place_of(name) is None:
+                room_for_all = candidates.copy()
+                for row, amount in self.together[name].items():
+                    room_for_all &= table.free_of(row) >= amount
+                if room_for_all.any():
+                    candidates &= room_for_all
 
     def _narrow_shared(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
         """Shares count as parts of the node's own devices, so limits are checked per node; a new shared device needs a

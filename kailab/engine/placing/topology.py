@@ -118,13 +118,17 @@ class TopologyPlan:
         table = self.session.table
         rows = len(table.layout)
         vectors = [_vector(task, rows) for task in tasks]
+        shared = table.claims.counted_twice(tasks)
+        for vector, twice in zip(vectors, shared, strict=True):
+            vector[GPUS] -= twice
         need = cast("np.ndarray", np.sum(vectors, axis=0))
         # Free parts of shared devices are left out, as in KAI (calcSubTreeFreeResources).
         free = table.free
         # What the last search counted would pass for room in domains outside of ``top``.
         for domain in tree.root.below():
             domain.pods, domain.free = None, None
-        fitting = self._pods_per_node(tasks, vectors, free) if _alike(tasks) else None
+        # Pods that share a claim are not alike: the first of them needs the devices.
+        fitting = self._pods_per_node(tasks, vectors, free) if _alike(tasks) and not any(shared) else None
         for domain in top.below():
             domain.free = free[:, domain.nodes].sum(axis=1)
             if fitting is not None:

@@ -33,7 +33,7 @@ class DispatchJob(msgspec.Struct, frozen=True, kw_only=True):
 
 class ClusterView:
     """One cluster, as it stands to one job. ``home``: it is the job's. ``gpus``, ``free``: of the models that the job may run on. ``waiting``: GPUs that jobs
-    before it ask for, there or on their way. ``price``: of a GPU for an hour, None where nothing tells it. ``latency``: seconds between the job's home and it.
+    before it ask for, there or on their way; without those whose queue does not let them begin now. ``allowed``: its own queue lets it begin now. ``price``: of a GPU for an hour, None where nothing tells it. ``latency``: seconds between the job's home and it.
     ``move_bytes``: of its data that are not there; ``move_cost``: what that costs. ``way``: seconds until the job and its data would be there."""
 
     def __init__(
@@ -50,6 +50,7 @@ class ClusterView:
         move_cost: float,
         way: int,
         room_in: Callable[[], float],
+        allowed: bool = True,
     ) -> None:
         """``room_in``: seconds until there is room for it, as far as that can be told; asked at most once."""
         self.name = name
@@ -62,12 +63,13 @@ class ClusterView:
         self.move_bytes = move_bytes
         self.move_cost = move_cost
         self.way = way
+        self.allowed = allowed
         self._room_in = room_in
 
     @cached_property
     def wait(self) -> float:
         """Seconds until the job would begin here: on its way, and until there is room. An estimate, by the run times that jobs tell, as if jobs began in the
-        order in which they came and GPUs were one heap. Infinite where that is never."""
+        order in which they came and GPUs were one heap, of which each queue has its limit. Infinite where that is never."""
         return max(float(self.way), self._room_in())
 
     @property

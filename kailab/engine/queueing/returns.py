@@ -15,7 +15,9 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
     holds of ``taker.resource`` where that is another. Of all that it holds, ``firm`` is held by non-preemptible
     work and ``young`` by work within a minimum runtime, which ends between ``young_first`` and ``young_last``; ``open`` is held by work
     that nothing protects. ``waiting``: what the taker asks for and does not hold, ``delayed`` of it by jobs with a preemption delay, the
-    first of which ends at ``delayed_until``. ``reclaims``: whether the scheduler reclaims at all.
+    first of which ends at ``delayed_until``. ``reclaims``: whether the scheduler reclaims at all. ``unserved``: the PodGroup
+    (``namespace/name``) that stands first in the taker's line, where work of it waits and the next cycle takes nothing of this for
+    it; empty where that is not so, and where nobody has asked for a cycle.
     """
 
     taker: Taker
@@ -30,10 +32,18 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
     delayed: int = 0
     delayed_until: float | None = None
     reclaims: bool = True
+    unserved: str = ""
 
     @property
     def now(self) -> int:
         """Up to how much could be taken at this moment; 0 where something stops all of it. Gangs go as a whole, so it may be less."""
+        if not self.reclaims or self.unserved:
+            return 0
+        return self.allowed
+
+    @property
+    def allowed(self) -> int:
+        """The same by the rules of queues alone, whatever the work is that asks."""
         if not self.reclaims:
             return 0
         amount = self.beyond if self.taker.amount < 0 else min(self.beyond, self.taker.amount)

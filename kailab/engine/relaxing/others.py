@@ -35,6 +35,19 @@ class OthersGone(Relaxation):
 
 
 @dataclass(frozen=True)
+class WaitingWithdrawn(Relaxation):
+    """These PodGroups (UIDs) wait no more: their pods that have no place are gone, those that have one stay."""
+
+    podgroups: tuple[str, ...]
+
+    def change(self, draft: Draft) -> None:
+        withdrawn = set(self.podgroups)
+        for task in draft.records("tasks"):
+            if task.podgroup in withdrawn and not ON_NODE[task.status]:
+                draft.remove("tasks", task.uid)
+
+
+@dataclass(frozen=True)
 class OthersPreemptible(Relaxation):
     """Every other PodGroup is preemptible."""
 

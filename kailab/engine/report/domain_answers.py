@@ -13,7 +13,7 @@ from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import resource_text
 from kailab.engine.snapshot.records import Constraint
 from kailab.engine.working.domains import Domain
-from kailab.engine.working.layout import PODS
+from kailab.engine.working.layout import GPUS, PODS
 from kailab.engine.working.state import Member, WTask
 
 Rooms: TypeAlias = Mapping[Domain, tuple[int | None, np.ndarray | None]]
@@ -101,6 +101,8 @@ class DomainAnswers:
             return f"{where} is not where the rest of its group may be"
         rows = {row for task in tasks for row, amount in task.info.needs if amount and row != PODS}
         wanted = {row: sum(task.info.rows[row] for task in tasks) for row in rows}
+        if GPUS in wanted:
+            wanted[GPUS] -= sum(self._session.table.claims.counted_twice(tasks))
         if not wanted:
             return f"{where} has room for {pods or 0} of the {len(tasks)} pods of its group"
         names = self._session.table.layout.names

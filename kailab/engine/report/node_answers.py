@@ -82,7 +82,8 @@ def node_answers(session: Session, task: WTask) -> tuple[NodeAnswer, ...]:
 def _wrong_everywhere(placer: Placer, task: WTask) -> str:
     if task.info.shape.blocked and placer.session.config.predicates:
         return "; ".join(task.info.shape.blocked)
-    return placer.claims_refused(task) or ""
+    refused = placer.claims_refused(task)
+    return refused.why if refused is not None else ""
 
 
 def _ask_about_pods(session: Session, placer: Placer, task: WTask, sieve: Sieve) -> podaffinity.Conflicts | None:

@@ -192,8 +192,9 @@ def _kept_off(session: Session, task: WTask, fits: Fits) -> KeptOff:
         if task.job and info.shape.claims
         else None
     )
+    # No room that is freed would help, wherever it is.
     if refused is not None:
-        return _weighed(session, info, ((refused, len(session.table)),))
+        return KeptOff(((refused.why, len(session.table)),), never=refused.why)
     found = fits.get(id(info))
     if found is None:
         found = fits[id(info)] = _weighed(session, info, _reasons(session, info))

@@ -22,7 +22,7 @@ class Filters:
         self.session = session
         table = session.table
         self.free = table.free_gpu_vector().copy()
-        self.wanted = sorted((task.info.quota[2] for task in goal.tasks if task.info.quota[2] > 0), reverse=True)
+        self.wanted = sorted((gpus for gpus in session.gpus_needed(goal.tasks) if gpus > 0), reverse=True)
         # For equal requests it is enough to count how many of them all nodes together could take.
         self._unit = self.wanted[0] if self.wanted and self.wanted[0] == self.wanted[-1] else 0
         self._takes = int(np.maximum(self.free // self._unit, 0).sum()) if self._unit else 0
@@ -86,13 +86,14 @@ class Filters:
 
         def visit(group: WSubGroup) -> None:
             if group.constraint is not None and group.constraint.required:
-                amount = sum(
-                    task.info.quota[2]
+                counted = [
+                    task
                     for podset in group.podsets
                     for task in podset.tasks.values()
                     # As KAI sums up (sumGpuRequirements): with pods that run, though what they hold is not free.
                     if task.uid in tried or ACTIVE[task.status]
-                )
+                ]
+                amount = sum(self.session.gpus_needed(counted))
                 wanted.setdefault(group.constraint.required, []).append(amount)
             for member in group.members:
                 if isinstance(member, WSubGroup):

@@ -166,7 +166,7 @@ class _ByNode:
         self._several: set[str] = set()  # jobs (uids) of which more than one batch was gathered
         self._free = table.free_gpu_vector()
         self._capacity: dict[str, int] = {}  # free once all gathered are gone
-        self._wanted = [task.info.quota[2] for task in goal.tasks]
+        self._wanted = session.gpus_needed(goal.tasks)
         # Of the smaller try, by node.
         self._recorded: dict[str, int] = {}
         for batch in accumulation.recorded:

@@ -1,14 +1,16 @@
 """Resource claims (DRA): devices that tasks hold by name, several tasks perhaps the same ones.
 
 Whoever names a claim first decides its node; all others must follow. A device that several tasks share through one claim is
-counted once on its node, from the cycle after the first of them was bound. When the last holder leaves, the claim is free to
+counted once on its node, from the first of them on. When the last holder leaves, the claim is free to
 go elsewhere. Where a claim is not allocated yet, devices are chosen for it as they will be when its pod is bound.
-Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices.
+Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices. (KAI counts a device that it gives to a claim in
+this very cycle once for each pod, and once from the next cycle on, so that pods that come together can wait beside it.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +26,15 @@ from kailab.model.device_selectors import Device
 MOST_HOLDERS = 256  # pods that one claim can be reserved for, in Kubernetes
 
 _NOWHERE = -1  # not on a node, or on any
+_NOBODY: Mapping[str, tuple[int, bool]] = {}
 _LEAVING = (Status.RELEASING, Status.STUCK_RELEASING)
+
+
+class ClaimRefusal(NamedTuple):
+    """A claim (``namespace/name``) that no pod can use as it is, and why."""
+
+    claim: str
+    why: str
 
 
 class Claims:
@@ -45,8 +55,7 @@ class Claims:
         self._held: dict[str, tuple[int, tuple[DeviceId, ...]]] = {}  # claim -> (node, devices) that count as taken
         self._given: dict[tuple[str, int], tuple[DeviceId, ...]] = {}  # what this cycle chose, should it come back
         self._chosen: set[tuple[int, DeviceId]] = set()  # what counts as taken for a claim that this cycle gave it to
-        self._users: dict[str, int] = {}  # claim -> tasks that the cluster says are on a node
-        self._shared: dict[str, dict[int, Group]] = {}  # claim in use -> node -> who counts for its GPUs there
+        self._shared: dict[str, dict[int, Group]] = {}  # claim -> node -> who counts for its GPUs there
         self.refresh(records)
 
     def begin(self) -> None:
@@ -59,11 +68,6 @@ class Claims:
         return [sorted(of_node) for of_node in self._supply.taken]
 
     # Who holds what
-
-    def told(self, task: WTask, sign: int) -> None:
-        """The cluster says that a task with claims is on a node (1), or no longer (-1)."""
-        for name in task.info.shape.claims:
-            self._users[name] = self._users.get(name, 0) + sign
 
     def enter(self, task: WTask, shape: Shape) -> None:
         """The task is where it is now: on a node, or waiting, perhaps with a claim reserved for it already."""
@@ -144,20 +148,21 @@ class Claims:
 
     # Where a task may go
 
-    def refusal(self, task: str, shape: Shape, queue: str) -> str | None:
+    def refusal(self, task: str, shape: Shape, queue: str) -> ClaimRefusal | None:
         """Why no node at all may take this task (by UID) with its claims, or None."""
         for name in shape.claims:
             record = self._records.get(name)
             # The order of KAI's preFilter. What is wrong with the requests matters only until devices are chosen.
             if record is None:
-                return f"resource claim {name} does not exist"
+                return ClaimRefusal(name, f"resource claim {name} does not exist")
             if self._consumers(record, task) >= MOST_HOLDERS:
-                return f"resource claim {name} is reserved for {MOST_HOLDERS} pods, the most there may be"
+                most = f"resource claim {name} is reserved for {MOST_HOLDERS} pods, the most there may be"
+                return ClaimRefusal(name, most)
             if record.queue is not None and record.queue != queue:
                 label = f"the queue label {record.queue}" if record.queue else "no queue label"
-                return f"GPU claim {name} is shared and has {label}; it must name queue {queue}"
+                return ClaimRefusal(name, f"GPU claim {name} is shared and has {label}; it must name queue {queue}")
             if record.requests.fault and not record.allocated:
-                return f"resource claim {name}: {record.requests.fault}"
+                return ClaimRefusal(name, f"resource claim {name}: {record.requests.fault}")
         return None
 
     def _consumers(self, record: ResourceClaim, but: str) -> int:
@@ -223,9 +228,39 @@ class Claims:
     # GPUs of claims that several tasks share
 
     def own_gpus(self, shape: Shape, amount: int) -> int:
-        """Milli-GPU of ``amount`` that a task takes by itself: claims in use are counted apart."""
+        """Milli-GPU of ``amount`` that a task takes by itself: what its claims have is counted apart, once for all of their pods."""
         # From zero up: a claim may have more GPUs than this task asks for through it.
         return max(0, amount - sum(self._gpus(name) for name in shape.claims))
+
+    def counted_twice(self, tasks: Iterable[WTask]) -> list[int]:
+        """Of the milli-GPU that each of these asks for, what it does not need for itself: devices of claims that one before it names as
+        well, or that are on a node already."""
+        seen: set[str] = set()
+        found = []
+        for task in tasks:
+            twice = 0
+            for name in task.info.shape.claims:
+                if name in seen or self._placed(name):
+                    twice += self._gpus(name)
+                seen.add(name)
+            found.append(min(twice, task.info.rows[GPUS]))
+        return found
+
+    def together(self, tasks: Sequence[WTask]) -> dict[str, dict[int, int]]:
+        """Claim that is on no node yet -> what those of these tasks that name it want, in all, of the one node where it will be."""
+        found: dict[str, dict[int, int]] = {}
+        for name in dict.fromkeys(name for task in tasks for name in task.info.shape.claims):
+            sharers = [task for task in tasks if name in task.info.shape.claims]
+            if len(sharers) < 2 or self._placed(name):
+                continue
+            wants = found[name] = {}
+            for task, twice in zip(sharers, self.counted_twice(sharers), strict=True):
+                for row, amount in () if task.info.empty else task.info.needs:
+                    wants[row] = wants.get(row, 0) + amount - (twice if row == GPUS else 0)
+        return found
+
+    def _placed(self, name: str) -> bool:
+        return any(node != _NOWHERE for node, _ in self._holders.get(name, _NOBODY).values())
 
     def change(self, i: int, status: Status, shape: Shape, sign: int) -> tuple[int, int]:
         """A task comes (1) to the node or goes (-1): what that changes of (idle, releasing) milli-GPU."""
@@ -268,4 +303,4 @@ class Claims:
 
     def _gpus(self, name: str) -> int:
         record = self._records.get(name)
-        return record.gpus * GPU if record is not None and (record.allocated or self._users.get(name)) else 0
+        return record.gpus * GPU if record is not None else 0

@@ -198,18 +198,13 @@ class WorkingSet:
         if table is None:
             return
         claims = table.claims if task.info.shape.claims else None
-        # Claims know of a task before its node counts it and until after: what its GPUs count for there depends on it.
         if claims is not None and sign > 0:
-            if task.node:
-                claims.told(task, 1)
             claims.enter(task, task.info.shape)
         if task.node:
             table.place(task, task.status, task.node, task.groups, sign)
             table.host(task, task.node, sign > 0)
         if claims is not None and sign < 0:
             claims.leave(task, task.info.shape)
-            if task.node:
-                claims.told(task, -1)
 
     # PodGroups and tasks
 

@@ -12,7 +12,7 @@ from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, QueueStanding, Shares
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
-from kailab.lab.explain.queue_returns import entitled, return_data, stops
+from kailab.lab.explain.queue_returns import entitled, return_data, returns, stops
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, gpus, some
 
@@ -53,20 +53,21 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[F
             claims = [
                 one for level in picture.lines[name] for one in pairs.get(level, ()) if one.taker.resource == resource
             ]
-            yield _starved(queue, resource, claims, reasons.get(name, Counter()))
+            yield _starved(picture, queue, resource, claims, reasons.get(name, Counter()))
 
 
 def _pairs(picture: Picture) -> dict[str, list[Return]]:
     """Queue -> what it could take back from others."""
     names = sorted(picture.shares.queues)
     found: dict[str, dict[str, Return]] = {}
-    for returns in picture.present.returns(*names).values():
-        for one in entitled(returns):
+    for ones in returns(picture, *names).values():
+        for one in entitled(ones):
             found.setdefault(one.taker.queue, {})[one.taker.beside] = one
     return {name: [ones[beside] for beside in sorted(ones)] for name, ones in found.items()}
 
 
 def _starved(
+    picture: Picture,
     queue: QueueStanding,
     resource: QueueResource,
     claims: list[Return],
@@ -80,7 +81,7 @@ def _starved(
     ]
     largest = sorted(claims, key=lambda one: (-one.beyond, one.taker.beside))
     for one in largest[:SHOWN]:
-        against = "; ".join(stops(one)) or f"up to {amount_text(resource, one.now)} could be taken now"
+        against = "; ".join(stops(picture, one)) or f"up to {amount_text(resource, one.now)} could be taken now"
         what = amount_text(resource, one.beyond)
         more = f"{what} beyond its own" if one.over == resource else f"{what} and more {one.over} than its own"
         parts.append(f"{one.taker.beside} holds {more}: {against}")
@@ -98,7 +99,7 @@ def _starved(
         "requested": queue.requested,
         "quota": queue.quota,
         "fair_share": queue.fair_share,
-        "from": [return_data(one) for one in claims],
+        "from": [return_data(picture, one) for one in claims],
         "reasons": dict(reasons),
     }
     objects = (f"queue/{queue.name}", *(f"queue/{one.taker.beside}" for one in claims))
@@ -112,19 +113,19 @@ def borrowing(picture: Picture) -> Iterable[Finding]:
         return
     shares = picture.shares
     borrowers = [queue for _, queue in sorted(shares.queues.items()) if queue.borrowed]
-    returns = picture.present.returns(*(queue.name for queue in borrowers))
+    back = returns(picture, *(queue.name for queue in borrowers))
     for queue in borrowers:
         lenders = shares.unused_beside(queue.name)
         each = [f"{gpus(amount)} of the quota of {lender}" for lender, amount in lenders]
-        own = [one for one in entitled(returns[queue.name]) if one.taker.beside == queue.name]
-        against = list(dict.fromkeys(text for one in own for text in stops(one)))
+        own = [one for one in entitled(back[queue.name]) if one.taker.beside == queue.name]
+        against = list(dict.fromkeys(text for one in own for text in stops(picture, one)))
         tail = f"; against its return: {'; '.join(against)}" if against else ""
         yield Finding(
             FindingCode.BORROWING,
             Severity.INFO,
             f"{queue.name} holds {gpus(queue.borrowed)} beyond its quota of {gpus(queue.quota)}; unused: {some(each) or 'nothing beside it'}{tail}.",
             (f"queue/{queue.name}", *(f"queue/{lender}" for lender, _ in lenders if lender != NOBODY)),
-            {"borrowed": queue.borrowed, "from": dict(lenders), "returns": [return_data(one) for one in own]},
+            {"borrowed": queue.borrowed, "from": dict(lenders), "returns": [return_data(picture, one) for one in own]},
         )
 
 

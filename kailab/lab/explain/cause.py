@@ -42,6 +42,7 @@ class Code(StrEnum):
     GPU_MEMORY_UNKNOWN = "GPUMemoryUnknown"
     MIG_PROFILE_ABSENT = "MIGProfileAbsent"
     VOLUME_MISSING = "VolumeMissing"
+    CLAIM_REFUSED = "ClaimRefused"
     TOPOLOGY_UNKNOWN = "TopologyUnknown"
     LARGER_THAN_ANY_DOMAIN = "LargerThanAnyDomain"
     NO_DOMAIN_FREE = "NoDomainFree"

@@ -13,7 +13,7 @@ from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.evidence.shares import UNLIMITED, QueueStanding, Shares, lineage
 from kailab.lab.explain.explanation import Explanation
-from kailab.lab.explain.queue_returns import claim_lines, claims, entitled, return_data, return_lines, stops
+from kailab.lab.explain.queue_returns import claim_lines, claims, entitled, return_data, return_lines, returns, stops
 from kailab.lab.explain.queue_share import divided, share_lines
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some
@@ -91,14 +91,14 @@ def borrowing_lines(picture: Picture, shares: Shares, queue: QueueStanding) -> I
     if queue.fair_share is None:
         yield "The scheduler of this lab knows no queues: it holds none of them to its share and gives nobody theirs back."
         return
-    yield from return_lines(_returns(picture, queue))
+    yield from return_lines(picture, _returns(picture, queue))
 
 
 def _returns(picture: Picture, queue: QueueStanding) -> list[Return]:
     """By the engine. Those that the quota entitles, else those that wait below their fair share."""
     if not queue.borrowed or queue.fair_share is None:
         return []
-    return entitled(picture.present.returns(queue.name)[queue.name])
+    return entitled(returns(picture, queue.name)[queue.name])
 
 
 def _lending(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
@@ -106,11 +106,11 @@ def _lending(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable
     owed = [] if queue.fair_share is None else claims(picture, queue.name)
     if borrowers:
         each = ", ".join(f"{gpus(amount)} to {borrower}" for borrower, amount in borrowers)
-        free = owed and not any(stops(one) for one in owed)
+        free = owed and not any(stops(picture, one) for one in owed)
         yield f"Of its quota it lends {each}{'; it gets them back by reclaim when it asks' if free else ''}."
-        yield from () if free else claim_lines(owed)
+        yield from () if free else claim_lines(picture, owed)
     elif owed and queue.waiting:
-        yield from claim_lines(owed)
+        yield from claim_lines(picture, owed)
     elif queue.unused and not queue.waiting:
         yield f"{gpus(queue.unused)} of its quota {'is' if queue.unused == 1000 else 'are'} unused and not lent."
 
@@ -162,12 +162,14 @@ def unused_words(shares: Shares, name: str) -> str:
 
 
 def _data(picture: Picture, shares: Shares, queue: QueueStanding) -> dict[str, Any]:
-    returns = _returns(picture, queue)
+    back = _returns(picture, queue)
     data = {
         **_standing_data(shares, queue),
-        "could_reclaim": [one.taker.queue for one in returns],
-        "returns": [return_data(one) for one in returns],
-        "claims": [] if queue.fair_share is None else [return_data(one) for one in claims(picture, queue.name)],
+        "could_reclaim": [one.taker.queue for one in back],
+        "returns": [return_data(picture, one) for one in back],
+        "claims": []
+        if queue.fair_share is None
+        else [return_data(picture, one) for one in claims(picture, queue.name)],
     }
     if not picture.scheduler.knows_queues:
         return data

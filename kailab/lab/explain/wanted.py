@@ -122,6 +122,6 @@ _KINDS: Mapping[str, _Count] = {
     "MPIJob": _roles("mpiReplicaSpecs"),
     "RayCluster": lambda obj: _ray_cluster(_spec(obj)),
     "RayJob": _ray_part("rayClusterSpec"),
-    "RayService": _ray_part("rayClusterConfig", "rayClusterSpec"),
+    "RayService": _ray_part("rayClusterConfig"),
     "SparkApplication": _spark,
 }

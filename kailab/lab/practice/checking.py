@@ -15,9 +15,10 @@ from kailab.lab.practice import work
 from kailab.lab.practice.queues import check_guaranteed, check_queues
 from kailab.lab.practice.rules import MOST_CLASSES, RULES, Finding
 from kailab.lab.unknown_fields import in_manifests
-from kailab.model import queuetree
+from kailab.model import labels, queuetree
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.model.validation.hints import pod_templates
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 from kailab.undertest.translation.queues import Queues
 
@@ -52,6 +53,7 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
                 *notices,
                 *_named(manifests),
                 *_under_kai(manifests, cluster),
+                *_nobodys(manifests),
                 *in_manifests(manifests),
             ),
         ),
@@ -79,6 +81,34 @@ def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notic
     for notice in advice.under_kai(cluster, manifests, "default", adopted=False):
         if notice.rule != "class-non-preemptible" or not any(f"{name!r} has" in notice.message for name in mine):
             yield notice
+
+
+def _nobodys(manifests: Manifests) -> Iterator[Notice]:
+    """Work for GPUs that says in no way that it is KAI's. Work that names a queue is told of with the rest; whoever names a scheduler means it."""
+    for one in manifests:
+        pods = list(pod_templates(one.object))
+        holders = [one.object, *(pod for _, pod in pods)]
+        if any(labels.QUEUE in ((holder.get("metadata") or {}).get("labels") or {}) for holder in holders):
+            continue
+        for path, pod in pods:
+            if not pod["spec"].get("schedulerName") and _asks_for_gpus(pod):
+                text = f"is missing: KAI does not schedule these pods; say {labels.SCHEDULER_NAME}, and a queue by the label {labels.QUEUE}"
+                yield Notice(text, one.where(f"{path}spec.schedulerName"), "no-scheduler")
+
+
+def _asks_for_gpus(pod: Object) -> bool:
+    notes = (pod.get("metadata") or {}).get("annotations") or {}
+    asked = [
+        name
+        for container in pod["spec"].get("containers") or ()
+        for amounts in (container.get("resources") or {}).values()
+        for name in (amounts if isinstance(amounts, dict) else ())
+    ]
+    return bool(
+        {labels.GPU_FRACTION, labels.GPU_MEMORY} & notes.keys()
+        or pod["spec"].get("resourceClaims")
+        or any(name in labels.GPU_RESOURCES or name.startswith(labels.MIG_PREFIX) for name in asked)
+    )
 
 
 def _classes(manifests: Sequence[Manifest]) -> Iterator[Finding]:

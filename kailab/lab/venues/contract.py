@@ -32,6 +32,10 @@ def silent(_: str) -> None:
     """Tells nobody."""
 
 
+def unrecorded(_: Place) -> None:
+    """Keeps nothing."""
+
+
 class Place(msgspec.Struct, kw_only=True, frozen=True):
     """Where the cluster of a lab is, as the lab's file has it. ``folder``: of its processes and data, empty where none are ours.
     ``mark``: what the lab's objects carry there. ``more``: whatever else the backend needs to find it."""
@@ -48,13 +52,15 @@ class Place(msgspec.Struct, kw_only=True, frozen=True):
 class Request:
     """What a venue is asked for. ``folder``: where it keeps its files (None: a temporary one, and the venue ends with this process).
     ``scheduler``: the first that is to decide there, so that what it lacks is told before anything is started. ``get``: download
-    or build programs that are missing, which may take many minutes. ``options``: by the names of ``kailab.cluster.choices``."""
+    or build programs that are missing, which may take many minutes. ``options``: by the names of ``kailab.cluster.choices``. ``record``: is told
+    where the venue will be, before the first process or object of it is made there, so that it is found even if this process is killed."""
 
     scheduler: SchedulerUnderTest
     folder: Path | None = None
     get: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     tell: Tell = silent
+    record: Callable[[Place], None] = unrecorded
 
 
 class RunningProcess(Protocol):

@@ -66,7 +66,9 @@ class KubeconfigProvider:
         more = {_INSTALLED: msgspec.json.encode(told).decode()} if one.installed else {}
         place = Place(backend=BACKEND, kubeconfig=str(path.absolute()), context=context, mark=new_mark(), more=more)
         deciding = InstalledOnes(SomebodyElses(path.absolute(), context), None, request.options)
-        return KubernetesVenue(place, Connection.from_kubeconfig(path, context), deciding)
+        venue = KubernetesVenue(place, Connection.from_kubeconfig(path, context), deciding)
+        request.record(place)
+        return venue
 
     def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> KubernetesVenue:
         # Whoever decides there is another process: a command that attaches must not decide beside it.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
-from kailab.lab.venues.contract import Provider, Request, Tell, Venue, silent
+from kailab.lab.venues.contract import Place, Provider, Request, Tell, Venue, silent, unrecorded
 from kailab.undertest.compatibility import check_options
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.naming import chosen
@@ -33,6 +34,7 @@ def open_venue(
     folder: Path | None = None,
     get: bool = False,
     tell: Tell = silent,
+    record: Callable[[Place], None] = unrecorded,
     **options: Any,
 ) -> Venue:
     """A venue of this backend, empty. ``options``: by the names of ``kailab.cluster.choices``, as the backend understands them; for
@@ -41,7 +43,7 @@ def open_venue(
     # The scheduler's own options are checked by itself: one venue may have several decide, one after the other.
     check_options(backend, None, options)
     one = chosen(scheduler, options) if isinstance(scheduler, str) else scheduler
-    return provider.open(Request(scheduler=one, folder=folder, get=get, options=options, tell=tell))
+    return provider.open(Request(scheduler=one, folder=folder, get=get, options=options, tell=tell, record=record))
 
 
 def venue_for(venue: Venue | None, backend: str, scheduler: SchedulerUnderTest, **options: Any) -> Venue:

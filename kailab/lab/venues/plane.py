@@ -165,6 +165,7 @@ class PlaneProvider:
         self._planes.check()
         programs = _programs(options.get("components"), options.get("kubernetes"), request.get, request.tell)
         if request.folder is not None:
+            request.record(Place(backend=self._backend, folder=str(request.folder)))
             return self._opened(request.folder, programs, options, request.tell)
         folder = Path(tempfile.mkdtemp(prefix="kailab-"))
         # Before the plane: whatever of it is up when this process is killed is taken down.

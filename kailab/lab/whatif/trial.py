@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.lab.change import Advance, Change
 from kailab.lab.fork import fork
+from kailab.lab.redacted_changes import redacted_data
 from kailab.lab.whatif.comparison import Comparison
 from kailab.lab.whatif.outcome import Outcome
 from kailab.model.times import format_time
@@ -28,7 +29,8 @@ class Alternative:
     settings: SchedulerSettings | None = None
 
     def data(self) -> dict[str, Any]:
-        return {"title": self.title, "changes": [change.data() for change in self.changes]}
+        """For programs, without what evidence leaves out: ``changes`` has all of it."""
+        return {"title": self.title, **redacted_data(change.data() for change in self.changes)}
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class WhatIf:
     before: Outcome
     alternatives: tuple[Alternative, ...]
     comparisons: tuple[Comparison, ...]
+    warnings: tuple[str, ...] = ()
+    """What is worth saying about the changes, each once."""
 
     def _repr_html_(self) -> str:
         from kailab.lab import html
@@ -59,6 +63,7 @@ class WhatIf:
                 {**alternative.data(), **comparison.data()}
                 for alternative, comparison in zip(self.alternatives, self.comparisons, strict=True)
             ],
+            "warnings": list(self.warnings),
         }
 
 
@@ -71,16 +76,18 @@ def what_if(lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0)
         alone = forks.enter_context(fork(lab))
         changed = [forks.enter_context(fork(alone, alternative.settings)) for alternative in alternatives]
         alone.settle()
+        warnings: list[str] = []
         for trial, alternative in zip(changed, alternatives, strict=True):
             for change in alternative.changes:
-                change.do(trial)
+                warnings += change.do(trial)
             trial.settle()
         end = max(lab.now + seconds, *(one.now for one in (alone, *changed)))
         for one in (alone, *changed):
             one.advance(end - one.now)
         before = Outcome.of(alone, since)
         comparisons = tuple(Comparison(before, Outcome.of(one, since)) for one in changed)
-        return WhatIf(lab.now, end, alone.scheduler, before, tuple(alternatives), comparisons)
+        told = tuple(dict.fromkeys(warnings))
+        return WhatIf(lab.now, end, alone.scheduler, before, tuple(alternatives), comparisons, told)
 
 
 def left_alone(lab: Lab, seconds: float) -> WhatIf:

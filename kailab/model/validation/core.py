@@ -8,6 +8,7 @@ a check when it is first needed. ``coretable`` makes it, with the types that kin
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,8 @@ SCALARS: dict[str, Check] = {
     "bool": shapes.FLAG,
     "int": shapes.INT32,
     "int64": shapes.INT64,
+    "count": shapes.COUNT,
+    "port": shapes.PORT,
     "pods": shapes.PODS,
     "float": shapes.number,
     "quantity": shapes.quantity,
@@ -43,6 +46,11 @@ def shape(type: str) -> Check:
         return shapes.table(shape(type[1:-1]))
     required = tuple(name[:-1] for name in _table()[type] if name.endswith("!"))
     return shapes.record(fields_of(type), required)
+
+
+def types() -> Iterable[str]:
+    """The names of all types."""
+    return _table()
 
 
 def typed(type: str) -> dict[str, str]:

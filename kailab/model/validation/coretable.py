@@ -18,7 +18,17 @@ _QUANTITIES = {"limits", "requests", "capacity", "allocatable", "overhead", "har
                "max", "min", "maxLimitRequestRatio", "sizeLimit", "divisor", "podFixed", "consumedCapacity", "step"}  # fmt: skip
 _SHARES = {"maxSurge", "maxUnavailable", "minAvailable"}
 _PODS = {"replicas", "parallelism"}
-_LONG = re.compile(r".*Seconds|runAs.*|fsGroup|int|count|.*[gG]eneration|.*Groups|sizeBytes", re.ASCII)
+_LONG = re.compile(
+    r"(terminationGracePeriod|deletionGracePeriod|activeDeadline|startingDeadline|toleration|expiration)Seconds|seconds|runAs.*|fsGroup"
+    r"|int|count|resourceSliceCount|.*[gG]eneration|.*Groups|sizeBytes",
+    re.ASCII,
+)
+# What an API server wants to be 0 or more, in 32 bits.
+_COUNTS = {"minReadySeconds", "progressDeadlineSeconds", "ttlSecondsAfterFinished", "revisionHistoryLimit", "failedJobsHistoryLimit",
+           "successfulJobsHistoryLimit", "backoffLimit", "backoffLimitPerIndex", "completions", "maxFailedIndexes", "partition", "start",
+           "succeededCount", "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold",
+           "minDomains", "maxSkew"}  # fmt: skip
+_PORTS = {"containerPort", "hostPort", "port", "nodePort", "healthCheckNodePort"}
 # What an API server takes only of a few texts, where a controller goes by them.
 _CHOICES = {
     ("V1PodFailurePolicyRule", "action"): "FailJob|FailIndex|Ignore|Count",
@@ -85,7 +95,9 @@ def _type(field: str, given: str) -> str:
     if given == "str":
         return "quantity" if field in _QUANTITIES else "str"
     if given == "int":
-        return "pods" if field in _PODS else "int64" if _LONG.fullmatch(field) else "int"
+        if field in _PODS or field in _COUNTS or field in _PORTS:
+            return "pods" if field in _PODS else "count" if field in _COUNTS else "port"
+        return "int64" if _LONG.fullmatch(field) else "int"
     if given == "object":
         return "share" if field in _SHARES else "int|str" if field in ("port", "targetPort") else "any"
     return {"datetime": "time", "bytes": "str"}.get(given, given)

@@ -7,17 +7,27 @@ delay or staleness grace period, and fails to group a batch job whose minimum of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from kailab.errors import InputError
 from kailab.model import labels, times
-from kailab.model.validation.fields import Faults, shown
+from kailab.model.content import content
+from kailab.model.validation import core, shapes
+from kailab.model.validation.fields import Fault, Faults, shown
+from kailab.model.validation.shapes import Check
 
+_MOST_KNOWN = 1024
+_sound: set[bytes] = set()
+"""Pod specs that can be read: what an object is asked of it is asked many times, and most are like one before."""
 _PREEMPTIBILITY = ("", "preemptible", "non-preemptible")
 
 
 def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
     """Looks at the object's own metadata and at its pod templates'."""
+    for path, pod in _descriptions(obj):
+        for field, message in _faults_of(pod):
+            faults.add(f"{path}{field}", f"{message}, if it is a pod's: kailab can't read this as a pod")
     for path, meta in _metadata(obj):
         named = _texts(meta, "labels")
         value = named.get(labels.PREEMPTIBILITY)
@@ -50,20 +60,47 @@ def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
         )
 
 
-def pod_templates(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def pod_templates(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each pod that an object is or describes, at whatever depth its kind has it, and its path with a dot at the end: ``""`` for
-    a Pod, ``spec.template.`` for a Job."""
+    a Pod, ``spec.template.`` for a Job. Its fields have the types that a pod's have: what can't be read as a pod is left out, which
+    happens in kinds that nobody has checked, and ``advise_work`` tells."""
+    for path, pod in _descriptions(obj):
+        if not _faults_of(pod):
+            yield path, pod
+
+
+def _descriptions(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """As ``pod_templates``, whatever is in them."""
     spec = obj.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
         yield path, obj
         return
     for key, value in obj.items():
         if isinstance(value, dict) and key not in ("metadata", "status"):
-            yield from pod_templates(value, f"{path}{key}.")
+            yield from _descriptions(value, f"{path}{key}.")
         elif isinstance(value, list):
             for index, item in enumerate(value):
                 if isinstance(item, dict):
-                    yield from pod_templates(item, f"{path}{key}[{index}].")
+                    yield from _descriptions(item, f"{path}{key}[{index}].")
+
+
+def _faults_of(pod: dict[str, Any]) -> list[Fault]:
+    """What keeps it from being read as a pod, or the template of one."""
+    meta, spec = _template_shapes()
+    found = meta(pod) or []
+    said = content(pod["spec"])
+    if said not in _sound:
+        found += spec(pod) or ()
+        if said is not None and not found:
+            if len(_sound) >= _MOST_KNOWN:
+                _sound.clear()
+            _sound.add(said)
+    return found
+
+
+@cache
+def _template_shapes() -> tuple[Check, Check]:
+    return shapes.record({"metadata": core.shape("V1ObjectMeta")}), shapes.record({"spec": core.loose_pod_spec()})
 
 
 def advise_gang(faults: Faults, job: dict[str, Any]) -> None:

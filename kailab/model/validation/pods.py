@@ -22,6 +22,10 @@ from kailab.model.validation.metadata import (
     is_label_value,
 )
 
+CHECKED_ANNOTATIONS = frozenset(
+    (*labels.SECONDS, labels.FAIL, labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)
+)
+"""Annotations whose values mean something: ``check_annotations`` judges them."""
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -77,6 +81,7 @@ def check_pod_spec(
     for key in ("initContainers", "containers"):
         for at, container in faults.mappings(spec, key, f"{path}.{key}", required=key == "containers"):
             _check_container(faults, container, at, names)
+    _check_host_ports(faults, spec, path)
     policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
     if (policy or "Always") not in restart:
         faults.wrong(f"{path}.restartPolicy", policy or "Always", " or ".join(restart))
@@ -118,7 +123,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
     at = f"{path}.resources"
     limits = faults.quantities(resources, "limits", f"{at}.limits") or {}
     requests = faults.quantities(resources, "requests", f"{at}.requests") or {}
-    given = resources.get("limits") or {}
+    given = resources.get("limits")
     for name, amount in requests.items():
         field = f"{at}.requests[{name}]"
         if name in limits:
@@ -129,7 +134,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
             elif amount > limits[name]:
                 faults.add(field, f"is more than the limit of {quantities.format_number(limits[name])}")
         # Asked of what was written: a limit that can't be read was told already.
-        elif is_extended(name) and name not in given:
+        elif is_extended(name) and not (isinstance(given, dict) and name in given):
             faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
     for key, names in (("limits", limits), ("requests", requests)):
         for name in names:
@@ -141,9 +146,11 @@ def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any]
     """GPU sharing and timing annotations. KAI's webhook judges only pods that name its scheduler."""
     annotations = meta.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
-    for key in (labels.RUN_SECONDS, labels.READY_SECONDS, labels.EXPECTED_SECONDS):
+    for key in labels.SECONDS:
         if key in annotations:
             _check_seconds(faults, annotations[key], f"{meta_path}.annotations[{key}]")
+    if isinstance(fail := annotations.get(labels.FAIL), str):
+        _check_seconds(faults, fail.partition(":")[0], f"{meta_path}.annotations[{labels.FAIL}]")
     if spec.get("schedulerName") != labels.SCHEDULER_NAME:
         return
     _check_sharing(faults, annotations, _has_gpu_limit(spec), f"{meta_path}.annotations")
@@ -171,6 +178,24 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
         faults.one_of(port, "protocol", f"{at}.protocol", ("TCP", "UDP", "SCTP"))
 
 
+def _check_host_ports(faults: Faults, spec: dict[str, Any], path: str) -> None:
+    """In the network of its node a pod has its ports there; no two containers of it have one."""
+    taken: dict[tuple[str, str, int], str] = {}
+    own = spec.get("hostNetwork") is True
+    for at, container in Faults().mappings(spec, "containers", f"{path}.containers"):
+        for place, port in Faults().mappings(container, "ports", f"{at}.ports"):
+            host, inside = port.get("hostPort"), port.get("containerPort")
+            # What is of another type was told already.
+            if type(host) is not int or not host:
+                continue
+            if own and host != inside:
+                faults.wrong(f"{place}.hostPort", host, f"{inside}, its containerPort, because hostNetwork is true")
+            name = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), host)
+            if name in taken:
+                faults.add(f"{place}.hostPort", f"{host} is taken by {taken[name]} already")
+            taken.setdefault(name, place)
+
+
 def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, path: str) -> None:
     fraction, memory = annotations.get(labels.GPU_FRACTION), annotations.get(labels.GPU_MEMORY)
     devices = annotations.get(labels.GPU_FRACTION_DEVICES)
@@ -187,13 +212,13 @@ def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, pat
             other = labels.GPU_FRACTION if fraction is not None else f"a whole {labels.GPU_RESOURCE} limit"
             faults.add(memory_at, f"can't be combined with {other}; give one of the two")
         if not _is_positive(memory):
-            faults.wrong(memory_at, memory, "MiB as a whole number of 1 or more")
+            faults.wrong(memory_at, memory, f"MiB as a whole number of 1 or more, {LARGEST_INT32} at most")
     if devices is not None:
         at = f"{path}[{labels.GPU_FRACTION_DEVICES}]"
         if fraction is None and memory is None:
             faults.add(at, f"needs {labels.GPU_FRACTION} or {labels.GPU_MEMORY} beside it")
         if not _is_positive(devices):
-            faults.wrong(at, devices, "a whole number of 1 or more")
+            faults.wrong(at, devices, f"a whole number of 1 or more, {LARGEST_INT32} at most")
     if annotations.get("mps") == "true" and fraction is None and memory is None:
         faults.add(f"{path}[mps]", f"needs {labels.GPU_FRACTION} or {labels.GPU_MEMORY} beside it")
 
@@ -227,7 +252,9 @@ def _check_toleration(faults: Faults, toleration: dict[str, Any], path: str) -> 
     key = faults.text(toleration, "key", f"{path}.key")
     operator = faults.one_of(toleration, "operator", f"{path}.operator", ("", "Exists", "Equal"))
     value = faults.text(toleration, "value", f"{path}.value")
-    faults.one_of(toleration, "effect", f"{path}.effect", _EFFECTS)
+    effect = faults.one_of(toleration, "effect", f"{path}.effect", _EFFECTS)
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        faults.add(f"{path}.effect", "must be NoExecute where tolerationSeconds is given")
     if key and not is_label_key(key):
         faults.add(f"{path}.key", "is not a valid key; expected name or domain/name")
     if not key and operator != "Exists":
@@ -323,10 +350,10 @@ def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: s
 
 
 def _check_seconds(faults: Faults, value: Any, path: str) -> None:
-    try:
-        quantities.parse(value)
-    except InputError:
-        faults.wrong(path, value, "seconds, zero or more, as text")
+    # As whoever reads them later: a number, and no quantity.
+    seconds = quantities.decimal(value)
+    if seconds is None or seconds < 0:
+        faults.wrong(path, value, "seconds, zero or more, as text such as 90 or 0.5")
 
 
 def _is_positive(value: Any) -> bool:

@@ -9,11 +9,12 @@ from typing import Any
 from kailab.errors import InputError
 from kailab.model import quantities
 from kailab.model.labels import HOSTNAME
-from kailab.model.validation.fields import Faults
+from kailab.model.validation.fields import LARGEST_INT32, Faults
 from kailab.model.validation.metadata import LABEL_RULE, is_dns_label, is_label_key
 
 RESOURCES = ("gpu", "cpu", "memory")
 _READ = {"gpu": quantities.queue_gpu, "cpu": quantities.queue_cpu, "memory": quantities.queue_memory}
+MOST_PRIORITY = 10**9  # of a class that is not the system's
 _MOST_LEVELS = 16  # maxItems in KAI's definition
 
 
@@ -116,7 +117,10 @@ def check_topology(faults: Faults, obj: dict[str, Any]) -> None:
 def check_priority_class(faults: Faults, obj: dict[str, Any]) -> None:
     if obj.get("value") is None:
         faults.add("value", "is required; expected a whole number")
-    faults.integer(obj, "value", "value", least=-(2**31))
+    # Above are the system's own classes.
+    name = obj["metadata"].get("name") if isinstance(obj.get("metadata"), dict) else None
+    system = isinstance(name, str) and name.startswith("system-")
+    faults.integer(obj, "value", "value", least=-(2**31), most=LARGEST_INT32 if system else MOST_PRIORITY)
     faults.boolean(obj, "globalDefault", "globalDefault")
     faults.one_of(obj, "preemptionPolicy", "preemptionPolicy", ("PreemptLowerPriority", "Never"))
 

@@ -103,6 +103,8 @@ INT64 = whole(-(2**63), 2**63 - 1)
 _COUNT = whole(0, LARGEST_INT32)
 COUNT = _COUNT
 """Something that is counted, or seconds."""
+PORT = whole(0, 65535)
+"""A port of a container, host or Service; 0 where none is chosen yet."""
 PODS = whole(0, MOST_PODS)
 """How many pods, or what makes pods, there are to be: no more than a lab holds."""
 

@@ -99,6 +99,16 @@ def read_sites(path: Path, trace: Trace, otherwise: Otherwise = Otherwise()) -> 
     )
 
 
+def configurations_of(path: Path) -> list[str]:
+    """The files of how clusters decide, as far as they are there. Raises InputError."""
+    value = described(path, _SCHEMA, "one list of clusters", _faults)
+    return [str(place) for place in _configurations(value, path.absolute().parent)]
+
+
+def _configurations(value: Mapping[str, Any], base: Path) -> list[Path]:
+    return [place for one in value["clusters"] if (place := seen(one.get("config", ""), base)).is_file()]
+
+
 def named_files(path: Path) -> list[Path]:
     """The file and all that it names, as far as they are there. Raises InputError."""
     value = described(path, _SCHEMA, "one list of clusters", _faults)
@@ -109,8 +119,7 @@ def named_files(path: Path) -> list[Path]:
     policies = [name for one in value["clusters"] for name in one.get("policies", ())]
     policies += [value.get("dispatch", {}).get("policy", "")]
     named += [name.rpartition(":")[0] for name in policies if is_file(name)]
-    configs = [place for one in value["clusters"] if (place := seen(one.get("config", ""), base)).is_file()]
-    named += [name for config in configs for name in files_of(config)]
+    named += [name for config in _configurations(value, base) for name in files_of(config)]
     return [path, *(place for name in dict.fromkeys(named) if (place := seen(name, base)).is_file())]
 
 

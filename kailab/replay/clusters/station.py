@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import inf
 from typing import Any, NamedTuple
 
 from kailab.engine.policies.dispatching import ClusterView
@@ -9,8 +11,10 @@ from kailab.replay.clusters import estimating
 from kailab.replay.clusters.beginning import Beginning
 from kailab.replay.clusters.declared import Site
 from kailab.replay.clusters.moving import Way
+from kailab.replay.clusters.queue_bounds import QueueBounds, QueueHoldings
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.job import WHOLE, TraceJob
+from kailab.replay.manifests import pods_of
 from kailab.replay.replaying import Replaying
 from kailab.replay.work import Work
 
@@ -22,6 +26,28 @@ class _Standing(NamedTuple):
     waiting: int
     running: list[tuple[float, int]]
     before: list[estimating.Wanted]
+
+
+class _Waiting(NamedTuple):
+    """A job that waits with ``missing`` of its pods; ``seconds``: how long it runs then."""
+
+    name: str
+    job: TraceJob
+    missing: int
+    pods: int
+    seconds: float
+
+    @property
+    def wanted(self) -> estimating.Wanted:
+        return self.job.milli // self.pods * self.missing, self.seconds
+
+
+class _Line(NamedTuple):
+    """Who waits for GPUs now, in turn. ``held_back``: names of those whose queue does not let them begin; they are in nobody's way. ``queues``: what they would
+    hold, had all others begun."""
+
+    held_back: set[str]
+    queues: QueueHoldings
 
 
 class Station:
@@ -37,22 +63,24 @@ class Station:
         self.in_vain: set[str] = set()
         self._models = gpus_by_model(site.plan.fleet)
         self._prices: dict[tuple[str, ...], float | None] = {}
-        self._beginning = self._asked_of(site)
+        self._bounds, self._beginning = self._asked_of(site)
+        self._line: _Line | None = None
         self._stands: dict[tuple[str, ...], _Standing] = {}
         self._held: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """To be kept. What the site has is given anew."""
-        return {**self.__dict__, "site": None, "_beginning": None}
+        return {**self.__dict__, "site": None, "_bounds": None, "_beginning": None, "_line": None}
 
     def given(self, site: Site) -> None:
         """Of one that was kept."""
         self.site = site
         self.one.plan = site.plan
-        self._beginning = self._asked_of(site)
+        self._bounds, self._beginning = self._asked_of(site)
 
     def forget(self) -> None:
         """Something has changed since it was looked at."""
+        self._line = None
         self._stands.clear()
         self._held.clear()
 
@@ -76,7 +104,10 @@ class Station:
     def view(self, job: TraceJob, home: str, latency: float, way: Way, own: Work | None = None) -> ClusterView:
         """``own``: the job, where it waits here already."""
         models = job.models
-        stands = self._standing(models) if own is None else self._stand(models, own)
+        line = self._in_line() if own is None else self._lined_up(own)
+        stands = self._standing(models) if own is None else self._stand(models, line, own)
+        pods = self._pods(job)
+        allowed = line.queues.takes(job, pods, pods)
         return ClusterView(
             self.name,
             home=self.name == home,
@@ -88,7 +119,11 @@ class Station:
             move_bytes=way.moved,
             move_cost=way.cost,
             way=0 if own is not None else way.seconds,
-            room_in=lambda: estimating.room_in(stands.free, stands.running, stands.before, job.milli),
+            allowed=allowed,
+            room_in=lambda: max(
+                estimating.room_in(stands.free, stands.running, stands.before, job.milli),
+                0.0 if allowed else self._room_in_queue(job, line, own),
+            ),
         )
 
     def holds(self, team: str) -> int:
@@ -105,14 +140,20 @@ class Station:
     def _standing(self, models: tuple[str, ...]) -> _Standing:
         found = self._stands.get(models)
         if found is None:
-            found = self._stands[models] = self._stand(models)
+            found = self._stands[models] = self._stand(models, self._in_line())
         return found
 
-    def _stand(self, models: tuple[str, ...], until: Work | None = None) -> _Standing:
-        running = estimating.running(self.accounts, models, self.stay.now)
-        before = estimating.before(self.accounts, models, self.in_vain, until)
-        if until is None:
-            before += [(one.milli, one.seconds) for one in self._expected() if estimating.may_take(one, models)]
+    def _stand(self, models: tuple[str, ...], line: _Line, until: Work | None = None) -> _Standing:
+        running = [
+            (estimating.left(self.accounts, work, life, self.stay.now), work.milli)
+            for work, life in self.accounts.live()
+            if not models or life.model in models
+        ]
+        before = [
+            one.wanted
+            for one in self._waiting(until)
+            if one.name not in line.held_back and estimating.may_take(one.job, models)
+        ]
         return _Standing(
             free=WHOLE * self._gpus(models) - sum(milli for _, milli in running),
             waiting=sum(milli for milli, _ in before),
@@ -120,12 +161,62 @@ class Station:
             before=before,
         )
 
+    def _in_line(self) -> _Line:
+        if self._line is None:
+            self._line = self._lined_up()
+        return self._line
+
+    def _lined_up(self, until: Work | None = None) -> _Line:
+        """Those who came before ``until``."""
+        queues, held_back = self._bounds.holding(), set()
+        for work in self.accounts.unfinished.values():
+            queues.hold(work.job, len(work.lives), work.pods)
+        for one in self._waiting(until):
+            if queues.takes(one.job, one.missing, one.pods):
+                queues.hold(one.job, one.missing, one.pods)
+            else:
+                held_back.add(one.name)
+        return _Line(held_back, queues)
+
+    def _waiting(self, until: Work | None = None) -> Iterator[_Waiting]:
+        """Those who could ever begin, in the order in which they came."""
+        for work in self.accounts.unfinished.values():
+            if work is until:
+                return
+            missing = work.pods - work.done - len(work.lives)
+            if missing and work.name not in self.in_vain:
+                seconds = inf if self.accounts.endless else work.job.seconds
+                yield _Waiting(work.name, work.job, missing, work.pods, seconds)
+        if until is None:
+            for name, job in self.coming.items():
+                if name not in self.in_vain:
+                    pods = self._pods(job)
+                    yield _Waiting(name, job, pods, pods, job.seconds)
+
+    def _room_in_queue(self, job: TraceJob, line: _Line, until: Work | None) -> float:
+        """Seconds until there is room for the job under the limits of its queue, by what runs and waits in the queues that share each."""
+        found = 0.0
+        for limit, queues in line.queues.limits(job):
+            running = [
+                (estimating.left(self.accounts, work, life, self.stay.now), work.milli)
+                for work, life in self.accounts.live()
+                if work.queue in queues
+            ]
+            before = [one.wanted for one in self._waiting(until) if self._bounds.queue_of(one.job) in queues]
+            free = limit - sum(milli for _, milli in running)
+            found = max(found, estimating.room_in(free, running, before, job.milli))
+        return found
+
+    def _pods(self, job: TraceJob) -> int:
+        return pods_of(job, self.site.plan.fleet.largest_node)
+
     def _expected(self) -> list[TraceJob]:
         """Of those on their way here the ones that could begin."""
         return [job for name, job in self.coming.items() if name not in self.in_vain]
 
-    def _asked_of(self, site: Site) -> Beginning:
-        return Beginning(site.plan, self.stay.cluster.list("PriorityClass"))
+    def _asked_of(self, site: Site) -> tuple[QueueBounds, Beginning]:
+        bounds = QueueBounds(site.plan, self.stay.cluster.list("PriorityClass"))
+        return bounds, Beginning(site.plan, bounds)
 
     def _gpus(self, models: tuple[str, ...]) -> int:
         return sum(gpus for model, gpus in self._models.items() if not models or model in models)

@@ -14,6 +14,7 @@ from kailab.engine.snapshot.devices import DeviceId
 from kailab.engine.snapshot.records import ResourceClaim
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
+from kailab.model.validation.fields import MOST_AMOUNT
 from kailab.scheduler.reading.devices import Inventory, read_requests
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def _node_of(allocation: Mapping[str, Any]) -> str:
 
 
 def gpus_of(spec: Mapping[str, Any]) -> dict[str, int]:
-    """Device class -> devices, of a ResourceClaim's spec (the one inside a template, too)."""
+    """Device class -> devices, of a ResourceClaim's spec (the one inside a template, too). At most ``MOST_AMOUNT``: the API server takes
+    any number, and no claim is ever given more than a few."""
     found: dict[str, int] = {}
     first = ""
     for request in (spec.get("devices") or _NOTHING).get("requests") or ():
@@ -81,7 +83,8 @@ def gpus_of(spec: Mapping[str, Any]) -> dict[str, int]:
             continue
         first = first or name
         # As in KAI's dra.go, the whole of a claim counts under the first GPU class that it names.
-        found[first] = found.get(first, 0) + (max(1, int(wish.get("count") or 1)) if mode == "ExactCount" else 1)
+        count = max(1, int(wish.get("count") or 1)) if mode == "ExactCount" else 1
+        found[first] = min(MOST_AMOUNT, found.get(first, 0) + count)
     return found
 
 
@@ -182,5 +185,5 @@ class Claims:
             if name:
                 names.append(f"{namespace}/{name}")
             for device_class, count in (found or {}).items():
-                counts[device_class] = counts.get(device_class, 0) + count
+                counts[device_class] = min(MOST_AMOUNT, counts.get(device_class, 0) + count)
         return tuple(sorted(counts.items())), tuple(sorted(names)), tuple(missing)

@@ -13,15 +13,15 @@ import msgspec
 
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import GPU, NO_GPU, GpuRequest, Shape
-from kailab.errors import InputError
 from kailab.model import labels as names
-from kailab.model.quantities import parse
+from kailab.model.quantities import counted, decimal
 from kailab.scheduler.reading import affinity, requests
 from kailab.scheduler.reading.numa import containers
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
-_NATIVE = ("cpu", "memory", "ephemeral-storage")
+_MOST = 2**31 - 1  # devices, or MiB of one: sums over all pods stay within 64 bits
+_NATIVE = ("cpu", "memory")
 _SHARING = frozenset((names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES))
 
 
@@ -56,7 +56,10 @@ class ShapeCache:
         key = _encode(
             (
                 [(c.get("resources"), c.get("ports")) for c in spec.get("containers") or ()],
-                [(c.get("resources"), c.get("restartPolicy")) for c in spec.get("initContainers") or ()],
+                [
+                    (c.get("resources"), c.get("restartPolicy"), c.get("ports"))
+                    for c in spec.get("initContainers") or ()
+                ],
                 spec.get("nodeSelector"),
                 spec.get("tolerations"),
                 spec.get("overhead"),
@@ -130,31 +133,25 @@ def gpu_request(devices: int, mig: Mapping[str, int], annotations: Mapping[str, 
 
 
 def _whole(value: Any) -> int:
-    """A positive integer given as text; 0 for anything else."""
-    try:
-        return max(0, int(str(value), 10)) if value is not None else 0
-    except ValueError:
-        return 0
+    """A positive integer given as text; 0 for anything else. More than any node has is as good as the most that is counted."""
+    return min(counted(value), _MOST)
 
 
 def _milli(value: Any) -> int:
     """A fraction 0 < f <= 1 as milli-GPU; 0 for anything else."""
-    if value is None:
-        return 0
-    try:
-        exact = parse(str(value))
-    except InputError:
-        return 0
-    if not 0 < exact <= 1:
+    exact = decimal(value)
+    if exact is None or not 0 < exact <= 1:
         return 0
     # A share too small for a milli-GPU is one nevertheless: 0 would be no request at all.
     return max(1, round(exact * GPU))
 
 
 def _host_ports(spec: Mapping[str, Any]) -> tuple[tuple[str, str, int], ...]:
+    # Init containers that end give their ports back before the others begin; those that stay keep them. (Kubernetes: NodePorts.)
+    staying = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     found = {
         (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", int(port["hostPort"]))
-        for container in spec.get("containers") or ()
+        for container in (*(spec.get("containers") or ()), *staying)
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }

@@ -5,9 +5,9 @@ import { button, h } from "viewer/dom";
 const TIMES = [[1, "1 s"], [10, "10 s"], [60, "1 min"], [600, "10 min"], [3600, "1 h"], [86400, "1 day"]];
 
 export class Controls {
-  // say(text, bad): what became of it.
+  // say(text, bad): what became of it. seen: the revision of the lab that is shown; what is asked for is done to that one, or not at all.
   constructor(server, say) {
-    Object.assign(this, { server, say, paused: false });
+    Object.assign(this, { server, say, paused: false, seen: 0 });
     this.pause = button("Pause", () => this.#do(this.paused ? "go-on" : "pause"), { id: "pause" });
     this.step = button("Step", () => this.#do("step"), { id: "step", title: "The scheduler's next cycle" });
     this.time = h("select", { id: "time" }, TIMES.map(([value, name]) => h("option", { value }, name)));
@@ -47,7 +47,7 @@ export class Controls {
     this.element.setAttribute("aria-busy", "true");
     this.say("working ...");
     try {
-      this.say((await this.server.ask("/do", { do: what, ...more })).said);
+      this.say((await this.server.ask("/do", { do: what, seen: this.seen, ...more })).said);
     } catch (error) {
       this.say(error.message, true);
     } finally {

@@ -45,6 +45,10 @@ class Live {
       told: (news) => this.#news(news),
       lost: () => this.#connection("bad", "connection lost, trying again"),
       ended: () => this.#connection("bad", "the server has ended"),
+      refused: (why) => {
+        this.#connection("bad", "not let in");
+        this.#troubled(why.trim());
+      },
     });
   }
 
@@ -85,6 +89,7 @@ class Live {
       this.page.travel(this.lab.moments.length - 1);
     }
     this.changes.renew();
+    this.controls.seen = news.revision;
     this.empty.hidden = this.lab.queues.name.length > 0;
     if (news.said) this.#say(news.said);
     this.element.dataset.ready = news.version;

@@ -18,6 +18,7 @@ from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import AlreadyExists, ConnectError, NotFound
+from kailab.model.private_files import make_folder
 from kailab.undertest.contract import Plane
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class ActingPlane:
         self._cluster = cluster
         self.folder = plane.folder
         self._tokens = Path(plane.folder) / "accounts"
-        self._tokens.mkdir(mode=0o700, exist_ok=True)
+        make_folder(self._tokens)
         self._acting: set[str] = set()
 
     def act(self, name: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import AlreadyExists, InputError
+from kailab.model.private_files import write_text
 from kailab.undertest import programs
 from kailab.undertest.beside import ProgramsBeside, on_free_ports
 from kailab.undertest.contract import Plane, Rest, SchedulerFailed, Start, Tell
@@ -55,7 +56,7 @@ class KaiBeside(ProgramsBeside):
         if here := [name for name in NAMES if name in running]:
             raise SchedulerFailed(f"KAI runs in this lab already: {', '.join(here)}")
         path = Path(self._plane.folder) / "kai-scheduler.yaml"
-        path.write_text(settings.conf, encoding="utf-8")
+        write_text(path, settings.conf)
         arguments = (f"--scheduler-conf={path.absolute()}", *settings.flags)
         on_free_ports(lambda: self._run(cluster, programs_of(self._plane, kai, arguments, tell)))
 

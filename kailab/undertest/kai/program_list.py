@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kailab.cluster.controlplane.certificates import Authority
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports, is_free_everywhere
+from kailab.model.private_files import make_folder
 from kailab.undertest.contract import Plane, Tell
 from kailab.undertest.kai.dialects import ADMISSION
 from kailab.undertest.kai.folder import KaiFolder
@@ -129,7 +130,7 @@ class _Made:
     def _certificate(self, program: str) -> dict[str, str]:
         """A certificate where the program looks for it, and the environment in which it looks there."""
         serving = self.serving(program)
-        serving.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(serving)
         Authority.made(serving, "ca").serving(serving, "tls")
         return {"TMPDIR": str(self._temporary(program))}
 

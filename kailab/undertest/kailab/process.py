@@ -9,6 +9,7 @@ from pathlib import Path
 from kailab import __version__
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
+from kailab.model.private_files import write_bytes
 from kailab.undertest import programs
 from kailab.undertest.beside import ProgramsBeside
 from kailab.undertest.contract import Plane, Rest, Start, Tell
@@ -35,7 +36,7 @@ class KailabBeside(ProgramsBeside):
         if config is not None:
             # A copy: the user's file may change or go while the lab is up.
             kept = Path(self._plane.folder) / CONFIG
-            kept.write_bytes(config.read_bytes())
+            write_bytes(kept, config.read_bytes())
             config = kept
         command = scheduler_command(
             self._plane.kubeconfig,

@@ -14,6 +14,7 @@ from kailab.cluster.install import CRD
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.there import is_there
 from kailab.errors import KailabError
+from kailab.model.private_files import write_text
 from kailab.undertest import programs
 from kailab.undertest.beside import AddonBeside, on_free_ports
 from kailab.undertest.contract import Rest, Start, Tell
@@ -59,7 +60,7 @@ class KueueBeside(AddonBeside):
         server = webhook_server(folder, webhook, f"{SERVICE}.{NAMESPACE}.svc", AUTHORITY)
         config = folder / "configuration.yaml"
         text = yaml.safe_dump(configuration(folder, webhook, health, metrics), sort_keys=False)
-        config.write_text(text, encoding="utf-8")
+        write_text(config, text)
         for obj in self._wired(server):
             cluster.apply(obj)
         ready = answers(f"http://{LOOPBACK}:{health}/readyz")

@@ -9,6 +9,7 @@ import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
+from kailab.model.private_files import write_text
 from kailab.undertest import programs
 from kailab.undertest.beside import AddonBeside, on_free_ports
 from kailab.undertest.contract import Rest, Start, Tell
@@ -34,7 +35,7 @@ class SchedulerPluginsBeside(AddonBeside):
         """Returns when it answers that it is ready. Raises MissingComponents where it was not got."""
         self.prepare(cluster)
         config = Path(self._plane.folder) / "scheduler-plugins.yaml"
-        config.write_text(yaml.safe_dump(configuration(self._plane.kubeconfig), sort_keys=False), encoding="utf-8")
+        write_text(config, yaml.safe_dump(configuration(self._plane.kubeconfig), sort_keys=False))
         on_free_ports(lambda: programs.run(self._plane, [self._program(config)]))
 
     def _program(self, config: Path) -> Program:

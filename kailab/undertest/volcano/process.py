@@ -14,6 +14,7 @@ import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
+from kailab.model.private_files import make_folder, write_text
 from kailab.undertest import programs
 from kailab.undertest.beside import ProgramsBeside, on_free_ports
 from kailab.undertest.contract import Plane, Rest, Start, Tell
@@ -46,9 +47,9 @@ class VolcanoBeside(ProgramsBeside):
         self.prepare(cluster)
         # A folder of its own: all of it is watched, and with the plane's the scheduler would read its file anew all the time.
         folder = Path(self._plane.folder) / "volcano-conf"
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         conf = folder / "scheduler.conf"
-        conf.write_text(yaml.safe_dump(configuration(), sort_keys=False), encoding="utf-8")
+        write_text(conf, yaml.safe_dump(configuration(), sort_keys=False))
         on_free_ports(lambda: programs.run(self._plane, self._programs(conf)))
 
     def _programs(self, conf: Path) -> list[Program]:

@@ -2,7 +2,8 @@
 
 A node whose Ready condition is not True: it is tainted, its pods turn not Ready, and nothing there starts or stops. Pods that do not put up with
 a NoExecute taint, or with a node that is not ready (``taints``; 300 s unless the pod says otherwise; timers that are not prompt), are
-deleted, and stay as terminating where the node is away until it is back. A deleted node takes its pods with it at once.
+deleted, and stay as terminating where the node is away until it is back. A deleted node takes its pods with it at once; pods that are bound to a
+node that never was are deleted after a while.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from functools import partial
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.nodes.kubelet import Kubelet, node_ready
-from kailab.cluster.embedded.nodes.taints import dated, departure, marked, reasons
+from kailab.cluster.embedded.nodes.taints import bound_at, dated, departure, marked, reasons
 from kailab.cluster.embedded.podwrites import condition, disrupted, with_conditions
 from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
-from kailab.model.times import format_time
+from kailab.model.times import format_time, parse_time
+
+QUARANTINE_SECONDS = 40.0
+"""How long PodGC waits for the node that a pod is bound to."""
 
 
 class NodeLifecycle:
@@ -39,6 +43,9 @@ class NodeLifecycle:
             if reasons(node):
                 self._shunned.add(name)
                 self._plan(name, node, self._pods(name))
+        for name in self._missing():
+            for _, pod in self._pods(name):
+                self._doubt(pod)
 
     def _node_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         assert new is not None
@@ -68,14 +75,35 @@ class NodeLifecycle:
             self._send_away(name, new)
 
     def _pod_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
-        if not self._shunned or type == "DELETED" or new is None:
+        if type == "DELETED" or new is None or (old is not None and old["spec"] is new["spec"]):
             return
         name = new["spec"].get("nodeName")
+        if not name:
+            return
         # It was bound, or is given another toleration.
-        if name in self._shunned and (old is None or old["spec"] is not new["spec"]):
-            node = self._store.find("Node", ("", name))
-            if node is not None:
-                self._plan(name, node, [(key, new)])
+        node = self._store.find("Node", ("", name))
+        if node is None:
+            self._doubt(new)
+        elif name in self._shunned:
+            self._plan(name, node, [(key, new)])
+
+    def _missing(self) -> list[str]:
+        """Nodes that pods are bound to and that are not there."""
+        there = self._store.table("Node").objects
+        return [name for name in self._kubelet.on_node if ("", name) not in there]
+
+    def _doubt(self, pod: Object) -> None:
+        """Look again, once PodGC would have, whether a pod's node is there."""
+        when = max(_gone_at(pod), self._clock.now)
+        self._clock.call_at(when, self._collect, prompt=False, key=f"pod-gc/{when}")
+
+    def _collect(self) -> None:
+        for name in self._missing():
+            for key, _ in self._pods(name):
+                # One deleted before may have taken all it owned with it.
+                pod = self._store.find("Pod", key)
+                if pod is not None and _gone_at(pod) <= self._clock.now:
+                    self._deletion.delete("Pod", key, self._orphaned(key, pod), 0)
 
     def _pods(self, node: str) -> list[tuple[Key, Object]]:
         found = self._store.table("Pod").objects
@@ -139,3 +167,8 @@ class NodeLifecycle:
         now = format_time(self._clock.now // 1)
         pod = self._store.replace("Pod", key, pod, disrupted(pod, "DeletionByTaintManager", message, now))
         self._deletion.delete("Pod", key, pod, None)
+
+
+def _gone_at(pod: Object) -> float:
+    """When a pod goes whose node is not there."""
+    return max(parse_time(pod["metadata"]["creationTimestamp"]), bound_at(pod)) + QUARANTINE_SECONDS

@@ -96,7 +96,7 @@ def dated(node: Object, before: Object | None, now: str) -> Object | None:
 def departure(pod: Object, node: Object) -> Departure | None:
     """When the pod has to leave the node for one of its taints; None: it may stay."""
     # A manifest may carry times from long before this node was made; and nobody waits for a taint where it is not yet.
-    begun = max(parse_time(node["metadata"]["creationTimestamp"]), _bound_at(pod))
+    begun = max(parse_time(node["metadata"]["creationTimestamp"]), bound_at(pod))
     found: Departure | None = None
     for taint, since in reasons(node):
         patience = _patience(pod, taint)
@@ -142,7 +142,7 @@ def _identity(taint: Mapping[str, Any]) -> tuple[Any, ...]:
     return taint.get("key"), taint.get("value") or "", taint.get("effect")
 
 
-def _bound_at(pod: Object) -> float:
+def bound_at(pod: Object) -> float:
     for entry in (pod.get("status") or {}).get("conditions") or ():
         if entry.get("type") == "PodScheduled" and entry.get("status") == "True":
             return _time(entry, "lastTransitionTime")

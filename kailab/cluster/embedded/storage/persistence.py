@@ -24,6 +24,7 @@ from kailab.cluster.embedded.storage.sealed import AnotherFile, Damaged, Header,
 from kailab.errors import InputError, StateError
 from kailab.model import typed
 from kailab.model.files import read_bytes
+from kailab.model.private_files import FILE_MODE, make_folder, make_private
 
 T = TypeVar("T")
 MAGIC = "kailab-state"
@@ -175,9 +176,10 @@ class StateLock:
 
     def __enter__(self) -> StateLock:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             # Not for child processes: one that inherited it would hold the lock on after this process has ended.
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            make_private(file)
         except OSError as error:
             raise StateError(f"{self._path}: the lab can't be locked: {error.strerror or error}") from error
         try:

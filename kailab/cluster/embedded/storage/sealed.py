@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from kailab.model import typed
+from kailab.model.private_files import make_folder, open_file
 
 _LONGEST_HEADER = 4096
 
@@ -40,8 +41,8 @@ def seal(path: Path, magic: str, version: int, body: bytes) -> None:
     # In the same folder: a rename is atomic within one file system only.
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        make_folder(path.parent)
+        with open_file(temporary, "wb") as file:
             file.write(msgspec.json.encode(header) + b"\n")
             file.write(body)
             file.flush()

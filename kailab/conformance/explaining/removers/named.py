@@ -36,6 +36,15 @@ def _volumes_of(one: Object) -> list[Object]:
     return [] if one["kind"] == "PodGroup" else list(template_of(one)["spec"].get("volumes") or ())
 
 
+def claims(place: Place) -> Iterator[Step]:
+    """Each carries the label of the queue whose work shares it."""
+    label = {"metadata": {"labels": {labels.QUEUE: place.queue}}}
+    for claim in place.lab.cluster.list("ResourceClaim"):
+        own = claim["metadata"]
+        named = {"kind": "ResourceClaim", "name": own["name"], "namespace": own["namespace"]}
+        yield {"patch": {**named, "patch": label}}
+
+
 def topology(place: Place) -> Iterator[Step]:
     """The one that it names, with the level that it names, and that on each node."""
     notes = place.manifests[0]["metadata"].get("annotations") or {}

@@ -1,4 +1,4 @@
-"""What work names and there is not: claims, ConfigMaps, topologies and their levels, a node pool that is served."""
+"""What work names and there is not, or is not for it: claims, ConfigMaps, topologies and their levels, a node pool that is served."""
 
 from __future__ import annotations
 
@@ -86,6 +86,22 @@ def volume(case: Case) -> Iterable[Cause]:
     for text in said:
         if text not in missing and "claim" in text:
             yield Cause(Code.VOLUME_MISSING, f"No node takes it: {text}.")
+
+
+def claim(case: Case) -> Iterable[Cause]:
+    """A resource claim that no pod can use as it is: it lacks the queue's label, or has no place for one more pod."""
+    if case.ground is None:
+        return
+    claims = case.ground.table.claims
+    refusals = (claims.refusal(task.uid, task.shape, case.queue) for task in case.waiting if task.shape.claims)
+    refused = next((one for one in refusals if one is not None), None)
+    if refused is not None:
+        yield Cause(
+            Code.CLAIM_REFUSED,
+            f"No node takes it: {refused.why}.",
+            (Ref("ResourceClaim", *refused.claim.split("/", 1)),),
+            {"claim": refused.claim},
+        )
 
 
 _KINDS = {"PersistentVolumeClaim": "the volume claim", "ConfigMap": "the ConfigMap"}

@@ -167,7 +167,9 @@ def over_quota(case: Case) -> Iterable[Cause]:
 
 
 def _tight_of(case: Case, reason: Reason) -> list[Tight]:
-    return [] if case.trials is None else [one for one in tight_rules(case.trials) if one.reason == reason]
+    """Each is told with its numbers, which must bear it out."""
+    rules = () if case.trials is None else tight_rules(case.trials)
+    return [one for one in rules if one.reason == reason and one.held + one.wanted > one.bound]
 
 
 def _resources(case: Case, queue: str) -> frozenset[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+from kailab.engine.decisions import QueueShare
 from kailab.engine.relaxing.others import OthersPreemptible
 from kailab.engine.relaxing.queue_rules import QueueField, QueuesUnprotected, QuotasRaised, QuotasTaken, WeightsGiven
 from kailab.engine.relaxing.relaxation import Relaxation
@@ -14,6 +15,7 @@ from kailab.engine.report.holding import Holder, Keeps, Reach
 from kailab.engine.snapshot.records import UNLIMITED
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
+from kailab.lab.explain.causes.queue_line import in_line
 from kailab.lab.explain.causes.queue_victims import context, stands_still, victims
 from kailab.lab.explain.causes.queue_words import queue_ref, queue_title, quota_words, share, wants
 from kailab.lab.wording import amount_text, capitalized, some
@@ -28,7 +30,7 @@ def shares(case: Case) -> Iterable[Cause]:
     if before and trials(*before).further:
         return
     reach = trials.reach(record.uid)
-    if reach is None or not reach.lacks() or any(victims(case)):
+    if reach is None or not reach.lacks() or any(victims(case)) or any(in_line(case)):
         return
     lacking = cast(QueueField, reach.lacks()[0])
     others = _of_others(reach, record.queue, lacking)
@@ -71,7 +73,9 @@ def _share_reached(
     ]
     for queue, resource in levels:
         if trials.weight(queue, resource) == 0 and _lacks_weight(case, trials, queue, resource, before):
-            return _no_weight(case, trials, queue, resource, reach)
+            state = share(trials().decisions, queue, resource)
+            if state.allocated + getattr(reach.wanted, resource) > state.quota:
+                return _no_weight(case, trials, queue, resource, reach)
         if trials(*before, QuotasRaised((queue,), (resource,))).further:
             return _fair_share(case, trials, queue, resource, reach)
     queue, resource = next((level for level in levels if level[0] in contested), levels[0])
@@ -110,14 +114,12 @@ def _no_weight(case: Case, trials: Trials, queue: str, resource: QueueField, rea
 
 def _fair_share(case: Case, trials: Trials, queue: str, resource: QueueField, reach: Reach) -> Cause:
     state = share(trials().decisions, queue, resource)
-    others = _standing_beside(trials, reach, queue, resource)
-    rest = f" The others have theirs: {others}." if others else ""
     return Cause(
         Code.FAIR_SHARE_REACHED,
         capitalized(
             f"{queue_title(case, queue)} holds {amount_text(resource, state.allocated)} and has a claim on "
-            f"{amount_text(resource, state.fair_share)}: its quota of {amount_text(resource, state.quota)} and its part of what is beyond "
-            f"quotas. {capitalized(_wants(case, reach, resource))} more, and there is nothing that it could reclaim.{rest}"
+            f"{_claim(resource, state)}. {capitalized(_wants(case, reach, resource))} more, and "
+            f"{_others_words(trials, reach, queue, resource)}"
         ),
         (queue_ref(queue),),
         _facts(queue, resource, state.quota, state.allocated, state.fair_share),
@@ -142,18 +144,29 @@ def _within_quota(
     level = others[0].level
     state = share(trials().decisions, level, resource)
     standing = _stand(trials, beside, resource)
-    none = "none of the others holds more than its own quota"
-    if any(_held_over(trials, name, resource) > 0 for name in beside):
-        none = "the others hold too little beyond their own quota"
+    due = quota_words(resource, state.quota)
+    if state.quota != UNLIMITED and state.allocated >= state.quota:
+        due = f"a fair share of {amount_text(resource, state.fair_share)}"
     return Cause(
         Code.VICTIMS_WITHIN_QUOTA,
         capitalized(
             f"{queue_title(case, level)} is owed more, holding {amount_text(resource, state.allocated)} with "
-            f"{quota_words(resource, state.quota)}, and {_wants(case, reach, resource)}; but {none}: {standing}."
+            f"{due}, and {_wants(case, reach, resource)}; but {_kept_by_quotas(trials, reach, beside, resource)}: {standing}."
         ),
         (queue_ref(level), *map(queue_ref, beside)),
         {**_facts(level, resource, state.quota, state.allocated, state.fair_share), "others": beside},
     )
+
+
+def _kept_by_quotas(trials: Trials, reach: Reach, beside: Sequence[str], resource: QueueField) -> str:
+    """In what way their quotas keep what others hold: each sentence only where the numbers beside it bear it out."""
+    over = sum(max(0, _held_over(trials, name, resource)) for name in beside)
+    lacking = getattr(reach.wanted, resource) - getattr(reach.free, resource) - getattr(reach.leaving, resource)
+    if not over:
+        return "none of the others holds more than its own quota"
+    if over < lacking:
+        return "the others hold too little beyond their own quota"
+    return "what the others hold beyond their own quota can't be freed so that it fits while they keep their quotas"
 
 
 def _held_over(trials: Trials, queue: str, resource: QueueField) -> float:
@@ -161,9 +174,27 @@ def _held_over(trials: Trials, queue: str, resource: QueueField) -> float:
     return 0 if state.quota == UNLIMITED else state.allocated - state.quota
 
 
-def _standing_beside(trials: Trials, reach: Reach, queue: str, resource: QueueField) -> str:
+def _claim(resource: QueueField, state: QueueShare) -> str:
+    """``4 GPUs: its quota of 2 GPUs and its part of what is beyond quotas``."""
+    quota = f"its quota of {amount_text(resource, state.quota)}"
+    if state.fair_share < state.quota:
+        return quota
+    return f"{amount_text(resource, state.fair_share)}: {quota} and its part of what is beyond quotas"
+
+
+def _others_words(trials: Trials, reach: Reach, queue: str, resource: QueueField) -> str:
     beside = sorted({one.beside for one in reach.holders if one.level == queue and one.beside != queue})
-    return _stand(trials, beside, resource)
+    if not beside:
+        return "there is nothing that it could reclaim."
+    states = [share(trials().decisions, name, resource) for name in beside]
+    theirs = all(one.quota == UNLIMITED or one.allocated <= max(one.quota, one.fair_share) for one in states)
+    # Who holds more than its due has something to give, though not to one who would hold more than its own.
+    begin = (
+        "there is nothing that it could reclaim. The others have theirs"
+        if theirs
+        else "beyond its claim it may take nothing back. Beside it"
+    )
+    return f"{begin}: {_stand(trials, beside, resource)}."
 
 
 def _stand(trials: Trials, queues: Sequence[str], resource: QueueField) -> str:
@@ -172,10 +203,18 @@ def _stand(trials: Trials, queues: Sequence[str], resource: QueueField) -> str:
     order = sorted(queues, key=lambda name: (-states[name].allocated, name))
     return some(
         [
-            f"{name} holds {amount_text(resource, states[name].allocated)} with {quota_words(resource, states[name].quota)}"
+            f"{name} holds {amount_text(resource, states[name].allocated)} with {_due(resource, states[name])}"
             for name in order
         ]
     )
+
+
+def _due(resource: QueueField, state: QueueShare) -> str:
+    """With the fair share where it is what lets the queue hold more than its quota."""
+    quota = quota_words(resource, state.quota)
+    if state.quota == UNLIMITED or not state.quota < state.allocated <= state.fair_share:
+        return quota
+    return f"{quota} and a fair share of {amount_text(resource, state.fair_share)}"
 
 
 def _wants(case: Case, reach: Reach, resource: QueueField) -> str:

@@ -47,7 +47,7 @@ def delayed(case: Case) -> Iterable[Cause]:
     if trials is None or record is None or not context(trials) or not trials(DelayGone()).further:
         return
     until = next(one.numbers["until"] for one in trials().pending if one.code == Reason.PREEMPTION_DELAY)
-    victims = _victims(trials(DelayGone()))
+    victims = victims_of(trials(DelayGone()))
     whom = f"; then {workload_titles(case, victims)} would make room" if victims else ""
     yield Cause(
         Code.PREEMPTION_DELAY,
@@ -72,7 +72,7 @@ def victims(case: Case) -> Iterable[Cause]:
         return
     for changes in ((QueuesUnprotected(),), (OthersPreemptible(),), (QueuesUnprotected(), OthersPreemptible())):
         outcome = trials(*before, *changes)
-        taken = _victims(outcome)
+        taken = victims_of(outcome)
         if not taken:
             continue
         holders = {one.podgroup: one for one in _holders(trials, record.uid)}
@@ -86,7 +86,7 @@ def victims(case: Case) -> Iterable[Cause]:
         return
 
 
-def _victims(outcome: Outcome) -> list[str]:
+def victims_of(outcome: Outcome) -> list[str]:
     """PodGroups (UIDs) that go for it, not only to be placed elsewhere."""
     if not outcome.further:
         return []
@@ -144,5 +144,8 @@ def _held_by(case: Case, outcome: Outcome, holders: Sequence[Holder]) -> str:
         bounds = quota_words(resource, state.quota)
         if rule == "fair share":
             bounds += f" and a fair share of {amount_text(resource, state.fair_share)}"
-        found.append(f"queue {name} holds beyond its {rule} ({amount_text(resource, state.allocated)}, with {bounds})")
+        bound = state.fair_share if rule == "fair share" else state.quota
+        # It may be another resource, or a queue below this one, that holds too much.
+        beyond = f" beyond its {rule}" if 0 <= bound < state.allocated else ""
+        found.append(f"queue {name} holds{beyond} ({amount_text(resource, state.allocated)}, with {bounds})")
     return " and ".join(found)

@@ -9,7 +9,7 @@ from kailab.engine.snapshot.records import UNLIMITED
 from kailab.engine.snapshot.statuses import ALLOCATED
 from kailab.lab.explain.cause import Ref
 from kailab.lab.explain.causes.case import Case
-from kailab.lab.owners import owner_names
+from kailab.lab.owners import work_title
 from kailab.lab.wording import amount_text, some
 from kailab.model.times import format_time
 
@@ -68,11 +68,7 @@ def workload_title(case: Case, podgroup: str) -> str:
     record = case.standing.records.get(podgroup)
     if record is None:
         return "pods of another scheduler"
-    rows = case.picture.by_group.get(f"{record.namespace}/{record.name}", [])
-    line = owner_names(case.picture, rows[0].owner, record.namespace) if rows else []
-    if line:
-        return " ".join(line[-1].split("/", 1))
-    return f"Pod {rows[0].name.partition('/')[2]}" if rows else f"PodGroup {record.name}"
+    return work_title(case.picture, f"{record.namespace}/{record.name}")
 
 
 def workload_titles(case: Case, podgroups: Iterable[str]) -> str:

@@ -61,6 +61,7 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
     Code.GPU_MEMORY_UNKNOWN: (requests.share_by_fraction, nodechanges.tell_gpu_memory, places.another_selector),
     Code.MIG_PROFILE_ABSENT: (requests.another_profile,),
     Code.VOLUME_MISSING: (holding.make_references,),
+    Code.CLAIM_REFUSED: (holding.label_claims,),
     Code.TOPOLOGY_UNKNOWN: (topologies.existing_topology, topologies.no_topology),
     Code.LARGER_THAN_ANY_DOMAIN: (*_TOPOLOGY, gangs.smaller),
     Code.NO_DOMAIN_FREE: (*_TOPOLOGY, *_RIGHTS, *_ROOM, gangs.smaller),
@@ -79,7 +80,7 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
     Code.POD_GROUP_MISSING: (),
     Code.STALE_GANG: (gangs.add_missing_pods, gangs.grow_to_minimum),
     Code.BEHIND_OTHERS: (
-        victims.raise_priority, victims.raise_queue_priority, waiting.wait, nodechanges.add_nodes,
+        others.withdraw_what_stands_in_front, victims.raise_priority, victims.raise_queue_priority, waiting.wait, nodechanges.add_nodes,
         others.send_away_who_waits, others.make_room,
     ),
     Code.NODE_POOL_NOT_SERVED: (holding.leave_node_pool,),

@@ -15,6 +15,7 @@ from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import api_version_of
 from kailab.model.validation.hints import pod_templates
+from kailab.scheduler.reading.claims import claim_record
 from kailab.scheduler.reading.podgroups import DEFAULT_PRIORITY, node_pool
 from kailab.scheduler.reading.references import Reference, of_pod
 
@@ -135,6 +136,28 @@ def _made(reference: Reference, pods: int) -> Object:
         return {**obj, "data": {}}
     mode = "ReadWriteOnce" if pods == 1 else "ReadWriteMany"
     return {**obj, "spec": {"accessModes": [mode], "resources": {"requests": {"storage": _STORAGE}}}}
+
+
+def label_claims(setting: Setting) -> Iterator[Way]:
+    """Give the claims of GPUs that its pods share the label of its queue."""
+    queue = setting.named_queue
+    used = {
+        (pod["metadata"]["namespace"], one["resourceClaimName"])
+        for row in setting.waiting
+        if (pod := setting.pods.get(row.name)) is not None
+        for one in pod["spec"].get("resourceClaims") or ()
+        if one.get("resourceClaimName")
+    }
+    claims = [
+        claim
+        for claim in setting.lab.cluster.list("ResourceClaim")
+        if (claim["metadata"]["namespace"], claim["metadata"]["name"]) in used
+        and claim_record(claim).queue not in (None, queue)
+    ]
+    if claims and queue:
+        change = {"metadata": {"labels": {labels.QUEUE: queue}}}
+        do = f"Label ResourceClaim {some([one['metadata']['name'] for one in claims])} {labels.QUEUE}={queue}"
+        yield Way((Proposal(do, tuple(patch(claim, change) for claim in claims), Disturbance.OWN),))
 
 
 def leave_node_pool(setting: Setting) -> Iterator[Way]:

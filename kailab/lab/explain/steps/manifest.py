@@ -11,8 +11,7 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.ownermeta import TOP_OWNER_METADATA
 from kailab.lab.explain.steps.proposal import Change, apply, delete, patch
 from kailab.model import labels
-from kailab.model.kind import field_of
-from kailab.model.kinds import KINDS, kind_key
+from kailab.model.kinds import immutable_change, kind_key
 from kailab.model.validation.hints import pod_templates
 from kailab.scheduler.reading.podgroups import LAST_EVICTION
 
@@ -115,7 +114,4 @@ def _may_change(obj: Object, old: Object, new: Object) -> bool:
     if obj["kind"] == "Pod":
         changed = {key for key in {*old["spec"], *new["spec"]} if old["spec"].get(key) != new["spec"].get(key)}
         return changed <= _POD_MAY_CHANGE
-    known = KINDS.get(kind_key(obj))
-    fixed = known.immutable if known is not None else ()
-    # A field is fixed only once it was set.
-    return all(field_of(old, path) is None or field_of(old, path) == field_of(new, path) for path in fixed)
+    return not immutable_change(kind_key(obj), old, new)

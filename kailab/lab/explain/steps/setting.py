@@ -187,6 +187,19 @@ class Setting:
             found.setdefault(title(top), (top, []))[1].append(row)
         return found
 
+    def groups_of(self, obj: Object) -> set[tuple[str, str]]:
+        """(namespace, name) of the PodGroups of which pods of a workload wait."""
+        return self._groups.get(title(obj), set())
+
+    @cached_property
+    def _groups(self) -> dict[str, set[tuple[str, str]]]:
+        found: dict[str, set[tuple[str, str]]] = {}
+        for row in self.picture.rows:
+            if row.phase == "Pending" and not row.node and row.podgroup and row.name in self.pods:
+                top = title(self.top(self.pods[row.name]))
+                found.setdefault(top, set()).add((row.name.partition("/")[0], row.podgroup))
+        return found
+
     @cached_property
     def ahead(self) -> list[Object]:
         """Workloads that wait, in the order in which they are served; the subject's own are left out."""

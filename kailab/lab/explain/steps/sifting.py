@@ -24,6 +24,7 @@ from kailab.lab.explain.verdict import could_run
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
 
+_OF_OTHERS = (Disturbance.OTHERS, Disturbance.LINE)
 MOST_SETS = 20
 """Of victims that are simulated for one job where a proposal is looked at."""
 
@@ -58,7 +59,7 @@ def can_ask(way: Way) -> bool:
 def promising(setting: Setting, way: Way) -> Iterator[Proposal]:
     """What of a way may work, by the engine, looked for as it is asked for: of one that grows only the smallest that does."""
     # Where it does not run without others as it is, what becomes of them changes nothing.
-    proposals = [one for one in way.proposals if not (setting.never and one.disturbance is Disturbance.OTHERS)]
+    proposals = [one for one in way.proposals if not (setting.never and one.disturbance in _OF_OTHERS)]
     if not way.grows:
         yield from (one for one in proposals if _may_serve(setting, one) and _could_run(setting, one))
     elif proposals and (found := _smallest(setting, proposals)) is not None:

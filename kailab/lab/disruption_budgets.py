@@ -1,0 +1,55 @@
+"""PodDisruptionBudgets that draining goes past: kailab deletes pods, where ``kubectl drain`` evicts them one by one, as budgets allow it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.engine.placing.fit import matches
+from kailab.lab.looking import Looking
+from kailab.scheduler.reading.affinity import label_selector
+
+
+def broken_by(lab: Looking, leaving: Collection[tuple[str, str]]) -> Iterator[str]:
+    """A sentence for each budget that fewer pods are left for than it asks for. ``leaving``: namespace and name of pods."""
+    budgets = lab.cluster.list("PodDisruptionBudget")
+    pods = [pod for pod in lab.cluster.list("Pod") if _runs(pod)] if budgets else []
+    for budget in budgets:
+        namespace, spec = budget["metadata"]["namespace"], budget.get("spec") or {}
+        wanted = label_selector(spec.get("selector"))
+        if wanted is None:
+            continue
+        own = [
+            (namespace, pod["metadata"]["name"])
+            for pod in pods
+            if pod["metadata"]["namespace"] == namespace
+            and all(matches(one, pod["metadata"].get("labels") or {}) for one in wanted)
+        ]
+        going = [one for one in own if one in leaving]
+        least = _least(spec, len(own))
+        if going and len(own) - len(going) < least:
+            yield (
+                f"PodDisruptionBudget {namespace}/{budget['metadata']['name']} asks for {least} of {len(own)} pods, and {len(own) - len(going)} "
+                "are left: kailab goes past it; kubectl drain evicts pods one by one, and waits where it does not allow another"
+            )
+
+
+def _least(spec: dict[str, Any], pods: int) -> int:
+    """How many pods are to be left. Source: Kubernetes' disruption controller, which rounds both percentages up."""
+    if (least := spec.get("minAvailable")) is not None:
+        return _count(least, pods)
+    if (most := spec.get("maxUnavailable")) is not None:
+        return max(0, pods - _count(most, pods))
+    return 0
+
+
+def _count(value: int | str, pods: int) -> int:
+    text = str(value)
+    number = int(text.removesuffix("%")) if text.removesuffix("%").isdecimal() else 0
+    return math.ceil(number * pods / 100) if text.endswith("%") else number
+
+
+def _runs(pod: Object) -> bool:
+    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]

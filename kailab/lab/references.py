@@ -1,0 +1,97 @@
+"""Objects that manifests name and that are not in the lab, where a cluster would refuse, delete or never run what names them.
+
+An API server takes most of these manifests, so it is advice. Each name is told once, where it is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.model.kinds import is_namespaced, key_of
+from kailab.model.manifests import Manifest, Notice
+from kailab.model.validation.fields import shown
+from kailab.model.validation.hints import pod_templates
+
+
+class _Reference(NamedTuple):
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    field: str
+    told: str
+
+
+def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
+    """What is named in manifests, and neither among them nor in the lab."""
+    given = {(one.kind, one.object["metadata"].get("name")) for one in manifests}
+    there: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
+    notices: dict[tuple[str, str, str, str], Notice] = {}
+    for one in manifests:
+        space = one.object["metadata"].get("namespace") or namespace
+        for wanted in _references(one, space):
+            found = there.get((wanted.kind, wanted.namespace))
+            if found is None:
+                found = there[wanted.kind, wanted.namespace] = _names(cluster, wanted)
+            key = wanted.namespace, wanted.name
+            # An owner is that object and no other; those that come beside it get a uid of their own.
+            if wanted.uid and found.get(key) == wanted.uid:
+                continue
+            if not wanted.uid and (key in found or (wanted.kind, wanted.name) in given):
+                continue
+            notices.setdefault(wanted[:4], Notice(wanted.told, one.where(wanted.field), "not-meant"))
+    return list(notices.values())
+
+
+def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
+    found = cluster.list(wanted.kind, wanted.namespace or None)
+    # An owner is in the namespace of what it owns, or belongs to the whole cluster.
+    return {(wanted.namespace, one["metadata"]["name"]): one["metadata"].get("uid", "") for one in found}
+
+
+def _references(one: Manifest, space: str) -> Iterator[_Reference]:
+    obj = one.object
+    if one.kind == "Pod":
+        yield from _of_pod(obj, space)
+    elif one.kind == "PersistentVolumeClaim":
+        yield from _storage(obj.get("spec"), "spec")
+    elif one.kind == "StatefulSet":
+        for index, claim in enumerate((obj.get("spec") or {}).get("volumeClaimTemplates") or ()):
+            yield from _storage(claim.get("spec"), f"spec.volumeClaimTemplates[{index}].spec")
+    for path, pod in pod_templates(obj):
+        if name := pod["spec"].get("runtimeClassName"):
+            told = f"there is no RuntimeClass {shown(name)}: a cluster refuses the pods until there is one; here they are taken without it"
+            yield _Reference("RuntimeClass", "", name, "", f"{path}spec.runtimeClassName", told)
+        for index, volume in enumerate(pod["spec"].get("volumes") or ()):
+            claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
+            yield from _storage(claim, f"{path}spec.volumes[{index}].ephemeral.volumeClaimTemplate.spec")
+
+
+def _storage(spec: Any, path: str) -> Iterator[_Reference]:
+    """A claim of a volume. One that names its volume needs no class."""
+    name = spec.get("storageClassName") if isinstance(spec, dict) and not spec.get("volumeName") else None
+    if name:
+        told = (
+            f"there is no StorageClass {shown(name)}: on a cluster the claim gets no volume, and pods that use it wait for ever; "
+            "here no volume is looked at, so they run"
+        )
+        yield _Reference("StorageClass", "", name, "", f"{path}.storageClassName", told)
+
+
+def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
+    node = pod["spec"].get("nodeName")
+    if node:
+        told = f"there is no node {shown(node)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"
+        yield _Reference("Node", "", node, "", "spec.nodeName", told)
+    for index, owner in enumerate(pod["metadata"].get("ownerReferences") or ()):
+        kind = key_of(owner["apiVersion"], owner["kind"])
+        where = space if is_namespaced(kind, pod) else ""
+        then = (
+            "here it stays, and counts in its queue"
+            if node
+            else "here it can't be grouped without its owner, so it stays pending; leave the owner out to have it run by itself"
+        )
+        told = f"there is no {owner['kind']} {shown(owner['name'])} with this uid: a cluster's garbage collector deletes the pod; {then}"
+        yield _Reference(kind, where, owner["name"], owner["uid"], f"metadata.ownerReferences[{index}]", told)

@@ -1,0 +1,68 @@
+"""Names of objects that are in no manifest and not in the lab, told when what names them is applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kailab.lab import Lab
+
+CLAIM = {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+TOLD = "there is no StorageClass 'fast': on a cluster the claim gets no volume"
+
+
+def claim(name: str = "c", **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {**CLAIM, **spec}}
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "x"}], **spec}}
+
+
+def stateful_set() -> dict[str, Any]:
+    claims = [{"metadata": {"name": "data"}, "spec": CLAIM}]
+    selected = {"selector": {"matchLabels": {"app": "a"}}, "template": template()}
+    spec = {"replicas": 0, "serviceName": "s", "volumeClaimTemplates": claims, **selected}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": spec}
+
+
+def with_ephemeral_volume() -> dict[str, Any]:
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}}]
+    job = {"suspend": True, "template": template(restartPolicy="Never", volumes=volumes)}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": job}
+
+
+def warnings(*objects: dict[str, Any]) -> list[str]:
+    with Lab.open("lesson") as lab:
+        return [text for text in lab.apply(*objects).warnings if "StorageClass" in text]
+
+
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        (claim(), "spec.storageClassName"),
+        (stateful_set(), "spec.volumeClaimTemplates[0].spec.storageClassName"),
+        (
+            with_ephemeral_volume(),
+            "spec.template.spec.volumes[0].ephemeral.volumeClaimTemplate.spec.storageClassName",
+        ),
+    ],
+)
+def test_a_storage_class_that_is_not_there_is_told_once(obj, field):
+    again = claim("again")
+    (told,) = [text for text in warnings(obj, again) if f"{field}: {TOLD}" in text]
+    assert "here no volume is looked at" in told
+    assert len(warnings(obj, again)) == 1
+
+
+def test_one_that_is_there_or_comes_beside_it_and_a_volume_that_is_named_need_no_word():
+    made = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "example.com/disk",
+    }
+    assert not [text for text in warnings(claim(), made) if TOLD in text]
+    assert not [text for text in warnings(claim(volumeName="pv-1")) if TOLD in text]
+    assert not [text for text in warnings(claim(storageClassName="")) if TOLD in text]

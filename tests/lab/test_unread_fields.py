@@ -1,0 +1,109 @@
+"""Fields that decide in a cluster and that nothing in an embedded lab reads: told when they are applied, few and true."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kailab.lab.unread_fields import in_manifests
+from kailab.model.kinds import KINDS
+from kailab.model.manifests import load_texts
+from kailab.model.validation import core, operator_fields
+
+
+def _said(text: str) -> list[str]:
+    return [str(one) for one in in_manifests(load_texts([("work.yaml", text)], validated=False))]
+
+
+def _one(api_version: str, kind: str, spec: str) -> list[str]:
+    return _said(f"{{apiVersion: {api_version}, kind: {kind}, metadata: {{name: x}}, spec: {spec}}}")
+
+
+def test_a_patch_of_a_runtime_is_said_not_to_be_read(lab) -> None:
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "t"},
+        "spec": {"runtimeRef": {"name": "r"}, "podTemplateOverrides": [{"targetJobs": [{"name": "node"}]}]},
+    }
+    said = [text for text in lab.apply(job).warnings if "podTemplateOverrides" in text]
+    assert said == [
+        "TrainJob/t: spec.podTemplateOverrides: kailab does not read it; in a cluster pods are made as it changes the runtime's templates"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec", "field"),
+    [
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "{podTemplateOverrides: [{a: b}]}", "spec.podTemplateOverrides"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", "{failurePolicy: {rules: [{name: a}]}}", "spec.failurePolicy.rules"),
+        ("ray.io/v1", "RayCluster", "{enableInTreeAutoscaling: true}", "spec.enableInTreeAutoscaling"),
+        ("ray.io/v1", "RayJob", "{clusterSelector: {a: b}}", "spec.clusterSelector"),
+        ("kubeflow.org/v1", "PyTorchJob", "{runPolicy: {managedBy: kueue.x-k8s.io/multikueue}}", "spec.runPolicy.managedBy"),
+        ("v1", "PersistentVolumeClaim", "{storageClassName: fast}", "spec.storageClassName"),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{sparkConf: {spark.executor.instances: 9}}", "spec.sparkConf[spark.executor.instances]"),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{executor: {sidecars: [{name: log}]}}", "spec.executor.sidecars"),
+        ("apps/v1", "StatefulSet", "{volumeClaimTemplates: [{spec: {storageClassName: fast}}]}", "spec.volumeClaimTemplates[0].spec.storageClassName"),
+        ("v1", "Pod", "{resources: {requests: {cpu: 4}}, containers: [{name: a, image: x}]}", "spec.resources"),
+        ("batch/v1", "Job", "{template: {spec: {volumes: [{name: v, ephemeral: {a: b}}], containers: [{name: a, image: x}]}}}", "spec.template.spec.volumes[0].ephemeral"),
+    ],
+)  # fmt: skip
+def test_a_field_that_decides_in_a_cluster_is_said_not_to_be_read(
+    api_version: str, kind: str, spec: str, field: str
+) -> None:
+    (one,) = _one(api_version, kind, spec)
+    assert f"{kind}/x: {field}: kailab does not read it; in a cluster " in one
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec"),
+    [
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", "{managedBy: jobset.sigs.k8s.io/jobset-controller, failurePolicy: {maxRestarts: 3}}"),
+        ("ray.io/v1", "RayCluster", "{enableInTreeAutoscaling: false, rayVersion: 2.9.0}"),
+        ("ray.io/v1", "RayJob", "{entrypoint: python x.py, runtimeEnvYAML: a, backoffLimit: 0}"),
+        ("v1", "PersistentVolumeClaim", "{accessModes: [ReadWriteOnce], storageClassName: ''}"),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{restartPolicy: {type: Never}, sparkConf: {spark.eventLog.enabled: 'true'}}"),
+        ("v1", "Pod", "{volumes: [{name: v, hostPath: {path: /data}}, {name: e, emptyDir: {}}], containers: [{name: a, image: x}]}"),
+    ],
+)  # fmt: skip
+def test_what_is_ordinary_or_says_nothing_is_no_notice(api_version: str, kind: str, spec: str) -> None:
+    assert _one(api_version, kind, spec) == []
+
+
+def test_what_fields_of_a_kind_would_do_is_told_once_for_all_its_objects() -> None:
+    text = "\n---\n".join(
+        f"{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: c{number}}}, spec: {{storageClassName: fast, volumeName: v}}}}"
+        for number in range(3)
+    )
+    assert len(_said(text)) == 1
+
+
+def _fields(kind: str) -> set[str]:
+    known = KINDS[kind]
+    definition = operator_fields.definition(known.api_version, known.kind)
+    type = known.schema or (definition.type if definition else "")
+    return _below(type, "", set())
+
+
+def _below(type: str, path: str, above: set[str]) -> set[str]:
+    found: set[str] = set()
+    bare = type.strip("[]{}")
+    if bare in core.SCALARS or type[0] == "=" or bare in above:
+        return found
+    for name, of in operator_fields.typed(bare).items():
+        at = f"{path}.{name}".removeprefix(".")
+        found.add(at)
+        found |= _below(of, f"{at}.*" if of[0] in "[{" else at, above | {bare})
+    return found
+
+
+def test_each_field_that_is_said_not_to_be_read_is_one_that_its_kind_has() -> None:
+    """Those of other versions of an operator stand on their own."""
+    other_versions = {"spec.podTemplateOverrides", "spec.podSpecOverrides"}
+    for key, kind in KINDS.items():
+        there = _fields(key) if kind.unread else set()
+        for field in kind.unread:
+            path = ".".join(re.sub(r".*[./].*", "KEY", step) for step in field.steps).partition(".KEY")[0]
+            if path not in other_versions:
+                assert path in there, (key, path)

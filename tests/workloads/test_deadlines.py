@@ -1,0 +1,236 @@
+"""What holds its pods no longer: work past its deadline or its limit of restarts, and work that ended a while ago."""
+
+from __future__ import annotations
+
+import pytest
+
+RUN = "kailab.dev/run-seconds"
+FAIL = "kailab.dev/fail"
+TRAINING = [
+    ("PyTorchJob", "pytorchReplicaSpecs", "Master"),
+    ("TFJob", "tfReplicaSpecs", "Chief"),
+    ("XGBoostJob", "xgbReplicaSpecs", "Master"),
+    ("PaddleJob", "paddleReplicaSpecs", "Master"),
+    ("JAXJob", "jaxReplicaSpecs", "Worker"),
+]
+
+
+def training(world, kind, field, roles, version="kubeflow.org/v1", **policy):
+    """``roles``: name -> (replicas, restartPolicy, annotations of the pods)."""
+    specs = {
+        role: {"replicas": count, "restartPolicy": restart, "template": world.template(role.lower(), annotations=notes)}
+        for role, (count, restart, notes) in roles.items()
+    }
+    return world.add(version, kind, {field: specs, "runPolicy": policy})
+
+
+@pytest.mark.parametrize("policy", [{}, {"cleanPodPolicy": "None"}, {"cleanPodPolicy": "Running"}])
+@pytest.mark.parametrize(("kind", "field", "master"), TRAINING)
+def test_a_training_job_past_its_deadline_has_no_pods(world, kind, field, master, policy):
+    training(world, kind, field, {master: (2, "OnFailure", None)}, activeDeadlineSeconds=30, **policy)
+    world.pass_time(25)
+    assert len(world.pods()) == 2
+    world.pass_time(20)
+    assert world.conditions(kind)["Failed"] == "True"
+    assert world.pods() == []
+    world.pass_time(1000)
+    assert world.pods() == []
+
+
+@pytest.mark.parametrize(("kind", "field", "master"), TRAINING)
+def test_a_training_job_at_its_limit_of_restarts_has_no_pods(world, kind, field, master):
+    roles = {master: (1, "OnFailure", None), "Evaluator": (1, "OnFailure", {FAIL: "5"})}
+    training(world, kind, field, roles, backoffLimit=1)
+    world.pass_time(600)
+    assert world.conditions(kind)["Failed"] == "True"
+    assert world.pods() == []
+
+
+def test_a_training_job_whose_replica_may_not_restart_keeps_the_others(world):
+    """As cleanPodPolicy has it: no limit was reached."""
+    roles = {"Master": (1, "Never", None), "Worker": (1, "Never", {FAIL: "5"})}
+    training(world, "PyTorchJob", "pytorchReplicaSpecs", roles, activeDeadlineSeconds=1000)
+    world.pass_time(100)
+    assert [pod["status"]["phase"] for pod in world.pods()] == ["Running", "Failed"]
+
+
+def test_the_deadline_of_a_training_job_counts_from_when_it_was_resumed(world):
+    made = training(
+        world,
+        "PyTorchJob",
+        "pytorchReplicaSpecs",
+        {"Master": (1, "OnFailure", None)},
+        activeDeadlineSeconds=60,
+        suspend=True,
+    )
+    world.pass_time(100)
+    assert "startTime" not in world.get("PyTorchJob")["status"]
+    for suspend, seconds in ((False, 40), (True, 100), (False, 40)):
+        policy = {**made["spec"]["runPolicy"], "suspend": suspend}
+        world.cluster.patch("PyTorchJob", "a", "default", {"spec": {"runPolicy": policy}})
+        world.pass_time(seconds)
+        assert len(world.pods()) == (not suspend)
+        assert world.conditions("PyTorchJob")["Suspended"] == str(suspend)
+    world.pass_time(40)
+    assert world.conditions("PyTorchJob")["Failed"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("version", "policy", "left"),
+    [("v1", {}, 0), ("v2beta1", {"cleanPodPolicy": "Running"}, 0), ("v2beta1", {"cleanPodPolicy": "All"}, 0), ("v2beta1", {}, 2)],
+)  # fmt: skip
+def test_workers_of_an_mpi_job_past_its_deadline(world, version, policy, left):
+    """The training-operator (v1) takes them down whatever cleanPodPolicy is; with the mpi-operator (v2beta1) they stay by cleanPodPolicy None."""
+    roles = {"Launcher": (1, "Never", None), "Worker": (2, "Never", None)}
+    training(world, "MPIJob", "mpiReplicaSpecs", roles, f"kubeflow.org/{version}", activeDeadlineSeconds=30, **policy)
+    world.pass_time(60)
+    assert world.conditions("MPIJob")["Failed"] == "True"
+    assert len(world.pods()) == left
+
+
+def ray_job(world, **spec):
+    worker = {"groupName": "gpu", "replicas": 2, "minReplicas": 2, "template": world.template("w")}
+    cluster = {"headGroupSpec": {"template": world.template("h")}, "workerGroupSpecs": [worker]}
+    return world.add("ray.io/v1", "RayJob", {"rayClusterSpec": cluster, "entrypoint": "python x.py", **spec})
+
+
+@pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode"])
+def test_a_ray_job_past_its_deadline_has_failed_and_its_cluster_goes(world, mode):
+    ray_job(world, submissionMode=mode, activeDeadlineSeconds=50, shutdownAfterJobFinishes=True, backoffLimit=3)
+    world.pass_time(40)
+    assert len(world.pods()) == (3 if mode == "HTTPMode" else 4)
+    world.pass_time(20)
+    status = world.get("RayJob")["status"]
+    assert (status["jobDeploymentStatus"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert world.pods() == []
+    assert world.cluster.list("RayCluster") == []
+
+
+def test_the_cluster_of_a_ray_job_stays_where_nothing_says_that_it_goes(world):
+    ray_job(world, submissionMode="HTTPMode", activeDeadlineSeconds=50)
+    world.pass_time(100)
+    assert world.get("RayJob")["status"]["jobDeploymentStatus"] == "Failed"
+    assert len(world.pods()) == 3
+
+
+def test_the_cluster_of_a_ray_job_goes_after_its_time_to_live(world):
+    ray_job(
+        world,
+        submissionMode="HTTPMode",
+        activeDeadlineSeconds=50,
+        shutdownAfterJobFinishes=True,
+        ttlSecondsAfterFinished=100,
+    )
+    world.pass_time(140)
+    assert len(world.pods()) == 3
+    world.pass_time(20)
+    assert world.pods() == []
+
+
+def test_a_ray_job_that_does_not_get_to_run_in_time_has_failed(world):
+    ray_job(world, submissionMode="HTTPMode", preRunningDeadlineSeconds=50, shutdownAfterJobFinishes=True)
+    world.settle(bind=False)
+    assert len(world.pods()) == 3
+    world.cluster.advance(60)
+    world.settle(bind=False)
+    assert world.get("RayJob")["status"]["reason"] == "PreRunningDeadlineExceeded"
+    assert world.pods() == []
+
+
+def test_a_ray_job_that_failed_is_tried_again_on_a_cluster_of_its_own(world):
+    submitter = world.template("s", restart="Never", annotations={FAIL: "5"})
+    ray_job(world, submitterPodTemplate=submitter, submitterConfig={"backoffLimit": 0}, backoffLimit=2)
+    clusters = set()
+    for _ in range(60):
+        world.pass_time(1)
+        clusters |= {one["metadata"]["name"] for one in world.cluster.list("RayCluster")}
+    status = world.get("RayJob")["status"]
+    assert (status["jobDeploymentStatus"], status["failed"], len(clusters)) == ("Failed", 3, 3)
+
+
+def test_a_job_set_that_ended_goes_after_its_time_to_live(world):
+    pod = world.template("j", restart="Never", annotations={RUN: "30"})
+    entry = {"name": "w", "replicas": 1, "template": {"spec": {"template": pod}}}
+    world.add("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [entry], "ttlSecondsAfterFinished": 100})
+    world.pass_time(120)
+    assert world.conditions("JobSet")["Completed"] == "True"
+    world.pass_time(20)
+    assert world.cluster.list("JobSet") == [] == world.pods()
+
+
+def train_job(world, **spec):
+    node = {"name": "node", "template": {"spec": {"template": world.template("node", restart="Never")}}}
+    world.cluster.create({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime", "metadata": {"name": "torch"},
+        "spec": {"template": {"metadata": {"labels": {"of": "runtime"}}, "spec": {"replicatedJobs": [node]}}},
+    })  # fmt: skip
+    return world.add("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "torch"}, **spec})
+
+
+def test_a_train_job_past_its_deadline_has_failed_and_has_no_pods(world):
+    train_job(world, activeDeadlineSeconds=60, suspend=True)
+    world.pass_time(100)
+    world.cluster.patch("TrainJob", "a", "default", {"spec": {"suspend": False}})
+    world.pass_time(50)
+    assert len(world.pods()) == 1
+    world.pass_time(20)
+    assert world.conditions("TrainJob")["Failed"] == "True"
+    assert world.pods() == [] == world.cluster.list("JobSet")
+
+
+def test_runtime_patches_of_a_train_job_reach_its_pods(world):
+    def patch(manager, selector, **labels):
+        pods = {"metadata": {"labels": labels}, "spec": {"nodeSelector": selector}}
+        job = {"name": "node", "template": {"spec": {"template": pods}}}
+        template = {"metadata": {"labels": labels}, "spec": {"replicatedJobs": [job]}}
+        return {"manager": manager, "trainingRuntimeSpec": {"template": template}}
+
+    train_job(
+        world,
+        runtimePatches=[patch("one.io/a", {"zone": "a", "tier": "x"}), patch("two.io/b", {"zone": "b"}, queue="q")],
+    )
+    world.settle()
+    (pod,) = world.pods(queue="q")
+    assert pod["spec"]["nodeSelector"] == {"zone": "b", "tier": "x"}
+    assert pod["spec"]["containers"][0]["image"] == "pause"
+    assert world.cluster.list("JobSet")[0]["metadata"]["labels"] == {"of": "runtime", "queue": "q"}
+
+
+def test_a_runtime_patch_for_a_job_that_the_runtime_does_not_have_is_told(world):
+    template = {"spec": {"replicatedJobs": [{"name": "launcher"}]}}
+    train_job(world, runtimePatches=[{"manager": "one.io/a", "trainingRuntimeSpec": {"template": template}}])
+    world.settle()
+    assert world.pods() == []
+    (event,) = [one for one in world.cluster.list("Event") if one["reason"] == "RuntimePatchFailed"]
+    assert "no replicated job 'launcher'; it has: node" in event["message"]
+
+
+@pytest.mark.parametrize(
+    ("within", "runs", "made"),
+    [
+        # The start that was missed at 00:10 is made up for at 00:11:41; the one after it is due at 00:15.
+        ({}, 400, ["00:05", "00:10"]),
+        ({"startingDeadlineSeconds": 120}, 400, ["00:05", "00:10"]),
+        ({"startingDeadlineSeconds": 60}, 400, ["00:05"]),
+        # Of several that were missed the last is.
+        ({}, 800, ["00:05", "00:15"]),
+    ],
+)
+def test_a_start_that_was_missed_follows_the_run_before(world, within, runs, made):
+    template = world.template(restart="Never", annotations={RUN: str(runs)})
+    world.add(
+        "batch/v1",
+        "CronJob",
+        {
+            "schedule": "*/5 * * * *",
+            "concurrencyPolicy": "Forbid",
+            "jobTemplate": {"spec": {"template": template}},
+            **within,
+        },
+    )
+    world.pass_time(14 * 60 if runs == 400 else 19 * 60 + 30)
+    due = [
+        job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+        for job in world.cluster.list("Job")
+    ]
+    assert [time[11:16] for time in due] == made

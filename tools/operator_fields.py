@@ -1,0 +1,138 @@
+"""The table of the fields of operators' kinds, from the definitions in their Go modules: ``python -m tools.operator_fields`` writes it anew.
+
+The modules come through ``go mod download``, which has to be there. The table holds names of fields and nothing else of the definitions:
+what is a pod, a container and the like there is told by the name that Kubernetes' own table has for it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kailab.components.pins import ADDONS
+from kailab.components.recipes import RECIPES
+from kailab.model.kinds import of_group
+from kailab.model.validation import core
+from kailab.model.validation.operator_fields import TABLE
+
+Schema = dict[str, Any]
+
+_PINNED = ("jobset", "lws", "trainer", "training-operator", "mpi-operator", "kuberay")
+_OTHERS = {
+    "Spark operator": ("github.com/kubeflow/spark-operator/v2", "v2.3.0", "config/crd/bases"),
+    "Knative Serving": ("knative.dev/serving", "v0.51.0", "config/core/300-resources"),
+}
+TITLES = {
+    "jobset": "JobSet",
+    "lws": "LeaderWorkerSet",
+    "trainer": "Kubeflow Trainer",
+    "training-operator": "the training operator",
+    "mpi-operator": "the MPI operator",
+    "kuberay": "KubeRay",
+}
+_FOLDERS = {
+    "jobset": "config/components/crd/bases",
+    "lws": "config/crd/bases",
+    "trainer": "manifests/base/crds",
+    "training-operator": "manifests/base/crds",
+    "mpi-operator": "manifests/base",
+    "kuberay": "config/crd/bases",
+}
+_ALIKE = 0.6
+"""An object of a definition is a type of Kubernetes' own if it has no field that the type has not, and so much of what that has."""
+
+
+def made_table() -> dict[str, Any]:
+    """``kinds``: by apiVersion and kind, the type and what the definition is of. ``types``: as in the table of Kubernetes' own."""
+    types = _Types()
+    kinds: dict[str, list[str]] = {}
+    for title, folder in _folders():
+        for definition in _definitions(folder):
+            spec = definition["spec"]
+            kind = spec["names"]["kind"]
+            if of_group(spec["group"], kind) is None:
+                continue
+            for version in spec["versions"]:
+                schema = version["schema"]["openAPIV3Schema"]
+                kinds.setdefault(f"{spec['group']}/{version['name']} {kind}", [types.of(schema, top=True), title])
+    return {"kinds": dict(sorted(kinds.items())), "types": types.found}
+
+
+def _folders() -> Iterator[tuple[str, Path]]:
+    for name in _PINNED:
+        version = ADDONS[name][0].version
+        yield f"{TITLES[name]} {version}", _downloaded(RECIPES[name].module, version) / _FOLDERS[name]
+    for title, (module, version, folder) in _OTHERS.items():
+        yield f"{title} {version}", _downloaded(module, version) / folder
+
+
+def _downloaded(module: str, version: str) -> Path:
+    told = subprocess.run(
+        ["go", "mod", "download", "-json", f"{module}@{version}"], check=True, capture_output=True, cwd="/"
+    )
+    return Path(json.loads(told.stdout)["Dir"])
+
+
+def _definitions(folder: Path) -> Iterator[Schema]:
+    for file in sorted(folder.glob("*.yaml")):
+        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
+                yield document
+
+
+class _Types:
+    """Types by number, each once however often it is met."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[str, str]] = {}
+        self._names: dict[str, str] = {}
+
+    def of(self, schema: Schema, top: bool = False) -> str:
+        if "items" in schema:
+            return f"[{inner}]" if (inner := self.of(schema["items"])) != "any" else "any"
+        if isinstance(more := schema.get("additionalProperties"), dict):
+            return "{" + inner + "}" if (inner := self.of(more)) != "any" else "any"
+        properties = schema.get("properties")
+        if not properties or schema.get("x-kubernetes-preserve-unknown-fields"):
+            return "any"
+        fields = {
+            name: "V1ObjectMeta" if name == "metadata" else self.of(inner)
+            for name, inner in sorted(properties.items())
+            if not (top and name in ("apiVersion", "kind", "status"))
+        }
+        return _of_kubernetes(frozenset(fields)) or self._own(fields)
+
+    def _own(self, fields: dict[str, str]) -> str:
+        text = json.dumps(fields)
+        if text not in self._names:
+            self._names[text] = name = f"O{len(self.found)}"
+            self.found[name] = fields
+        return self._names[text]
+
+
+def _of_kubernetes(names: frozenset[str]) -> str | None:
+    if len(names) < 8:
+        return None
+    for type in core.types():
+        known = core.typed(type).keys()
+        if names <= known and len(names) >= _ALIKE * len(known):
+            return type
+    return None
+
+
+def written(table: dict[str, Any]) -> str:
+    """The text of the table: a line for each kind and type."""
+    parts = []
+    for name in ("kinds", "types"):
+        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in table[name].items()]
+        parts.append(f"{json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+if __name__ == "__main__":
+    TABLE.write_text(written(made_table()), encoding="utf-8")
