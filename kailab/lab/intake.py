@@ -18,7 +18,7 @@ from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced, kind_key
 from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
-from kailab.model.queuetree import check_queues, check_workload_queues
+from kailab.model.queuetree import check_promises, check_queues, check_workload_queues
 from kailab.model.validation.hints import pod_templates
 from kailab.undertest.contract import SchedulerUnderTest
 
@@ -163,8 +163,20 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
     errors += faults
     if errors:
         raise InputErrors.of(errors)
+    if given:
+        advice += check_promises(
+            tree, sum(map(_gpus, (*cluster.list("Node"), *(one.object for one in manifests if one.kind == "Node"))))
+        )
     advice += check_workload_queues(queues_named(manifests), tree)
     return warnings + [str(notice) for notice in advice]
+
+
+def _gpus(node: Object) -> int:
+    """As many as it says of itself, where they are cut or claimed too."""
+    offered = (node.get("status") or {}).get("allocatable") or {}
+    counted = [offered.get(name) for name in labels.GPU_RESOURCES]
+    counted.append((node["metadata"].get("labels") or {}).get(labels.GPU_COUNT))
+    return max((int(one) for one in counted if str(one).isdigit()), default=0)
 
 
 def impossible_gangs(manifests: Manifests) -> list[InputError]:

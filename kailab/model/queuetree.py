@@ -49,6 +49,25 @@ def check_queues(queues: Iterable[Object | Manifest]) -> tuple[list[InputError],
     return errors, warnings
 
 
+def check_promises(queues: Iterable[Object | Manifest], gpus: int) -> list[Notice]:
+    """A warning where queues without a parent promise more GPUs than the nodes have (``gpus``; 0: no nodes are there yet). Quotas without bound
+    are left out: they are meant to take what there is."""
+    promised = [
+        (queue, quota) for queue in queues if not _parent(queue) and (quota := _quota(queue, "gpu") or Fraction(0)) > 0
+    ]
+    total = sum((quota for _, quota in promised), Fraction(0))
+    if not gpus or total <= gpus:
+        return []
+    # Said of a queue that is among what is applied, if one is: there the line can be named.
+    queue = max(promised, key=lambda one: (isinstance(one[0], Manifest), one[1]))[0]
+    names = ", ".join(f"{_object(one)['metadata'].get('name')} {format_number(quota)}" for one, quota in promised)
+    text = (
+        f"the quotas of the queues without a parent ({names}) add up to {format_number(total)} GPUs, more than the {gpus} of the nodes: not all of "
+        "them can be kept"
+    )
+    return [Notice(text, _where(queue, "spec.resources.gpu.quota"), "quotas-over-nodes")]
+
+
 def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Object | Manifest]) -> list[Notice]:
     """Warnings about the queues that work names: not there, or not a leaf (only leaves schedule).
 

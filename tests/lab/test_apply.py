@@ -169,3 +169,15 @@ def test_open_refuses(given):
 def test_what_the_cluster_refuses_to_delete_is_told_as_bad_input(lab):
     with pytest.raises(InputError, match="may not be deleted"):
         lab.delete("namespace", "default")
+
+
+def test_queues_at_the_top_that_promise_more_than_the_nodes_have_are_told(queue):
+    """As those below a parent are. The fleet has 32 GPUs."""
+    with Lab.open() as lab:
+        assert lab.apply(queue("a", 32), queue("all", -1)).warnings == []
+        [told] = lab.apply(queue("b", 64)).warnings
+        assert "Queue/b: spec.resources.gpu.quota" in told
+        assert "add up to 96 GPUs, more than the 32 of the nodes" in told
+        # A tree that nobody touches was told of when it was applied.
+        assert lab.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n").warnings == []
+        assert lab.apply(queue("b", 0)).warnings == []
