@@ -7,11 +7,13 @@ every test."""
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from kailab.cluster.processes import find
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical, sums
 from kailab.evidence.entries import LabFacts, RanOn, RunFacts
@@ -86,11 +89,15 @@ class RunFolder:
             fill(partial)
             sums.write(partial)
             return self._publish(partial, home, test)
-        except OSError as error:
-            raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
-        finally:
-            if partial is not None and partial.exists():
+        except BaseException as error:
+            if partial is not None:
                 shutil.rmtree(partial, ignore_errors=True)
+            for folder in (self.path / exercise, self.path):
+                with suppress(OSError):  # it holds something
+                    folder.rmdir()
+            if isinstance(error, OSError):
+                raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
+            raise
 
     @staticmethod
     def _publish(partial: Path, home: Path, test: str) -> Path:
@@ -169,7 +176,12 @@ def test_folders(run: Path) -> list[str]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all: one that is there stays as it is until then. Raises OSError."""
+    """Write a file, whole or not at all: one that is there stays as it is until then. What a process that was killed has left of the same file
+    goes. Raises OSError."""
+    for left in path.parent.glob(f"{PARTIAL}*-{glob.escape(path.name)}"):
+        pid = left.name.removeprefix(PARTIAL).split("-")[0]
+        if pid.isdigit() and find(int(pid)) is None:
+            left.unlink(missing_ok=True)
     partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     try:
         partial.write_bytes(content)
