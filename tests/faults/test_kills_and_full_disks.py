@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import chdir
 from http.client import HTTPException
 from pathlib import Path
 
@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from kailab.cli.main import app
+from kailab.cluster.controlplane.supervision import processes_of
 from tests.cli.conftest import MANIFESTS
-from tests.faults.dying import Doomed, Ended, Moment, kailab, nearly_full
+from tests.faults.dying import Doomed, Ended, kailab, nearly_full, spread
 from tests.replay.test_keeping import COMMAND, HEADER, busy
 from tests.serve.conftest import TEXTS, Served
 
@@ -28,14 +29,10 @@ pools: [{name: a, count: 2, gpus: 8, gpuModel: A100, cpu: 64, memory: 500Gi}]
 """
 RUN = kailab("run", "--for", "10m")
 CAPTURE = kailab("evidence", "capture")
-FREE = 5
-"""Of a full disk: so many sizes are tried, from none free on."""
 
 
 def told(folder: Path, *arguments: str) -> tuple[int, str]:
     """A command of this process, its exit code and all that it said."""
-    from contextlib import chdir
-
     with chdir(folder):
         result = CliRunner().invoke(app, list(arguments))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -147,40 +144,46 @@ def test_a_disk_with_little_left_leaves_the_lab_as_it_was(
     is_whole(after)
 
 
-def test_a_killed_server_leaves_a_whole_lab(
-    lab: Path, copies: Callable[[Path], Doomed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+WISHES = (
+    {"do": "add-nodes", "nodes": "a:1"},
+    {"do": "submit", "text": next(iter(TEXTS.values()))},
+    {"do": "drain", "node": "a-0"},
+)
+
+
+@pytest.mark.parametrize("fault", ["kill", "full"])
+def test_a_served_lab_stays_whole(
+    lab: Path, copies: Callable[[Path], Doomed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    def acted(doomed: Doomed, fault: str = "", at: float = 0, count: Path | None = None) -> None:
-        for name, value in doomed.environment(fault, at, count).items():
-            monkeypatch.setenv(name, value)
+    def acted(doomed: Doomed, planted: str = "", at: float = 0, count: Path | None = None) -> tuple[int, str]:
+        """How many actions were answered with success, and what the server said in the end."""
         with monkeypatch.context() as within:
+            for name, value in doomed.environment(planted, at, count).items():
+                within.setenv(name, value)
             within.chdir(doomed.folder)
             served = Served(doomed.folder / ".kailab" / "lab.state")
-        for name in ("FOLDER", "AT", "FAULT", "COUNT"):
-            monkeypatch.delenv(f"PLANTED_{name}", raising=False)
-        text = next(iter(TEXTS.values()))
-        with suppress(HTTPException, OSError):
-            for wish in (
-                {"do": "add-nodes", "nodes": "a:1"},
-                {"do": "submit", "text": text},
-                {"do": "drain", "node": "a-0"},
-            ):
-                served.done(wish)
-        served.process.kill()
-        served.process.communicate()
-
-    acted(copies(lab), count=tmp_path / "count")
-    changes = int((tmp_path / "count").read_text())
-    from tests.faults.dying import spread
-
-    for moment in spread(0.0, changes):
-        doomed = copies(lab)
+        done = 0
         try:
-            acted(doomed, "kill", moment.at)
-        except AssertionError as error:
-            assert "no URL" in str(error)  # noqa: PT017  (killed before it served)
-        doomed.nothing_runs()
+            for wish in WISHES:
+                served.done(wish)
+                done += 1
+        except (HTTPException, OSError, AssertionError):
+            assert planted, "undisturbed, all actions are answered"
+        finally:
+            served.process.kill()
+        return done, served.process.communicate()[1]
+
+    done, _ = acted(copies(lab), count=tmp_path / "count")
+    assert done == len(WISHES)
+    for moment in spread(0.0, int((tmp_path / "count").read_text())):
+        doomed, said = copies(lab), ""
         print(moment)
+        try:
+            _, said = acted(doomed, fault, moment.at)
+        except AssertionError as error:
+            assert "no URL" in str(error)  # noqa: PT017  (it did not come so far as to serve)
+        assert "Traceback" not in said
+        doomed.nothing_runs()
         is_whole(doomed.folder)
 
 
@@ -244,4 +247,33 @@ def test_a_sweep_is_gone_on_from(trace: Path, copies: Callable[[Path], Doomed], 
         again = doomed.run(SWEEP)
         assert again.code == 0, again.err
         assert (doomed.folder / "table.csv").read_bytes() == expected
-        assert [path for path in doomed.folder.rglob("*.tmp")] == []
+        assert list(doomed.folder.rglob("*.tmp")) == []
+
+
+PLANE = kailab("up", "--fleet", "fleet.yaml", "--backend", "controlplane")
+
+
+@pytest.mark.usefixtures("components")
+def test_down_takes_away_what_is_there_of_a_control_plane_whose_start_was_killed(
+    copies: Callable[[Path], Doomed], tmp_path: Path
+) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    (folder / "fleet.yaml").write_text(FLEET)
+    whole = copies(folder)
+    moments = whole.moments(PLANE, tmp_path / "count")
+    assert whole.left()
+    well(whole.folder, "down")
+    assert whole.left() == []
+    found = False
+    for moment in moments:
+        doomed = copies(folder)
+        print(moment)
+        doomed.run(PLANE, "kill", moment)
+        found |= bool(doomed.left())
+        told(doomed.folder, "down")
+        assert processes_of(doomed.folder / ".kailab" / "controlplane") == []
+        doomed.nothing_runs()
+        there = doomed.folder / ".kailab"
+        assert {path.name for path in there.iterdir()} <= {"lab.state.lock"} if there.exists() else True
+    assert found
