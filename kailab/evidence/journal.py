@@ -101,6 +101,10 @@ class Journal:
         """The lab is down."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def leftovers(self) -> list[Path]:
+        """Half-written files of processes that were killed."""
+        return list(self.folder.glob(".*.tmp"))
+
     def _parts(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("[0-9]*")) if self.folder.is_dir() else []
 

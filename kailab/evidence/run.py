@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -86,11 +87,15 @@ class RunFolder:
             fill(partial)
             sums.write(partial)
             return self._publish(partial, home, test)
-        except OSError as error:
-            raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
-        finally:
-            if partial is not None and partial.exists():
+        except BaseException as error:
+            if partial is not None:
                 shutil.rmtree(partial, ignore_errors=True)
+            for folder in (self.path / exercise, self.path):
+                with suppress(OSError):  # it holds something
+                    folder.rmdir()
+            if isinstance(error, OSError):
+                raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
+            raise
 
     @staticmethod
     def _publish(partial: Path, home: Path, test: str) -> Path:

@@ -195,10 +195,14 @@ def _near(text: str, known: list[str]) -> str:
 
 
 def prune(root: Path | str, keep: int) -> list[RunSummary]:
-    """Remove all but the newest ``keep`` runs directly below a folder, and return what went. Anything that is not a run
-    (a README, reference runs in a folder of their own) stays. Raises EvidenceError."""
+    """Remove all but the newest ``keep`` runs directly below a folder, with runs older than these that were killed before they held anything,
+    and return what went. Anything that is not a run (a README, reference runs in a folder of their own) stays. Raises EvidenceError."""
     found = runs(root)
     doomed = found[: len(found) - keep] if keep < len(found) else []
+    newest = found[-1].run if keep and found else None
+    # One that is newer may be being written.
+    begun = [path for path in Path(root).iterdir() if path.is_dir() and not is_run(path) and _was_begun(path)]
+    doomed += [RunSummary(path.name, path) for path in sorted(begun) if newest is None or path.name < newest]
     for run in doomed:
         try:
             shutil.rmtree(run.path)
@@ -238,7 +242,7 @@ def verify(path: Path) -> list[Problem]:
     if (path / RESULT).exists():
         return sums.check(path)
     tests = test_folders(path)
-    if not tests and not (path / RUN).exists():
+    if not tests and not (path / RUN).exists() and not _was_begun(path):
         raise EvidenceError(f"{path}: no evidence is there")
     # First the run as a whole: a test that is there but in no sum was added, one that is in a sum but not there was
     # removed.
@@ -260,17 +264,18 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         and f"{folder.relative_to(path).as_posix()}" not in tests
     )
     problems += (
-        Problem("extra", name, "an empty folder")
-        for name in sums.empty_folders(path)
-        if not name.startswith(PARTIAL) and not any(f"{name}/".startswith(f"{test}/") for test in tests)
-    )
-    problems += (
         Problem("damaged", one.name, "not a signature as kailab writes it")
         for one in sorted(path.glob(f"{SIGNATURES}*"))
         if not one.is_dir() and not _as_written(one)
     )
     if not (path / RUN).exists():
         return [*problems, Problem("missing", RUN, "the run did not finish")]
+    # One that did not finish may have made the folder of an exercise and no test in it.
+    problems += (
+        Problem("extra", name, "an empty folder")
+        for name in sums.empty_folders(path)
+        if not name.startswith(PARTIAL) and not any(f"{name}/".startswith(f"{test}/") for test in tests)
+    )
     try:
         facts = _decode(
             path / RUN, dict[str, Any]
@@ -315,6 +320,11 @@ def is_run(path: Path) -> bool:
     if (path / RUN).exists():
         return True
     return any((path / name / RESULT).exists() for name in test_folders(path))
+
+
+def _was_begun(path: Path) -> bool:
+    """Whether somebody began to write evidence into a folder and was killed before the first test was whole."""
+    return any(path.glob(f"{PARTIAL}*"))
 
 
 def _summary(path: Path) -> RunSummary:
