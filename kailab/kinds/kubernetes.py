@@ -72,7 +72,7 @@ KINDS = (
     _core("Service", "services", "svc", schema="V1Service", in_all=True),
     _core("ServiceAccount", "serviceaccounts", "sa", schema="V1ServiceAccount"),
     _core("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", schema="V1PersistentVolumeClaim"),
-    _core("PersistentVolume", "persistentvolumes", "pv", namespaced=False),
+    _core("PersistentVolume", "persistentvolumes", "pv", namespaced=False, schema="V1PersistentVolume"),
     _core("ResourceQuota", "resourcequotas", "quota", schema="V1ResourceQuota"),
     _core("LimitRange", "limitranges", "limits", schema="V1LimitRange"),
     _core("ReplicationController", "replicationcontrollers", "rc", schema="V1ReplicationController"),

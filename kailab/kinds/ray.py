@@ -53,6 +53,7 @@ def _job() -> Check:
         "shutdownAfterJobFinishes": FLAG,
         "suspend": FLAG,
         "ttlSecondsAfterFinished": COUNT,
+        "activeDeadlineSeconds": COUNT,
     }
     return with_spec(record(spec))
 
