@@ -11,9 +11,9 @@ from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
 from kailab.model.validation.shapes import (
     COUNT,
-    LONG_COUNT,
     FLAG,
     INT32,
+    LONG_COUNT,
     PODS,
     TEXT,
     Check,
