@@ -99,6 +99,22 @@ def test_claims_are_refused_with_the_field(path: str, value: Any, field: str) ->
     assert field in [where for where, _ in faults(CLAIM, "ResourceClaim", path, value)]
 
 
+@pytest.mark.parametrize(
+    ("version", "right"), [("v1", False), ("v1beta2", False), ("v1beta1", True), ("v1alpha3", True)]
+)
+def test_a_request_without_exactly_is_of_old_versions_only(version: str, right: bool) -> None:
+    flat = {"devices": {"requests": [{"name": "gpus", "deviceClassName": "gpu.example.com"}]}}
+    of_version = {"apiVersion": f"resource.k8s.io/{version}"}
+    found = faults({**CLAIM, **of_version, "spec": flat}, "ResourceClaim")
+    assert [where for where, _ in found] == ([] if right else ["spec.devices.requests[0]"])
+    assert right or "deviceClassName stands below exactly" in found[0][1]
+    made = {"metadata": {"name": "t"}, **of_version, "spec": {"spec": flat}}
+    assert (faults(made, "ResourceClaimTemplate") == []) is right
+    below = [{"name": "g", "basic": {"attributes": {"n": {"int": 1}}}}]
+    found = faults({**SLICE, **of_version}, "ResourceSlice", "spec.devices", below)
+    assert [where for where, _ in found] == ([] if right else ["spec.devices[0].basic"])
+
+
 def test_a_claim_has_32_requests_at_most() -> None:
     many = [{**CLAIM["spec"]["devices"]["requests"][0], "name": f"gpus{n}"} for n in range(33)]
     found = faults({**CLAIM, "spec": {"devices": {"requests": many}}}, "ResourceClaim")
@@ -191,43 +207,3 @@ def test_versions_are_ordered_as_semver_orders_them() -> None:
     versions = [Semver.parse(text) for text in texts]
     assert all(low < high for low, high in pairwise(versions))
     assert Semver.parse("1.0.0+a") == Semver.parse("1.0.0+b")
-
-
-FLAT = {"name": "gpus", "deviceClassName": "gpu.example.com", "count": 2}
-
-
-@pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate"])
-@pytest.mark.parametrize(
-    ("version", "request_", "sound"),
-    [
-        ("v1", FLAT, False),
-        ("v1beta2", FLAT, False),
-        ("v1beta1", FLAT, True),
-        ("v1alpha3", FLAT, True),
-        ("v1", {"name": "gpus"}, False),
-        ("v1beta1", {"name": "gpus"}, False),
-        ("v1beta1", {**FLAT, "firstAvailable": [{"name": "a", "deviceClassName": "c"}]}, False),
-        ("v1", {"name": "gpus", "exactly": {"deviceClassName": "c"}}, True),
-        ("v1", {"name": "gpus", "firstAvailable": [{"name": "a", "deviceClassName": "c"}]}, True),
-    ],
-)
-def test_a_request_is_written_as_its_version_has_it(kind, version, request_, sound):
-    spec: dict[str, Any] = {"devices": {"requests": [request_]}}
-    path = "spec.devices.requests[0]" if kind == "ResourceClaim" else "spec.spec.devices.requests[0]"
-    obj = {
-        "apiVersion": f"resource.k8s.io/{version}",
-        "kind": kind,
-        "metadata": {"name": "c"},
-        "spec": spec if kind == "ResourceClaim" else {"spec": spec},
-    }
-    found = validate(obj, kind)
-    assert not found if sound else [fault.field for fault in found] == [path]
-    assert sound or "exactly one of exactly and firstAvailable" in found[0].message
-
-
-def test_a_request_without_exactly_is_told_where_its_class_stands():
-    obj = {**CLAIM, "apiVersion": "resource.k8s.io/v1", "spec": {"devices": {"requests": [FLAT]}}}
-    (fault,) = validate(obj, "ResourceClaim")
-    assert (
-        fault.message == "expected exactly one of exactly and firstAvailable; deviceClassName stands inside of exactly"
-    )
