@@ -13,6 +13,7 @@ from kailab.model.validation.shapes import (
     COUNT,
     FLAG,
     INT32,
+    LONG_COUNT,
     PODS,
     TEXT,
     Check,
@@ -28,7 +29,7 @@ _RUN_POLICY: dict[str, Check] = {
     "suspend": FLAG,
     "cleanPodPolicy": one_of("", "All", "Running", "None"),
     "backoffLimit": COUNT,
-    "activeDeadlineSeconds": COUNT,
+    "activeDeadlineSeconds": LONG_COUNT,
     "ttlSecondsAfterFinished": COUNT,
     "schedulingPolicy": record(
         {"minAvailable": INT32, "queue": TEXT, "priorityClass": TEXT, "scheduleTimeoutSeconds": INT32}

@@ -95,6 +95,7 @@ KINDS = (
         "persistentvolumes",
         "pv",
         namespaced=False,
+        schema="V1PersistentVolume",
         in_cluster="claims are bound to it, and pods that use them run where its node affinity allows",
     ),
     _core(

@@ -28,7 +28,7 @@ def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> 
     """What is named in manifests, and neither among them nor in the lab."""
     given = {(one.kind, one.object["metadata"].get("name")) for one in manifests}
     there: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
-    notices: dict[tuple[str, str, str, str], Notice] = {}
+    notices: dict[_Reference, Notice] = {}
     for one in manifests:
         space = one.object["metadata"].get("namespace") or namespace
         for wanted in _references(one, space):
@@ -41,7 +41,7 @@ def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> 
                 continue
             if not wanted.uid and (key in found or (wanted.kind, wanted.name) in given):
                 continue
-            notices.setdefault(wanted[:4], Notice(wanted.told, one.where(wanted.field), "not-meant"))
+            notices.setdefault(wanted._replace(field=""), Notice(wanted.told, one.where(wanted.field), "not-meant"))
     return list(notices.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import deepcopy
+from datetime import UTC, datetime
 
 import pytest
 
@@ -12,6 +13,8 @@ from kailab.conformance.fuzzing import odd_manifests
 from kailab.conformance.fuzzing.odd_manifests import Case, as_text, run_seed, run_seeds
 from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.lab import Lab
+from kailab.model import times
+from kailab.model.validation import hints
 from kailab.model.yamltext import read_documents
 from kailab.workloads.jobset import JobSetController
 
@@ -62,6 +65,30 @@ def test_a_controller_that_stumbles_is_found(monkeypatch, strict):
     result = run_seed(seed)
     assert not result.passed
     assert "KeyError" in result.differences[0]
+
+
+@pytest.mark.parametrize("after", ["delete", "drain", "evict"])
+def test_a_pod_that_can_t_be_deleted_is_found(monkeypatch, after):
+    """As where a grace period ends beyond what a date can say."""
+    seed = next(s for s in range(10_000) if (Case(s).name, Case(s).door, Case(s).after) == ("Pod/pod", "apply", after))
+    case = Case(seed)
+    case.seconds = 0
+    case.objects = [deepcopy(obj) for obj in SEEDS[case.name]]
+    case.objects[-1]["spec"]["terminationGracePeriodSeconds"] = next(n for n in odd_manifests.BOUNDARIES if n > 10**11)
+    assert not odd_manifests.violation(case)
+    monkeypatch.setattr(times, "date", lambda seconds, zone=UTC: datetime.fromtimestamp(seconds, zone))
+    times.format_time.cache_clear()
+    assert "year" in odd_manifests.violation(case)
+
+
+def test_a_kind_that_nobody_knows_is_tried(monkeypatch):
+    """Its template is damaged, too: what is read of it unchecked is found."""
+    case = Case(next(s for s in range(10_000) if (Case(s).name, Case(s).door) == ("Trainer/stranger", "apply")))
+    case.objects = [deepcopy(obj) for obj in SEEDS[case.name]]
+    case.objects[-1]["spec"]["podTemplate"]["spec"] |= {"containers": [1.5], "volumes": True}
+    assert not odd_manifests.violation(case)
+    monkeypatch.setattr(hints, "_faults_of", lambda pod: [])
+    assert odd_manifests.violation(case)
 
 
 def test_a_hang_is_found(monkeypatch):

@@ -87,8 +87,11 @@ def test_a_pod_group_of_the_file_is_left_as_it_is(lab):
 
 
 def test_an_owner_that_is_not_there_is_told_when_it_is_applied(lab):
-    running = lab.apply(dumped("web-1", 2, node(lab)), dumped("web-2", 2, node(lab))).warnings
-    (told,) = [text for text in running if "ownerReferences" in text]
+    where = node(lab)
+    running = lab.apply(dumped("web-1", 2, where), dumped("web-2", 2, where), dumped("web-0", 2, "")).warnings
+    (told, waits) = [text for text in running if "ownerReferences" in text]
+    assert "Pod/web-0" in waits
+    assert "it stays pending" in waits
     assert "Pod/web-1: metadata.ownerReferences[0]: there is no ReplicaSet 'web' with this uid" in told
     assert "counts in its queue" in told
     (told,) = [text for text in lab.apply(dumped("web-3", 2, "")).warnings if "ownerReferences" in text]

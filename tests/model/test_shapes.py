@@ -161,6 +161,9 @@ def test_numbers_have_the_bounds_that_an_api_server_gives_them():
         ("CronJob", "spec.failedJobsHistoryLimit", -1),
         ("Job", "spec.activeDeadlineSeconds", 2**63),
         ("Job", "spec.maxFailedIndexes", -1),
+        ("RayJob", "spec.activeDeadlineSeconds", 2**31),
+        ("PyTorchJob", "spec.runPolicy.activeDeadlineSeconds", 2**63),
+        ("PyTorchJob", "spec.runPolicy.ttlSecondsAfterFinished", 2**31),
     ],
 )
 def test_a_number_out_of_its_bounds_is_told_with_its_field(kind, path, value):

@@ -150,6 +150,8 @@ class Case:
         # Some come as a change of what is there, some by a patch: other doors than a new object's.
         self.door = source.choice(("apply", "apply", "apply", "reapply", "patch"))
         self.after = source.choice(("", "delete", "scale", "sound", "drain", "evict"))
+        # What comes then finds pods that run, or that have ended.
+        self.seconds = source.choice((0, 90))
 
     @property
     def id(self) -> str:
@@ -175,7 +177,7 @@ def violation(case: Case) -> str:
 
 
 def _head(case: Case) -> str:
-    return f"{case.name} ({case.door}, {case.after}), {'; '.join(case.done)}"
+    return f"{case.name} ({case.door}, {case.after or 'nothing'} after {case.seconds} s), {'; '.join(case.done)}"
 
 
 def _live(lab: Lab, case: Case) -> None:
@@ -193,7 +195,7 @@ def _live(lab: Lab, case: Case) -> None:
     _accepted(lambda: lint(load_text(case.manifest())))
     if not accepted:
         return
-    lab.advance(90)
+    lab.advance(case.seconds)
     _ask(lab)
     obj = sound[-1]
     if case.after == "delete":
@@ -216,6 +218,7 @@ def _live(lab: Lab, case: Case) -> None:
         for namespace, name in _pods(lab):
             lab.cluster.delete("Pod", name, namespace, 0)
     lab.settle()
+    lab.advance(90 - case.seconds)
     _ask(lab)
 
 

@@ -12,7 +12,7 @@ from kailab.errors import InputError
 from kailab.model.device_selectors import selector
 from kailab.model.quantities import parse
 from kailab.model.semver import Semver
-from kailab.model.validation.fields import LARGEST_INT64, Faults
+from kailab.model.validation.fields import Faults
 
 MOST_REQUESTS = 32
 MOST_CONSTRAINTS = 32
@@ -21,8 +21,8 @@ MOST_ALTERNATIVES = 8
 MOST_TOLERATIONS = 16
 MOST_DEVICES = 128
 MOST_ATTRIBUTES = 32
-_FLAT = ("v1beta1", "v1alpha3")
-_WISHES = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations")
+_LARGEST = 2**63 - 1
+_FLAT = ("v1alpha3", "v1beta1")
 _MODES = ("ExactCount", "All")
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _KINDS = ("string", "int", "bool", "version")
@@ -92,8 +92,8 @@ def check_resource_slice(faults: Faults, obj: dict[str, Any]) -> None:
     pool = faults.mapping(spec, "pool", "spec.pool", required=True)
     if pool is not None:
         faults.text(pool, "name", "spec.pool.name", required=True)
-        faults.integer(pool, "generation", "spec.pool.generation", most=LARGEST_INT64)
-        faults.integer(pool, "resourceSliceCount", "spec.pool.resourceSliceCount", least=1, most=LARGEST_INT64)
+        faults.integer(pool, "generation", "spec.pool.generation", most=_LARGEST)
+        faults.integer(pool, "resourceSliceCount", "spec.pool.resourceSliceCount", least=1, most=_LARGEST)
     if sum(bool(spec.get(place)) for place in _PLACES) != 1:
         faults.add("spec", f"expected exactly one of {', '.join(_PLACES)}")
     seen: dict[str, None] = {}
@@ -117,7 +117,7 @@ def _check_device(faults: Faults, device: dict[str, Any], path: str) -> None:
             faults.add(at, f"expected exactly one of {', '.join(_KINDS)}")
             continue
         faults.text(value, "string", f"{at}.string")
-        faults.integer(value, "int", f"{at}.int", least=-LARGEST_INT64 - 1, most=LARGEST_INT64)
+        faults.integer(value, "int", f"{at}.int", least=-_LARGEST, most=_LARGEST)
         faults.boolean(value, "bool", f"{at}.bool")
         if "version" in value:
             try:
@@ -166,16 +166,16 @@ def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str
     """The names ``request/alternative`` of its alternatives."""
     exactly = faults.mapping(request, "exactly", f"{path}.exactly")
     alternatives = faults.items(request, "firstAvailable", f"{path}.firstAvailable")
-    beside = next((field for field in _WISHES if request.get(field) is not None), "")
-    ways = [exactly is not None, bool(alternatives), flat and bool(beside)]
-    if sum(ways) != 1:
-        expected = "exactly one of exactly and firstAvailable"
-        misplaced = f"; {beside} stands inside of exactly" if beside and not flat and not any(ways) else ""
-        faults.add(path, f"expected {expected}{misplaced}")
+    if exactly is not None and alternatives:
+        faults.add(path, "expected exactly one of exactly and firstAvailable")
     elif exactly is not None:
         _check_wish(faults, exactly, f"{path}.exactly")
     elif not alternatives:
-        _check_wish(faults, request, path)
+        if flat and "deviceClassName" in request:
+            _check_wish(faults, request, path)
+        else:
+            below = "; deviceClassName stands below exactly" if "deviceClassName" in request else ""
+            faults.add(path, f"expected exactly one of exactly and firstAvailable{below}")
     found = []
     for at, option in faults.mappings(request, "firstAvailable", f"{path}.firstAvailable"):
         found.append(f"{name}/{faults.text(option, 'name', f'{at}.name', required=True)}")
@@ -187,7 +187,7 @@ def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str
 def _check_wish(faults: Faults, wish: dict[str, Any], path: str) -> None:
     faults.text(wish, "deviceClassName", f"{path}.deviceClassName", required=True)
     mode = faults.one_of(wish, "allocationMode", f"{path}.allocationMode", _MODES)
-    count = faults.integer(wish, "count", f"{path}.count", least=1, most=LARGEST_INT64)
+    count = faults.integer(wish, "count", f"{path}.count", least=1, most=_LARGEST)
     if mode == "All" and count is not None:
         faults.add(f"{path}.count", "must not be given with allocationMode All")
     faults.boolean(wish, "adminAccess", f"{path}.adminAccess")

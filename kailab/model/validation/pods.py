@@ -134,7 +134,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
             elif amount > limits[name]:
                 faults.add(field, f"is more than the limit of {quantities.format_number(limits[name])}")
         # Asked of what was written: a limit that can't be read was told already.
-        elif is_extended(name) and not (isinstance(given, dict) and name in given):
+        elif is_extended(name) and (given is None or (isinstance(given, dict) and name not in given)):
             faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
     for key, names in (("limits", limits), ("requests", requests)):
         for name in names:

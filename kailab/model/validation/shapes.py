@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from kailab.errors import InputError
 from kailab.model import quantities, times
-from kailab.model.validation.fields import LARGEST_INT32, MOST_PODS, Fault, shown
+from kailab.model.validation.fields import LARGEST_INT32, LARGEST_INT64, MOST_PODS, Fault, shown
 from kailab.model.validation.metadata import LABEL_RULE, is_dns_label
 
 _MEMORY = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?([kmgt](i?b)?|b)?", re.ASCII)
@@ -99,10 +99,12 @@ FLAG = _leaf(bool, "true or false")
 MAPPING = _leaf(dict, "a mapping")
 LIST = _leaf(list, "a list")
 INT32 = whole(-(2**31), LARGEST_INT32)
-INT64 = whole(-(2**63), 2**63 - 1)
+INT64 = whole(-LARGEST_INT64 - 1, LARGEST_INT64)
 _COUNT = whole(0, LARGEST_INT32)
 COUNT = _COUNT
 """Something that is counted, or seconds."""
+LONG_COUNT = whole(0, LARGEST_INT64)
+"""The same in 64 bits."""
 PORT = whole(0, 65535)
 """A port of a container, host or Service; 0 where none is chosen yet."""
 PODS = whole(0, MOST_PODS)
