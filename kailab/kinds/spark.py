@@ -16,6 +16,7 @@ from kailab.model.validation.shapes import (
     both,
     filled,
     memory_text,
+    one_of,
     quantity,
     record,
     table,
@@ -78,6 +79,14 @@ def _shape() -> Check:
         "batchScheduler": TEXT,
         "sparkVersion": TEXT,
         "type": TEXT,
+        "timeToLiveSeconds": COUNT,
+        "restartPolicy": record(
+            {
+                "type": one_of("Never", "OnFailure", "Always"),
+                "onFailureRetries": COUNT,
+                "onFailureRetryInterval": COUNT,
+            }
+        ),
         "memoryOverheadFactor": _factor,
         "sparkConf": both(table(TEXT), record(_CONF)),
     }

@@ -25,6 +25,8 @@ LONG_PATIENCE_SECONDS = 60.0
 """And for more of what somebody has begun to write."""
 LARGEST_KEPT = 4 * 2**30  # bytes
 LARGEST_UNPACKED = 2 * 2**30  # bytes
+_DENSEST = 500
+"""No record of a lab is so many times as large as it is when packed; nothing but zeros is twice as dense."""
 _PIECE = 2**20
 
 
@@ -83,7 +85,8 @@ def _read(file: BinaryIO, most: int, place: Where) -> bytes:
 
 
 def unpacked(data: bytes, place: Where, largest: int = LARGEST_UNPACKED) -> bytes:
-    """What was packed with gzip or zlib. Raises InputError where it is damaged, or more than ``largest`` bytes."""
+    """What was packed with gzip or zlib. Raises InputError where it is damaged, or more than ``largest`` bytes, or than any record would be that packs so small."""
+    largest = min(largest, max(LARGEST_FILE, _DENSEST * len(data)))
     pieces: list[bytes] = []
     total = 0
     while data:

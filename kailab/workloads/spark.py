@@ -8,11 +8,13 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.model import labels as names
 from kailab.model.quantities import counted
+from kailab.model.times import parse_time
 from kailab.workloads.bench import is_active, is_ended
 from kailab.workloads.controller import Controller
 
 _MEBIBYTES = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
 _LEAST_OVERHEAD_MIB = 384  # Spark's own minimum, beside the factor
+_RETRY_SECONDS = 5  # the operator's default
 _JVM_OVERHEAD, _OTHER_OVERHEAD = 0.1, 0.4
 """Parts of the memory that are added: of an application in Java or Scala, and of one in Python or R."""
 
@@ -21,7 +23,10 @@ class SparkController(Controller):
     def sync(self, owner: Object) -> None:
         bench, meta = self._bench, owner["metadata"]
         state = ((owner.get("status") or {}).get("applicationState") or {}).get("state", "")
-        if "deletionTimestamp" in meta or state in ("COMPLETED", "FAILED"):
+        if "deletionTimestamp" in meta:
+            return
+        if state in ("COMPLETED", "FAILED"):
+            self._expire(owner)
             return
         name = meta["name"]
         selector = f"spark-{zlib.crc32((meta['uid'] + name).encode()):08x}"
@@ -30,6 +35,14 @@ class SparkController(Controller):
             driver = self._pod(owner, owner, "driver", f"{name}-driver", selector)
             if driver is None:
                 return
+            # A driver that was evicted is made again as part of the same attempt.
+            if state in ("", "PENDING_RERUN"):
+                attempts = (owner.get("status") or {}).get("executionAttempts", 0) + 1
+                owner = bench.set_status(
+                    self.kind, owner, executionAttempts=attempts, lastSubmissionAttemptTime=bench.stamp()
+                )
+        elif state == "PENDING_RERUN" and "deletionTimestamp" in driver["metadata"]:
+            return
         phase = driver["status"].get("phase")
         executors = bench.owned(driver, "Pod")
         if phase == "Running" and is_active(driver):
@@ -38,7 +51,7 @@ class SparkController(Controller):
         elif is_ended(driver):
             for pod in executors:
                 bench.delete("Pod", pod)
-            state = "COMPLETED" if phase == "Succeeded" else "FAILED"
+            state = self._ended(owner, driver, succeeded=phase == "Succeeded")
         else:
             state = "SUBMITTED"
         states = {pod["metadata"]["name"]: pod["status"].get("phase", "").upper() for pod in bench.owned(driver, "Pod")}
@@ -51,6 +64,32 @@ class SparkController(Controller):
             driverInfo={"podName": driver["metadata"]["name"]},
             terminationTime=bench.stamp() if state in ("COMPLETED", "FAILED") else None,
         )
+
+    def _ended(self, owner: Object, driver: Object, *, succeeded: bool) -> str:
+        """The state of an application whose driver has ended: its restartPolicy may have it run again, after a pause that grows with each attempt."""
+        bench, status, policy = self._bench, owner.get("status") or {}, owner["spec"].get("restartPolicy") or {}
+        attempts, kind = status.get("executionAttempts", 0), policy.get("type", "Never")
+        retried = kind == "OnFailure" and not succeeded and attempts <= policy.get("onFailureRetries", -1)
+        if kind != "Always" and not retried:
+            return "COMPLETED" if succeeded else "FAILED"
+        pause = 0 if succeeded else policy.get("onFailureRetryInterval", _RETRY_SECONDS) * attempts
+        due = parse_time(status.get("lastSubmissionAttemptTime")) + pause
+        if bench.now < due:
+            bench.wake_at(owner, due, prompt=False)
+            return "FAILING"
+        bench.delete("Pod", driver)
+        return "PENDING_RERUN"
+
+    def _expire(self, owner: Object) -> None:
+        """timeToLiveSeconds: an application that has ended goes by itself."""
+        ttl, ended = owner["spec"].get("timeToLiveSeconds"), owner["status"].get("terminationTime")
+        if not ttl or not ended:
+            return
+        when = parse_time(ended) + ttl
+        if self._bench.now >= when:
+            self._bench.delete(self.kind, owner)
+        else:
+            self._bench.wake_at(owner, when, prompt=False)
 
     def _executors(self, owner: Object, driver: Object, executors: list[Object], selector: str) -> None:
         """As many as asked for; one that is lost is made anew under the next number."""

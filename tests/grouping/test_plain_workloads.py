@@ -56,9 +56,12 @@ def test_each_replica_of_a_deployment_is_a_group_owned_by_its_pod(make, grouped)
     assert (grouping.queue, grouping.priority_class) == ("q", "inference")
 
 
-@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet"])
-def test_pods_of_other_apps_kinds_share_one_group_that_one_pod_is_enough_for(make, grouped, kind):
-    top = make.thing("apps/v1", kind, "x", {"replicas": 5})
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("v1", "ReplicationController")],
+)
+def test_pods_of_other_kinds_of_replicas_share_one_group_that_one_pod_is_enough_for(make, grouped, version, kind):
+    top = make.thing(version, kind, "x", {"replicas": 5})
     names = {(grouped(make.pod(f"x-{i}"), top).name, grouped(make.pod(), top).min_member) for i in range(2)}
     assert names == {(f"pg-x-uid-{kind.lower()}-x", 1)}
 

@@ -66,6 +66,12 @@ def test_what_is_packed_is_unpacked_up_to_a_bound(pack) -> None:
         files.unpacked(b"plain text", Where())
 
 
+def test_what_is_denser_than_any_record_is_not_unpacked(monkeypatch) -> None:
+    monkeypatch.setattr(files, "LARGEST_FILE", 2**16)
+    with pytest.raises(InputError, match="once it is unpacked"):
+        files.unpacked(zlib.compress(b"\0" * 2**20), Where())
+
+
 def test_members_one_after_the_other_are_one_content() -> None:
     assert files.unpacked(gzip.compress(b"ab") + gzip.compress(b"cd") + b"\0\0", Where()) == b"abcd"
 

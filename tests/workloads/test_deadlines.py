@@ -234,3 +234,40 @@ def test_a_start_that_was_missed_follows_the_run_before(world, within, runs, mad
         for job in world.cluster.list("Job")
     ]
     assert [time[11:16] for time in due] == made
+
+
+@pytest.mark.parametrize(
+    ("policy", "state", "attempts"),
+    [
+        ({}, "FAILED", 1),
+        ({"restartPolicy": {"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 10}}, "FAILED", 3),
+        ({"restartPolicy": {"type": "OnFailure"}}, "FAILED", 1),
+    ],
+)
+def test_a_spark_application_runs_again_as_its_restart_policy_says(world, policy, state, attempts):
+    driver = {"memory": "1g", "annotations": {FAIL: "5"}}
+    spec = {"image": "spark", "driver": driver, "executor": {"instances": 1}, **policy}
+    world.add("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec)
+    world.pass_time(300)
+    status = world.get("SparkApplication")["status"]
+    assert (status["applicationState"]["state"], status["executionAttempts"]) == (state, attempts)
+    assert [pod["status"]["phase"] for pod in world.pods()] == ["Failed"]
+
+
+def test_a_spark_application_that_always_runs_begins_again(world):
+    driver = {"memory": "1g", "annotations": {RUN: "20"}}
+    spec = {"image": "spark", "driver": driver, "executor": {"instances": 1}, "restartPolicy": {"type": "Always"}}
+    world.add("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec)
+    world.pass_time(100)
+    assert world.get("SparkApplication")["status"]["executionAttempts"] > 3
+    assert len(world.pods()) == 2
+
+
+def test_a_spark_application_that_ended_goes_after_its_time_to_live(world):
+    driver = {"memory": "1g", "annotations": {RUN: "20"}}
+    spec = {"image": "spark", "driver": driver, "executor": {"instances": 1}, "timeToLiveSeconds": 100}
+    world.add("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec)
+    world.pass_time(110)
+    assert world.get("SparkApplication")["status"]["applicationState"]["state"] == "COMPLETED"
+    world.pass_time(30)
+    assert world.cluster.list("SparkApplication") == [] == world.pods()

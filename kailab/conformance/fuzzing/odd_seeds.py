@@ -350,7 +350,7 @@ _ALL: tuple[tuple[Object, ...], ...] = (
     (_object("ray.io/v1", "RayService", "rayservice", {"rayClusterConfig": _RAY, "serveConfigV2": "a: b"}),),
     (_object("sparkoperator.k8s.io/v1beta2", "SparkApplication", "spark", {
         "image": "spark", "sparkVersion": "3.5.0", "batchScheduler": labels.SCHEDULER_NAME,
-        "type": "Python", "memoryOverheadFactor": "0.4", "sparkConf": {"spark.executor.memoryOverhead": "100m", "spark.memory.offHeap.size": "100"},
+        "type": "Python", "timeToLiveSeconds": 60, "restartPolicy": {"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 5}, "memoryOverheadFactor": "0.4", "sparkConf": {"spark.executor.memoryOverhead": "100m", "spark.memory.offHeap.size": "100"},
         "driver": {"tolerations": _ANY_NODE, "cores": 1, "coreLimit": "1200m", "memory": "1g", "memoryOverhead": "512m", "memoryLimit": "3g", "labels": {"app": "d"}, "annotations": {"a": "b"},
                    "serviceAccount": "s", "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x"}]}}},
         "executor": {"instances": 2, "cores": 1, "coreRequest": "500m", "memory": "512m", "nodeSelector": {"a": "b"},

@@ -124,9 +124,12 @@ def _line(text: TextIO, path: Path, number: int) -> str:
 def _values(line: str, separator: str) -> list[str]:
     """The fields of one line. Each line is read for itself: a quote that is left open would swallow all lines behind it. Raises BrokenLine."""
     # Who separates by bars (sacct) does not quote: a quote is part of a name there.
-    quoted = {} if separator != "|" else {"quoting": csv.QUOTE_NONE}
     try:
-        return next(csv.reader((line,), strict=True, delimiter=separator, **quoted), [])
+        if separator == "|":
+            found = csv.reader((line,), strict=True, delimiter=separator, quoting=csv.QUOTE_NONE)
+        else:
+            found = csv.reader((line,), strict=True, delimiter=separator)
+        return next(found, [])
     except csv.Error as error:
         if "unexpected end" in str(error):
             raise BrokenLine("a quote is not closed; expected each job on one line") from None
