@@ -23,13 +23,14 @@ def _priority_class_defaults(obj: Object) -> Object:
 
 
 def unread_of_claims(*above: str) -> tuple[Unread, ...]:
-    """``above``: the steps to the specification of a PersistentVolumeClaim. Of claims kailab looks only at whether they are there."""
+    """``above``: the steps to the specification of a PersistentVolumeClaim. Of claims kailab looks only at whether they are there;
+    of a class, ``lab.references`` tells where there is none, and ``lab.inert_kinds`` that nothing acts on it."""
     return tuple(
         Unread(
             (*above, field),
             "pods wait until their claim is bound, and run where its volume can be reached",
         )
-        for field in ("storageClassName", "volumeName", "selector")
+        for field in ("volumeName", "selector")
     )
 
 
@@ -154,7 +155,7 @@ KINDS = (
         "runtimeclasses",
         namespaced=False,
         schema="V1RuntimeClass",
-        in_cluster="the API server adds its overhead, nodeSelector and tolerations to pods that name it",
+        acts=True,
     ),
     _of(
         "apiextensions.k8s.io",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kailab.cluster.protocol import Object, VirtualTime
+from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.lab.garbage import collector_off
@@ -62,7 +62,6 @@ class Changing(Looking):
                 if self.venue.exclusive:
                     warnings += map(str, inert_kinds.in_manifests(read.manifests))
                     warnings += map(str, unread_fields.in_manifests(read.manifests))
-                if isinstance(self.cluster, VirtualTime):
                     warnings += map(str, references.missing(self.cluster, read.manifests, namespace))
                 if self.under_test.speaks_kai:
                     adopted = self.spec.adopt_default_scheduler

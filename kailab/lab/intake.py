@@ -18,7 +18,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
-from kailab.model.manifests import Manifest, Manifests, Notice, from_objects, load_texts, read_texts
+from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
 from kailab.model.quantities import counted, parse
 from kailab.model.queuetree import check_guaranteed, check_queues, check_workload_queues
 from kailab.model.validation.hints import pod_templates
@@ -167,7 +167,6 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
         raise InputErrors.of(errors)
     if given and (gpus := _gpus(cluster)):
         advice += check_guaranteed(tree, gpus)
-    advice += missing_runtimes(cluster, manifests, namespace)
     advice += check_workload_queues(queues_named(manifests), tree)
     return warnings + [str(notice) for notice in advice]
 
@@ -180,22 +179,6 @@ def _gpus(cluster: Cluster) -> Fraction:
     if any(name.startswith(labels.MIG_PREFIX) for offer in offers for name in offer):
         return Fraction(0)
     return sum((Fraction(parse(offer.get(name, 0))) for offer in offers for name in labels.GPU_RESOURCES), Fraction(0))
-
-
-def missing_runtimes(cluster: Cluster, manifests: Manifests, namespace: str) -> list[Notice]:
-    """TrainJobs whose runtime is not there. Kubeflow Trainer's webhook refuses them; without it they wait until there is one."""
-    found = []
-    for one in manifests:
-        ref = (one.object.get("spec") or {}).get("runtimeRef") if one.kind == "TrainJob" else None
-        if not isinstance(ref, dict) or not isinstance(name := ref.get("name"), str):
-            continue
-        kind = ref.get("kind", "ClusterTrainingRuntime")
-        space = (one.object["metadata"].get("namespace") or namespace) if kind == "TrainingRuntime" else ""
-        places = ((other.kind, other.object["metadata"].get("name")) for other in manifests)
-        if (kind, name) not in places and _find(cluster, kind, name, space) is None:
-            text = f"there is no {kind} {name!r}: no pods are made until there is; Kubeflow Trainer refuses such a TrainJob"
-            found.append(Notice(text, one.where("spec.runtimeRef.name")))
-    return found
 
 
 def impossible_gangs(manifests: Manifests) -> list[InputError]:

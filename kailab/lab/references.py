@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.model.kinds import is_namespaced, key_of
+from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import Manifest, Notice
 from kailab.model.validation.fields import shown
 from kailab.model.validation.hints import pod_templates
@@ -60,6 +60,12 @@ def _references(one: Manifest, space: str) -> Iterator[_Reference]:
     elif one.kind == "StatefulSet":
         for index, claim in enumerate((obj.get("spec") or {}).get("volumeClaimTemplates") or ()):
             yield from _storage(claim.get("spec"), f"spec.volumeClaimTemplates[{index}].spec")
+    elif one.kind == "TrainJob":
+        ref = (obj.get("spec") or {}).get("runtimeRef") or {}
+        kind, name = ref.get("kind", "ClusterTrainingRuntime"), ref.get("name")
+        if name and kind in KINDS:
+            told = f"there is no {kind} {shown(name)}: Kubeflow Trainer refuses such a TrainJob; here no pods are made until there is one"
+            yield _Reference(kind, space if KINDS[kind].namespaced else "", name, "", "spec.runtimeRef.name", told)
     for path, pod in pod_templates(obj):
         if name := pod["spec"].get("runtimeClassName"):
             told = f"there is no RuntimeClass {shown(name)}: a cluster refuses the pods until there is one; here they are taken without it"

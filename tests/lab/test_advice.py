@@ -204,23 +204,6 @@ def test_a_queue_without_a_bound_guarantees_what_those_below_it_do(lab, queue) -
     assert "quotas guarantee 40 GPUs in all (a, b)" in said
 
 
-def test_a_train_job_whose_runtime_is_not_there_is_told(lab) -> None:
-    def train_job(**ref: str) -> dict[str, Any]:
-        return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "t"}, "spec": {"runtimeRef": ref}}  # fmt: skip
-
-    runtime = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "ClusterTrainingRuntime",
-        "metadata": {"name": "torch"},
-        "spec": {"template": {"spec": {"replicatedJobs": []}}},
-    }
-    (said,) = lab.apply(train_job(name="torch")).warnings
-    assert "TrainJob/t: spec.runtimeRef.name: there is no ClusterTrainingRuntime 'torch'" in said
-    assert lab.apply(train_job(name="torch"), runtime).warnings == []
-    (said,) = lab.apply(train_job(name="torch", kind="TrainingRuntime")).warnings
-    assert "there is no TrainingRuntime 'torch'" in said
-
-
 def _pod_with(name: str, **metadata: Any) -> dict[str, Any]:
     spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "x"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}

@@ -41,10 +41,10 @@ def test_a_patch_of_a_runtime_is_said_not_to_be_read(lab) -> None:
         ("ray.io/v1", "RayCluster", "{enableInTreeAutoscaling: true}", "spec.enableInTreeAutoscaling"),
         ("ray.io/v1", "RayJob", "{clusterSelector: {a: b}}", "spec.clusterSelector"),
         ("kubeflow.org/v1", "PyTorchJob", "{runPolicy: {managedBy: kueue.x-k8s.io/multikueue}}", "spec.runPolicy.managedBy"),
-        ("v1", "PersistentVolumeClaim", "{storageClassName: fast}", "spec.storageClassName"),
+        ("v1", "PersistentVolumeClaim", "{volumeName: v}", "spec.volumeName"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{sparkConf: {spark.executor.instances: 9}}", "spec.sparkConf[spark.executor.instances]"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{executor: {sidecars: [{name: log}]}}", "spec.executor.sidecars"),
-        ("apps/v1", "StatefulSet", "{volumeClaimTemplates: [{spec: {storageClassName: fast}}]}", "spec.volumeClaimTemplates[0].spec.storageClassName"),
+        ("apps/v1", "StatefulSet", "{volumeClaimTemplates: [{spec: {selector: {matchLabels: {a: b}}}}]}", "spec.volumeClaimTemplates[0].spec.selector"),
         ("v1", "Pod", "{resources: {requests: {cpu: 4}}, containers: [{name: a, image: x}]}", "spec.resources"),
         ("batch/v1", "Job", "{template: {spec: {volumes: [{name: v, ephemeral: {a: b}}], containers: [{name: a, image: x}]}}}", "spec.template.spec.volumes[0].ephemeral"),
     ],
@@ -62,7 +62,7 @@ def test_a_field_that_decides_in_a_cluster_is_said_not_to_be_read(
         ("jobset.x-k8s.io/v1alpha2", "JobSet", "{managedBy: jobset.sigs.k8s.io/jobset-controller, failurePolicy: {maxRestarts: 3}}"),
         ("ray.io/v1", "RayCluster", "{enableInTreeAutoscaling: false, rayVersion: 2.9.0}"),
         ("ray.io/v1", "RayJob", "{entrypoint: python x.py, runtimeEnvYAML: a, backoffLimit: 0}"),
-        ("v1", "PersistentVolumeClaim", "{accessModes: [ReadWriteOnce], storageClassName: ''}"),
+        ("v1", "PersistentVolumeClaim", "{accessModes: [ReadWriteOnce], volumeName: ''}"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{restartPolicy: {type: Never}, sparkConf: {spark.eventLog.enabled: 'true'}}"),
         ("v1", "Pod", "{volumes: [{name: v, hostPath: {path: /data}}, {name: e, emptyDir: {}}], containers: [{name: a, image: x}]}"),
     ],
@@ -73,7 +73,7 @@ def test_what_is_ordinary_or_says_nothing_is_no_notice(api_version: str, kind: s
 
 def test_what_fields_of_a_kind_would_do_is_told_once_for_all_its_objects() -> None:
     text = "\n---\n".join(
-        f"{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: c{number}}}, spec: {{storageClassName: fast, volumeName: v}}}}"
+        f"{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: c{number}}}, spec: {{volumeName: v, selector: {{a: b}}}}}}"
         for number in range(3)
     )
     assert len(_said(text)) == 1
