@@ -31,7 +31,7 @@ from tests.explain.node_building import (
 from tests.explain.situations import says
 
 FIRM = "build"
-FPGA = "example.com/fpga"
+FPGA, DISK = "example.com/fpga", "ephemeral-storage"
 ONE, TWO = pool("n"), pool("n", 2)
 A100, L4 = pool("a100", 1, gpuModel="A100"), pool("l4", 1, 4, gpuModel="L4")
 MIG = pool("mig", 1, 4, gpuModel="A100", mig={"strategy": "mixed", "profiles": {"1g.10gb": 2}})
@@ -44,6 +44,11 @@ def port(number: int) -> dict[str, Any]:
 
 def fpgas(count: int) -> dict[str, Any]:
     limits = {"nvidia.com/gpu": 1, FPGA: count}
+    return {"containers": [{"name": "work", "image": "busybox", "resources": {"limits": limits}}]}
+
+
+def disk(amount: str) -> dict[str, Any]:
+    limits = {"nvidia.com/gpu": 1, DISK: amount}
     return {"containers": [{"name": "work", "image": "busybox", "resources": {"limits": limits}}]}
 
 
@@ -99,7 +104,11 @@ SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, Code, Sequence[st
     ),
     "none of another device beside free GPUs": (
         [pool("n", 1, resources={FPGA: 1})], [pod("h", **fpgas(1), priority=FIRM)], pod("x", **fpgas(1)),
-        Code.NOT_ENOUGH_DEVICES, [FPGA, "0 of 1", "n-0"], ["h"],
+        Code.NOT_ENOUGH_RESOURCES, [FPGA, "0 of 1", "n-0"], ["h"],
+    ),
+    "too little ephemeral storage beside free GPUs": (
+        [pool("n", 1, resources={DISK: "100Gi"})], [pod("h", **disk("60Gi"), priority=FIRM)], pod("x", **disk("60Gi")),
+        Code.NOT_ENOUGH_RESOURCES, [DISK, "60Gi", "40Gi of 100Gi", "n-0"], ["h"],
     ),
     "another device in pieces": (
         [pool("n", 2, resources={FPGA: 2})],

@@ -29,7 +29,7 @@ class Removed:
 
 MORE_ROOM = frozenset(
     {
-        Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_DEVICES, Code.NOT_ENOUGH_CPU, Code.NOT_ENOUGH_MEMORY, Code.NO_POD_SLOTS, Code.FRAGMENTED, Code.NO_DOMAIN_FREE,
+        Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_RESOURCES, Code.NOT_ENOUGH_CPU, Code.NOT_ENOUGH_MEMORY, Code.NO_POD_SLOTS, Code.FRAGMENTED, Code.NO_DOMAIN_FREE,
         Code.KEPT_APART, Code.LARGER_THAN_THE_FLEET, Code.LARGER_THAN_ANY_NODE, Code.LARGER_THAN_ANY_DOMAIN,
         Code.VICTIMS_NON_PREEMPTIBLE,
     }
@@ -69,7 +69,7 @@ _REMOVERS: Mapping[str, Remover] = {
     Code.TAINT_NOT_TOLERATED: nodes.patched(lambda _: {"spec": {"taints": None}}),
     Code.NODES_CORDONED: nodes.patched(lambda _: {"spec": {"unschedulable": None}}),
     Code.NOT_ENOUGH_GPUS: _MORE,
-    Code.NOT_ENOUGH_DEVICES: _MORE,
+    Code.NOT_ENOUGH_RESOURCES: _MORE,
     Code.NOT_ENOUGH_CPU: _MORE,
     Code.NOT_ENOUGH_MEMORY: _MORE,
     Code.NO_POD_SLOTS: _MORE,

@@ -31,7 +31,7 @@ class Code(StrEnum):
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODES_CORDONED = "NodesCordoned"
     NOT_ENOUGH_GPUS = "NotEnoughGPUs"
-    NOT_ENOUGH_DEVICES = "NotEnoughDevices"
+    NOT_ENOUGH_RESOURCES = "NotEnoughResources"
     NOT_ENOUGH_CPU = "NotEnoughCPU"
     NOT_ENOUGH_MEMORY = "NotEnoughMemory"
     NO_POD_SLOTS = "NoPodSlots"
@@ -63,7 +63,7 @@ class Code(StrEnum):
     BORROWING = "Borrowing"
 
 
-LAST = frozenset({Code.PODS_NOT_CREATED, Code.OVER_LIMIT, Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_DEVICES})
+LAST = frozenset({Code.PODS_NOT_CREATED, Code.OVER_LIMIT, Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_RESOURCES})
 """Causes that say least: the first only where no other explains why."""
 
 

@@ -71,7 +71,7 @@ def too_little(case: Case) -> Iterable[Cause]:
     if ground.confined and TopologyGone() not in gives:
         yield domain_cause(ground, ground.next, free=True)
     if _devices(gives):
-        code = Code.NOT_ENOUGH_GPUS if is_gpus(ground, device_row(ground)[0]) else Code.NOT_ENOUGH_DEVICES
+        code = Code.NOT_ENOUGH_GPUS if is_gpus(ground, device_row(ground)[0]) else Code.NOT_ENOUGH_RESOURCES
         yield too_few_devices(ground, code, _also(ground), _all_of_it(case, ground))
         return
     for one in gives:

@@ -48,7 +48,7 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
         nodechanges.uncordon, nodechanges.make_ready, places.another_selector, nodechanges.add_nodes,
     ),
     Code.NOT_ENOUGH_GPUS: (places.another_selector, *_RIGHTS, nodechanges.uncordon, *_ROOM, requests.fewer_gpus),
-    Code.NOT_ENOUGH_DEVICES: (places.another_selector, *_RIGHTS, nodechanges.uncordon, *_ROOM),
+    Code.NOT_ENOUGH_RESOURCES: (places.another_selector, *_RIGHTS, nodechanges.uncordon, *_ROOM),
     Code.NOT_ENOUGH_CPU: (requests.less_cpu, places.another_selector, *_RIGHTS, *_ROOM),
     Code.NOT_ENOUGH_MEMORY: (requests.less_memory, places.another_selector, *_RIGHTS, *_ROOM),
     Code.NO_POD_SLOTS: (places.another_selector, *_RIGHTS, *_ROOM),
