@@ -11,9 +11,11 @@ FLEET ?= lesson
 SCHEDULER ?= kailab
 BACKEND ?= embedded
 ARGS ?=
-WORKERS ?= auto
-# Exercises on a control plane mostly wait for it, so two cores serve four of them. Each has its own, of some 1.2 GB.
-LIVE_WORKERS ?= 4
+# Tests on a control plane mostly wait for it, so two cores serve four workers. Each worker has control planes of its own, of some 1.2 GB.
+WORKERS ?= 4
+
+# The tests of a module stay with one worker as far as that goes, so that what a module sets up is set up once.
+SPREAD := --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup components lab lab-up lab-down exercises evidence test test-lowest lint format docs course-site bench lock clean
@@ -58,9 +60,9 @@ evidence: $(READY) ## Write the evidence of the lab that is up (EVIDENCE=folder)
 components: $(READY) ## Get the programs of a real control plane (downloaded, or built with Go)
 	@$(BIN)/kailab components get >/dev/null
 
-test: lint components ## Run all checks and tests, on a real control plane too (WORKERS=4, ARGS=... for pytest)
-	@KAILAB_REQUIRE_CONTROLPLANE=1 $(BIN)/pytest -n $(WORKERS) $(ARGS)
-	@$(BIN)/pytest exercises/ --kailab-backend controlplane --kailab-required --kailab-evidence off -n $(LIVE_WORKERS)
+test: lint components ## Run all checks and tests, on a real control plane too (WORKERS=N, ARGS=... for pytest)
+	@KAILAB_REQUIRE_CONTROLPLANE=1 $(BIN)/pytest -n $(WORKERS) $(SPREAD) $(ARGS)
+	@$(BIN)/pytest exercises/ --kailab-backend controlplane --kailab-required --kailab-evidence off -n $(WORKERS) $(SPREAD)
 
 test-lowest: $(LOWEST)/.ready ## Run the fast tests with the lowest versions that pyproject.toml allows
 	@$(LOWEST)/bin/python -m pytest -q -n auto -m "not slow" --kailab-evidence off -p no:cacheprovider $(ARGS)

@@ -67,7 +67,7 @@ class ReportingGroup(click.Group):
 def _escaped(error: Exception) -> Exception:
     """Click writes its errors itself, as they are."""
     if isinstance(error, click.ClickException):
-        error.message = escaped(error.message)
+        error.message = escaped(error.message)  # type: ignore[misc]
     return error
 
 

@@ -31,6 +31,9 @@ LONGEST_SECONDS = 10.0 * 366 * 86400
 
 COMPLETED = "Completed"
 ERROR = "Error"
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+"""What a kubelet says of a pod past its activeDeadlineSeconds."""
 OOM_KILLED = "OOMKilled"
 BACKING_OFF = "CrashLoopBackOff"
 NOT_READY = "ContainersNotReady"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError, StateError
@@ -58,7 +58,7 @@ class CycleFile:
             raise StateError(self._ended) from error
 
 
-def _whole_lines(file: BinaryIO) -> int:
+def _whole_lines(file: IO[bytes]) -> int:
     """Bytes of them, after what follows the last was cut off: a scheduler broke off while it wrote, and the next line would go on
     from there."""
     size = file.seek(0, os.SEEK_END)

@@ -6,12 +6,13 @@ It takes the objects together with what the cluster holds, and every API server 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from kailab.cluster.base import KAI_PRIORITY_CLASSES
 from kailab.cluster.protocol import Cluster
 from kailab.grouping.queues import DEFAULT_QUEUE, PROJECT
+from kailab.lab.intake import goes_by_its_labels
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
@@ -46,7 +47,9 @@ def under_kai(
     queues = {
         one["metadata"]["name"] for one in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))
     }
-    found += [notice for one in work if DEFAULT_QUEUE not in queues and (notice := _without_queue(one)) is not None]
+    if DEFAULT_QUEUE not in queues:
+        spaces = _spaces_with_queue(cluster, manifests)
+        found += [notice for one in work if (notice := _without_queue(one, namespace, spaces)) is not None]
     found += _of_other_vendors(cluster, work)
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     high = {
@@ -116,10 +119,21 @@ def _in_kais_namespace(one: Manifest, namespace: str) -> Notice | None:
     return Notice(text, one.where("metadata.namespace"), "kais-namespace")
 
 
-def _without_queue(one: Manifest) -> Notice | None:
-    """Work that says in none of the ways that KAI reads which queue it is for, where there is no queue for such work."""
+def _spaces_with_queue(cluster: Cluster, manifests: Iterable[Manifest]) -> set[str]:
+    """Namespaces that say which queue everything in them is for."""
+    there = (*cluster.list("Namespace"), *(one.object for one in manifests if one.kind == "Namespace"))
+    return {one["metadata"]["name"] for one in there if labels.QUEUE_RUNAI in _labels(one)}
+
+
+def _without_queue(one: Manifest, namespace: str, spaces: Container[str]) -> Notice | None:
+    """Work that says in none of the ways that KAI reads which queue it is for, where there is no queue for such work. ``spaces``:
+    namespaces that say it of everything in them."""
     holders = [one.object, *(pod for _, pod in pod_templates(one.object))]
-    if one.kind == "PodGroup" or any(_labels(each).keys() & _QUEUE_LABELS for each in holders):
+    if one.kind == "PodGroup" or not goes_by_its_labels(one):
+        return None
+    if (one.object["metadata"].get("namespace") or namespace) in spaces or any(
+        _labels(each).keys() & _QUEUE_LABELS for each in holders
+    ):
         return None
     text = f"is missing: the work goes to the queue {DEFAULT_QUEUE}, which is not there, and stays pending (QueueDoesNotExist)"
     return Notice(text, one.where(f"metadata.labels[{labels.QUEUE}]"), "no-queue")

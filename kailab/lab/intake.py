@@ -17,7 +17,7 @@ import tenacity
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
-from kailab.model.kinds import is_namespaced, kind_key
+from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
 from kailab.model.quantities import counted, parse
 from kailab.model.queuetree import check_guaranteed, check_queues, check_workload_queues
@@ -197,9 +197,34 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
     return errors
 
 
+def goes_by_its_labels(one: Manifest) -> bool:
+    """Whether labels on an object, or on its pods, say which queue these are for. They do not where something else decides: the owner of
+    the object, the PodGroup that a user made for a pod, whoever makes pods from a template; nor of pods for another scheduler."""
+    known = KINDS.get(one.kind)
+    if known is not None and not known.owns_pods and one.kind != "Pod":
+        return False
+    if known is not None and known.controller is None and any(one.kind in other.watches for other in KINDS.values()):
+        return False  # a training runtime: what is made from it has its own labels
+    metadata = one.object["metadata"]
+    if metadata.get("ownerReferences") or (
+        one.kind == "Pod" and labels.POD_GROUP in (metadata.get("annotations") or {})
+    ):
+        return False
+    schedulers = [pod["spec"].get("schedulerName") for _, pod in pod_templates(one.object)]
+    return not schedulers or any(name in (None, "", labels.SCHEDULER_NAME) for name in schedulers)
+
+
 def queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
-    """Queues that work names by label, on itself or on a pod template, each with its place."""
+    """Queues that work names, each with its place: by label, on itself or on a pod template; a PodGroup by its field."""
     for one in manifests:
+        if one.kind == "PodGroup":
+            spec = one.object.get("spec")
+            name = spec.get("queue") if isinstance(spec, dict) else None
+            if isinstance(name, str) and name:
+                yield name, one.where("spec.queue")
+            continue
+        if not goes_by_its_labels(one):
+            continue
         for path, holder in (("", one.object), *pod_templates(one.object)):
             metadata = holder.get("metadata")
             own = metadata.get("labels") if isinstance(metadata, dict) else None

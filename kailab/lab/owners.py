@@ -78,7 +78,7 @@ def work_title(picture: Picture, podgroup: str) -> str:
 
 def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
     line: list[str] = []
-    key = _key_of_kind(picture, owner.partition("/")[0])
+    key = _key_of_kind(owner.partition("/")[0])
     # An owner may own itself by way of others; nothing refuses that.
     while owner and owner not in line:
         line.append(owner)
@@ -97,9 +97,8 @@ def _key(reference: Mapping[str, Any]) -> str:
     return key_of(reference.get("apiVersion") or "", reference["kind"])
 
 
-def _key_of_kind(picture: Picture, kind: str) -> str:
+def _key_of_kind(kind: str) -> str:
     """The kind key of a pod's owner, of which only the kind is known: one that may own pods."""
     if kind in KINDS and KINDS[kind].owns_pods:
         return kind
-    others = (key for key in picture.cluster.kinds() if key.partition(".")[0] == kind and key != kind)
-    return next(others, kind)
+    return next((key for key, known in KINDS.items() if known.kind == kind and known.owns_pods), kind)

@@ -93,12 +93,39 @@ def _container(container: Any) -> Any:
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 
+def with_host_ports(spec: Object) -> Object:
+    """The spec of a pod with what is filled in when it is made, and not in a template: in the network of its node it has its ports there."""
+    if spec.get("hostNetwork") is not True:
+        return spec
+    changed = {}
+    for name in ("containers", "initContainers"):
+        containers = spec.get(name)
+        if isinstance(containers, list):
+            filled = [_with_own_ports(one) for one in containers]
+            if any(a is not b for a, b in zip(filled, containers, strict=True)):
+                changed[name] = filled
+    return {**spec, **changed} if changed else spec
+
+
+def _with_own_ports(container: Any) -> Any:
+    ports = container.get("ports") if isinstance(container, dict) else None
+    if not isinstance(ports, list):
+        return container
+    filled = [
+        {**port, "hostPort": port["containerPort"]}
+        if isinstance(port, dict) and not port.get("hostPort") and port.get("containerPort")
+        else port
+        for port in ports
+    ]
+    return container if all(a is b for a, b in zip(filled, ports, strict=True)) else {**container, "ports": filled}
+
+
 def pod_defaults(obj: Object) -> Object:
     """A pod's, and the phase Pending."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return obj
-    filled = pod_spec_defaults(spec)
+    filled = with_host_ports(pod_spec_defaults(spec))
     status = obj.get("status")
     if isinstance(status, dict) and "phase" in status:
         return obj if filled is spec else {**obj, "spec": filled}

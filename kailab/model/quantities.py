@@ -143,6 +143,10 @@ def format_gpu(milli: int) -> str:
 
 
 @lru_cache(maxsize=4096)
+def is_bytes(resource: str) -> bool:
+    return resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-")
+
+
 def format_bytes(number: int) -> str:
     """The shortest exact form: ``1024`` -> ``"1Ki"``, ``1000`` -> ``"1k"``, ``1001`` -> ``"1001"``."""
     if number == 0:

@@ -101,6 +101,23 @@ def test_failures_back_off(cluster, running):
     assert restarts == [(1, 1), (11, 1), (12, 2), (32, 2), (33, 3)]
 
 
+@pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
+def test_a_pod_past_its_deadline_has_failed(cluster, running, policy):
+    running(spec={"restartPolicy": policy, "activeDeadlineSeconds": 30})
+    cluster.advance(20)
+    assert phase(cluster) == "Running"
+    cluster.patch("Pod", "p", "default", {"spec": {"activeDeadlineSeconds": 25}})
+    cluster.advance(10)
+    assert phase(cluster) == "Failed"
+    assert cluster.get("Pod", "p", "default")["status"]["reason"] == "DeadlineExceeded"
+
+
+def test_a_pod_that_waits_to_be_started_again_comes_to_its_deadline(cluster, running):
+    running(spec={"restartPolicy": "Always", "activeDeadlineSeconds": 30}, annotations={"kailab.dev/fail": "25"})
+    cluster.advance(1000)
+    assert phase(cluster) == "Failed"
+
+
 def test_deleted_pod_does_not_become_ready(cluster, build):
     cluster.create(build.node())
     cluster.create(build.pod())

@@ -162,3 +162,32 @@ def test_pods_that_consolidation_places_elsewhere_are_moved_and_not_evicted() ->
         (owner, *_) = sorted(moved)
         lines = ask(lab, "Job", owner.partition("/")[2]).lines()
         assert any(line.startswith("Moved at ") for line in lines)
+
+
+def test_what_ran_whole_again_since_an_eviction_is_not_gone() -> None:
+    """Its pods came back and ended; those that wait now wait for something else."""
+    with Lab.open() as lab:
+        lender = queue("b")
+        lender["spec"]["resources"]["gpu"]["quota"] = 32
+        borrower = queue("a")
+        borrower["spec"]["resources"]["gpu"]["quota"] = 0
+        guest = job(
+            "guest", "a", 2, annotations={"kailab.dev/run-seconds": "100"}, labels={"priorityClassName": "train"}
+        )
+        guest["spec"]["completions"] = 4
+        lab.apply([lender, borrower, guest])
+        lab.settle()
+        lab.advance(10)
+        lab.apply(deployment("owner", "b", 32))
+        lab.settle()
+        assert ask(lab, "Job", "guest", tried=False).verdict == Verdict.GONE
+        lab.delete("Deployment", "owner")
+        lab.settle()
+        assert ask(lab, "Job", "guest", tried=False).running == 2
+        lab.advance(60)
+        borrower["spec"]["resources"]["gpu"]["limit"] = 0
+        lab.apply(borrower)
+        lab.settle()
+        lab.advance(50)
+        answer = ask(lab, "Job", "guest", tried=False)
+        assert (answer.verdict, answer.cause.code, answer.running) == (Verdict.NEVER, Code.OVER_LIMIT, 0)

@@ -94,7 +94,10 @@ def test_who_has_not_asked_gets_it_back_when_it_asks() -> None:
     with lab(nodes=6) as found:
         departments(found)
         lines = ask(found, "Queue", "owner").lines()
-    assert "Of its quota it lends 16 GPUs to borrower; it gets them back by reclaim when it asks." in lines
+    assert (
+        "Of its quota 16 GPUs are unused, while borrower holds 16 GPUs beyond its own; it gets them back by reclaim when it asks."
+        in lines
+    )
 
 
 def test_what_the_next_cycle_takes_could_be_taken_now() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -126,6 +127,18 @@ SITUATIONS = [
 ]  # fmt: skip
 
 
+_NUMBER = re.compile(r"(?<![\w./=-])\d+(?:\.\d+)?(?![\w./-]|\.\d)")
+
+
+def unsaid(step: Step) -> set[str]:
+    """Numbers of a step's words that its changes do not have: but for what was before, what is held, and how much less it is."""
+    words = step.do.partition(": kailab patch")[0]
+    words = re.sub(r"\([^)]*\)|from [\d.]+|which holds [\d.]+|which ends \d+", "", words)
+    made = [obj["kind"] for change in step.changes for obj in change.get("apply", ())]
+    counted = {str(made.count(kind)) for kind in made}
+    return set(_NUMBER.findall(words)) - set(re.findall(r"\d+(?:\.\d+)?", json.dumps(step.changes))) - counted
+
+
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: f"{one.code}-{one.ask[0]}-{'-'.join(one.said)[:24]}")
 def test_every_step_lets_it_run(situation: Situation) -> None:
     with situation.opened() as lab:
@@ -138,6 +151,9 @@ def test_every_step_lets_it_run(situation: Situation) -> None:
     assert len(steps) <= 5
     for step in steps:
         assert step.checked
+        assert not unsaid(step), (step.do, step.changes)
+        # What a reader needs is told: nothing of these is an environment or the like.
+        assert step.data()["changes"] == [dict(change) for change in step.changes]
         plain(step)
         with situation.opened() as fresh:
             assert runs_after(fresh, situation.subject, step) == "", step.do

@@ -202,3 +202,47 @@ def test_a_queue_without_a_bound_guarantees_what_those_below_it_do(lab, queue) -
     lab.apply(queue("root", -1))
     (said,) = lab.apply(queue("a", 20, parent="root"), queue("b", 20, parent="root")).warnings
     assert "quotas guarantee 40 GPUs in all (a, b)" in said
+
+
+def _pod_with(name: str, **metadata: Any) -> dict[str, Any]:
+    spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "x"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def test_of_pods_of_a_podgroup_that_a_user_made_its_queue_counts(advised) -> None:
+    """Neither what their labels name nor that they have none keeps them pending; that its own queue is not there does."""
+    group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "hand"}}
+    notes = {"pod-group-name": "hand"}
+    pods = [
+        _pod_with("h0", labels={"kai.scheduler/queue": "nowhere"}, annotations=notes),
+        _pod_with("h1", annotations=notes),
+    ]
+    assert advised({**group, "spec": {"queue": "a", "minMember": 2}}, *pods) == []
+    (said,) = advised({**group, "metadata": {"name": "astray"}, "spec": {"queue": "nowhere", "minMember": 1}})
+    assert "spec.queue: there is no queue 'nowhere'" in said
+
+
+def test_a_runtime_is_no_work_and_stays_pending_by_no_label(advised) -> None:
+    pod = {"schedulerName": "kai-scheduler", "containers": [{"name": "node", "image": "x"}]}
+    step = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+    role = {"name": "node", "template": {"metadata": {"labels": step}, "spec": {"template": {"spec": pod}}}}
+    kinds = {"apiVersion": "trainer.kubeflow.org/v1alpha1"}
+    spec = {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": [role]}}}
+    runtime = {**kinds, "kind": "ClusterTrainingRuntime", "metadata": {"name": "r"}, "spec": spec}
+    train = {**kinds, "kind": "TrainJob", "metadata": {"name": "t", "labels": {"kai.scheduler/queue": "a"}}}
+    assert advised(runtime, {**train, "spec": {"runtimeRef": {"name": "r"}}}) == []
+
+
+def test_a_namespace_may_say_the_queue_of_everything_in_it(advised) -> None:
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"runai/queue": "a"}}}
+    assert not [text for text in advised(space, _pod_with("one", namespace="team")) if "stays pending" in text]
+    (said,) = advised(_pod_with("two"))
+    assert "default-queue" in said
+
+
+def test_what_is_no_work_or_another_schedulers_stays_pending_by_no_label(advised) -> None:
+    label = {"kai.scheduler/queue": "nowhere"}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": label}}
+    other = _pod_with("other", labels=label)
+    other["spec"]["schedulerName"] = "volcano"
+    assert not [text for text in advised(settings, other) if "stays pending" in text]

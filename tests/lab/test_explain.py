@@ -89,8 +89,9 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
         "  So a is due 20 GPUs; 12 GPUs nobody gets.",
     ]
     lender = ask(lab, "Queue", "b", tried=False)
-    assert "Of its quota it lends 12 GPUs to a; it gets them back by reclaim when it asks." in lender.lines(
-        everything=True
+    assert (
+        "Of its quota 24 GPUs are unused, while a holds 12 GPUs beyond its own; it gets them back by reclaim when it asks."
+        in lender.lines(everything=True)
     )
     assert lender.data()["lent_to"] == {"a": 12000}
 

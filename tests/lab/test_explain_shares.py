@@ -97,7 +97,7 @@ def test_what_stands_against_taking_it_back(queue, job):
         owner = without_steps(lab, "b")
         assert [(one["queue"], one["beside"], one["now"]) for one in owner.data()["claims"]] == [("b", "a", 0)]
         lines = owner.lines(everything=True)
-        assert "Of its quota it lends 12 GPUs to a." in lines
+        assert "Of its quota 24 GPUs are unused, while a holds 12 GPUs beyond its own." in lines
         (claim,) = [line for line in lines if line.startswith("b may take 12 GPUs back from a, nothing of it now: ")]
         assert "protected by a minimum runtime until" in claim
         assert not owner.data()["returns"]

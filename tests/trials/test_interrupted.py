@@ -19,6 +19,8 @@ from kailab.trials.leftovers import left
 from kailab.trials.store import TrialFolder
 from tests.trials.conftest import Trial, begun, fill
 
+MOMENTS = int(os.environ.get("KAILAB_FAULT_MOMENTS", "6"))
+"""So many times a trial is interrupted; more for a search of an hour."""
 PATIENCE_SECONDS = 300.0
 """A bound for what hangs, far beyond what a busy machine needs."""
 
@@ -132,20 +134,20 @@ def test_of_a_cell_that_was_killed_what_had_ended_counts(
 
 
 @pytest.mark.slow
-def test_twenty_moments(trial: Trial, home: Path) -> None:
+def test_interrupted_at_many_moments(trial: Trial, home: Path) -> None:
     """By turns with SIGINT and SIGKILL, each time some files later than the time before."""
     wanted = undisturbed(trial, "trial.yaml")
     folder, chance, hit = home / "trials" / "small", random.Random(12), 0
-    for moment in range(80):
+    for moment in range(4 * MOMENTS):
         # Begun anew where it has come to its end: each moment is to be one of a trial at work.
         if len(list(folder.glob("cells/*/result.json"))) == 4:
             shutil.rmtree(folder)
         number = signal.SIGKILL if moment % 2 else signal.SIGINT
         hit += interrupt(home, number, chance.randrange(1, 45), "trial.yaml")
         gone(folder)
-        if hit == 20:
+        if hit == MOMENTS:
             break
-    assert hit == 20
+    assert hit == MOMENTS
     assert plain(json.loads(trial("run", "trial.yaml", "-o", "json").out)) == wanted
     assert trial("clean").out == "undisturbed: nothing was left\nsmall: nothing was left\n"
 

@@ -21,6 +21,7 @@ from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.writes import Chain, Outcome, Subresource, in_turn
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
+from kailab.model.defaults import with_host_ports
 from kailab.model.times import format_time
 
 Objects: TypeAlias = list[Object]
@@ -183,7 +184,7 @@ class EmbeddedCluster:
         ``trusted``: it stood in a template that was checked and defaulted, so only what its classes say is to be filled in.
         """
         if trusted:
-            return self._admission.completed(spec, name)
+            return self._admission.completed(with_host_ports(spec), name)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         admitted: Object = self._admission.new("Pod", pod, name)["spec"]
         return admitted

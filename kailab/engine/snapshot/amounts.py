@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from kailab.model.quantities import format_bytes
+from kailab.model.quantities import format_bytes, is_bytes
 
 
 def number(value: float) -> str:
@@ -37,6 +37,6 @@ def quantity_text(r: int, amount: float) -> str:
 
 def resource_text(name: str, amount: int) -> str:
     """An amount of a resource of nodes, by its name as nodes report it, in the unit in which manifests give it."""
-    if name == "memory":
+    if is_bytes(name):
         return format_bytes(amount)
     return number(amount / 1000) if name in ("cpu", "nvidia.com/gpu") else str(amount)

@@ -232,6 +232,10 @@ NOT_READY = "node has NotReady condition"
 """Why a node takes nothing new, in KAI's words."""
 
 
+UNTOLD = {"ephemeral-storage": 2**49}
+"""What every kubelet tells of its node. Where a node does not, as those of a fleet, it is not known: more than any pod wants."""
+
+
 class Node(_Record, frozen=True, kw_only=True):
     """``gpus``: whole devices allocatable, as milli-GPU. ``extended``: every other allocatable resource, in units
     (MIG profiles by their resource name). ``unavailable``: why nothing new may go here (not ready, cordoned);

@@ -6,6 +6,7 @@ some node offers or some task asks for gets a row of its own, in order of appear
 
 from __future__ import annotations
 
+from kailab.engine.snapshot.counting import mig_gpus
 from kailab.engine.snapshot.records import GPU, Node, Shape
 
 CPU, MEMORY, GPUS, PODS = 0, 1, 2, 3
@@ -22,6 +23,7 @@ class Layout:
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
         self.names: list[str] = ["cpu", "memory", "nvidia.com/gpu", "pods"]
+        self.mig: dict[int, int] = {}  # row of a MIG profile -> milli-GPU that an instance counts for
 
     def __len__(self) -> int:
         return len(self.names)
@@ -31,6 +33,8 @@ class Layout:
         if row is None:
             row = self.rows[name] = len(self.names)
             self.names.append(name)
+            if weight := mig_gpus(name):
+                self.mig[row] = weight
         return row
 
     def of_node(self, node: Node) -> dict[int, int]:

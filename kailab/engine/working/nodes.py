@@ -15,11 +15,10 @@ from kailab.engine.snapshot.counting import (
     DEFAULT_GPU_MEMORY,
     device_memory,
     held_gpus,
-    mig_gpus,
     portion,
     smallest_device,
 )
-from kailab.engine.snapshot.records import GPU, GpuRequest, Node, ResourceClaim, Status
+from kailab.engine.snapshot.records import GPU, UNTOLD, GpuRequest, Node, ResourceClaim, Status
 from kailab.engine.snapshot.statuses import ACTIVE, ON_NODE
 from kailab.engine.working.claims import Claims
 from kailab.engine.working.gpus import SharedGpus, share_memory
@@ -53,6 +52,7 @@ class NodeTable:
         for i, amounts in enumerate(rows):
             for row, amount in amounts.items():
                 self.allocatable[row, i] = amount
+        self._fill_untold(0)
         self.idle = self.allocatable.copy()
         self.releasing = np.zeros_like(self.allocatable)
         self.changes = np.zeros(count, dtype=np.int64)  # how often something of each node changed
@@ -92,9 +92,7 @@ class NodeTable:
         if enabled is not None:
             on = enabled.lower() in ("true", "1", "t")
         else:
-            on = self.nodes[i].mig or any(
-                mig_gpus(name) and self.allocatable[row, i] > 0 for name, row in self.layout.rows.items()
-            )
+            on = self.nodes[i].mig or any(self.allocatable[row, i] > 0 for row in self.layout.mig)
         if not on:
             return ""
         strategy = labels.get(MIG_STRATEGY, "")
@@ -111,10 +109,20 @@ class NodeTable:
         # Rows are only ever added at the end, so what stands in the arrays stays valid.
         missing = len(self.layout) - len(self.allocatable)
         if missing > 0:
+            known = len(self.allocatable)
             empty = np.zeros((missing, len(self.nodes)), dtype=np.int64)
             self.allocatable = np.vstack([self.allocatable, empty])
-            self.idle = np.vstack([self.idle, empty])
+            self._fill_untold(known)
+            self.idle = np.vstack([self.idle, self.allocatable[known:]])
             self.releasing = np.vstack([self.releasing, empty])
+
+    def _fill_untold(self, first: int) -> None:
+        """In rows from ``first`` on."""
+        for name, amount in UNTOLD.items():
+            row = self.layout.rows.get(name, -1)
+            if first <= row < len(self.allocatable):
+                told = np.array([any(name == one for one, _ in node.extended) for node in self.nodes], dtype=bool)
+                self.allocatable[row, ~told] = amount
 
     @property
     def free(self) -> np.ndarray:
@@ -318,25 +326,20 @@ class NodeTable:
         """Capacity of all available nodes, per queue resource; MIG profiles count by their leading number."""
         # What can't be used now is not there to be divided among queues.
         totals = [int(self.allocatable[row][self.available].sum()) for row in QUEUE_RESOURCES]
-        for name, row in self.layout.rows.items():
-            weight = mig_gpus(name)
+        for row, weight in self.layout.mig.items():
             # The layout may know resources that came up after this table was made.
-            if weight and row < len(self.allocatable):
+            if row < len(self.allocatable):
                 totals[2] += weight * int(self.allocatable[row][self.available].sum())
         return totals
 
     def _mig_pool(self, pool: np.ndarray, i: int) -> int:
-        return sum(
-            mig_gpus(name) * int(pool[row, i])
-            for name, row in self.layout.rows.items()
-            if mig_gpus(name) and row < len(pool)
-        )
+        return sum(weight * int(pool[row, i]) for row, weight in self.layout.mig.items() if row < len(pool))
 
     def free_gpus(self, i: int) -> int:
         """Milli-GPU idle or releasing on a node, free parts of shared devices included."""
         free = int(self.idle[GPUS, i] + self.releasing[GPUS, i])
         # Most clusters have no MIG, and then nothing needs to be looked up.
-        if self.layout.rows:
+        if self.layout.mig:
             free += self._mig_pool(self.idle, i) + self._mig_pool(self.releasing, i)
         return free + int(self.shares.idle[i] + self.shares.releasing[i])
 
@@ -347,9 +350,8 @@ class NodeTable:
     def free_gpu_vector(self) -> np.ndarray:
         """``free_gpus`` of all nodes."""
         free = self.free_of(GPUS)
-        for name, row in self.layout.rows.items():
-            weight = mig_gpus(name)
-            if weight and row < len(self.idle):
+        for row, weight in self.layout.mig.items():
+            if row < len(self.idle):
                 free = free + weight * (self.idle[row] + self.releasing[row])
         if self.shared:
             free = free + self.shares.idle + self.shares.releasing

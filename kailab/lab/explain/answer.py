@@ -28,16 +28,22 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class Outcome:
     """What was seen where a step was tried. ``running``: pods of the subject; ``evicted``: names of the pods that have to go for it,
-    each with its workload or queue."""
+    each with its workload or queue. ``failed``: workloads that fail because of it, as a Job does beyond its backoffLimit, each with why."""
 
     running: int
     evicted: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     """Names of the pods that are placed elsewhere for it."""
+    failed: tuple[str, ...] = ()
+    """Workloads that fail by its evictions."""
 
     def said(self) -> str:
         found = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
-        found += f"; evicted for it: {some(self.evicted)}" if self.evicted else ""
+        if self.evicted:
+            found += f"; evicted for it: {some(self.evicted)}"
+        if self.failed:
+            ended = "fails, so that all its pods end" if len(self.failed) == 1 else "fail, so that all their pods end"
+            found += f"; by that {some(self.failed)} {ended}"
         return f"{found}; moved to other nodes for it: {some(self.moved)}" if self.moved else found
 
 
@@ -52,7 +58,10 @@ class Step:
     outcome: Outcome | None = None
 
     def data(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"do": self.do, "changes": [dict(one) for one in self.changes], "checked": self.checked}
+        """For programs, without what evidence leaves out: ``changes`` has all of it."""
+        from kailab.lab.redacted_changes import redacted_data
+
+        found: dict[str, Any] = {"do": self.do, **redacted_data(self.changes), "checked": self.checked}
         if self.outcome is not None:
             outcome = self.outcome
             found["outcome"] = {
@@ -60,6 +69,8 @@ class Step:
                 "evicted": list(outcome.evicted),
                 "moved": list(outcome.moved),
             }
+            if outcome.failed:
+                found["outcome"]["failed"] = list(outcome.failed)
         return found
 
     def said(self) -> str:

@@ -75,8 +75,8 @@ def _what_waits(standing: Standing) -> tuple[Verdict | None, tuple[Cause, ...], 
     if verdict is Verdict.NEVER and _may_be_coming(standing, causes):
         from kailab.lab.explain.lasting import once_settled
 
-        if (then := once_settled(standing)) is not None:
-            return *_coming(then, causes), groups
+        if (settled := once_settled(standing)) is not None:
+            return *_coming(settled, causes), groups
     if verdict is Verdict.GONE:
         causes = (evicted(standing), *causes)
     elif verdict is Verdict.RUNNING:

@@ -102,12 +102,14 @@ def _returns(picture: Picture, queue: QueueStanding) -> list[Return]:
 
 
 def _lending(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
-    borrowers = shares.borrowers(queue.name)
+    beyond = [one for one in shares.queues.values() if one.parent == queue.parent and one.borrowed]
     owed = [] if queue.fair_share is None else claims(picture, queue.name)
-    if borrowers:
-        each = ", ".join(f"{gpus(amount)} to {borrower}" for borrower, amount in borrowers)
+    if beyond and queue.unused:
+        # No GPU belongs to a queue: who holds which part of what it leaves unused nobody can say.
+        each = some([f"{one.name} holds {gpus(one.borrowed)}" for one in sorted(beyond, key=lambda one: one.name)])
         free = owed and not any(stops(picture, one) for one in owed)
-        yield f"Of its quota it lends {each}{'; it gets them back by reclaim when it asks' if free else ''}."
+        back = "; it gets them back by reclaim when it asks" if free else ""
+        yield f"Of its quota {gpus(queue.unused)} are unused, while {each} beyond its own{back}."
         yield from () if free else claim_lines(picture, owed)
     elif owed and queue.waiting:
         yield from claim_lines(picture, owed)

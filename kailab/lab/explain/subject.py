@@ -43,7 +43,7 @@ class Subject:
         """Raises NotFound for what there is not and never was, InputError for a kind that has no pods."""
         if kind == "Queue":
             subject = cls(kind, "", name)
-        elif kind in ("Pod", "PodGroup") or is_namespaced(kind):
+        elif kind in ("Pod", "PodGroup") or (is_namespaced(kind) and (kind not in KINDS or KINDS[kind].owns_pods)):
             subject = cls(kind, lab.space_of(kind, name, namespace) or namespace, name)
         else:
             raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
@@ -119,6 +119,11 @@ class Standing:
     def running(self) -> list[PodRow]:
         """That have a node."""
         return [row for row in self.pods if row.node]
+
+    @cached_property
+    def placed(self) -> list[PodRow]:
+        """Those that got a node, whatever became of them since."""
+        return [row for row in self._all if row.node]
 
     @cached_property
     def waiting(self) -> list[PodRow]:

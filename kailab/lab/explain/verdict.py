@@ -94,7 +94,7 @@ def not_whole_since_evicted(standing: Standing) -> bool:
     last = standing.evictions[-1].t
     lost = sum(entry.t >= last for entry in standing.evictions)
     at = last + standing.lab.opened
-    return sum(_placed_at(standing, row.name) > at for row in standing.running) < lost
+    return sum(_placed_at(standing, row.name) > at for row in standing.placed) < lost
 
 
 def _placed_at(standing: Standing, name: str) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.lab.change import Advance, Change
 from kailab.lab.fork import fork
+from kailab.lab.redacted_changes import redacted_data
 from kailab.lab.whatif.comparison import Comparison
 from kailab.lab.whatif.outcome import Outcome
 from kailab.model.times import format_time
@@ -28,7 +29,8 @@ class Alternative:
     settings: SchedulerSettings | None = None
 
     def data(self) -> dict[str, Any]:
-        return {"title": self.title, "changes": [change.data() for change in self.changes]}
+        """For programs, without what evidence leaves out: ``changes`` has all of it."""
+        return {"title": self.title, **redacted_data(change.data() for change in self.changes)}
 
 
 @dataclass(frozen=True)

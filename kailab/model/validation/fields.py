@@ -146,9 +146,11 @@ class Faults:
         for name, item in value.items():
             try:
                 exact = quantities.parse(item)
-                most = MOST_BYTES if is_bytes(name) else MOST_AMOUNT
+                most = MOST_BYTES if quantities.is_bytes(name) else MOST_AMOUNT
                 if exact > most:
-                    self.wrong(f"{path}[{name:.80}]", item, "1Pi at most" if is_bytes(name) else f"{most} at most")
+                    self.wrong(
+                        f"{path}[{name:.80}]", item, "1Pi at most" if quantities.is_bytes(name) else f"{most} at most"
+                    )
                     continue
                 if is_whole(name) and exact.denominator != 1:
                     self.wrong(f"{path}[{name:.80}]", item, "a whole number")
@@ -165,10 +167,6 @@ def is_extended(resource: str) -> bool:
     """Extended resources carry a domain of their own (``nvidia.com/gpu``) and can't be overcommitted."""
     domain = resource.partition("/")[0]
     return "/" in resource and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
-
-
-def is_bytes(resource: str) -> bool:
-    return resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-")
 
 
 def is_whole(resource: str) -> bool:

@@ -81,6 +81,7 @@ def check_pod_spec(
     for key in ("initContainers", "containers"):
         for at, container in faults.mappings(spec, key, f"{path}.{key}", required=key == "containers"):
             _check_container(faults, container, at, names)
+    _check_host_ports(faults, spec, path)
     policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
     if (policy or "Always") not in restart:
         faults.wrong(f"{path}.restartPolicy", policy or "Always", " or ".join(restart))
@@ -175,6 +176,24 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
         faults.integer(port, "containerPort", f"{at}.containerPort", least=1, most=65535)
         faults.integer(port, "hostPort", f"{at}.hostPort", most=65535)
         faults.one_of(port, "protocol", f"{at}.protocol", ("TCP", "UDP", "SCTP"))
+
+
+def _check_host_ports(faults: Faults, spec: dict[str, Any], path: str) -> None:
+    """In the network of its node a pod has its ports there; no two containers of it have one."""
+    taken: dict[tuple[str, str, int], str] = {}
+    own = spec.get("hostNetwork") is True
+    for at, container in Faults().mappings(spec, "containers", f"{path}.containers"):
+        for place, port in Faults().mappings(container, "ports", f"{at}.ports"):
+            host, inside = port.get("hostPort"), port.get("containerPort")
+            # What is of another type was told already.
+            if type(host) is not int or not host:
+                continue
+            if own and host != inside:
+                faults.wrong(f"{place}.hostPort", host, f"{inside}, its containerPort, because hostNetwork is true")
+            name = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), host)
+            if name in taken:
+                faults.add(f"{place}.hostPort", f"{host} is taken by {taken[name]} already")
+            taken.setdefault(name, place)
 
 
 def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, path: str) -> None:

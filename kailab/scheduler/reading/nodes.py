@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.snapshot.records import CORDONED, GPU, NOT_READY, Node, Numa
+from kailab.engine.snapshot.records import CORDONED, GPU, NOT_READY, UNTOLD, Node, Numa
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
 from kailab.scheduler.reading import affinity, requests
 
 _MIB_LIMIT = 1 << 20  # a label at or above this many MiB was written in bytes (a fault of GPU feature discovery)
-_NOT_EXTENDED = ("cpu", "memory", "pods", "ephemeral-storage")
+_NOT_EXTENDED = ("cpu", "memory", "pods")
 _BAD_IF_TRUE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 DEFAULT_PODS = 110
 
@@ -35,7 +35,8 @@ def node_record(
     extended = tuple(
         (name, count)
         for name, count in sorted(totals.items())
-        if count and name not in _NOT_EXTENDED and name not in gpu_resources
+        # Of what counts as unknown where it is not told, nothing is an amount too.
+        if (count or name in UNTOLD) and name not in _NOT_EXTENDED and name not in gpu_resources
     )
     return Node(
         name=metadata["name"],

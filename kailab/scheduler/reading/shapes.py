@@ -21,7 +21,7 @@ from kailab.scheduler.reading.numa import containers
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
 _MOST = 2**31 - 1  # devices, or MiB of one: sums over all pods stay within 64 bits
-_NATIVE = ("cpu", "memory", "ephemeral-storage")
+_NATIVE = ("cpu", "memory")
 _SHARING = frozenset((names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES))
 
 
@@ -56,7 +56,10 @@ class ShapeCache:
         key = _encode(
             (
                 [(c.get("resources"), c.get("ports")) for c in spec.get("containers") or ()],
-                [(c.get("resources"), c.get("restartPolicy")) for c in spec.get("initContainers") or ()],
+                [
+                    (c.get("resources"), c.get("restartPolicy"), c.get("ports"))
+                    for c in spec.get("initContainers") or ()
+                ],
                 spec.get("nodeSelector"),
                 spec.get("tolerations"),
                 spec.get("overhead"),
@@ -144,9 +147,11 @@ def _milli(value: Any) -> int:
 
 
 def _host_ports(spec: Mapping[str, Any]) -> tuple[tuple[str, str, int], ...]:
+    # Init containers that end give their ports back before the others begin; those that stay keep them. (Kubernetes: NodePorts.)
+    staying = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     found = {
         (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", int(port["hostPort"]))
-        for container in spec.get("containers") or ()
+        for container in (*(spec.get("containers") or ()), *staying)
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }

@@ -8,6 +8,7 @@ Stages, each one write:
 * Running -> failed after ``kailab.dev/fail: "<seconds>[:reason]"``, exit code 137 for OOMKilled, 1 for the rest. With restartPolicy Never
   the pod is Failed; otherwise the container is started again, after a back-off of 10 s that doubles up to 5 min, its
   restartCount one higher, and fails again;
+* Running -> Failed with the reason DeadlineExceeded after ``spec.activeDeadlineSeconds``, whatever its restartPolicy is;
 * deleted -> gone after 1 s (containers leave when asked to; a prompt timer), or after
   ``kailab.dev/termination-seconds`` or its preStop hooks (``lifecycle.stopping_seconds``; not prompt), never later than the
   grace period. A running pod that was asked to save
@@ -36,6 +37,8 @@ from kailab.cluster.lifecycle import (
     CODE_COMPLETED,
     CODE_STOPPED,
     COMPLETED,
+    DEADLINE_EXCEEDED,
+    DEADLINE_MESSAGE,
     ERROR,
     LONGEST_START,
     READY_SECONDS,
@@ -116,6 +119,8 @@ class Kubelet:
         # Most changes are of the status and share the spec, so identity spares the comparison.
         if spec is not before and node and not before.get("nodeName"):
             self._arrived(key, new)
+        elif node and spec is not before and spec.get("activeDeadlineSeconds") != before.get("activeDeadlineSeconds"):
+            self.consider(key, new)
         if node and "deletionTimestamp" in meta:
             was = old["metadata"] if old else {}
             if was.get("deletionTimestamp") != meta["deletionTimestamp"]:
@@ -150,6 +155,9 @@ class Kubelet:
             self._plan_end(key, pod)
 
     def _plan_end(self, key: Key, pod: Object) -> None:
+        deadline, began = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")
+        if deadline is not None and began:
+            self._at(parse_time(began) + deadline, False, self._exceed, key, pod)
         notes = pod["metadata"].get("annotations")
         # Most pods run for ever, and are looked at no further.
         if not notes or not (labels.RUN_SECONDS in notes or labels.FAIL in notes):
@@ -270,6 +278,16 @@ class Kubelet:
             self._end(key, pod, "Failed", code, reason)
         else:
             self._crash(key, pod, code, reason)
+
+    def _exceed(self, key: Key, pod: Object) -> None:
+        """Its deadline has come, unless it was put off."""
+        deadline = pod["spec"].get("activeDeadlineSeconds")
+        if deadline is None or not self._usable(pod, "Running"):
+            return
+        if self._clock.now < parse_time(pod["status"]["startTime"]) + deadline:
+            return
+        status = podstatus.ended(pod, "Failed", CODE_STOPPED, ERROR, self._now())
+        self._write(key, pod, {**status, "reason": DEADLINE_EXCEEDED, "message": DEADLINE_MESSAGE})
 
     def _end(self, key: Key, pod: Object, phase: str, code: int, reason: str) -> None:
         self._write(key, pod, podstatus.ended(pod, phase, code, reason, self._now()))

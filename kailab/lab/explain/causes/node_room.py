@@ -21,7 +21,7 @@ from kailab.engine.relaxing.nodes import (
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.report.sieve import NodeRule
 from kailab.engine.working.layout import CPU, MEMORY, PODS
-from kailab.engine.working.state import WTask
+from kailab.engine.working.state import ShapeInfo, WTask
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.node_closed import cordon_cause, taint_cause
@@ -90,7 +90,20 @@ def closed_nodes(case: Case) -> Iterable[Cause]:
         used = np.array(sorted({table.index[bind.node] for bind in outcome.binds}), dtype=np.int64)
         used = used[~ground.open(info)[used]] if len(used) else used
         if len(used):
+            # What one cycle uses is a choice among equals: all are named that would do.
+            used = np.union1d(used, _opened(ground, opening, info))
             yield cordon_cause(table, used) if opening == NodesOpened() else taint_cause(table, info, used)
+
+
+def _opened(ground: Ground, opening: Relaxation, info: ShapeInfo) -> np.ndarray:
+    """Nodes that a shape may use only with a relaxation, and that have room for it now."""
+    there = Ground(ground.trials.after(opening), ground.uid)
+    # The relaxation may have changed the shape itself, what it tolerates.
+    [relaxed, *_] = there.next
+    mask = there.open(relaxed.info) & ~ground.open(info)
+    for row, value in relaxed.info.rows.items():
+        mask = mask & (there.table.idle[row] >= value)
+    return np.flatnonzero(mask)
 
 
 def _short_of(ground: Ground, resource: Resource) -> Cause:

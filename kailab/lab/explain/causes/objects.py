@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from kailab.lab.explain.wanted import min_member
 from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
 from kailab.lab.wording import count
+from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS
 from kailab.model.validation.hints import pod_templates
 from kailab.scheduler.binding.bind_backoff import PASSING, REFUSED
@@ -108,12 +110,18 @@ def incomplete(case: Case) -> Iterable[Cause]:
     group = case.podgroup
     if group is None or case.standing.runs:
         return
-    rows = [row for row in case.picture.by_group.get(case.group, ()) if row.phase in ("Pending", "Running")]
+    every = case.picture.by_group.get(case.group, ())
+    rows = [row for row in every if row.phase in ("Pending", "Running")]
     least = min_member(group)
     if len(rows) < least:
+        # Those that exist and can't start any more are told apart: that they do not exist would be false.
+        others = Counter(row.phase for row in every if row.phase not in ("Pending", "Running"))
+        words = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "on the way out"}
+        rest = "".join(f", beside {number} {words.get(phase, phase)}" for phase, number in sorted(others.items()))
+        exist = "exists" if len(rows) == 1 else "exist"
         yield Cause(
             Code.GANG_INCOMPLETE,
-            f"{least} pods of PodGroup {case.group} must start together, and {len(rows)} exist.",
+            f"{least} pods of PodGroup {case.group} must start together, and {len(rows)} {exist}{rest}.",
             (_ref(group),),
             {"minMember": least, "pods": len(rows)},
         )
@@ -173,7 +181,8 @@ def not_created(case: Case) -> Iterable[Cause]:
         return
     spec = obj.get("spec") or {}
     name = f"{obj['kind']} {obj['metadata']['name']}"
-    if not case.standing.is_counted and makes_no_pods(case.subject.kind):
+    known = KINDS.get(case.subject.kind)
+    if not case.standing.is_counted and (known is None or known.controller is None):
         yield Cause(Code.NO_CONTROLLER, f"{_nobody_makes_them(case)}.", (_ref(obj),), {"kind": obj["kind"]})
         return
     if obj["kind"] == "CronJob":
@@ -208,9 +217,11 @@ def _conditions(obj: Object | None) -> Iterable[Mapping[str, Any]]:
 
 def _nobody_makes_them(case: Case) -> str:
     """Where others share the cluster an operator may be there."""
+    kind = (case.standing.object or {}).get("kind", case.subject.kind)
+    if not makes_no_pods(case.subject.kind):
+        return f"No pods are made for a {kind} by itself: other work names it"
     if case.lab.venue.exclusive:
         return f"{why_no_pods(case.subject.kind)}, so whether it would run is not known here"
-    kind = (case.standing.object or {}).get("kind", case.subject.kind)
     return f"It has no pods, and kailab does not know how many its operator makes for a {kind}, nor when"
 
 

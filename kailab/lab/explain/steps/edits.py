@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.lab.explain.steps.manifest import Edit, changed, in_place
-from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, apply, delete, patch
-from kailab.lab.explain.steps.setting import Setting, named
-from kailab.lab.wording import some
+from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, Words, apply, delete, patch
+from kailab.lab.explain.steps.setting import Setting
 from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, kind_key
 from kailab.model.validation.hints import pod_templates
 
 GroupPatch = Callable[[Object], Mapping[str, Any]]
 """What to patch into a PodGroup that a user made; empty where nothing has to change."""
+Telling = Callable[[Object], str]
+"""Tells an edit of the edited object: what it says there is what is carried out."""
 
 
 def own_change(
-    setting: Setting, do: str, edit: Edit, group: GroupPatch | None = None, seen: Relaxation | None = None
+    setting: Setting, do: str | Telling, edit: Edit, group: GroupPatch | None = None, seen: Relaxation | None = None
 ) -> Iterator[Proposal]:
     """The edit of all of the subject's workloads: patched first, then made anew. PodGroups that a user made say for themselves what
-    concerns the group: ``group``. ``seen``: what the edit is to the engine."""
+    concerns the group: ``group``. ``do``: in words, or what tells it of an edited object. ``seen``: what the edit is to the engine."""
     grouped = [patch(one, change) for one in setting.groups if group is not None and (change := group(one))]
     if grouped:
-        yield Proposal(do, tuple(grouped), Disturbance.OWN, seen)
+        yield Proposal(_words(do, setting.groups[:1]), tuple(grouped), Disturbance.OWN, seen)
     patched: list[Change] = []
-    remade: list[str] = []
+    edited: list[Object] = []
     deleted: list[Change] = []
     made: list[Object] = []
     fixed = False
@@ -39,18 +40,22 @@ def own_change(
         first = in_place(work, edit)
         fixed |= first is None
         patched += first or ()
-        remade.append(named(work))
+        edited.append(work)
         deleted.append(delete(work))
         made.append(new)
-    restarts = bool(setting.standing.running)
+    restarts, words = bool(setting.standing.running), _words(do, edited)
     if patched and not fixed:
-        yield Proposal(do, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN, seen)
+        yield Proposal(words, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN, seen)
     if made:
-        names = some(remade)
         disturbance = Disturbance.RESTARTED if restarts else Disturbance.REPLACED
-        yield Proposal(
-            f"{do}: delete {names}, and apply with that change", (*grouped, *deleted, apply(*made)), disturbance, seen
-        )
+        yield Proposal(words, (*grouped, *deleted, apply(*made)), disturbance, seen)
+
+
+def _words(do: str | Telling, edited: Sequence[Object]) -> Words:
+    """The first of the edited objects stands for all."""
+    if isinstance(do, str) or not edited:
+        return do if isinstance(do, str) else ""
+    return lambda after: do(after.of(edited[0]))
 
 
 def in_spec(**fields: Any) -> GroupPatch:

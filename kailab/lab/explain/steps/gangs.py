@@ -9,7 +9,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.lab.explain.steps.edits import in_spec, own_change
 from kailab.lab.explain.steps.manifest import Edit, anew, as_manifest
-from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, apply, patch
+from kailab.lab.explain.steps.proposal import After, Disturbance, Proposal, Way, apply, patch
 from kailab.lab.explain.steps.setting import Setting, named
 from kailab.lab.explain.wanted import min_member, wanted_pods
 from kailab.lab.wording import count, some
@@ -72,7 +72,10 @@ def grow_to_minimum(setting: Setting) -> Iterator[Way]:
             if obj["spec"].get("completions") is not None:
                 obj["spec"]["completions"] = max(least, int(obj["spec"]["completions"]))
 
-        yield Way.of(own_change(setting, f"Raise its parallelism to {least}, as many as must start together", edit))
+        def words(obj: Object) -> str:
+            return f"Raise its parallelism to {field_of(obj, 'spec.parallelism')}, as many as must start together"
+
+        yield Way.of(own_change(setting, words, edit))
 
 
 def lower_minimum(setting: Setting) -> Iterator[Way]:
@@ -89,8 +92,11 @@ def lower_minimum(setting: Setting) -> Iterator[Way]:
             if labels.BATCH_MIN_MEMBER in notes:
                 notes[labels.BATCH_MIN_MEMBER] = str(there)
 
-        do = f"Lower the minimum of the gang from {min_member(group)} to {there}, as many as there are"
-        yield Way.of(own_change(setting, do, edit, in_spec(minMember=there)))
+        def words(obj: Object, before: int = min_member(group)) -> str:
+            least = (obj["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER) or min_member(obj)
+            return f"Lower the minimum of the gang from {before} to {least}, as many as there are"
+
+        yield Way.of(own_change(setting, words, edit, in_spec(minMember=there)))
 
 
 def smaller(setting: Setting) -> Iterator[Way]:
@@ -108,14 +114,25 @@ def smaller(setting: Setting) -> Iterator[Way]:
     for number in range(now - 1, 0, -1):
         changes = anew(work, _counted(path, now, number))
         if changes is not None:
-            what = (
-                f"Make it a gang of {count(number, 'pod')}"
-                if kind_key(work) == "Job"
-                else f"Lower {'.'.join(path)} to {number}"
+            proposals.append(
+                Proposal(lambda after: _smaller(work, path, after.of(work)), changes, Disturbance.REPLACED)
             )
-            do = f"{what}: delete {named(work)}, and apply with {path[-1]} {number} (now {now}) and minimum to match"
-            proposals.append(Proposal(do, changes, Disturbance.REPLACED))
     yield Way(tuple(proposals), grows=True)
+
+
+def _smaller(before: Object, path: tuple[str, ...], after: Object) -> str:
+    left, now = _at(after, path), _at(before, path)
+    what = (
+        f"Make it a gang of {count(left, 'pod')}" if kind_key(before) == "Job" else f"Lower {'.'.join(path)} to {left}"
+    )
+    return f"{what} (now {now}), with its minimum to match"
+
+
+def _at(obj: Object, path: tuple[str, ...]) -> Any:
+    holder: Any = obj
+    for step in path:
+        holder = holder[int(step)] if isinstance(holder, list) else holder[step]
+    return holder
 
 
 def _largest_count(obj: Object) -> tuple[tuple[str, ...], int] | None:
@@ -144,9 +161,7 @@ def _counted(path: tuple[str, ...], now: int, number: int) -> Edit:
     """Sets a count, and lowers what may not be more: completions beside it, minimums, KAI's annotation."""
 
     def edit(obj: Object) -> None:
-        holder: Any = obj
-        for step in path[:-1]:
-            holder = holder[int(step)] if isinstance(holder, list) else holder[step]
+        holder = _at(obj, path[:-1])
         holder[path[-1]] = number
         for cap in _CAPPED:
             if isinstance(holder.get(cap), int) and holder[cap] > number:
@@ -168,4 +183,8 @@ def start_missing(setting: Setting) -> Iterator[Way]:
         field = next((one for one in ("replicas", "parallelism") if field_of(work, f"spec.{one}") == 0), None)
         if field is not None:
             change = patch(work, {"spec": {field: 1}})
-            yield Way((Proposal(f"Scale {named(work)} up to 1 pod", (change,), Disturbance.OWN),))
+
+            def words(after: After, work: Object = work, field: str = field) -> str:
+                return f"Scale {named(work)} up to {count(after.of(work)['spec'][field], 'pod')}"
+
+            yield Way((Proposal(words, (change,), Disturbance.OWN),))

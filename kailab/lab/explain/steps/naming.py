@@ -59,8 +59,7 @@ def make_queue(setting: Setting) -> Iterator[Way]:
     quota = gpus_of(setting.asked.gpu)
     under = f" under {parent}" if parent in setting.queues else ""
     made = queue_object(name, quota, parent if under else "")
-    do = f"Make queue {name}{under} with {quota_words('gpu', setting.asked.gpu)} and no limit"
-    yield Way((Proposal(do, (apply(made),), Disturbance.MADE),))
+    yield Way((Proposal(lambda after: _made(after.of(made), under), (apply(made),), Disturbance.MADE),))
 
 
 def mend_parents(setting: Setting) -> Iterator[Way]:
@@ -75,8 +74,8 @@ def mend_parents(setting: Setting) -> Iterator[Way]:
         quotas = [((one["spec"].get("resources") or {}).get("gpu") or {}).get("quota") or 0 for one in children]
         # As much as its children say they own: less would keep them from it.
         quota = -1 if any(one < 0 for one in quotas) else sum(quotas)
-        do = f"Make queue {missing} with {quota_words('gpu', quota * GPU if quota > 0 else quota)} and no limit"
-        yield Way((Proposal(do, (apply(queue_object(missing, quota)),), Disturbance.MADE),))
+        made = queue_object(missing, quota)
+        yield Way((Proposal(lambda after: _made(after.of(made)), (apply(made),), Disturbance.MADE),))
     roots = sorted(
         name
         for name, one in setting.queues.items()
@@ -87,6 +86,11 @@ def mend_parents(setting: Setting) -> Iterator[Way]:
         yield Way((Proposal(f"Give queue {line[-1]} the parent {root}", (change,), Disturbance.QUEUES),))
     change = patch(last, {"spec": {"parentQueue": None}})
     yield Way((Proposal(f"Make queue {line[-1]} a root, without a parent", (change,), Disturbance.QUEUES),))
+
+
+def _made(queue: Object, under: str = "") -> str:
+    quota = queue["spec"]["resources"]["gpu"]["quota"]
+    return f"Make queue {queue['metadata']['name']}{under} with {quota_words('gpu', quota * GPU if quota > 0 else quota)} and no limit"
 
 
 def queue_object(name: str, quota: float, parent: str = "") -> Object:

@@ -47,8 +47,16 @@ def make_ready(setting: Setting) -> Iterator[Way]:
 def remove_taints(setting: Setting) -> Iterator[Way]:
     """Of as few nodes as are enough."""
     tainted = [node for node in setting.nodes.values() if any(map(_removable, field_of(node, "spec.taints") or ()))]
-    keys = sorted({one["key"] for node in tainted for one in node["spec"]["taints"] if _removable(one)})
-    yield from some_of(tainted, f"Remove the taint {some(keys)} from node {{}}", _untainted)
+    yield from some_of(tainted, _untainting, _untainted)
+
+
+def _untainting(nodes: Sequence[Object]) -> str:
+    """Each taint with the nodes that have it."""
+    having: dict[str, list[str]] = {}
+    for node in nodes:
+        for key in sorted({one["key"] for one in node["spec"]["taints"] if _removable(one)}):
+            having.setdefault(key, []).append(node["metadata"]["name"])
+    return "Remove " + " and ".join(f"the taint {key} from node {some(names)}" for key, names in having.items())
 
 
 def tell_gpu_memory(setting: Setting) -> Iterator[Way]:
@@ -63,13 +71,18 @@ def tell_gpu_memory(setting: Setting) -> Iterator[Way]:
         if labels.GPU_NODE_MEMORY in (marks := node["metadata"].get("labels") or {})
     }
 
+    def memory(node: Object) -> str:
+        return str(known.get((node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT)) or asked)
+
     def told(node: Object) -> tuple[Change, ...]:
-        model = (node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT)
-        return (patch(node, {"metadata": {"labels": {labels.GPU_NODE_MEMORY: str(known.get(model) or asked)}}}),)
+        return (patch(node, {"metadata": {"labels": {labels.GPU_NODE_MEMORY: memory(node)}}}),)
+
+    def words(nodes: Sequence[Object]) -> str:
+        tried = some(sorted({memory(node) for node in nodes}))
+        return f"Label node {_names(nodes)} {labels.GPU_NODE_MEMORY} with the MiB that each of its GPUs has (tried with {tried})"
 
     if silent and asked:
-        do = f"Label node {{}} {labels.GPU_NODE_MEMORY} with the MiB that each of its GPUs has (tried with {asked})"
-        yield from some_of(silent, do, told)
+        yield from some_of(silent, words, told)
 
 
 def add_nodes(setting: Setting) -> Iterator[Way]:
@@ -84,20 +97,26 @@ def add_nodes(setting: Setting) -> Iterator[Way]:
                 change = added_nodes(setting.lab, f"{pool}:{number}").data()
             except InputError:  # names that tell of no pool
                 break
-            do = f"Add {count(number, 'node')} to the pool {pool}"
+            do = f"Add {count(sum(obj['kind'] == 'Node' for obj in change['apply']), 'node')} to the pool {pool}"
             proposals.append(Proposal(do, (change,), Disturbance.ADDED))
         yield Way(tuple(proposals), grows=True)
 
 
-def some_of(nodes: Sequence[Object], do: str, change: Callable[[Object], Sequence[Change]]) -> Iterator[Way]:
-    """One of the first nodes by itself, then more and more of them. ``do``: with a place for their names."""
+def _names(nodes: Sequence[Object]) -> str:
+    return some([node["metadata"]["name"] for node in nodes])
+
+
+def some_of(
+    nodes: Sequence[Object], do: str | Callable[[Sequence[Object]], str], change: Callable[[Object], Sequence[Change]]
+) -> Iterator[Way]:
+    """One of the first nodes by itself, then more and more of them. ``do``: with a place for their names, or what tells it of them."""
     numbers = [2**power for power in range(1, 12) if 2**power < len(nodes)]
     chosen = [[node] for node in nodes[:SINGLE]]
     chosen += [list(nodes[:number]) for number in (*numbers, len(nodes)) if number > 1]
     if chosen:
         yield Way.of(
             Proposal(
-                do.format(some([node["metadata"]["name"] for node in some_nodes])),
+                do.format(_names(some_nodes)) if isinstance(do, str) else do(some_nodes),
                 tuple(one for node in some_nodes for one in change(node)),
                 Disturbance.NODES,
             )

@@ -9,7 +9,7 @@ from kailab.engine.relaxing.others import WaitingWithdrawn
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.evidence.entries import PodRow
 from kailab.lab.explain.causes.queue_line import IN_FRONT
-from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, Way, delete, patch
+from kailab.lab.explain.steps.proposal import After, Change, Disturbance, Proposal, Way, delete, patch
 from kailab.lab.explain.steps.setting import Setting, named, title
 from kailab.lab.wording import count, gpus, some
 from kailab.model.kind import field_of
@@ -85,8 +85,13 @@ def _scaled_to_what_runs(setting: Setting, obj: Object) -> Proposal | None:
     running = len(setting.others[title(obj)][1])
     if known is None or not known.scalable or not isinstance(replicas, int) or not 0 < running < replicas:
         return None
-    do = f"Scale {named(obj)} down from {replicas} to {running}, so that none of it waits"
-    return Proposal(do, (patch(obj, {"spec": {"replicas": running}}),), Disturbance.LINE)
+
+    def words(after: After) -> str:
+        return (
+            f"Scale {named(obj)} down from {replicas} to {after.of(obj)['spec']['replicas']}, so that none of it waits"
+        )
+
+    return Proposal(words, (patch(obj, {"spec": {"replicas": running}}),), Disturbance.LINE)
 
 
 def _withdrawn(setting: Setting, works: Sequence[Object]) -> Relaxation:
@@ -124,11 +129,15 @@ def _less_of(obj: Object, rows: Sequence[PodRow]) -> Iterator[Proposal]:
     if known is not None and known.scalable and isinstance(replicas, int) and replicas > 1:
         apart = -(-replicas // LEVELS)
         for fewer in range(1, replicas, apart):
-            left = replicas - fewer
-            do = f"Scale {named(obj)} down from {replicas} to {left}, which ends {count(fewer, 'pod')} of it"
-            yield Proposal(do, (patch(obj, {"spec": {"replicas": left}}),), Disturbance.OTHERS)
+            change = patch(obj, {"spec": {"replicas": replicas - fewer}})
+            yield Proposal(lambda after: _scaled(obj, after.of(obj)), (change,), Disturbance.OTHERS)
     held = gpus(sum(row.milli_gpus for row in rows))
     yield Proposal(f"Delete {named(obj)}, which holds {held}", (delete(obj),), Disturbance.OTHERS)
+
+
+def _scaled(before: Object, after: Object) -> str:
+    was, left = before["spec"]["replicas"], after["spec"]["replicas"]
+    return f"Scale {named(before)} down from {was} to {left}, which ends {count(was - left, 'pod')} of it"
 
 
 def _gone(workloads: Sequence[tuple[Object, list[PodRow]]]) -> Proposal:

@@ -8,7 +8,7 @@ from typing import Any
 from kailab.engine.decisions import QueueShare
 from kailab.engine.snapshot.records import GPU, UNLIMITED
 from kailab.lab.explain.steps.naming import gpus_of, share
-from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, Way, patch
+from kailab.lab.explain.steps.proposal import After, Change, Disturbance, Proposal, Way, Words, patch
 from kailab.lab.explain.steps.setting import Setting
 
 RESOURCES = ("gpu", "cpu", "memory")
@@ -26,26 +26,30 @@ Changes = dict[str, dict[str, dict[str, float]]]
 def give_resources(setting: Setting) -> Iterator[Way]:
     """A resources block where the queue, or one above it, has none, or none for a resource."""
     quotas = sorted({0, gpus_of(setting.asked.gpu)})
+    lacking_queues = [setting.queues[name] for name in setting.line if _lacks(setting.queues[name])]
 
     def changes(quota: float) -> Iterator[Change]:
-        for name in setting.line:
-            given = setting.queues[name]["spec"].get("resources") or {}
-            lacking = {one: share(quota if one == "gpu" else -1) for one in RESOURCES if not given.get(one)}
-            if lacking:
-                yield patch(setting.queues[name], {"spec": {"resources": lacking}})
+        for queue in lacking_queues:
+            lacking = {one: share(quota if one == "gpu" else -1) for one in _lacks(queue)}
+            yield patch(queue, {"spec": {"resources": lacking}})
 
-    names = " and ".join(
-        name for name in setting.line if not all((setting.queues[name]["spec"].get("resources") or {}).get(r) for r in RESOURCES)
-    )  # fmt: skip
-    do = "Give {} resources that it lacks: no limits, GPUs with a quota of {:g}"
-    yield Way.of(
-        (
-            Proposal(do.format(f"queue {names}", one), tuple(changes(one)), Disturbance.QUEUES)
-            for one in quotas
-            if names
-        ),
-        grows=True,
-    )
+    def words(after: After) -> str:
+        names = " and ".join(queue["metadata"]["name"] for queue in lacking_queues)
+        given = {
+            float(after.of(queue)["spec"]["resources"]["gpu"]["quota"])
+            for queue in lacking_queues
+            if "gpu" in _lacks(queue)
+        }
+        of_gpus = f", GPUs with a quota of {max(given):g}" if given else ""
+        return f"Give queue {names} resources that it lacks: no limits{of_gpus}"
+
+    if lacking_queues:
+        yield Way.of((Proposal(words, tuple(changes(one)), Disturbance.QUEUES) for one in quotas), grows=True)
+
+
+def _lacks(queue: Mapping[str, Any]) -> list[str]:
+    given = queue["spec"].get("resources") or {}
+    return [one for one in RESOURCES if not given.get(one)]
 
 
 def raise_limits(setting: Setting) -> Iterator[Way]:
@@ -76,15 +80,21 @@ def raise_weight(setting: Setting) -> Iterator[Way]:
     proposals = []
     # Where those above it have none, its own may be large enough as it is.
     if opened and weights[name]:
-        do = f"Raise the over-quota weight of {above} from 0 to 1"
-        proposals.append(Proposal(do, tuple(opened), Disturbance.QUEUES))
+
+        def words_above(after: After) -> str:
+            return f"Raise the over-quota weight of {above} from 0 to {_weight(after.of(without[0])):g}"
+
+        proposals.append(Proposal(words_above, tuple(opened), Disturbance.QUEUES))
+
+    def words(after: After) -> str:
+        do = f"Raise the over-quota weight of queue {name} from {weights[name]:g} to {_weight(after.of(line[0])):g}"
+        return f"{do}, and that of {above} to {_weight(after.of(without[0])):g}" if without else do
+
     for weight in WEIGHTS:
         if weight <= weights[name]:
             continue
         own = patch(line[0], {"spec": {"resources": {"gpu": {"overQuotaWeight": weight}}}})
-        do = f"Raise the over-quota weight of queue {name} from {weights[name]:g} to {weight}"
-        said = f"{do}, and that of {above} to 1" if above else do
-        proposals.append(Proposal(said, (own, *opened), Disturbance.QUEUES))
+        proposals.append(Proposal(words, (own, *opened), Disturbance.QUEUES))
     yield Way(tuple(proposals), grows=True)
 
 
@@ -109,7 +119,9 @@ def _raised(
     if field == "limit" and found:
         # The last resort: what else waits may need more than can be foreseen here.
         found.append({name: {one: {field: UNLIMITED} for one in amounts} for name, amounts in found[-1].items()})
-    return Way.of((Proposal(_said(one), _patches(setting, one), Disturbance.QUEUES) for one in found), grows=True)
+    return Way.of(
+        (Proposal(_words(setting, one), _patches(setting, one), Disturbance.QUEUES) for one in found), grows=True
+    )
 
 
 def _limit(state: QueueShare) -> int:
@@ -170,14 +182,17 @@ def _patches(setting: Setting, changes: Changes) -> tuple[Change, ...]:
     return tuple(patch(setting.queues[name], {"spec": {"resources": found}}) for name, found in changes.items())
 
 
-def _said(changes: Changes) -> str:
-    told: Sequence[str] = [
-        f"the {one} {field} of queue {name} to {_amount(one, amount)}"
-        for name, found in changes.items()
-        for one, fields in found.items()
-        for field, amount in fields.items()
-    ]
-    return f"Raise {' and '.join(told)}"
+def _words(setting: Setting, changes: Changes) -> Words:
+    def words(after: After) -> str:
+        told: Sequence[str] = [
+            f"the {one} {field} of queue {name} to {_amount(one, float(after.of(setting.queues[name])['spec']['resources'][one][field]))}"
+            for name, found in changes.items()
+            for one, fields in found.items()
+            for field in fields
+        ]
+        return f"Raise {' and '.join(told)}"
+
+    return words
 
 
 def _amount(resource: str, amount: float) -> str:

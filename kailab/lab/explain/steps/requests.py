@@ -14,7 +14,9 @@ from kailab.lab.explain.steps.setting import Setting
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.quantities import counted, cpu_millis, format_cpu, mem_bytes
+from kailab.model.validation.hints import pod_templates
 from kailab.scheduler.reading.nodes import gpu_memory
+from kailab.scheduler.reading.requests import of_containers, of_pod
 
 TRIED = 4
 _MEBI = 1 << 20
@@ -47,13 +49,20 @@ def smaller_share(setting: Setting) -> Iterator[Way]:
     asked = counted(notes.get(labels.GPU_MEMORY))
     there = sorted({gpu_memory(node["metadata"].get("labels") or {}) for node in setting.nodes.values()}, reverse=True)
     for memory in [one for one in there if 0 < one < asked][:TRIED]:
-        do = f"Ask for {memory} MiB of a GPU (annotation {labels.GPU_MEMORY}, now {asked})"
-        yield Way.of(own_change(setting, do, _noted(labels.GPU_MEMORY, str(memory))))
+
+        def words_memory(obj: Object) -> str:
+            return f"Ask for {_note(obj, labels.GPU_MEMORY)} MiB of a GPU (annotation {labels.GPU_MEMORY}, now {asked})"
+
+        yield Way.of(own_change(setting, words_memory, _noted(labels.GPU_MEMORY, str(memory))))
     devices = counted(notes.get(labels.GPU_FRACTION_DEVICES))
     counts = sorted(_offered(setting, labels.GPU_RESOURCE, counted_text), reverse=True)
     for number in [one for one in counts if 0 < one < devices][:TRIED]:
-        do = f"Ask for a share of {number} GPUs (annotation {labels.GPU_FRACTION_DEVICES}, now {devices})"
-        yield Way.of(own_change(setting, do, _noted(labels.GPU_FRACTION_DEVICES, str(number))))
+
+        def words_devices(obj: Object) -> str:
+            note = labels.GPU_FRACTION_DEVICES
+            return f"Ask for a share of {_note(obj, note)} GPUs (annotation {note}, now {devices})"
+
+        yield Way.of(own_change(setting, words_devices, _noted(labels.GPU_FRACTION_DEVICES, str(number))))
 
 
 def share_by_fraction(setting: Setting) -> Iterator[Way]:
@@ -114,30 +123,50 @@ def counted_text(value: Any) -> int:
 
 def _lower(setting: Setting, key: str, what: str, read: Any, write: Any, amounts: set[int]) -> Iterator[Way]:
     """Ask for one of ``amounts`` a pod, the largest that is less than what is asked for now first."""
-    asked = max((sum(read(_asked(one, key)) for one in _containers(pod)) for pod in _pods(setting)), default=0)
-    lower = [one for one in sorted(amounts, reverse=True) if 0 < one < asked][:TRIED]
-    proposals = []
-    for amount in lower:
-        edit = of_pods(_asking(key, read, write, amount))
-        do = f"Ask for {write(amount)} {what} a pod (now {write(asked)})"
-        proposals.append(list(own_change(setting, do, edit)))
-    yield Way.of(one for found in proposals for one in found)
+    pods = _pods(setting)
+    asked = max((of_pod(pod["spec"]).get(key, 0) for pod in pods), default=0)
+    containers, beside = (max((count(pod, key) for pod in pods), default=0) for count in (_of_containers, _beside))
+    also = f", beside the {write(beside)} of its sidecars and its overhead" if beside else ""
+
+    def words(obj: Object) -> str:
+        left = max((_of_containers(pod, key) for _, pod in pod_templates(obj)), default=0)
+        return f"Ask for {write(left)} {what} a pod (now {write(containers)}{also})"
+
+    lower = [one for one in sorted(amounts, reverse=True) if beside < one < asked][:TRIED]
+    edits = [of_pods(_asking(key, read, write, amount)) for amount in lower]
+    yield Way.of(one for edit in edits for one in own_change(setting, words, edit))
+
+
+def _of_containers(pod: Object, key: str) -> int:
+    return of_containers(_containers(pod)).get(key, 0)
+
+
+def _beside(pod: Object, key: str) -> int:
+    """What a pod asks for beside its containers: for sidecars and for its overhead."""
+    spec = pod["spec"]
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    return of_pod({"initContainers": sidecars, "overhead": spec.get("overhead")}).get(key, 0)
 
 
 def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
-    """Lowers what the container asks for that asks for most."""
+    """Lowers what the container asks for that asks for most, and init containers, so that the whole pod asks for no more than
+    ``amount``."""
 
     def edit(pod: Object) -> None:
-        containers = list(_containers(pod))
+        most, containers = amount - _beside(pod, key), list(_containers(pod))
         amounts = [read(_asked(one, key)) for one in containers]
-        over = sum(amounts) - amount
-        if over <= 0:
-            return
-        # Of several containers the one that asks for most can best do with less.
-        most = max(range(len(amounts)), key=lambda index: amounts[index])
-        left = max(0, amounts[most] - over)
+        if (over := sum(amounts) - most) > 0:
+            # Of several containers the one that asks for most can best do with less.
+            largest = max(range(len(amounts)), key=lambda index: amounts[index])
+            _set(containers[largest], max(0, amounts[largest] - over))
+        for one in pod["spec"].get("initContainers") or ():
+            # These run one after the other, before the containers and beside sidecars.
+            if one.get("restartPolicy") != "Always" and read(_asked(one, key)) > most:
+                _set(one, most)
+
+    def _set(container: Object, left: int) -> None:
         for field in ("requests", "limits"):
-            holder = (containers[most].get("resources") or {}).get(field)
+            holder = (container.get("resources") or {}).get(field)
             if (
                 holder
                 and key in holder
@@ -190,6 +219,11 @@ def _free(setting: Setting, field: str) -> set[int]:
         if task.node in left:
             left[task.node] -= getattr(task.shape, field)
     return set(left.values())
+
+
+def _note(obj: Object, key: str) -> str:
+    found = ((pod.get("metadata") or {}).get("annotations") or {} for _, pod in pod_templates(obj))
+    return next((str(notes[key]) for notes in found if key in notes), "")
 
 
 def _noted(key: str, value: str) -> Edit:

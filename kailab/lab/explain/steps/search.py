@@ -11,7 +11,7 @@ from kailab.lab.explain.answer import Step
 from kailab.lab.explain.cause import Cause
 from kailab.lab.explain.grouping import causes_now
 from kailab.lab.explain.steps.catalogue import CATALOGUE
-from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way
+from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, together
 from kailab.lab.explain.steps.setting import Setting
 from kailab.lab.explain.steps.trial import Trials, Tried
 from kailab.lab.explain.subject import Standing
@@ -46,11 +46,11 @@ def _enough(trials: Trials, everything: bool) -> int:
     return 1 if trials.slow and not everything else 2
 
 
-def _order(tried: Tried) -> tuple[bool, bool, Disturbance]:
+def _order(tried: Tried) -> tuple[bool, bool, bool, Disturbance]:
     """Who is evicted once time has passed is evicted whatever anybody does."""
     disturbance = tried.proposal.disturbance
     evicts = bool(tried.outcome.evicted or tried.outcome.moved) and disturbance is not Disturbance.WAITING
-    return disturbance is Disturbance.OTHERS, evicts, disturbance
+    return disturbance is Disturbance.OTHERS, bool(tried.outcome.failed), evicts, disturbance
 
 
 def _working(setting: Setting, trials: Trials) -> Iterator[Tried]:
@@ -96,13 +96,8 @@ def _pairs(setting: Setting, trials: Trials) -> Iterator[Tried]:
 def _smallest_pair(setting: Setting, trials: Trials, way: Way, one: Proposal, second: Tried) -> Tried:
     """The pair with the smallest first half that is enough."""
     firsts = way.proposals if way.grows else (one,)
-    together = Way.of((_joined(first, second.proposal) for first in firsts), grows=True)
-    return trials.first(setting, together) or Tried(_joined(one, second.proposal), second.outcome)
-
-
-def _joined(first: Proposal, second: Proposal) -> Proposal:
-    do = f"{first.do}; then {second.do[:1].lower()}{second.do[1:]}"
-    return Proposal(do, (*first.changes, *second.changes), max(first.disturbance, second.disturbance))
+    pairs = Way.of((together(first, second.proposal, one) for first in firsts), grows=True)
+    return trials.first(setting, pairs) or Tried(together(one, second.proposal, one), second.outcome)
 
 
 def _alike(one: Cause, other: Cause) -> bool:

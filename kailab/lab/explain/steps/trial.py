@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.explain.answer import Outcome, Step
@@ -13,6 +14,7 @@ from kailab.lab.explain.steps.proposal import Proposal, Way
 from kailab.lab.explain.steps.setting import Setting
 from kailab.lab.explain.steps.sifting import can_ask, promising
 from kailab.lab.fork import fork
+from kailab.lab.owners import owners_of
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -108,4 +110,30 @@ class Trials:
         gone, moved = (
             tuple(dict.fromkeys(entry.pod for entry in evicted if entry.is_move is moves)) for moves in (False, True)
         )
-        return Outcome(len(after.running), gone, tuple(name for name in moved if name not in gone))
+        moved = tuple(name for name in moved if name not in gone)
+        return Outcome(len(after.running), gone, moved, tuple(_failed(setting, copy, gone)))
+
+
+def _failed(setting: Setting, copy: Lab, evicted: Sequence[str]) -> Iterator[str]:
+    """Workloads of pods that were evicted which say on the copy that they have failed, and did not before."""
+    owners = {uid: obj for pod in evicted if pod in setting.pods for uid, obj in _owners(setting, setting.pods[pod])}
+    for obj in owners.values():
+        try:
+            now = copy.cluster.get(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace"))
+        except KailabError:
+            continue
+        reason = _failure(now)
+        if reason is not None and _failure(obj) is None:
+            yield f"{obj['kind']} {obj['metadata']['name']}{f' ({reason})' if reason else ''}"
+
+
+def _owners(setting: Setting, pod: Object) -> Iterator[tuple[str, Object]]:
+    for owner in owners_of(setting.lab, pod):
+        yield owner["metadata"]["uid"], owner
+
+
+def _failure(obj: Object) -> str | None:
+    """The reason that it gives for having failed; None where it has not."""
+    states = (obj.get("status") or {}).get("conditions") or ()
+    found = [one for one in states if one.get("type") == "Failed" and one.get("status") == "True"]
+    return str(found[0].get("reason") or "") if found else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.queue_rules import DelayGone, MadePreemptible, PriorityGiven
 from kailab.lab.explain.steps.edits import annotated, in_spec, labelled, own_change
 from kailab.lab.explain.steps.naming import gpus_of
-from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, patch
+from kailab.lab.explain.steps.proposal import After, Disturbance, Proposal, Way, patch
 from kailab.lab.explain.steps.setting import Setting
 from kailab.model import labels
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
@@ -73,8 +74,12 @@ def lower_others(setting: Setting) -> Iterator[Way]:
             target = max(0, gpu.allocated - asked)
             if gpu.allocated and not 0 <= gpu.quota <= target:
                 change = patch(setting.queues[name], {"spec": {"resources": {"gpu": {"quota": gpus_of(target)}}}})
-                do = f"Lower the GPU quota of queue {name} to {gpus_of(target):g}"
-                yield Way((Proposal(do, (change,), Disturbance.OTHERS),))
+
+                def words(after: After, queue: Object = setting.queues[name]) -> str:
+                    quota = after.of(queue)["spec"]["resources"]["gpu"]["quota"]
+                    return f"Lower the GPU quota of queue {queue['metadata']['name']} to {quota:g}"
+
+                yield Way((Proposal(words, (change,), Disturbance.OTHERS),))
 
 
 def raise_queue_priority(setting: Setting) -> Iterator[Way]:
@@ -84,6 +89,10 @@ def raise_queue_priority(setting: Setting) -> Iterator[Way]:
         queue = setting.queues[name]
         if int(queue["spec"].get("priority") or 100) <= highest and len(setting.queues) > 1:
             change = patch(queue, {"spec": {"priority": highest + 1}})
-            yield Way(
-                (Proposal(f"Raise the priority of queue {name} to {highest + 1}", (change,), Disturbance.QUEUES),)
-            )
+
+            def words(after: After, queue: Object = queue) -> str:
+                return (
+                    f"Raise the priority of queue {queue['metadata']['name']} to {after.of(queue)['spec']['priority']}"
+                )
+
+            yield Way((Proposal(words, (change,), Disturbance.QUEUES),))
