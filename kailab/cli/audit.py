@@ -45,7 +45,7 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
 
 
 def _say(found: Audit, everything: bool) -> None:
-    from kailab.cli.table import age, render
+    from kailab.cli.table import render, span
     from kailab.lab.audit import Severity
 
     shown = [one for one in found.findings if everything or one.severity is not Severity.INFO]
@@ -58,7 +58,7 @@ def _say(found: Audit, everything: bool) -> None:
     if found.waits:
         waits = found.waits if everything else found.waits[:SHOWN]
         rows = [
-            (one.queue, str(one.groups), age(one.seconds), age(one.p50), age(one.p99), one.longest) for one in waits
+            (one.queue, str(one.groups), span(one.seconds), span(one.p50), span(one.p99), one.longest) for one in waits
         ]
         terminal.say("")
         terminal.say(render(("QUEUE", "WAITING", "LONGEST", "P50", "P99", "WAITS LONGEST"), rows))

@@ -102,6 +102,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
     from kailab.course import progress as record
     from kailab.course import workspace
     from kailab.course.judging import judge
+    from kailab.model.files import read_text
 
     path, before = progress_of(file)
     task, place = _begun(before, name, folder)
@@ -113,7 +114,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
         done.checks += 1
         if verdict.solved:
             done.solved = done.solved or record.now()
-            done.files = {one: (place / one).read_text(encoding="utf-8") for one in task.files.edit}
+            done.files = {one: read_text(place / one) for one in task.files.edit}
     if output is TextOrJson.json:
         terminal.say(json.dumps(verdict.data(), indent=2))
     else:

@@ -114,7 +114,7 @@ def _told(found: Figures) -> Iterator[str]:
 
 
 def _whole(found: Figures, lab_time: str) -> Iterator[str]:
-    from kailab.cli.table import age
+    from kailab.cli.table import span
     from kailab.lab.wording import count
 
     total = found.total
@@ -141,7 +141,7 @@ def _whole(found: Figures, lab_time: str) -> Iterator[str]:
         done = "" if found.per_done is None else f"; {found.per_done:.2f} for each GPU-hour of work done"
         yield f"Cost: {found.cost:.2f} {found.currency} with the moving of data{done}"
     if found.missed is not None:
-        yield f"The dispatcher's estimates of waits were wrong by {age(found.missed.mean)} in the mean, {age(found.missed.p99)} at the 99th percentile"
+        yield f"The dispatcher's estimates of waits were wrong by {span(found.missed.mean)} in the mean, {span(found.missed.p99)} at the 99th percentile"
     if found.jain is not None:
         yield f"Fairness: Jain's index {found.jain:.4f} of GPU time held by fair share, queues over all clusters"
 

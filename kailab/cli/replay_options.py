@@ -25,7 +25,7 @@ _ALL = (
         "form",
         default="",
         show_default=False,
-        help="openb, philly, helios, acme, pai or csv, if not known by its columns.",
+        help="openb, philly, helios, acme, pai, sacct or csv, if not known by its columns.",
     ),
     click.option("--columns", default="", show_default=False, help="Of a CSV: submit=NAME,seconds=NAME,gpus=NAME ..."),
     click.option(

@@ -38,7 +38,7 @@ def unbegun_told(unbegun: Sequence[Unbegun], cluster: str = "") -> Iterator[str]
 
 def cells(row: Row) -> list[str]:
     """Its name, and under each of ``HEADERS``."""
-    from kailab.cli.table import age
+    from kailab.cli.table import span
 
     def cell(spread: Spread | None, pick: Callable[[Spread], float], write: Callable[[float], str]) -> str:
         return "-" if spread is None else write(pick(spread))
@@ -48,10 +48,10 @@ def cells(row: Row) -> list[str]:
         str(row.jobs),
         str(row.began),
         str(row.ended),
-        cell(row.waited, lambda one: one.mean, age),
-        cell(row.waited, lambda one: one.p50, age),
-        cell(row.waited, lambda one: one.p99, age),
-        cell(row.took, lambda one: one.mean, age),
+        cell(row.waited, lambda one: one.mean, span),
+        cell(row.waited, lambda one: one.p50, span),
+        cell(row.waited, lambda one: one.p99, span),
+        cell(row.took, lambda one: one.mean, span),
         cell(row.slowdown, lambda one: one.mean, lambda number: f"{number:.2f}"),
         str(row.evictions),
         f"{row.asked:.1f}",

@@ -346,6 +346,6 @@ def _in_parts(part: Estimate) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    from kailab.cli.table import age
+    from kailab.cli.table import span
 
-    return "-" if value is None else age(value)
+    return "-" if value is None else span(value)

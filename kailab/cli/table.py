@@ -100,5 +100,26 @@ def age(seconds: float) -> str:
     return f"{days}d"
 
 
+def span(seconds: float) -> str:
+    """A time that was measured, to the second; from two days on to the minute. Rounded, where ``age`` cuts off up to a tenth.
+
+    >>> span(42.4), span(659), span(7500), span(20 * 3600 + 1), span(3 * 86400 + 7200 + 50)
+    ('42s', '10m59s', '2h5m', '20h0m1s', '3d2h1m')
+    """
+    whole = max(0, round(seconds))
+    if whole < 120:
+        return f"{whole}s"
+    if whole >= 2 * 86400:
+        minutes = round(seconds / 60)
+        parts = [(minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "m")]
+    else:
+        parts = [(whole // 3600, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
+    while len(parts) > 1 and not parts[0][0]:
+        parts.pop(0)
+    while len(parts) > 1 and not parts[-1][0]:
+        parts.pop()
+    return "".join(f"{number}{unit}" for number, unit in parts)
+
+
 def _two(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"

@@ -16,13 +16,13 @@ from kailab.errors import escaped
 from kailab.lab.wording import count, elapsed, gpus
 from kailab.model.times import format_time
 from kailab.report.racks import Racks
-from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.reading.nodes import unavailable
 
 if TYPE_CHECKING:
     from kailab.cluster.protocol import Object
     from kailab.evidence.entries import PodRow
     from kailab.lab import Lab
+    from kailab.lab.picture import Picture
 
 MOST_EVENTS = 60
 FREE = "."
@@ -65,7 +65,7 @@ def standing(lab: Lab) -> Standing:
         title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",
         used=f"{used} of {facts['gpus']} GPUs in use",
         racks_by=racks.by,
-        nodes=[_node(node, racks, view.on_node.get(node["metadata"]["name"], []), picture.accounts) for node in nodes],
+        nodes=[_node(node, racks, view.on_node.get(node["metadata"]["name"], []), picture) for node in nodes],
         leaves=[name for queue in queues if (name := queue["metadata"]["name"]) not in parents],
         queues=tree(view, queues),
         waiting=_waiting(view),
@@ -86,17 +86,17 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _node(node: Object, racks: Racks, held: Sequence[PodRow], accounts: Accounts) -> NodeStanding:
+def _node(node: Object, racks: Racks, held: Sequence[PodRow], picture: Picture) -> NodeStanding:
     name = node["metadata"]["name"]
     cells: list[str] = []
     parts: Counter[str] = Counter()
-    for row in held:
-        cells += [row.queue] * (row.milli_gpus // GPU)
-        parts[row.queue] += row.milli_gpus % GPU
+    for row, amount in zip(held, picture.added(held), strict=True):
+        cells += [row.queue] * (amount // GPU)
+        parts[row.queue] += amount % GPU
     shared = -(-parts.total() // GPU)
     # Which pods share a device is not asked here: parts are shown as the devices that they fill together.
     cells += [max(parts, key=lambda queue: parts[queue])] * shared if shared else []
-    whole = accounts.offered(node) // GPU
+    whole = picture.accounts.offered(node) // GPU
     cells += [FREE] * (whole - len(cells))
     why = unavailable(node["spec"], node.get("status") or {})
     return NodeStanding(name, racks.of(name), tuple(cells), shared, why)

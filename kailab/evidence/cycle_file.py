@@ -13,6 +13,7 @@ from typing import IO
 from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.evidence.cycles import Cycle, CycleLog
+from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, open_file
 from kailab.scheduler.cycle_record import CycleRecord
 
@@ -75,7 +76,7 @@ def _whole_lines(file: IO[bytes]) -> int:
 def read_cycles(path: Path) -> list[Cycle]:
     """Those that are there: a last line that is being written is left out. Raises EvidenceError for damage."""
     try:
-        content = path.read_bytes()
+        content = file_bytes(path)
     except FileNotFoundError:
         return []
     except OSError as error:

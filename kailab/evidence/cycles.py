@@ -10,7 +10,6 @@ before: recording costs what changed. It is encoded when the evidence is written
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -24,7 +23,8 @@ from kailab.engine.decisions import Decisions, Pending, QueueState
 from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.changes import Changes, summed
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.errors import EvidenceError, InputError
+from kailab.errors import EvidenceError, InputError, Where
+from kailab.model.files import file_bytes, unpacked
 from kailab.model.private_files import write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 
@@ -207,9 +207,9 @@ def read_lines(folder: Path) -> tuple[Path, list[bytes]]:
     """The file, and its lines as they stand in it. Raises EvidenceError."""
     path = _path(folder)
     try:
-        content = path.read_bytes()
-        return path, (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
-    except (OSError, EOFError, zlib.error) as error:
+        content = file_bytes(path)
+        return path, (unpacked(content, Where()) if path.suffix == ".gz" else content).splitlines()
+    except (OSError, InputError) as error:
         raise EvidenceError(f"{path}: can't be read: {error}") from error
 
 

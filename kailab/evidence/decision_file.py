@@ -22,6 +22,7 @@ from kailab.evidence.decision_log import DecisionLog, Named
 from kailab.evidence.entries import Evicted
 from kailab.evidence.standing import owner
 from kailab.model import typed
+from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.mirror import Mirror
@@ -46,7 +47,7 @@ def read_decisions(path: str | Path) -> Decided:
     """Raises StateError for a file that is not there or damaged."""
     path = Path(path)
     try:
-        return typed.decode_json(path.read_bytes(), Decided)
+        return typed.decode_json(file_bytes(path), Decided)
     except FileNotFoundError:
         raise StateError(f"{path}: no decisions are here; does the scheduler run with --decisions {path}?") from None
     except (OSError, msgspec.MsgspecError) as error:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kailab.errors import EvidenceError
 from kailab.evidence import canonical, store, sums
 from kailab.evidence.canonical import plain
 from kailab.evidence.changes import NOTHING, Change, changes, object_changes, shown
@@ -22,6 +23,7 @@ from kailab.evidence.record import RESULT
 from kailab.evidence.run import RUN
 from kailab.evidence.store import TestEvidence
 from kailab.model import yamltext
+from kailab.model.files import file_bytes
 from kailab.model.htmltable import table
 
 What = Literal[
@@ -247,7 +249,10 @@ def _files(one: TestEvidence, two: TestEvidence) -> list[Difference]:
 
 def _digest(path: Path) -> str:
     """Of a file, but for the lines of the test from which something was done: they move with every edit above them."""
-    content = path.read_bytes()
+    try:
+        content = file_bytes(path)
+    except OSError as error:
+        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
     decode = _WITH_SOURCES.get(path.name)
     if decode is not None:
         # One that is damaged is compared as it is.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store
+from kailab.model.files import file_bytes
 from kailab.model.private_files import make_private
 
 
@@ -45,7 +46,7 @@ def _write(run: Path, names: list[str], target: Path) -> None:
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
             for name in names:
-                content = (run / name).read_bytes()
+                content = file_bytes(run / name)
                 member = tarfile.TarInfo(f"{run.name}/{name}")
                 member.size, member.mode = len(content), 0o644
                 archive.addfile(member, io.BytesIO(content))

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kailab.engine.snapshot import jsonform
-from kailab.errors import EvidenceError, InputError
+from kailab.errors import EvidenceError, InputError, Where
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.recording import Recording, joined
+from kailab.model.files import file_bytes, unpacked
 from kailab.model.private_files import make_folder, write_bytes
 
 _SO_FAR = "so_far"
@@ -80,7 +81,7 @@ class Journal:
         """Where the record is, to come back to. Raises EvidenceError."""
         path = self.folder / _SO_FAR
         try:
-            return Mark(len(self._parts()), path.read_bytes() if path.exists() else None)
+            return Mark(len(self._parts()), file_bytes(path) if path.exists() else None)
         except OSError as error:
             raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
 
@@ -100,6 +101,10 @@ class Journal:
         """The lab is down."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def leftovers(self) -> list[Path]:
+        """Half-written files of processes that were killed."""
+        return list(self.folder.glob(".*.tmp"))
+
     def _parts(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("[0-9]*")) if self.folder.is_dir() else []
 
@@ -112,6 +117,6 @@ def _write(path: Path, recording: Recording) -> None:
 
 def _read(path: Path) -> Recording:
     try:
-        return jsonform.decode(zlib.decompress(path.read_bytes()), Recording, "the record of a lab")
-    except (OSError, zlib.error, InputError) as error:
+        return jsonform.decode(unpacked(file_bytes(path), Where()), Recording, "the record of a lab")
+    except (OSError, InputError) as error:
         raise EvidenceError(f"{path}: damaged: {error}") from error

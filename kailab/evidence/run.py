@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical, sums
 from kailab.evidence.entries import LabFacts, RanOn, RunFacts
 from kailab.model import typed
+from kailab.model.files import file_bytes
 from kailab.model.private_files import FOLDER_MODE, PARTIAL, make_folder, replace_file
 
 RUN = "run.json"
@@ -85,11 +87,15 @@ class RunFolder:
             fill(partial)
             sums.write(partial)
             return self._publish(partial, home, test)
-        except OSError as error:
-            raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
-        finally:
-            if partial is not None and partial.exists():
+        except BaseException as error:
+            if partial is not None:
                 shutil.rmtree(partial, ignore_errors=True)
+            for folder in (self.path / exercise, self.path):
+                with suppress(OSError):  # it holds something
+                    folder.rmdir()
+            if isinstance(error, OSError):
+                raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
+            raise
 
     @staticmethod
     def _publish(partial: Path, home: Path, test: str) -> Path:
@@ -116,7 +122,7 @@ class RunFolder:
         tests = test_folders(self.path)
         try:
             listing = sums.render(
-                (f"{name}/{sums.FILE}", sums.digest((self.path / name / sums.FILE).read_bytes())) for name in tests
+                (f"{name}/{sums.FILE}", sums.digest(file_bytes(self.path / name / sums.FILE))) for name in tests
             )
             # The sums before run.json: whoever sees run.json may rely on all that it sums up.
             replace_file(self.path / sums.FILE, listing)
@@ -141,7 +147,7 @@ def _labs(run: Path, tests: list[str]) -> list[RanOn]:
     """What the labs of a run ran on, each combination once, with the number of labs."""
     counts: dict[bytes, int] = {}
     for path in (lab for test in tests for lab in sorted((run / test).glob("*/lab.json"))):
-        facts = typed.decode_json(path.read_bytes(), LabFacts)
+        facts = typed.decode_json(file_bytes(path), LabFacts)
         one = RanOn(
             backend=facts.backend, scheduler=facts.scheduler, fleet=facts.fleet, versions=facts.versions, labs=0
         )

@@ -20,6 +20,7 @@ from kailab.evidence import canonical, store, sums
 from kailab.evidence.run import RUN, SIGNATURES
 from kailab.evidence.sums import Problem
 from kailab.model import typed
+from kailab.model.files import file_bytes
 from kailab.model.private_files import open_file, replace_file
 
 FORMAT = 1
@@ -68,7 +69,7 @@ def sign(run: Path, key: Path) -> Path:
     if problems or not (run / RUN).exists():
         told = "; ".join(map(str, problems[:3])) or f"there is no {RUN}: only a whole run can be signed"
         raise EvidenceError(f"{run}: not signed: {told}")
-    content = (run / RUN).read_bytes()
+    content = file_bytes(run / RUN)
     identity = fingerprint(private.public_key())
     signed = Signature(
         key=identity,
@@ -104,7 +105,7 @@ def check(run: Path, key: Path) -> list[Problem]:
     if signed is None:
         return [Problem("damaged", name, "not a signature")]
     try:
-        content = (run / RUN).read_bytes()
+        content = file_bytes(run / RUN)
         public.verify(base64.b64decode(signed.signature, validate=True), _CONTEXT + content)
     # A text that is no base64 is told by ValueError, or by a kind of it.
     except (InvalidSignature, ValueError):
@@ -159,14 +160,14 @@ def _public(path: Path) -> Ed25519PublicKey:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return file_bytes(path)
     except OSError as error:
         raise InputError(f"{path}: the key can't be read: {error.strerror or error}") from error
 
 
 def _read(path: Path) -> Signature | None:
     try:
-        content = path.read_bytes()
+        content = file_bytes(path)
         found = typed.decode_json(content, Signature)
         # In another text a key may stand twice, and what a reader takes is not what was checked.
         return found if content == canonical.pretty(found) else None

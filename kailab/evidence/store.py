@@ -17,6 +17,7 @@ from kailab.evidence.record import RESULT, Written, check_format
 from kailab.evidence.run import RUN, SIGNATURES, run_digest, test_folders
 from kailab.evidence.sums import Problem
 from kailab.model import typed
+from kailab.model.files import file_bytes
 from kailab.model.meant import meant
 from kailab.model.private_files import PARTIAL
 
@@ -194,10 +195,14 @@ def _near(text: str, known: list[str]) -> str:
 
 
 def prune(root: Path | str, keep: int) -> list[RunSummary]:
-    """Remove all but the newest ``keep`` runs directly below a folder, and return what went. Anything that is not a run
-    (a README, reference runs in a folder of their own) stays. Raises EvidenceError."""
+    """Remove all but the newest ``keep`` runs directly below a folder, with runs older than these that were killed before they held anything,
+    and return what went. Anything that is not a run (a README, reference runs in a folder of their own) stays. Raises EvidenceError."""
     found = runs(root)
     doomed = found[: len(found) - keep] if keep < len(found) else []
+    newest = found[-1].run if keep and found else None
+    # One that is newer may be being written.
+    begun = [path for path in Path(root).iterdir() if path.is_dir() and not is_run(path) and _was_begun(path)]
+    doomed += [RunSummary(path.name, path) for path in sorted(begun) if newest is None or path.name < newest]
     for run in doomed:
         try:
             shutil.rmtree(run.path)
@@ -237,7 +242,7 @@ def verify(path: Path) -> list[Problem]:
     if (path / RESULT).exists():
         return sums.check(path)
     tests = test_folders(path)
-    if not tests and not (path / RUN).exists():
+    if not tests and not (path / RUN).exists() and not _was_begun(path):
         raise EvidenceError(f"{path}: no evidence is there")
     # First the run as a whole: a test that is there but in no sum was added, one that is in a sum but not there was
     # removed.
@@ -259,17 +264,18 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         and f"{folder.relative_to(path).as_posix()}" not in tests
     )
     problems += (
-        Problem("extra", name, "an empty folder")
-        for name in sums.empty_folders(path)
-        if not name.startswith(PARTIAL) and not any(f"{name}/".startswith(f"{test}/") for test in tests)
-    )
-    problems += (
         Problem("damaged", one.name, "not a signature as kailab writes it")
         for one in sorted(path.glob(f"{SIGNATURES}*"))
         if not one.is_dir() and not _as_written(one)
     )
     if not (path / RUN).exists():
         return [*problems, Problem("missing", RUN, "the run did not finish")]
+    # One that did not finish may have made the folder of an exercise and no test in it.
+    problems += (
+        Problem("extra", name, "an empty folder")
+        for name in sums.empty_folders(path)
+        if not name.startswith(PARTIAL) and not any(f"{name}/".startswith(f"{test}/") for test in tests)
+    )
     try:
         facts = _decode(
             path / RUN, dict[str, Any]
@@ -287,14 +293,14 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         return [*problems, Problem("missing", sums.FILE)]
     except (OSError, ValueError) as error:
         return [*problems, Problem("damaged", sums.FILE, str(error))]
-    if facts.get("sums") != sums.digest((path / sums.FILE).read_bytes()):
+    if facts.get("sums") != sums.digest(_bytes(path / sums.FILE)):
         problems.append(Problem("changed", sums.FILE))
     for file, expected in listing.items():
         name = file.removesuffix(f"/{sums.FILE}")
         if name not in tests:
             problems.append(Problem("missing", name))
         # Where it is missing, the check of the test says so.
-        elif (path / file).exists() and sums.digest((path / file).read_bytes()) != expected:
+        elif (path / file).exists() and sums.digest(_bytes(path / file)) != expected:
             problems.append(Problem("changed", file))
     listed = {file.removesuffix(f"/{sums.FILE}") for file in listing}
     return problems + [Problem("extra", name) for name in sorted(tests - listed)]
@@ -316,6 +322,11 @@ def is_run(path: Path) -> bool:
     return any((path / name / RESULT).exists() for name in test_folders(path))
 
 
+def _was_begun(path: Path) -> bool:
+    """Whether somebody began to write evidence into a folder and was killed before the first test was whole."""
+    return any(path.glob(f"{PARTIAL}*"))
+
+
 def _summary(path: Path) -> RunSummary:
     facts = _decode(path / RUN, RunFacts) if (path / RUN).exists() else None
     outcomes: dict[str, int] = {}
@@ -327,7 +338,7 @@ def _summary(path: Path) -> RunSummary:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return file_bytes(path)
     except OSError as error:
         raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
 

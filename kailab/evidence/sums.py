@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kailab.model.files import file_bytes
 from kailab.model.private_files import write_bytes
 
 FILE = "SHA256SUMS"
@@ -51,14 +52,14 @@ def empty_folders(folder: Path) -> list[str]:
 
 def write(folder: Path) -> None:
     """Sum up all that is in the folder now."""
-    write_bytes(folder / FILE, render((name, digest((folder / name).read_bytes())) for name in files_in(folder)))
+    write_bytes(folder / FILE, render((name, digest(file_bytes(folder / name))) for name in files_in(folder)))
 
 
 def read(path: Path) -> dict[str, str]:
     """Relative path -> digest. Raises ValueError for text that kailab does not write so (a file named twice, other line ends), OSError
     where it can't be read."""
     sums: dict[str, str] = {}
-    lines = path.read_bytes().decode("utf-8").split("\n")
+    lines = file_bytes(path).decode("utf-8").split("\n")
     if lines.pop():
         raise ValueError("its last line does not end")
     for number, line in enumerate(lines, 1):
@@ -69,6 +70,14 @@ def read(path: Path) -> dict[str, str]:
             raise ValueError(f"line {number} names {match.group(2)} again")
         sums[match.group(2)] = match.group(1)
     return sums
+
+
+def _unlike(path: Path, expected: str) -> str:
+    """Why a file is not what was summed up, a space where nothing more can be told; empty where it is."""
+    try:
+        return "" if digest(file_bytes(path)) == expected else " "
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def check(folder: Path, label: str = "") -> list[Problem]:
@@ -89,8 +98,8 @@ def check(folder: Path, label: str = "") -> list[Problem]:
         # Links are never written. What one points to may change, or be another file on the machine where it is checked.
         elif (folder / name).is_symlink():
             problems.append(Problem("changed", prefix + name, "is a link"))
-        elif digest((folder / name).read_bytes()) != expected:
-            problems.append(Problem("changed", prefix + name))
+        elif fault := _unlike(folder / name, expected):
+            problems.append(Problem("changed", prefix + name, fault.strip()))
     problems += (Problem("extra", prefix + name) for name in sorted(present - set(sums)))
     problems += (Problem("extra", prefix + name, "an empty folder") for name in empty_folders(folder))
     return problems

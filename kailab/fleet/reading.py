@@ -30,8 +30,25 @@ def load_fleet(name_or_path: str | Path) -> Fleet:
 
 def read_fleet(text: str, file: str = "<text>") -> Fleet:
     """A fleet from YAML text; ``file`` names it in errors."""
-    value, lines = yamltext.read_document(text, file, "one fleet")
+    documents = list(yamltext.read_documents(text, file))
+    for value, lines in documents:
+        _check_no_dump(value, lines, file)
+    if len(documents) != 1:
+        raise InputError(f"{len(documents)} documents; expected one fleet", Where(file=file))
+    [(value, lines)] = documents
     return _Reading(value, lines, file).fleet()
+
+
+def _check_no_dump(value: Any, lines: Any, file: str) -> None:
+    """Raises InputError for what kubectl wrote of a cluster: nothing else that it lacks as a fleet would help then."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if isinstance(kind, str) and (kind == "Node" or kind.endswith("List") or isinstance(value.get("metadata"), dict)):
+        where = Where(file=file, line=line_of(lines, "kind"), object=kind, field="kind")
+        raise InputError(
+            f"this is an object of Kubernetes, no fleet. A lab takes the nodes of a cluster as manifests: begin it with `kailab up` (a fleet whose only "
+            f"pool has `count: 0` has no nodes of its own), then `kailab apply -f {file}`",
+            where,
+        )
 
 
 class _Reading:

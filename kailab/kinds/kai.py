@@ -62,6 +62,7 @@ KINDS = (
         plural="bindrequests",
         short=("br",),
         in_cluster="KAI's binder binds the pod that it names",
+        shape="kailab.cluster.install.definitions:shape_of_bind_request",
     ),
     _kai(
         "kai.scheduler",

@@ -23,7 +23,8 @@ def _priority_class_defaults(obj: Object) -> Object:
 
 
 def unread_of_claims(*above: str) -> tuple[Unread, ...]:
-    """``above``: the steps to the specification of a PersistentVolumeClaim. Of claims kailab looks only at whether they are there."""
+    """``above``: the steps to the specification of a PersistentVolumeClaim. Of claims kailab looks only at whether they are there;
+    of a class, ``lab.references`` tells where there is none, and ``lab.inert_kinds`` that nothing acts on it."""
     return tuple(
         Unread(
             (*above, field),

@@ -171,11 +171,10 @@ def _at_work(picture: Picture, silent: Collection[str]) -> Counter[str]:
         and "deletionTimestamp" not in picture.pods_by_name[row.name]["metadata"]
     ]
     alive = Counter(groups[row.name][0] for row in running)
+    whole = [row for row in running if row.holds and alive[groups[row.name][0]] >= groups[row.name][1]]
     work: Counter[str] = Counter()
-    for row in running:
-        group, least = groups[row.name]
-        if row.holds and alive[group] >= least:
-            work[row.node] += row.milli_gpus
+    for row, amount in zip(whole, picture.added(whole), strict=True):
+        work[row.node] += amount
     return work
 
 

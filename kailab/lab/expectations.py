@@ -244,7 +244,7 @@ class Expectation:
         if self._subject.kind == "queue":
             held = self._queue().allocated
         else:
-            held = sum(row.milli_gpus for row in self._pods if row.holds)
+            held = sum(self._picture.added(row for row in self._pods if row.holds))
         return self._check(f"{said(gpus, 'GPU')} held", holds(gpus, held / 1000), (), f"{held / 1000:g} GPUs")
 
     # --- words ---------------------------------------------------------------------------------------------------

@@ -113,7 +113,9 @@ def locked(path: Path, notice: Tell) -> Iterator[None]:
 
 
 def _clear_leftovers(path: Path) -> None:
-    """Half-written files of processes that were killed. We hold the lock, so nobody is writing."""
-    for left in path.parent.glob(f".{path.name}.*.tmp"):
+    """Half-written files of processes that were killed, beside the lab's file and in the record. We hold the lock, so nobody is writing."""
+    from kailab.evidence.journal import Journal
+
+    for left in (*path.parent.glob(f".{path.name}.*.tmp"), *Journal(path).leftovers()):
         with suppress(OSError):
             left.unlink()

@@ -5,7 +5,7 @@ Taken at one moment and thrown away; asking costs one look through the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,14 @@ class Picture:
     def used(self) -> dict[str, int]:
         """Node -> milli-GPU that are held there."""
         return self.accounts.used_by(self.rows)
+
+    def added(self, rows: Iterable[PodRow]) -> Iterator[int]:
+        """What each of these pods, one after the other, adds to what its node has in use: less than it counts for where one before it
+        shares its claim."""
+        # Pods are not looked at where no claims are: most labs have none.
+        if not self.accounts.know_claims:
+            return (row.milli_gpus for row in rows)
+        return self.accounts.added((self.pods_by_name[row.name], row.node, row.milli_gpus) for row in rows)
 
     @cached_property
     def rows(self) -> list[PodRow]:

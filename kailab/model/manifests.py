@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
 from kailab.model.defaults import strip_nulls
-from kailab.model.files import decoded, read_text
+from kailab.model.files import LARGEST_FILE, decoded, read_text
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.validation import advise, validate
 from kailab.model.validation.hints import pod_templates
@@ -324,14 +324,21 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
     return None
 
 
+def _of_stdin() -> str:
+    """Raises InputError."""
+    if not hasattr(sys.stdin, "buffer"):
+        return sys.stdin.read()
+    data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise InputError(f"larger than {LARGEST_FILE // 2**20} MiB", Where(file="<stdin>"))
+    return decoded(data, "<stdin>")
+
+
 def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
     """(file, text) of each file that a path stands for: a file, a folder, or ``-`` (stdin). Raises InputError."""
     path = str(path)
     if path == "-":
-        yield (
-            "<stdin>",
-            decoded(sys.stdin.buffer.read(), "<stdin>") if hasattr(sys.stdin, "buffer") else sys.stdin.read(),
-        )
+        yield "<stdin>", _of_stdin()
         return
     place = Where(file=path)
     try:

@@ -7,6 +7,7 @@ names in order to pass them on, such as a report, are written otherwise: their m
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import stat
 from pathlib import Path
@@ -71,10 +72,25 @@ def write_text(path: Path, text: str) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all: one that is there stays as it is until then. Raises OSError."""
+    """Write a file, whole or not at all: one that is there stays as it is until then. What a process that was killed has left of the same file
+    goes. Raises OSError."""
+    for left in path.parent.glob(f"{PARTIAL}*-{glob.escape(path.name)}"):
+        pid = left.name.removeprefix(PARTIAL).split("-")[0]
+        if pid.isdigit() and not _is_running(int(pid)):
+            left.unlink(missing_ok=True)
     partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     try:
         write_bytes(partial, content)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # it is there, and somebody else's
+    return True

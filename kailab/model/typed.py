@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kailab.errors import StateError
+from kailab.model.files import file_bytes
 
 T = TypeVar("T")
 _lock = RLock()
@@ -40,7 +41,7 @@ def decode_msgpack(data: bytes | msgspec.Raw, type: type[T]) -> T:
 def read_kept(path: Path, type: type[T], cure: str) -> T:
     """A JSON file that kailab wrote. Raises StateError where it can't be read or is damaged; ``cure``: what helps then."""
     try:
-        return decode_json(path.read_bytes(), type)
+        return decode_json(file_bytes(path), type)
     except OSError as error:
         raise StateError(f"{path}: can't be read: {error.strerror or error}") from error
     except msgspec.MsgspecError as error:

@@ -11,6 +11,7 @@ from typing import Any
 from kailab.errors import InputError
 from kailab.evidence.run import write_file
 from kailab.model.optional import optional
+from kailab.replay.readers.fields import FORMULA_SIGNS, is_number
 from kailab.replay.replaying import Replayed
 
 JOBS = (
@@ -60,9 +61,16 @@ def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerow(map(_plain, columns))
+    writer.writerows(map(_plain, row) for row in rows)
     return text.getvalue().encode()
+
+
+def _plain(cell: Any) -> Any:
+    """Names come from whoever wrote a trace, and a spreadsheet would carry out those that look like a formula: an apostrophe in front makes them text."""
+    if not isinstance(cell, str) or not cell.startswith(FORMULA_SIGNS) or is_number(cell):
+        return cell
+    return f"'{cell}"
 
 
 def _parquet(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:

@@ -16,7 +16,7 @@ from kailab.lab.names import there_are
 from kailab.model.manifests import from_objects
 from kailab.replay.job import LONGEST, LeftOut, TraceJob
 from kailab.replay.manifests import job_object
-from kailab.replay.readers import lines, openb, pai, philly, phillylog, plain, slurm
+from kailab.replay.readers import lines, openb, pai, philly, phillylog, plain, sacct, slurm
 from kailab.replay.readers.fields import Fields
 
 MOST_TOLD = 20
@@ -40,6 +40,7 @@ FORMS: Mapping[str, Form] = {
     "helios": Form("SenseTime Helios: jobs (cluster_log)", slurm.HELIOS, slurm.helios_job),
     "acme": Form("SenseTime Acme: jobs (trace_seren, trace_kalos)", slurm.ACME, slurm.acme_job),
     "pai": Form("Alibaba cluster-trace-gpu-v2020: tasks (pai_task_table)", pai.COLUMNS, pai.task),
+    "sacct": Form("jobs of Slurm (sacct -P)", sacct.COLUMNS, sacct.job),
     "csv": Form("a CSV file with declared columns", plain.NEEDED, plain.job),
 }
 
@@ -204,6 +205,11 @@ def _recognised(path: Path, header: list[str], forms: Mapping[str, Form]) -> str
     for name, form in forms.items():
         if set(form.columns) <= set(header):
             return name
+    if len(header) == 1:
+        raise InputError(
+            f"one column, {header[0]!r:.80}; expected several, separated by commas, or in all lines by |, ; or tabs",
+            Where(file=str(path), line=1),
+        )
     raise InputError(
         f"the columns {', '.join(header)} are those of no known form; expected those of one of "
         f"{', '.join(forms)}, or a declaration: --columns submit=...,seconds=...,gpus=...",

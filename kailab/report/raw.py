@@ -12,6 +12,7 @@ import msgspec
 from kailab.errors import EvidenceError
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence.cycles import Cycle
+from kailab.model.files import file_bytes
 from kailab.report.form import NONE, Raw
 
 SEPARATOR = b"\x1e"
@@ -88,24 +89,24 @@ class RawText:
     def lines(self, file: str) -> int:
         """All lines of a file. The reference of the first; NONE where there is no such file, or nothing in it."""
         path = self._folder / file
-        return self.add(file, LINE, path.read_bytes().splitlines()) if path.exists() else NONE
+        return self.add(file, LINE, _content(path).splitlines()) if path.exists() else NONE
 
     def items(self, file: str) -> int:
         """All items of a file that is a JSON list."""
         path = self._folder / file
         if not path.exists():
             return NONE
-        return self.add(file, "", [bytes(item) for item in _decoded(path.read_bytes(), list[msgspec.Raw], path)])
+        return self.add(file, "", [bytes(item) for item in _decoded(_content(path), list[msgspec.Raw], path)])
 
     def whole(self, file: str) -> int:
         """A file as one entry."""
         path = self._folder / file
-        return self.add(file, LINE, [path.read_bytes()]) if path.exists() else NONE
+        return self.add(file, LINE, [_content(path)]) if path.exists() else NONE
 
     def rows(self, file: str, *kinds: str) -> dict[str, int]:
         """The lists of a file that is a JSON object: name -> reference of its first item."""
         path = self._folder / file
-        lists = _decoded(path.read_bytes(), dict[str, msgspec.Raw], path)
+        lists = _decoded(_content(path), dict[str, msgspec.Raw], path)
         return {kind: self.add(file, kind, raws(lists[kind])) for kind in kinds if kind in lists}
 
     def add(self, file: str, place: str, entries: Sequence[bytes]) -> int:
@@ -167,6 +168,13 @@ class _CycleLine:
 def raws(text: bytes | msgspec.Raw) -> list[bytes]:
     """The items of a JSON list, as they are written."""
     return [bytes(item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return file_bytes(path)
+    except OSError as error:
+        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
 
 
 def _decoded(content: bytes, type: type[T], path: Path) -> T:

@@ -15,6 +15,7 @@ import msgspec
 
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.errors import StateError
+from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, replace_file
 from kailab.replay import tables
 from kailab.studies.measuring import MEASURES, OF_FLEET, Result
@@ -42,7 +43,7 @@ class StudyFolder:
         """What is kept of a run that is done. Raises StateError."""
         path = self._file(run)
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Result)
+            return msgspec.json.decode(file_bytes(path), type=Result)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from kailab import __version__
 from kailab.cluster.choices import FLAGS
 from kailab.evidence.sums import digest
+from kailab.model.files import file_bytes
 from kailab.trials.matrix import Cell, Contender
 from kailab.undertest.naming import read_name
 
@@ -33,7 +34,7 @@ class Digests:
             stat = path.stat()
             # A program of a hundred megabytes is told by its size and time.
             small = stat.st_size <= _SMALL
-            self._known[path] = digest(path.read_bytes()) if small else f"{stat.st_size} {stat.st_mtime_ns}"
+            self._known[path] = digest(file_bytes(path)) if small else f"{stat.st_size} {stat.st_mtime_ns}"
         return self._known[path]
 
 

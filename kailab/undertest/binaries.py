@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from kailab.errors import InputError, Where
+from kailab.model.files import LARGEST_FILE, file_bytes
 
 _FOLDER = re.compile(r"(?:^|[-_])(v\d+\.\d+\.\d+[-+.\w]*)$")
 _ELF_MACHINES = {0x3E: "x86_64", 0xB7: "aarch64"}
@@ -73,7 +74,7 @@ def _documents(file: Path) -> list[Any]:
     """Those of a file of YAML. Raises InputError where it can't be read."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # definitions are long
     try:
-        return list(yaml.load_all(file.read_text(encoding="utf-8"), loader))
+        return list(yaml.load_all(file_bytes(file, LARGEST_FILE).decode("utf-8"), loader))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"can't be read: {error}", Where(file=str(file))) from None
     except yaml.YAMLError as error:

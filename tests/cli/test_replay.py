@@ -26,12 +26,21 @@ def trace(home):
     return path
 
 
+def test_times_are_told_to_the_second(kailab, tmp_path) -> None:
+    (tmp_path / "two.csv").write_text("submit,seconds,gpus\n0,659,16\n0,659,16\n")
+    done = kailab("replay", "two.csv", "--fleet", "lesson")
+    assert done.code == 0, done.err
+    # The second waits for the first: P99, and what both took in the mean.
+    (row,) = [line.split() for line in done.out.splitlines() if line.startswith("trace ")]
+    assert row[6:8] == ["10m59s", "16m28s"]
+
+
 def test_a_replay_tells_waiting_by_queue_and_size(kailab, trace) -> None:
     done = kailab("replay", "trace.csv", "--fleet", "lesson", "--quota-by-share")
     assert done.code == 0, done.err
     assert "3 jobs of trace.csv (csv) on lesson" in done.out
     lines = [line.split() for line in done.out.splitlines()]
-    assert ["blue", "1", "1", "1", "0s", "0s", "0s", "60m", "1.00", "0", "8.0", "0.0", "8.0", "8.0", "0.00"] in lines
+    assert ["blue", "1", "1", "1", "0s", "0s", "0s", "1h", "1.00", "0", "8.0", "0.0", "8.0", "8.0", "0.00"] in lines
     assert any(line[:4] == ["part", "of", "a", "GPU"] for line in lines)
     assert "12.250 submitted = 12.250 done" in done.out
 

@@ -345,3 +345,50 @@ def test_a_pod_that_saves_its_state_and_is_made_to_go_at_once_says_so(cluster, r
     assert cluster.list("Pod") == []
     assert [event["reason"] for event in cluster.list("Event")] == [told]
     assert cluster.next_timer() is None
+
+
+def test_settling_does_not_wait_for_a_start_of_hours(cluster, build):
+    cluster.create(build.node())
+    cluster.create(build.pod("soon", annotations={"kailab.dev/ready-seconds": "3600"}))
+    cluster.create(build.pod("late", annotations={"kailab.dev/ready-seconds": "3601"}))
+    for name in ("soon", "late"):
+        cluster.bind("default", name, "n")
+    assert cluster.next_prompt() == cluster.now() + 3600
+    cluster.advance(3600)
+    assert (phase(cluster, "soon"), phase(cluster, "late")) == ("Running", "Pending")
+    assert cluster.next_prompt() is None
+    cluster.advance(1)
+    assert phase(cluster, "late") == "Running"
+
+
+@pytest.mark.parametrize("grace", [260_000_000_000, 2**53])
+def test_a_grace_period_beyond_the_calendar_begins_now(cluster, running, grace):
+    hook = {"preStop": {"sleep": {"seconds": 100}}}
+    running(
+        spec={"terminationGracePeriodSeconds": grace, "containers": [{"name": "c", "image": "x", "lifecycle": hook}]}
+    )
+    cluster.delete("Pod", "p", "default")
+    assert cluster.get("Pod", "p", "default")["metadata"]["deletionTimestamp"] == "9999-12-31T23:59:59Z"
+    cluster.advance(100)
+    assert len(cluster.list("Pod")) == 1
+    cluster.advance(1)
+    assert cluster.list("Pod") == []
+
+
+def test_a_pod_with_such_a_grace_period_can_be_told_to_go_at_once(cluster, running):
+    running(spec={"terminationGracePeriodSeconds": 2**53})
+    cluster.delete("Pod", "p", "default")
+    cluster.delete("Pod", "p", "default", 0)
+    assert cluster.list("Pod") == []
+
+
+def test_pods_of_a_node_that_never_was_are_deleted_after_a_while(cluster, build):
+    cluster.create(build.pod("bound"))
+    cluster.advance(100)
+    cluster.bind("default", "bound", "ghost")
+    cluster.create(build.pod("made-there", spec={"nodeName": "ghost"}))
+    assert cluster.next_prompt() is None
+    cluster.advance(39)
+    assert len(cluster.list("Pod")) == 2
+    cluster.advance(1)
+    assert cluster.list("Pod") == []

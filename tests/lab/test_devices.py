@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kailab.cli.top_standing import standing as standing_of
 from kailab.errors import InputError, NotFound
 from kailab.lab import Lab, expect
 
@@ -180,6 +181,17 @@ def test_pods_that_share_a_claim_are_on_one_node_and_share_its_device(led) -> No
     led.settle()
     assert not given_devices(led)
     assert not led.get("ResourceClaim", "both")["metadata"].get("finalizers")
+
+
+def test_devices_that_pods_share_count_once_on_their_node_wherever_that_is_told(led, tmp_path) -> None:
+    led.apply(claim("two", requests(2)), *(pod(f"p{n}", shared="two") for n in range(3)))
+    expect(led.app("work")).running(pods=3).spread_over(1, "node")
+    (name,) = {one["spec"]["nodeName"] for one in led.cluster.list("Pod")}
+    expect(led.node(name)).holding(gpus=2)
+    standing = standing_of(led)
+    (node,) = [one for one in standing.nodes if one.name == name]
+    assert list(node.cells).count("team") == 2
+    assert standing.used.startswith("2 of ")
 
 
 def test_a_claim_is_given_to_256_pods_and_no_more(led) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +20,12 @@ from kailab.errors import InputError
 from kailab.evidence.entries import Bound, Evicted, Promised
 from kailab.lab.lab import Lab
 from kailab.lab.snapshots import taking
-from kailab.lab.snapshots.anonymising import Names, anonymised, read_key
+from kailab.lab.snapshots.anonymising import _PLAIN_NOTES, Names, anonymised, read_key
 from kailab.lab.snapshots.opening import lab_of
 from kailab.lab.snapshots.snapshot import ClusterSnapshot
+from kailab.model.kinds import KINDS
 from tests.snapshots.test_round_trip import Decisions
+from tools import known_names
 
 KEY = b"a key of sixteen bytes and more"
 NAME = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True)
@@ -163,6 +168,98 @@ def test_no_name_is_left(tmp_path: Path) -> None:
         lab.delete("Pod", lab.get("pods")[0]["metadata"]["name"])
         lab.settle()
         assert len(lab.get("pods")) == 2
+
+
+class Planted:
+    """Gives out words that stand nowhere else, each with the place where it was planted."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, str] = {}
+
+    def __call__(self, place: str) -> str:
+        word = f"zQ{len(self.places):05d}xKvR"
+        self.places[word] = place
+        return word
+
+    def value(self, value: Any, place: str) -> Any:
+        """The same with such a word in the place of each text, beside those that it had; and with fields that nobody knows."""
+        if isinstance(value, dict):
+            found = {key: self.value(inside, f"{place}.{key}") for key, inside in value.items()}
+            found[self(f"a key of {place}")] = self(f"a value in {place}")
+            for prefix in ("kailab.dev", "kai.scheduler", "run.ai", "example.com", "nvidia.com", "app.kubernetes.io"):
+                found[f"{prefix}/{self(f'a key of {prefix} in {place}')}"] = self(f"a note of {prefix} in {place}")
+            for key in (
+                "spec",
+                "mode",
+                "reason",
+                "status",
+                "type",
+                "state",
+                "request",
+                "memory",
+                "driver",
+                "expression",
+                "attributes",
+                "message",
+            ):
+                found.setdefault(key, self(f"{key} of {place}"))
+            return found
+        if isinstance(value, list):
+            return [self.value(one, f"{place}[{at}]") for at, one in enumerate(value)]
+        return f"{value} {self(place)}" if isinstance(value, str) else value
+
+    def left_in(self, text: str) -> list[str]:
+        return [self.places[word] for word in re.findall(r"zQ\d{5}xKvR", text) if word in self.places]
+
+
+def test_no_text_of_any_object_is_left_whatever_field_it_is_in() -> None:
+    """A word is planted in every text and every name of a field, of objects of every kind."""
+    planted = Planted()
+    found = walked(3)
+    notes = dict.fromkeys(_PLAIN_NOTES, "x") | {f"kailab.dev/{name}": "x" for name in ("fail", "run-seconds", "lab")}
+    bare = {
+        key: [{"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x", "annotations": notes, "labels": notes},
+               "spec": {"a": "b", "resources": {"claims": [{"name": "x"}], "limits": {"x": "1"}}, "selector": {"x": "y"}},
+               "status": {"conditions": [{"type": "x", "reason": "y", "status": "z", "message": "m"}]}}]
+        for key, kind in KINDS.items()
+    }  # fmt: skip
+    objects = {
+        key: [planted.value(obj, f"{key}[{at}]") for at, obj in enumerate(several[:1])]
+        for key, several in (*bare.items(), *((f"{key}s", several) for key, several in found.objects.items()))
+    }
+    objects[f"{planted('a kind')}.example.com"] = []
+    left_out = {planted("a kind that was left out"): planted("why it was left out")}
+    evil = structs.replace(
+        found, objects=objects, left_out=left_out, node_pool=planted("node pool"), notices=(planted("a notice"),),
+        facts=structs.replace(found.facts, fleet=planted("fleet"), scheduler=planted("scheduler"), versions={planted("a program"): planted("a version")}),
+    )  # fmt: skip
+    left = planted.left_in(msgspec.json.encode(anonymised(evil, KEY)).decode())
+    assert left == []
+    assert len(planted.places) > 5_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "40Gi",
+        "500m",
+        "1h30m0s",
+        "20:OOMKilled",
+        "batch/v1",
+        "nvidia.com/mig-1g.5gb",
+        "RollingUpdate",
+        "0 0 * * MON",
+        "25%",
+        "v1beta1",
+    ],
+)
+def test_what_is_nobodys_name_stays(text: str) -> None:
+    assert Names(KEY).known(text) == text
+
+
+def test_every_word_that_kailab_reads_is_known() -> None:
+    """`python -m tools.known_names` writes the list anew."""
+    assert known_names.known() - set(known_names.FILE.read_text().split()) == set()
 
 
 def test_a_key_has_to_be_one(tmp_path: Path) -> None:

@@ -44,15 +44,19 @@ def schema(group: str, kind: str, version: str) -> Object | None:
     return None
 
 
+def shape_of_bind_request() -> Check:
+    return _shape("scheduling.run.ai", "BindRequest")
+
+
 def shape_of_config() -> Check:
-    return _shape("Config")
+    return _shape("kai.scheduler", "Config")
 
 
 def shape_of_scheduling_shard() -> Check:
-    return _shape("SchedulingShard")
+    return _shape("kai.scheduler", "SchedulingShard")
 
 
-def _shape(kind: str) -> Check:
-    found = schema("kai.scheduler", kind, "v1")
+def _shape(group: str, kind: str) -> Check:
+    found = schema(group, kind, "")
     assert found is not None
     return shape_of(found)

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from kailab.errors import InputError, Where
+from kailab.model.files import read_text
 
 API = "kind.x-k8s.io/v1alpha4"
 _MANY = {"kube-api-qps": "1000", "kube-api-burst": "2000"}
@@ -53,11 +54,9 @@ def _control_planes(described: dict[str, Any]) -> int:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        described = yaml.safe_load(path.read_text(encoding="utf-8"))
+        described = yaml.safe_load(read_text(path))
     except yaml.YAMLError as error:
         raise InputError(f"no YAML: {error}", Where(file=str(path))) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"kind's configuration can't be read: {error}", Where(file=str(path))) from error
     if not isinstance(described, dict) or described.get("kind") != "Cluster":
         raise InputError(
             f"no configuration of kind's: expected kind: Cluster, apiVersion: {API}", Where(file=str(path))

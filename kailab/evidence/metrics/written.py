@@ -12,6 +12,7 @@ from kailab.evidence.history import History
 from kailab.evidence.metrics.of_run import looks
 from kailab.evidence.metrics.series import OneSeries, of_looks
 from kailab.evidence.recording import Recording
+from kailab.model.files import file_bytes
 
 
 def series_of(recording: Recording) -> bytes:
@@ -22,6 +23,6 @@ def series_of(recording: Recording) -> bytes:
 def read_series(path: Path) -> list[OneSeries]:
     """Raises EvidenceError."""
     try:
-        return [msgspec.json.decode(line, type=OneSeries) for line in path.read_bytes().splitlines()]
+        return [msgspec.json.decode(line, type=OneSeries) for line in file_bytes(path).splitlines()]
     except (OSError, msgspec.MsgspecError) as error:
         raise EvidenceError(f"{path}: can't be read: {error}") from error

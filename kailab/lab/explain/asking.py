@@ -138,6 +138,10 @@ def _composed(
 ) -> Answer:
     subject = standing.subject
     first, told, details, data = head(standing), [*told_lines(standing)], [*detail_lines(standing)], facts(standing)
+    if causes and standing.waiting:
+        from kailab.lab.explain.models import model_lines
+
+        told += model_lines(standing)
     if causes and standing.waiting and not standing.picture.scheduler.tells_shares:
         told.append(f"Tried with kailab's scheduler, not with {standing.picture.scheduler.title}.")
     if subject.kind == "Queue":

@@ -10,7 +10,17 @@ from functools import lru_cache
 
 MOST = 10**12
 """No amount and no time in a trace is larger: what is, was written by mistake, and sums would leave 64 bits."""
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""With which a cell begins that a spreadsheet takes for a formula; the last four are the first four in full width."""
 _TEXT = re.compile(r"[\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]*")
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 class BrokenLine(Exception):
@@ -28,7 +38,9 @@ class Fields:
         found = self._values.get(name) or ""
         if not _TEXT.fullmatch(found):
             raise BrokenLine(f"{name} is {found!r:.80}; expected printable text in UTF-8")
-        return found.strip()
+        found = found.strip()
+        # As a table of kailab's is written (``kailab.replay.tables``), so that a recorded trace has the names that it recorded.
+        return found[1:] if found.startswith("'") and found[1:].startswith(FORMULA_SIGNS) else found
 
     def number(self, name: str, default: float | None = None, *, least: float = 0) -> float:
         """Not below ``least``. ``default``: where it is empty; None: it must be there."""

@@ -1,31 +1,67 @@
-"""The lines of a CSV file with a header, one after the other; the file may be packed with gzip."""
+"""The lines of a CSV file with a header, one after the other; the file may be packed with gzip, and its fields separated otherwise than by commas."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from kailab.errors import InputError, Where
+from kailab.model.files import open_file
 from kailab.replay.job import LeftOut, TraceJob
 from kailab.replay.readers.fields import BrokenLine, Fields
 
 Made = TraceJob | LeftOut
+SEPARATORS = (",", "|", ";", "\t")
+"""Of columns. One of the others is taken where a header has no comma."""
+LONGEST_LINE = 2**20
+"""Characters. The longest of the published traces have some hundreds."""
+MOST_LINES = 20_000_000
+"""Of each a record is kept. The largest of the published traces have some millions."""
+_DENSEST = 200
+"""No text of jobs is so many times as large as it is when packed; what gzip makes of nothing but zeros is five times denser."""
+_SUSPICIOUS = 64 * 2**20
+"""Bytes up to which it does not matter how dense it was packed."""
+
+
+class _Unpacking(io.RawIOBase):
+    """The content of a file that is packed with gzip. Raises InputError for one that unpacks to more than any trace would."""
+
+    def __init__(self, raw: BinaryIO, path: Path) -> None:
+        self._raw = raw
+        self._packed = gzip.GzipFile(fileobj=raw)
+        self._path = path
+        self._read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        number = self._packed.readinto(buffer)
+        self._read += number
+        if self._read > _SUSPICIOUS and self._read > _DENSEST * self._raw.tell():
+            raise InputError(
+                f"unpacks to more than {_DENSEST} times its size; expected the lines of a trace",
+                Where(file=str(self._path)),
+            )
+        return number
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
     """The text of a file. What is not UTF-8 stays recognisable (``surrogateescape``), so that its line can be told. Raises InputError."""
     try:
-        with path.open("rb") as raw:
+        with open_file(path) as raw:
             packed = raw.read(2) == b"\x1f\x8b"
-        opening = gzip.open if packed else open
-        with opening(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
-            yield text
+            raw.seek(0)
+            content = io.BufferedReader(_Unpacking(raw, path)) if packed else raw
+            with io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+                yield text
     # What is packed and damaged is told as one or the other, by where it is.
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"can't be read: {getattr(error, 'strerror', None) or error}", Where(file=str(path))) from None
@@ -33,39 +69,64 @@ def opened(path: Path) -> Iterator[TextIO]:
 
 def header_of(path: Path) -> list[str]:
     """The names in the first line. Raises InputError."""
+    return _header(path)[1]
+
+
+def _header(path: Path) -> tuple[str, list[str]]:
+    """What separates the columns, and their names. Raises InputError."""
     with opened(path) as text:
-        try:
-            found = _values(text.readline())
-        except BrokenLine as error:
-            raise InputError(str(error), Where(file=str(path), line=1)) from None
+        line = _line(text, path, 1)
+    separator = next((one for one in SEPARATORS if one in line), ",")
+    try:
+        found = _values(line, separator)
+    except BrokenLine as error:
+        raise InputError(str(error), Where(file=str(path), line=1)) from None
     if not found:
         raise InputError("it is empty; expected a line with the names of columns", Where(file=str(path), line=1))
-    return [name.strip() for name in found]
+    return separator, [name.strip() for name in found]
 
 
 def rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
     """The number of each line after the header, and its fields by the header's names, or why it has none. Raises InputError."""
-    header = header_of(path)
+    separator, header = _header(path)
     with opened(path) as text:
-        text.readline()
-        for number, line in enumerate(text, 2):
+        _line(text, path, 1)
+        number = 1
+        while line := _line(text, path, number + 1):
+            number += 1
+            if number > MOST_LINES:
+                raise InputError(f"more than {MOST_LINES} lines; expected no more", Where(file=str(path)))
+            # An empty line holds nothing that could be lost.
+            if line in ("\n", "\r\n", "\r"):
+                continue
             try:
-                values = _values(line)
+                values = _values(line, separator)
             except BrokenLine as error:
                 yield number, str(error)
                 continue
-            if not values:
-                continue  # an empty line holds nothing that could be lost
             if len(values) == len(header):
                 yield number, dict(zip(header, values, strict=True))
             else:
                 yield number, f"{len(values)} fields; expected {len(header)}, as in the header"
 
 
-def _values(line: str) -> list[str]:
+def _line(text: TextIO, path: Path, number: int) -> str:
+    """The next line; empty at the end. Raises InputError for one without end."""
+    found = text.readline(LONGEST_LINE + 1)
+    if len(found) > LONGEST_LINE:
+        raise InputError(
+            f"a line of more than {LONGEST_LINE} characters; expected each job on a line",
+            Where(file=str(path), line=number),
+        )
+    return found
+
+
+def _values(line: str, separator: str) -> list[str]:
     """The fields of one line. Each line is read for itself: a quote that is left open would swallow all lines behind it. Raises BrokenLine."""
+    # Who separates by bars (sacct) does not quote: a quote is part of a name there.
+    quoted = {} if separator != "|" else {"quoting": csv.QUOTE_NONE}
     try:
-        return next(csv.reader((line,), strict=True), [])
+        return next(csv.reader((line,), strict=True, delimiter=separator, **quoted), [])
     except csv.Error as error:
         if "unexpected end" in str(error):
             raise BrokenLine("a quote is not closed; expected each job on one line") from None

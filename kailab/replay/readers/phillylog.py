@@ -22,6 +22,8 @@ from kailab.replay.readers.fields import BrokenLine, Fields, moment_of
 from kailab.replay.readers.lines import Made, opened
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_LARGEST = 2**30
+"""Characters. The published log has 100 million."""
 _NOTHING = ("", "None")
 """How the log writes a time that there is none of, beside null."""
 
@@ -36,7 +38,9 @@ def jobs(path: Path) -> Iterator[Made]:
     """A job of each entry, with the line where that begins; what can't be read as one is told as a broken line. Raises InputError where the file is no
     list of JSON."""
     with opened(path) as file:
-        text = file.read()
+        text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise InputError(f"more than {_LARGEST} characters; expected no more of a list in JSON", Where(file=str(path)))
     decoder = json.JSONDecoder()
     at, line, counted = _after(text, 0), 1, 0
     if text[at : at + 1] != "[":

@@ -5,7 +5,7 @@ For the objects of one moment, without a mirror of the cluster: what rows, table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -79,7 +79,7 @@ class Accounts:
 
     def used_by(self, rows: Sequence[Counted]) -> dict[str, int]:
         """The same of rows of these pods, in their order."""
-        if self._claim_gpus:
+        if self.know_claims:
             return self._summed((pod, row.node, row.milli_gpus) for pod, row in zip(self._pods, rows) if row.holds)
         used = dict.fromkeys(self._nodes, 0)
         for row in rows:
@@ -89,18 +89,27 @@ class Accounts:
 
     def _summed(self, held: Iterable[tuple[Object, str, int]]) -> dict[str, int]:
         used = dict.fromkeys(self._nodes, 0)
+        places = list(held)
+        for (_, node, _), amount in zip(places, self.added(places), strict=True):
+            if node in used:
+                used[node] += amount
+        return used
+
+    @property
+    def know_claims(self) -> bool:
+        return bool(self._claim_gpus)
+
+    def added(self, held: Iterable[tuple[Object, str, int]]) -> Iterator[int]:
+        """What each of these pods adds to what its node has in use. The first pod of a shared claim counts its devices; for the others
+        they are taken off again. Given: the pod, its node, and what it counts for by itself."""
         counted: set[tuple[str, str]] = set()
         for pod, node, amount in held:
-            if node not in used or amount <= 0:
-                continue
-            # The first pod of a shared claim counts its devices; for the others they are taken off again.
-            if pod["spec"].get("resourceClaims"):
+            if amount > 0 and pod["spec"].get("resourceClaims"):
                 for claim in self._claims.of_pod(pod)[1]:
                     if (node, claim) in counted:
                         amount -= self._claim_gpus.get(claim, 0)
                     counted.add((node, claim))
-            used[node] += max(0, amount)
-        return used
+            yield max(0, amount)
 
     def sliced(self, node: str) -> int:
         """How many GPUs of a node are told by resource slices."""

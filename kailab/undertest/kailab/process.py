@@ -9,6 +9,7 @@ from pathlib import Path
 from kailab import __version__
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
+from kailab.model.files import read_bytes
 from kailab.model.private_files import write_bytes
 from kailab.undertest import programs
 from kailab.undertest.beside import ProgramsBeside
@@ -36,7 +37,7 @@ class KailabBeside(ProgramsBeside):
         if config is not None:
             # A copy: the user's file may change or go while the lab is up.
             kept = Path(self._plane.folder) / CONFIG
-            write_bytes(kept, config.read_bytes())
+            write_bytes(kept, read_bytes(config))
             config = kept
         command = scheduler_command(
             self._plane.kubeconfig,

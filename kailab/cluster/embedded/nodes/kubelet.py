@@ -189,6 +189,9 @@ class Kubelet:
         grace = meta.get("deletionGracePeriodSeconds") or 0
         # The deletionTimestamp is when the grace period ends.
         began = parse_time(meta["deletionTimestamp"]) - grace
+        # One that ends beyond the calendar says nothing of when it began.
+        if began < parse_time(meta["creationTimestamp"]):
+            began = self._clock.now
         saving = saving_seconds(pod)
         stage = self._stopped if saving is None else self._saved if saving <= grace else self._cut_off
         # At once and by no timer: a pod deleted without grace has ended when the deletion returns.

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from kailab.errors import ConnectError, InputError, Where
+from kailab.model.files import LARGEST_FILE, file_bytes
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -95,7 +96,7 @@ class Connection:
 def _check(path: Path, context: str | None) -> str:
     """What the library would tell less well. Returns the context to use."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = file_bytes(path, LARGEST_FILE).decode("utf-8")
     except FileNotFoundError:
         raise ConnectError(f"{path}: there is no such kubeconfig") from None
     except (OSError, UnicodeDecodeError) as error:

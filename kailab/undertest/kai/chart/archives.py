@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kailab.errors import InputError, Where
+from kailab.model.files import LARGEST_FILE
 
 _ENDINGS = (".tar", ".tar.gz", ".tgz")
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
@@ -51,7 +52,7 @@ def _tables(packed: tarfile.TarFile) -> dict[str, Any]:
     for member in packed:
         name = member.name.removeprefix("./")
         if name in ("manifest.json", "index.json") and (content := packed.extractfile(member)) is not None:
-            found[name] = json.load(content)
+            found[name] = json.loads(content.read(LARGEST_FILE))
     return found
 
 

@@ -17,6 +17,7 @@ import yaml
 
 from kailab.cluster.helm import Chart
 from kailab.errors import InputError, Where
+from kailab.model.files import LARGEST_FILE, read_bytes
 from kailab.undertest.kai.chart.archives import Archive, archive, packed
 from kailab.undertest.kai.dialects import Dialect
 from kailab.undertest.kai.releases import dialect_of
@@ -114,7 +115,7 @@ def _charts_in_folders(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     for folder in (place, *sorted(place.iterdir())):
         file = folder / "Chart.yaml"
         if file.is_file():
-            yield folder, _read(file.read_bytes(), file)
+            yield folder, _read(read_bytes(file), file)
 
 
 def _packed_chart(path: Path) -> Mapping[str, Any] | None:
@@ -126,7 +127,7 @@ def _packed_chart(path: Path) -> Mapping[str, Any] | None:
                 # A chart's own file, not that of a chart that it brings.
                 if member.name.count("/") == 1 and member.name.endswith("/Chart.yaml"):
                     file = content.extractfile(member)
-                    return _read(file.read() if file is not None else b"", path)
+                    return _read(file.read(LARGEST_FILE) if file is not None else b"", path)
                 if member.name in ("manifest.json", "index.json", "oci-layout"):
                     return None
     except (OSError, tarfile.TarError, EOFError) as error:
