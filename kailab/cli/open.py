@@ -23,6 +23,7 @@ def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: P
     evidence. Objects keep their uids, times and status; kailab's scheduler decides, set as the one there was."""
     from kailab.cli.durations import seconds_of
     from kailab.errors import InputError
+    from kailab.lab.inert_kinds import sentences_for
     from kailab.lab.life import end
     from kailab.lab.snapshots import opening
     from kailab.model.times import format_time
@@ -37,7 +38,8 @@ def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: P
         with opening.begin(state, found.snapshot, assumed) as lab:
             facts = lab.facts()
             pods = len(lab.cluster.list("Pod"))
-    for notice in found.notices:
+            held = [kind for kind in lab.cluster.kinds() if lab.cluster.list(kind)]
+    for notice in (*found.notices, *sentences_for(held)):
         terminal.notice(notice)
     terminal.say(
         f"{path} is open, {found.what} of {format_time(found.snapshot.taken)}: {facts['nodes']} nodes, {facts['gpus']} GPUs, "

@@ -66,18 +66,25 @@ def patch(
             same = after["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion")
             outcomes.append((one, "patched (no change)" if same else "patched"))
         told = settled(lab, before, settle)
+        embedded = lab.venue.exclusive
     for one, obj, new in zip(wanted, objects, patches, strict=True):
-        _warn_of_unknown(one.kind, obj, new)
+        _warn_of_fields(one.kind, obj, new, embedded)
     tell(outcomes, told)
 
 
-def _warn_of_unknown(kind: str, before: Object, after: Object) -> None:
+def _warn_of_fields(kind: str, before: Object, after: Object, embedded: bool) -> None:
+    """Of fields that come with a patch and that nothing acts on."""
     from kailab.lab.unknown_fields import unknown_fields
+    from kailab.lab.unread_fields import sentence, unread_fields
 
     there = set(unknown_fields(before, kind))
     for path, text in unknown_fields(after, kind):
         if (path, text) not in there:
             terminal.warn(f"{path}: {text}")
+    unread_before = {path for path, _ in unread_fields(before, kind)}
+    for path, field in unread_fields(after, kind) if embedded else ():
+        if path not in unread_before:
+            terminal.warn(f"{path}: {sentence(field)}")
 
 
 def _patch(text: str, file: str, form: Form | None) -> Patched:

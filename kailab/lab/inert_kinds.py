@@ -67,3 +67,17 @@ def in_manifests(manifests: Iterable[Manifest]) -> list[Notice]:
             text = f"is kept, but nothing in an embedded lab acts on a {known.kind}{elsewhere}"
         told[one.kind] = Notice(text, one.where("kind"))
     return list(told.values())
+
+
+def sentences_for(kinds: Iterable[str]) -> list[str]:
+    """What is worth saying where objects are taken over with their pods: which of these kinds have no effect here. ``kinds``: kind keys of
+    objects that there are."""
+    inert = sorted(kind for kind in kinds if not acts(kind) and not (kind in KINDS and KINDS[kind].schedules_nothing))
+    owners = [kind for kind in inert if makes_no_pods(kind)]
+    others = [kind for kind in inert if kind not in owners]
+    told = [f"nothing here acts on what there is of {', '.join(others)}"] if others else []
+    if owners:
+        told.append(
+            f"kailab makes no pods for what there is of {', '.join(owners)}: pods of theirs that go are not made anew"
+        )
+    return told

@@ -31,9 +31,12 @@ def in_manifests(manifests: Iterable[Manifest]) -> list[Notice]:
     told: dict[tuple[str, str], Notice] = {}
     for one in manifests:
         for path, field in unread_fields(one.object, one.kind):
-            text = f"kailab does not read it; in a cluster {field.in_cluster}"
-            told.setdefault((one.kind, field.in_cluster), Notice(text, one.where(path)))
+            told.setdefault((one.kind, field.in_cluster), Notice(sentence(field), one.where(path)))
     return list(told.values())
+
+
+def sentence(field: Unread) -> str:
+    return f"kailab does not read it; in a cluster {field.in_cluster}"
 
 
 def unread_fields(obj: dict[str, Any], kind: str) -> Iterator[tuple[str, Unread]]:

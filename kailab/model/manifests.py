@@ -21,6 +21,7 @@ from kailab.model.defaults import strip_nulls
 from kailab.model.files import LARGEST_FILE, decoded, read_text
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.validation import advise, validate
+from kailab.model.validation.hints import pod_templates
 
 Object: TypeAlias = dict[str, Any]
 
@@ -253,9 +254,9 @@ class _Loading:
         known = KINDS.get(manifest.kind)
         api_version = manifest.object["apiVersion"]
         if known is None:
-            text = (
-                f"kind {manifest.object['kind']} of {api_version} is not known to kailab: kept, and nothing acts on it"
-            )
+            text = f"kind {manifest.object['kind']} of {api_version} is not known to kailab: kept, and nothing of kailab's acts on it"
+            if any(pod_templates(manifest.object)):
+                text += ", so it makes no pods for it"
             if api_version.startswith(_IN_DOCUMENTS):
                 text += " (`kailab translate` says what of KAI's would)"
             self.notices.append(Notice(text, manifest.where(), "unknown-kind"))

@@ -93,3 +93,14 @@ def test_the_rights_are_to_get_and_to_list(kailab) -> None:
         ("resource.k8s.io", "resourceslices"),
     } <= named
     assert ("", KINDS["Secret"].plural) not in named
+
+
+def test_kinds_on_which_nothing_acts_are_told_at_opening(started, home: Path) -> None:
+    quota = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: rq}, spec: {hard: {pods: 1}}}"
+    book = "{apiVersion: kubeflow.org/v1, kind: Notebook, metadata: {name: nb}, spec: {}}"
+    started("apply", "-f", "-", input=f"{quota}\n---\n{book}")
+    started("snapshot", "take", "lab.snap")
+    done = started("open", "lab.snap", "--fresh")
+    assert done.code == 0, done.err
+    assert "nothing here acts on what there is of ResourceQuota\n" in done.err
+    assert "kailab makes no pods for what there is of Notebook: pods of theirs that go are not made anew\n" in done.err

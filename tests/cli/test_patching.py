@@ -85,3 +85,15 @@ def test_a_mistyped_field_is_told(busy) -> None:
     )
     # Once: what is there already was told.
     assert "no such field" not in busy("patch", "queue", "team-a", "-p", "spec: {priority: 3}").err
+
+
+def test_a_field_that_nothing_here_reads_is_told(started) -> None:
+    claim = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {accessModes: [ReadWriteOnce]}}"
+    started("apply", "-f", "-", input=claim)
+    done = started("patch", "pvc", "c", "-p", "spec: {volumeName: v}")
+    assert done.code == 0, done.err
+    assert (
+        "warning: spec.volumeName: kailab does not read it; in a cluster pods wait until their claim is bound"
+        in done.err
+    )
+    assert "does not read" not in started("patch", "pvc", "c", "-p", "metadata: {labels: {a: b}}").err

@@ -88,3 +88,12 @@ def test_the_lab_that_is_asked_for_work_says_which_kinds_get_no_pods() -> None:
     assert makes_no_pods("Notebook")
     assert makes_no_pods("Rollout.argoproj.io")
     assert not any(makes_no_pods(kind) for kind in ("Pod", "Job", "TrainJob", "TrainingRuntime", "Queue", "ConfigMap"))
+
+
+def test_an_unknown_kind_with_pods_is_said_to_get_none(lab) -> None:
+    pods = {"template": {"spec": {"containers": [{"name": "main", "image": "x"}]}}}
+    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "r"}, "spec": pods}
+    said = lab.apply(rollout).warnings[0]
+    assert said.endswith("is not known to kailab: kept, and nothing of kailab's acts on it, so it makes no pods for it")
+    (said,) = lab.apply({**rollout, "kind": "Thing", "spec": {}}).warnings
+    assert said.endswith("acts on it")
