@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ from kailab.model.private_files import PARTIAL
 
 LATEST = "latest"
 T = TypeVar("T")
+_RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{3}Z(-\d+)?")
+"""As ``RunFolder.begin`` names them."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +327,7 @@ def is_run(path: Path) -> bool:
 
 def _was_begun(path: Path) -> bool:
     """Whether somebody began to write evidence into a folder and was killed before the first test was whole."""
-    return any(path.glob(f"{PARTIAL}*"))
+    return any(path.glob(f"{PARTIAL}*")) or (bool(_RUN_ID.fullmatch(path.name)) and not sums.files_in(path))
 
 
 def _summary(path: Path) -> RunSummary:
