@@ -260,24 +260,12 @@ _NODE = _object(
     metadata={"labels": {labels.GPU_COUNT: "2", labels.GPU_NODE_MEMORY: "40960", "rack": "r1"}},
 )  # fmt: skip
 _NUMA = {
-    "apiVersion": "topology.node.k8s.io/v1alpha2",
-    "kind": "NodeResourceTopology",
-    "metadata": {"name": "spare"},
+    "apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", "metadata": {"name": "spare"},
     "topologyPolicies": ["SingleNUMANodePodLevel"],
-    "attributes": [
-        {"name": "topologyManagerPolicy", "value": "single-numa-node"},
-        {"name": "topologyManagerScope", "value": "pod"},
-    ],
-    "zones": [
-        {
-            "name": f"node-{zone}",
-            "type": "Node",
-            "resources": [{"name": "cpu", "capacity": "8", "allocatable": "8", "available": "8"}],
-            "costs": [{"name": "node-0", "value": 10}],
-        }
-        for zone in range(2)
-    ],
-}
+    "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}, {"name": "topologyManagerScope", "value": "pod"}],
+    "zones": [{"name": f"node-{zone}", "type": "Node", "costs": [{"name": "node-0", "value": 10}],
+               "resources": [{"name": "cpu", "capacity": "8", "allocatable": "8", "available": "8"}]} for zone in range(2)],
+}  # fmt: skip
 
 _ALL: tuple[tuple[Object, ...], ...] = (
     (_POD,),
