@@ -10,7 +10,7 @@ from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.layout import GPUS
 from kailab.lab.explain.causes.case import cases
 from kailab.lab.explain.causes.node_ground import Ground
-from kailab.lab.explain.causes.node_shortage import gpu_row
+from kailab.lab.explain.causes.node_shortage import device_row
 from kailab.lab.explain.subject import Standing
 from kailab.lab.wording import gpus, some
 from kailab.model.labels import gpu_model
@@ -22,7 +22,7 @@ def model_lines(standing: Standing) -> Iterator[str]:
         ground = case.ground
         if ground is None or not ground.next:
             continue
-        row, wanted = gpu_row(ground)
+        row, wanted = device_row(ground)
         if row == GPUS and wanted:
             yield from _line(ground, wanted)
         return
