@@ -26,6 +26,7 @@ OWN = {
     "model/files.py": "the one place",
     "model/schema_faults.py": "a schema of the package",
     "model/validation/core.py": "a table of the package",
+    "model/validation/operator_fields.py": "a table of the package",
     "course/slides.py": "a template of the package",
     "course/rules.py": "a shipped file, and a regular file beside it that has been read",
     "course/workspace.py": "shipped files, and a regular file that is to be replaced",

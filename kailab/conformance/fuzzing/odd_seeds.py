@@ -364,7 +364,7 @@ _ALL: tuple[tuple[Object, ...], ...] = (
     (_object(api_version_of("Topology"), "Topology", "floor", {
         "levels": [{"nodeLabel": "rack", "alias": "r"}, {"nodeLabel": labels.HOSTNAME}]}, metadata={"labels": {}}),),
     (_POD, _RUNTIME_CLASS),
-    (_object("kai.scheduler/v1", "SchedulingShard", "shard", {
+    (_object(api_version_of("SchedulingShard"), "SchedulingShard", "shard", {
         "args": {"v": "5"}, "kValue": 0.5, "queueDepthPerAction": {"reclaim": 5}, "placementStrategy": {"gpu": "spread", "cpu": "binpack"},
         "minRuntime": {"preemptMinRuntime": "1m"}, "plugins": {"proportion": {"enabled": True, "priority": 5, "arguments": {"a": "b"}}},
         "usageDBConfig": {"clientType": "prometheus", "usageParams": {"halfLifePeriod": "1h"}}}, metadata={"labels": {}}),),
