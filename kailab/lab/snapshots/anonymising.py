@@ -269,7 +269,7 @@ class _Walk:
         return self._known(text) if plain else self._text(text)
 
     def _inside(self, key: str, value: Any) -> Any:
-        if key in _AMOUNTS or key in _NOT_NAMES and not isinstance(value, dict):
+        if key in _AMOUNTS or (key in _NOT_NAMES and not isinstance(value, dict)):
             return self._amounts(value)
         if isinstance(value, dict):
             return self._mapping(value)
