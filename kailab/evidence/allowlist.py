@@ -3,6 +3,9 @@ left out, so that a field nobody thought of takes nothing along."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from kailab.model import labels
 
 NAME_ONLY = frozenset({"Secret", "ConfigMap", "ServiceAccount"})
@@ -62,7 +65,19 @@ NOT_AT_ALL = frozenset(
 """Fields of which nothing is kept, wherever they stand, whatever is in them."""
 
 MESSAGES = frozenset({"message"})
-"""Free text that a component wrote about what it decided: kept, without what was left out elsewhere."""
+"""Free text that a component wrote about what it decided: kept, without what was left out elsewhere,"""
+DECIDED_KINDS = frozenset({"Pod", "PodGroup", "BindRequest"})
+"""of these kinds. Of others (conditions of nodes, of claims, of workloads) anybody's program wrote it, about anything."""
+
+ENUMERATED = frozenset({"type", "reason", "status", "phase", "state", "mode"})
+"""Fields of ``TEXT`` that hold one of a few words, as the API server asks it of a condition's reason; anything longer is a sentence."""
+_ENUMERATED_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9_,:./-]{0,99}")
+
+
+def is_enumerated(text: str) -> bool:
+    """Whether a text can be one of a few words."""
+    return not text or _ENUMERATED_TEXT.fullmatch(text) is not None
+
 
 # Also their subdomains. Labels of anybody else's domain stay only where a selector in the lab names them.
 _LABEL_DOMAINS = (
@@ -76,7 +91,30 @@ _LABELS = frozenset(
     }
 )  # fmt: skip
 # Fewer than for labels: no selector reads annotations, and tools put whole configurations into theirs.
-_ANNOTATION_DOMAINS = ("kai.scheduler", "kailab.dev", "runai", "run.ai")
+_ANNOTATION_DOMAINS = ("kai.scheduler", "runai", "run.ai")
+_SECONDS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?[a-z]{0,2}([\d.]+[a-z]{1,2}){0,3}")
+_COUNTS = re.compile(r"[\dTZ.:=,@+-]{0,4096}")
+_NAME = re.compile(r"[A-Za-z0-9._:/=,@+-]{0,253}")
+# kailab's own, by what their text is. Of others in its domain nobody reads anything.
+_OWN_ANNOTATIONS: Mapping[str, re.Pattern[str]] = {
+    labels.RUN_SECONDS: _SECONDS,
+    labels.READY_SECONDS: _SECONDS,
+    labels.EXPECTED_SECONDS: _SECONDS,
+    labels.CHECKPOINT_SECONDS: _SECONDS,
+    "kailab.dev/termination-seconds": _SECONDS,
+    labels.FAIL: re.compile(r"[\d.]+(:[A-Za-z]{0,60}|:\d{1,3})?"),
+    labels.CHECKPOINT_REQUESTED: _COUNTS,
+    labels.CHECKPOINT_DONE: re.compile(r"true|false|[\dTZ.:+-]{0,64}"),
+    "kailab.dev/restarts": _COUNTS,
+    "kailab.dev/executors": _COUNTS,
+    "kailab.dev/job-failures": _COUNTS,
+    "kailab.dev/index-failures": _COUNTS,
+    "kailab.dev/revision-of": _NAME,
+    "kailab.dev/template": _NAME,
+    "kailab.dev/for": _NAME,
+    "kailab.dev/written-for": _NAME,
+    "kailab.dev/lab": _NAME,
+}
 _ANNOTATIONS = frozenset(
     {
         labels.POD_GROUP, labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES, labels.GPU_GROUP,
@@ -94,8 +132,11 @@ def keeps_label(key: str) -> bool:
     return key in _LABELS or _is_of(key, _LABEL_DOMAINS)
 
 
-def keeps_annotation(key: str) -> bool:
-    """Whether an annotation is kept: those that grouping, scheduling, controllers and the fake kubelet read."""
+def keeps_annotation(key: str, text: object = "") -> bool:
+    """Whether an annotation is kept: those that grouping, scheduling, controllers and the fake kubelet read, if its text is what they read."""
+    own = _OWN_ANNOTATIONS.get(key)
+    if own is not None:
+        return not text or (isinstance(text, str) and own.fullmatch(text) is not None)
     return key in _ANNOTATIONS or _is_of(key, _ANNOTATION_DOMAINS)
 
 

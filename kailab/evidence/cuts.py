@@ -67,7 +67,7 @@ class Cuts:
         self._select(redaction)
         known = self._objects.get(id(obj))
         if known is None:
-            known = self._objects[id(obj)] = self._cut(obj, words)
+            known = self._objects[id(obj)] = self._cut(obj, words, redaction.applied)
         redaction.left_out |= known.left_out
         redaction.fields |= known.fields
         return known.kept
@@ -104,8 +104,9 @@ class Cuts:
             self._held.clear()
             self.generation += 1
 
-    def _cut(self, obj: Any, words: Callable[[Any], set[str]]) -> _Cut:
+    def _cut(self, obj: Any, words: Callable[[Any], set[str]], applied: bool = False) -> _Cut:
         one = Redaction()
+        one.applied = applied
         one.selected = self._selected
         kept = one.object(obj)
         found = frozenset(words(kept))

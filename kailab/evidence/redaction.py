@@ -47,12 +47,14 @@ _METADATA = frozenset(
 
 class Redaction:
     """Cuts the objects of one lab. ``selected``: label keys that selectors of the lab name; ``left_out``: text that was
-    cut; ``fields``: the known fields in which it stood."""
+    cut; ``fields``: the known fields in which it stood. ``applied``: what is cut now somebody applied: its messages are no component's."""
 
     def __init__(self) -> None:
         self.selected: set[str] = set()
         self.left_out: set[str] = set()
         self.fields: set[str] = set()
+        self.applied = False
+        self._decided = False
 
     def learn(self, objects: Iterable[Any]) -> None:
         """Take in which labels the selectors of these objects name."""
@@ -61,6 +63,7 @@ class Redaction:
 
     def object(self, obj: Object) -> Object:
         """A copy with what decisions need; also of a patch, whose ``kind`` and ``apiVersion`` are given with it."""
+        self._decided = not self.applied and obj.get("kind") in allowlist.DECIDED_KINDS
         try:
             return self._object(obj)
         except (AttributeError, KeyError, TypeError, ValueError):  # not formed as its kind is
@@ -128,21 +131,26 @@ class Redaction:
             items = [one for item in value if (one := self._inside(key, item)) is not _ABSENT]
             return _ABSENT if value and not items else items
         if isinstance(value, str):
-            return value if self._keeps(key, value) else self._drop(value, key)
+            if self._keeps(key, value):
+                return value
+            # A message that is left out here may be a component's all the same: where it stands elsewhere it stays.
+            return _ABSENT if key in allowlist.MESSAGES else self._drop(value, key)
         return value
 
-    @staticmethod
-    def _keeps(key: str, text: str) -> bool:
+    def _keeps(self, key: str, text: str) -> bool:
+        if key in allowlist.ENUMERATED:
+            return allowlist.is_enumerated(text)
         if key in allowlist.TEXT:
             return len(text) <= _LONGEST_TEXT and text.isprintable()
-        return key in allowlist.MESSAGES or not text or _TIME.fullmatch(text) is not None
+        return (key in allowlist.MESSAGES and self._decided) or not text or _TIME.fullmatch(text) is not None
 
     def _whole(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {
                 key: inside
                 for key, item in value.items()
-                if (inside := self._drop(item, key) if key in allowlist.NOT_AT_ALL else self._whole(item))
+                if key not in allowlist.MESSAGES
+                and (inside := self._drop(item, key) if key in allowlist.NOT_AT_ALL else self._whole(item))
                 is not _ABSENT
             }
         return [self._whole(item) for item in value] if isinstance(value, list) else value
@@ -182,7 +190,7 @@ class Redaction:
         return found
 
     def _labels(self, value: Any) -> Any:
-        return self._notes(value, "labels", self.keeps_label)
+        return self._notes(value, "labels", lambda key, _: self.keeps_label(key))
 
     def _annotations(self, value: Any) -> Any:
         return self._notes(value, "annotations", allowlist.keeps_annotation)
@@ -192,7 +200,7 @@ class Redaction:
             return self._drop(value, field)
         found: dict[str, Any] = {}
         for key, text in value.items():
-            if keeps(key):
+            if keeps(key, text):
                 found[key] = text
             elif key == _LAST_APPLIED:
                 self._applied(text)

@@ -54,7 +54,9 @@ class Sanitizer:
             self._learn(objects)
         redaction.learn(patch for _, patch in patches)
         # All is cut here, before anybody can ask for text: the scrubber has to know everything that was left out.
+        redaction.applied = True
         self._applied = [(name, *self._cut(objects)) for name, objects in manifests]
+        redaction.applied = False
         # From here on what is cut is nothing of the last manifest, whose header tells the fields collected so far.
         redaction.fields = set()
         # Most objects are the same at both looks: each is cut once.
@@ -144,8 +146,10 @@ class Sanitizer:
         return kept
 
     def _patch(self, kind: str, patch: Object) -> Object:
-        # A patch is cut by the rules of its kind, which it need not name itself.
+        # A patch is cut by the rules of its kind, which it need not name itself; somebody asked for it, as for a manifest.
+        self._redaction.applied = True
         kept = self._redaction.object({**patch, "kind": kind.partition(".")[0]})
+        self._redaction.applied = False
         return kept if "kind" in patch else {key: value for key, value in kept.items() if key != "kind"}
 
     def _refused(self, one: str | Object) -> None:
