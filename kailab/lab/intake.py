@@ -176,7 +176,7 @@ def _gpus(node: Object) -> int:
     offered = (node.get("status") or {}).get("allocatable") or {}
     counted = [offered.get(name) for name in labels.GPU_RESOURCES]
     counted.append((node["metadata"].get("labels") or {}).get(labels.GPU_COUNT))
-    return max((int(one) for one in counted if str(one).isdigit()), default=0)
+    return max((int(str(one)) for one in counted if str(one).isdigit()), default=0)
 
 
 def impossible_gangs(manifests: Manifests) -> list[InputError]:
