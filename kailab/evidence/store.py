@@ -313,7 +313,7 @@ def _as_written(path: Path) -> bool:
     """Whether a file that no sum covers has the one text in which kailab writes what it says. The same may be said in another text, and
     a key twice in one: one reader takes the first, another the last."""
     try:
-        return not path.is_symlink() and path.read_bytes() == canonical.pretty(_decode(path, dict[str, Any]))
+        return not path.is_symlink() and _bytes(path) == canonical.pretty(_decode(path, dict[str, Any]))
     except (OSError, EvidenceError):
         return False
 

@@ -20,6 +20,7 @@ from kailab.lab.lab import Lab
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue, provider_of
 from kailab.lab.venues.contract import Place, Tell, silent
+from kailab.model.private_files import make_folder
 from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.registry import SCHEDULERS
@@ -95,7 +96,7 @@ def _begun(
 ) -> Lab:
     def record(place: Place) -> None:
         # A kill at any later moment leaves a file by which all that is there of a cluster elsewhere is found again.
-        state.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(state.parent)
         saved.write(state, saved.SavedLab(**structs.asdict(spec), place=place, starting=True))
 
     folder = (state.parent / backend).absolute()

@@ -21,7 +21,9 @@ import psutil
 
 MOMENTS = int(os.environ.get("KAILAB_FAULT_MOMENTS", "6"))
 """Of each operation. Few in CI; 60 in a search for what CI's do not meet."""
-PATIENCE_SECONDS = 120.0
+FEWER = max(3, MOMENTS // 2) if MOMENTS < 60 else MOMENTS
+"""Of operations that take long."""
+PATIENCE_SECONDS = 600.0
 PLANTED = Path(__file__).with_name("planted")
 _MARK = "KAILAB_TESTED_BY"
 
@@ -82,7 +84,9 @@ class Doomed:
         out, err = process.communicate(timeout=PATIENCE_SECONDS)
         return Ended(process.returncode, out, err)
 
-    def moments(self, command: Sequence[str], count: Path, *, changes_only: bool = False) -> list[Moment]:
+    def moments(
+        self, command: Sequence[str], count: Path, *, changes_only: bool = False, number: int = MOMENTS
+    ) -> list[Moment]:
         """Spread over the command, which is carried out once for it, to its end."""
         began = time.monotonic()
         done = subprocess.run(
@@ -90,7 +94,7 @@ class Doomed:
         )
         assert done.returncode == 0, done.stderr
         lasting, changes = time.monotonic() - began, int(count.read_text())
-        return spread(0.0 if changes_only else lasting, changes)
+        return spread(0.0 if changes_only else lasting, changes, number)
 
     def left(self) -> list[psutil.Process]:
         """Processes of its commands that still run."""

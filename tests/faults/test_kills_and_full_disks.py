@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from kailab.cli.main import app
 from kailab.cluster.controlplane.supervision import processes_of
 from tests.cli.conftest import MANIFESTS
-from tests.faults.dying import Doomed, Ended, kailab, nearly_full, spread
+from tests.faults.dying import FEWER, Doomed, Ended, kailab, nearly_full, spread
 from tests.replay.test_keeping import COMMAND, HEADER, busy
 from tests.serve.conftest import TEXTS, Served
 
@@ -235,7 +235,7 @@ def test_a_sweep_is_gone_on_from(trace: Path, copies: Callable[[Path], Doomed], 
     (trace / "trace.csv").write_text("\n".join([HEADER, *busy(12)]) + "\n")
     (trace / "study.yaml").write_text(STUDY)
     whole = copies(trace)
-    moments = whole.moments(SWEEP, tmp_path / "count", changes_only=fault == "full")
+    moments = whole.moments(SWEEP, tmp_path / "count", changes_only=fault == "full", number=FEWER)
     expected = (whole.folder / "table.csv").read_bytes()
     for moment in moments:
         doomed = copies(trace)
@@ -261,7 +261,7 @@ def test_down_takes_away_what_is_there_of_a_control_plane_whose_start_was_killed
     folder.mkdir()
     (folder / "fleet.yaml").write_text(FLEET)
     whole = copies(folder)
-    moments = whole.moments(PLANE, tmp_path / "count")
+    moments = whole.moments(PLANE, tmp_path / "count", number=FEWER)
     assert whole.left()
     well(whole.folder, "down")
     assert whole.left() == []

@@ -25,6 +25,8 @@ ROOMS = (
 OWN = {
     "model/files.py": "the one place",
     "model/schema_faults.py": "a schema of the package",
+    "model/private_files.py": "files that are written",
+    "lab/snapshots/anonymising.py": "a list of words of the package",
     "model/validation/core.py": "a table of the package",
     "model/validation/operator_fields.py": "a table of the package",
     "course/slides.py": "a template of the package",
