@@ -259,7 +259,10 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
     problems = [Problem("unfinished", entry.name) for entry in sorted(path.iterdir()) if entry.name.startswith(PARTIAL)]
     problems += (
         Problem("extra", entry.relative_to(path).as_posix())
-        for folder in [path, *(entry for entry in sorted(path.iterdir()) if entry.is_dir())]
+        for folder in [
+            path,
+            *(entry for entry in sorted(path.iterdir()) if entry.is_dir() and not entry.name.startswith(PARTIAL)),
+        ]
         for entry in sorted(folder.iterdir())
         if not entry.is_dir()
         and not entry.name.startswith(PARTIAL)
