@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
@@ -71,6 +70,8 @@ def complain(text: str) -> None:
 
 def trace(error: BaseException) -> None:
     """Where an error comes from."""
+    import traceback  # a millisecond that only --debug pays
+
     _write("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
 
 

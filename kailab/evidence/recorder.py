@@ -277,6 +277,9 @@ def _looked_at(cluster: Cluster) -> dict[str, list[Object]]:
 
 
 def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Without files there is no folder: none that is empty is evidence."""
+    if not files:
+        return
     make_folder(folder, new=True)
     for name, content in files.items():
         write_bytes(folder / name, content)

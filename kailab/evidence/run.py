@@ -25,7 +25,7 @@ from kailab.evidence import canonical, sums
 from kailab.evidence.entries import LabFacts, RanOn, RunFacts
 from kailab.model import typed
 from kailab.model.files import file_bytes
-from kailab.model.private_files import FOLDER_MODE, PARTIAL, make_folder, replace_file
+from kailab.model.private_files import FOLDER_MODE, PARTIAL, make_folder, replace_file, replacing
 
 RUN = "run.json"
 SIGNATURES = "signature-"
@@ -176,12 +176,8 @@ def test_folders(run: Path) -> list[str]:
 def write_file(path: Path, content: bytes) -> None:
     """A file that a user asked for, whole or not at all. It may be meant for others: its mode is the umask's. Raises InputError where it can't be
     written."""
-    partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     try:
-        try:
+        with replacing(path) as partial:
             partial.write_bytes(content)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from error

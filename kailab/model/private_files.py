@@ -10,6 +10,8 @@ import errno
 import glob
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -72,15 +74,22 @@ def write_text(path: Path, text: str) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all: one that is there stays as it is until then. What a process that was killed has left of the same file
-    goes. Raises OSError."""
+    """Write a file, whole or not at all: one that is there stays as it is until then. Raises OSError."""
+    with replacing(path) as partial:
+        write_bytes(partial, content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """The path of a file to write beside ``path``, which takes its place at the end of the block, unless that raises. What a process that was
+    killed has left of the same file goes."""
     for left in path.parent.glob(f"{PARTIAL}*-{glob.escape(path.name)}"):
         pid = left.name.removeprefix(PARTIAL).split("-")[0]
         if pid.isdigit() and not _is_running(int(pid)):
             left.unlink(missing_ok=True)
     partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     try:
-        write_bytes(partial, content)
+        yield partial
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ def test_it_is_scaled_only_from_where_it_was_thought_to_be(serving) -> None:
 def test_what_has_no_replicas_is_not_scaled(serving) -> None:
     done = serving("scale", "queue/team-a", "--replicas", "1")
     assert done.code == 2
-    assert "Queue can't be scaled; expected one of: Deployment" in done.err
+    assert "Queue can't be scaled; expected one of: ReplicationController, Deployment" in done.err
 
 
 def test_labels_are_set_and_taken_away(serving) -> None:

@@ -41,7 +41,7 @@ def test_conditions_and_notes_in_kailabs_own_domain(secrets: Secrets, write: Cal
         lab.apply(QUEUE, *around(secrets), one)
         lab.apply(node)
         lab.settle()
-        lab.patch("Pod", "one", {"metadata": {"annotations": {"kailab.dev/fail": secrets("patched note")}}})
+        lab.patch("Pod", "one", {"metadata": {"annotations": {"kailab.dev/fail": f"20:{secrets('patched note')}"}}})
     run = write(recorder)
     assert secrets.found_in(run) == []
     (after,) = json.loads((run / "e/t/lab/after/pods.json").read_bytes())
