@@ -37,8 +37,8 @@ _RUN_POLICY: dict[str, Check] = {
 }
 
 
-def _check(field: str) -> Callable[[Faults, dict[str, Any]], None]:
-    """Replica specs by role, in a field of the spec."""
+def _check(field: str, known: tuple[str, ...]) -> Callable[[Faults, dict[str, Any]], None]:
+    """Replica specs by role, in a field of the spec. The operator's webhook refuses roles that are not ``known``; with none, it takes all."""
 
     def check(faults: Faults, obj: dict[str, Any]) -> None:
         spec = faults.mapping(obj, "spec", "spec", required=True)
@@ -47,6 +47,8 @@ def _check(field: str) -> Callable[[Faults, dict[str, Any]], None]:
         path = f"spec.{field}"
         roles = faults.mapping(spec, field, path, required=True)
         for role in roles or {}:
+            if known and role not in known:
+                faults.add(f"{path}.{role}", f"there is no such role; expected {' or '.join(known)}")
             replicas = faults.mapping(roles or {}, role, f"{path}.{role}")
             if replicas is not None:
                 faults.integer(replicas, "replicas", f"{path}.{role}.replicas")
@@ -79,15 +81,17 @@ _MANAGED_BY = Unread(
 )
 _ELASTIC = Unread(("spec", "elasticPolicy", "metrics"), "a HorizontalPodAutoscaler changes how many workers there are")
 
+_MASTER_AND_WORKERS = ("Master", "Worker")
 
-def _training(kind: str, field: str, **parts: Any) -> Kind:
+
+def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) -> Kind:
     return Kind(
         **{
             "group": "kubeflow.org",
             "kind": kind,
             "versions": ("v1",),
             "plural": f"{kind.lower()}s",
-            "check": _check(field),
+            "check": _check(field, known),
             "shape": _shape(field),
             "controller": f"kailab.workloads.kubeflow:{kind}Controller",
             "unread": (_MANAGED_BY,),
@@ -100,14 +104,17 @@ KINDS = (
     _training(
         "PyTorchJob",
         "pytorchReplicaSpecs",
+        _MASTER_AND_WORKERS,
         grouping="kailab.grouping.families.pytorch:PYTORCH",
         in_all=True,
         unread=(_MANAGED_BY, _ELASTIC),
     ),
     _training("TFJob", "tfReplicaSpecs", grouping="kailab.grouping.families.kubeflow:TENSORFLOW"),
-    _training("XGBoostJob", "xgbReplicaSpecs", grouping="kailab.grouping.families.kubeflow:XGBOOST"),
-    _training("JAXJob", "jaxReplicaSpecs", grouping="kailab.grouping.families.kubeflow:JAX"),
-    _training("PaddleJob", "paddleReplicaSpecs"),
+    _training(
+        "XGBoostJob", "xgbReplicaSpecs", _MASTER_AND_WORKERS, grouping="kailab.grouping.families.kubeflow:XGBOOST"
+    ),
+    _training("JAXJob", "jaxReplicaSpecs", ("Worker",), grouping="kailab.grouping.families.kubeflow:JAX"),
+    _training("PaddleJob", "paddleReplicaSpecs", _MASTER_AND_WORKERS),
     _training(
         "MPIJob",
         "mpiReplicaSpecs",

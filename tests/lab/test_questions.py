@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.errors import InputError
+from kailab.errors import InputError, NotFound
 from kailab.lab import Lab
 
 QUEUE = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "team-a"}, "spec": {}}
@@ -38,3 +38,14 @@ def test_each_question_is_answered(kind: str) -> None:
 def test_what_no_question_is_about_is_refused() -> None:
     with Lab.open() as lab, pytest.raises(InputError, match="Node can't be explained; expected a pod"):
         lab.explain("Node", "node-1")
+
+
+def test_an_object_of_an_unknown_kind_that_names_no_namespace_can_be_explained() -> None:
+    with Lab.open() as lab:
+        flow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "CronWorkflow", "metadata": {"name": "nightly"}}
+        lab.apply([flow])
+        found = lab.explain("CronWorkflow.argoproj.io", "nightly")
+        assert found.cause is not None
+        assert found.cause.code == "NoController"
+        with pytest.raises(NotFound, match="not found; there are: nightly"):
+            lab.explain("CronWorkflow.argoproj.io", "weekly")

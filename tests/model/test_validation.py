@@ -245,6 +245,28 @@ def test_training_jobs_are_checked_by_role(make, faults):
     assert list(faults(training(template={"spec": {}}))) == ["spec.pytorchReplicaSpecs.Worker.template.spec.containers"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "role", "expected"),
+    [
+        ("PyTorchJob", "pytorchReplicaSpecs", "Workers", "Master or Worker"),
+        ("XGBoostJob", "xgbReplicaSpecs", "worker", "Master or Worker"),
+        ("PaddleJob", "paddleReplicaSpecs", "PS", "Master or Worker"),
+        ("JAXJob", "jaxReplicaSpecs", "Master", "Worker"),
+    ],
+)
+def test_roles_that_the_training_operator_refuses(make, faults, kind, field, role, expected):
+    """Its webhooks take the roles of each kind by their exact names (pkg/webhooks); those of TFJob are not looked at."""
+
+    def training(kind, field, role):
+        roles = {role: {"replicas": 1, "template": {"spec": make["pod_spec"]()}}}
+        return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "t"}, "spec": {field: roles}}
+
+    found = faults(training(kind, field, role))
+    assert found == {f"spec.{field}.{role}": f"there is no such role; expected {expected}"}
+    assert faults(training(kind, field, "Worker")) == {}
+    assert faults(training("TFJob", "tfReplicaSpecs", "Trainer")) == {}
+
+
 def test_nodes(faults):
     def node(**status):
         return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status}

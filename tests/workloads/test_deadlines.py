@@ -39,7 +39,8 @@ def test_a_training_job_past_its_deadline_has_no_pods(world, kind, field, master
 
 @pytest.mark.parametrize(("kind", "field", "master"), TRAINING)
 def test_a_training_job_at_its_limit_of_restarts_has_no_pods(world, kind, field, master):
-    roles = {master: (1, "OnFailure", None), "Evaluator": (1, "OnFailure", {FAIL: "5"})}
+    # Two pods of the one role that all of them have.
+    roles = {"Worker": (2, "OnFailure", {FAIL: "5"})}
     training(world, kind, field, roles, backoffLimit=1)
     world.pass_time(600)
     assert world.conditions(kind)["Failed"] == "True"

@@ -43,8 +43,10 @@ class Subject:
         """Raises NotFound for what there is not and never was, InputError for a kind that has no pods."""
         if kind == "Queue":
             subject = cls(kind, "", name)
-        elif kind in ("Pod", "PodGroup") or (is_namespaced(kind) and (kind not in KINDS or KINDS[kind].owns_pods)):
-            subject = cls(kind, lab.space_of(kind, name, namespace) or namespace, name)
+        elif kind not in KINDS or kind in ("Pod", "PodGroup") or (is_namespaced(kind) and KINDS[kind].owns_pods):
+            # Objects of an unknown kind are kept outside of namespaces, where they name none.
+            elsewhere = namespace if kind in KINDS else ""
+            subject = cls(kind, lab.space_of(kind, name, namespace) or elsewhere, name)
         else:
             raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
         rule = subject.rule(lab)

@@ -30,7 +30,7 @@ class Workload(NamedTuple):
 
     def __str__(self) -> str:
         bare = f"{self.kind.partition('.')[0]}/{self.name}"
-        return bare if self.namespace == "default" else f"{bare} -n {self.namespace}"
+        return bare if self.namespace in ("", "default") else f"{bare} -n {self.namespace}"
 
     def data(self) -> dict[str, str]:
         return {"kind": self.kind, "namespace": self.namespace, "name": self.name}

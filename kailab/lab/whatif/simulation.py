@@ -136,6 +136,9 @@ def _subjects(lab: Lab, applied: Applied) -> list[Subject]:
         if change.kind == "Pod" or (change.kind in KINDS and KINDS[change.kind].owns_pods)
     ]
     if not found:
+        # A kind that nobody here knows may have pods in a cluster. Beside work that is known it is more often a monitor or a role.
+        found = [Subject.of(lab, one.kind, one.name, one.namespace) for one in applied.changes if one.kind not in KINDS]
+    if not found:
         kinds = ", ".join(sorted({change.kind for change in applied.changes})) or "no objects"
         raise InputError(
             f"nothing to simulate: expected a workload that has pods (a Job, a Deployment ...), found {kinds}"
