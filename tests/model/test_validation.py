@@ -104,6 +104,17 @@ def test_visible_devices_may_be_named_as_in_kai(make, faults):
         ({"schedulingGates": [{}]}, "spec.schedulingGates[0].name"),
         ({"resourceClaims": [{"name": "a"}]}, "spec.resourceClaims[0]"),
         (
+            {
+                "resourceClaims": [{"name": "a", "resourceClaimName": "one"}],
+                "initContainers": [{"name": "first", "resources": {"claims": [{"name": "b"}]}}],
+            },
+            "spec.initContainers[0].resources.claims[0].name",
+        ),
+        (
+            {"containers": [{"name": "a", "resources": {"claims": [{"name": "b"}]}}]},
+            "spec.containers[0].resources.claims[0].name",
+        ),
+        (
             {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "a"}]},
             "spec.topologySpreadConstraints[0].maxSkew",
         ),

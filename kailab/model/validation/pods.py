@@ -113,6 +113,20 @@ def check_pod_spec(
         sources = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key)]
         if len(sources) != 1:
             faults.add(at, "expected exactly one of resourceClaimName and resourceClaimTemplateName")
+    _check_claims_used(faults, spec, path, claims)
+
+
+def _check_claims_used(faults: Faults, spec: dict[str, Any], path: str, known: set[str]) -> None:
+    """Containers use claims that the pod has, by their names in it."""
+    for key in ("initContainers", "containers"):
+        # What has another shape was told already.
+        for place, container in Faults().mappings(spec, key, f"{path}.{key}"):
+            resources = container.get("resources")
+            if isinstance(resources, dict):
+                for at, claim in Faults().mappings(resources, "claims", f"{place}.resources.claims"):
+                    name = claim.get("name")
+                    if isinstance(name, str) and name not in known:
+                        faults.wrong(f"{at}.name", name, f"the name of one of {path}.resourceClaims")
 
 
 def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
