@@ -385,8 +385,14 @@ def test_toleration_seconds_are_for_no_execute(make, faults, toleration, fault):
 
 @pytest.mark.parametrize(
     ("name", "value", "sound"),
-    [("a", 10**9, True), ("a", 10**9 + 1, False), ("a", -(2**31), True), ("system-x", 2**31 - 1, True), ("system-x", 2**31, False)],
+    [("a", 10**9, True), ("a", 10**9 + 1, False), ("a", -(2**31), True), ("system-node-critical", 2_000_001_000, True), ("system-node-critical", 2**31, False)],
 )  # fmt: skip
 def test_the_highest_priorities_are_the_systems(faults, name, value, sound):
     obj = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
     assert list(faults(obj)) == ([] if sound else ["value"])
+
+
+@pytest.mark.parametrize(("name", "value"), [("system-node-critical", 5), ("system-mine", 5)])
+def test_names_of_the_systems_priority_classes_are_kubernetes_own(faults, name, value):
+    obj = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    assert "system-cluster-critical (2000000000)" in faults(obj)["metadata.name"]
