@@ -57,12 +57,14 @@ def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
     }
 
 
-def _known_by(kind: str, obj: Object) -> tuple[str | None, ...]:
+def _known_by(kind: str, obj: Object) -> tuple[str, ...]:
     """Its name; and "" where it serves a claim that names no class (the default one) or no volume (any may do)."""
     metadata = obj["metadata"]
     notes = metadata.get("annotations") or {}
     serves = kind == "PersistentVolume" or (kind == "StorageClass" and notes.get(_DEFAULT_CLASS) == "true")
-    return (metadata.get("name"), "") if serves else (metadata.get("name"),)
+    # Something made by generateName has no name yet, and nothing can name it.
+    names = (metadata["name"],) if metadata.get("name") else ()
+    return (*names, "") if serves else names
 
 
 def _references(one: Manifest, space: str) -> Iterator[_Reference]:

@@ -122,9 +122,9 @@ def check_priority_class(faults: Faults, obj: dict[str, Any]) -> None:
     if obj.get("value") is None:
         faults.add("value", "is required; expected a whole number")
     name = obj["metadata"].get("name") if isinstance(obj.get("metadata"), dict) else None
-    system = isinstance(name, str) and name.startswith("system-")
+    system = name if isinstance(name, str) and name.startswith("system-") else ""
     value = faults.integer(obj, "value", "value", least=-(2**31), most=LARGEST_INT32 if system else MOST_PRIORITY)
-    if system and value is not None and SYSTEM_CLASSES.get(name) != value:
+    if system and value is not None and SYSTEM_CLASSES.get(system) != value:
         known = ", ".join(f"{own} ({number})" for own, number in SYSTEM_CLASSES.items())
         faults.add("metadata.name", f"begins with system-, which only the classes of Kubernetes itself may: {known}")
     faults.boolean(obj, "globalDefault", "globalDefault")
