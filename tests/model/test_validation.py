@@ -120,10 +120,18 @@ def test_visible_devices_may_be_named_as_in_kai(make, faults):
         ),
         ({"hostNetwork": "yes"}, "spec.hostNetwork"),
         ({"volumes": [{"configMap": 3}]}, "spec.volumes[0].configMap"),
+        ({"volumes": [{"name": "v"}, {"name": "v"}]}, "spec.volumes[1].name"),
+        ({"schedulingGates": [{"name": "a/b"}], "nodeName": "n"}, "spec.nodeName"),
     ],
 )
 def test_pod_specs(make, faults, spec, field):
     assert field in faults(make["pod"](spec=make["pod_spec"](**spec)))
+
+
+def test_pods_that_are_replaced_for_ever_have_no_deadline(make, faults):
+    deployment = make["deployment"]()
+    deployment["spec"]["template"]["spec"]["activeDeadlineSeconds"] = 60
+    assert "spec.template.spec.activeDeadlineSeconds" in faults(deployment)
 
 
 @pytest.mark.parametrize(
