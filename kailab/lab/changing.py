@@ -46,7 +46,7 @@ class Changing(Looking):
 
         All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
         also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
-        from kailab.lab import advice, inert_kinds, intake, references, unknown_fields, unread_fields
+        from kailab.lab import advice, inert_kinds, intake, pod_priorities, references, unknown_fields, unread_fields
         from kailab.lab.intake import Applied
 
         seen: list[str | Object] = []
@@ -63,6 +63,7 @@ class Changing(Looking):
                     warnings += map(str, inert_kinds.in_manifests(read.manifests))
                     warnings += map(str, unread_fields.in_manifests(read.manifests))
                     warnings += map(str, references.missing(self.cluster, read.manifests, namespace))
+                    warnings += map(str, pod_priorities.in_manifests(self.cluster, read.manifests))
                 if self.under_test.speaks_kai:
                     adopted = self.spec.adopt_default_scheduler
                     alone = self.venue.exclusive and not self.under_test.has_default

@@ -14,6 +14,8 @@ from kailab.model.manifests import Manifest, Notice
 from kailab.model.validation.fields import shown
 from kailab.model.validation.hints import pod_templates
 
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
 
 class _Reference(NamedTuple):
     kind: str
@@ -26,7 +28,7 @@ class _Reference(NamedTuple):
 
 def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
     """What is named in manifests, and neither among them nor in the lab."""
-    given = {(one.kind, one.object["metadata"].get("name")) for one in manifests}
+    given = {(one.kind, name) for one in manifests for name in _known_by(one.kind, one.object)}
     there: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
     notices: dict[_Reference, Notice] = {}
     for one in manifests:
@@ -48,7 +50,21 @@ def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> 
 def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
     found = cluster.list(wanted.kind, wanted.namespace or None)
     # An owner is in the namespace of what it owns, or belongs to the whole cluster.
-    return {(wanted.namespace, one["metadata"]["name"]): one["metadata"].get("uid", "") for one in found}
+    return {
+        (wanted.namespace, name): one["metadata"].get("uid", "")
+        for one in found
+        for name in _known_by(wanted.kind, one)
+    }
+
+
+def _known_by(kind: str, obj: Object) -> tuple[str, ...]:
+    """Its name; and "" where it serves a claim that names no class (the default one) or no volume (any may do)."""
+    metadata = obj["metadata"]
+    notes = metadata.get("annotations") or {}
+    serves = kind == "PersistentVolume" or (kind == "StorageClass" and notes.get(_DEFAULT_CLASS) == "true")
+    # Something made by generateName has no name yet, and nothing can name it.
+    names = (metadata["name"],) if metadata.get("name") else ()
+    return (*names, "") if serves else names
 
 
 def _references(one: Manifest, space: str) -> Iterator[_Reference]:
@@ -67,6 +83,9 @@ def _references(one: Manifest, space: str) -> Iterator[_Reference]:
             told = f"there is no {kind} {shown(name)}: Kubeflow Trainer refuses such a TrainJob; here no pods are made until there is one"
             yield _Reference(kind, space if KINDS[kind].namespaced else "", name, "", "spec.runtimeRef.name", told)
     for path, pod in pod_templates(obj):
+        if name := pod["spec"].get("nodeName"):
+            told = f"there is no node {shown(name)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"
+            yield _Reference("Node", "", name, "", f"{path}spec.nodeName", told)
         if name := pod["spec"].get("runtimeClassName"):
             told = f"there is no RuntimeClass {shown(name)}: a cluster refuses the pods until there is one; here they are taken without it"
             yield _Reference("RuntimeClass", "", name, "", f"{path}spec.runtimeClassName", told)
@@ -76,21 +95,25 @@ def _references(one: Manifest, space: str) -> Iterator[_Reference]:
 
 
 def _storage(spec: Any, path: str) -> Iterator[_Reference]:
-    """A claim of a volume. One that names its volume needs no class."""
-    name = spec.get("storageClassName") if isinstance(spec, dict) and not spec.get("volumeName") else None
-    if name:
-        told = (
-            f"there is no StorageClass {shown(name)}: on a cluster the claim gets no volume, and pods that use it wait for ever; "
-            "here no volume is looked at, so they run"
-        )
-        yield _Reference("StorageClass", "", name, "", f"{path}.storageClassName", told)
+    """A claim of a volume. One that names its volume needs no class; one that wants none needs a volume that is there."""
+    if not isinstance(spec, dict) or spec.get("volumeName"):
+        return
+    name = spec.get("storageClassName")
+    kind, lacking = (
+        "StorageClass",
+        "default StorageClass, and the claim names none" if name is None else f"StorageClass {shown(name)}",
+    )
+    if name == "":
+        kind, lacking = "PersistentVolume", "PersistentVolume, and the claim wants none made"
+    told = (
+        f"there is no {lacking}: on a cluster the claim gets no volume, and pods that use it wait for ever; "
+        "here no volume is looked at, so they run"
+    )
+    yield _Reference(kind, "", name or "", "", f"{path}.storageClassName", told)
 
 
 def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
     node = pod["spec"].get("nodeName")
-    if node:
-        told = f"there is no node {shown(node)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"
-        yield _Reference("Node", "", node, "", "spec.nodeName", told)
     for index, owner in enumerate(pod["metadata"].get("ownerReferences") or ()):
         kind = key_of(owner["apiVersion"], owner["kind"])
         where = space if is_namespaced(kind, pod) else ""

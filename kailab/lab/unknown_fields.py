@@ -6,6 +6,7 @@ Known are the fields of Kubernetes' own kinds, of KAI's and of operators' by the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -15,6 +16,7 @@ from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
 from kailab.model.meant import meant
 from kailab.model.validation import core, operator_fields
+from kailab.model.validation.devices import is_flat
 from kailab.model.validation.hints import pod_templates
 
 Object = dict[str, Any]
@@ -22,6 +24,7 @@ Found = Iterator[tuple[str, str, Collection[str]]]
 """(path with a dot at its end, the unknown field in it, the fields that there are)."""
 SHOWN = 8
 # Every object has them, or a server writes them.
+_REQUEST = re.compile(r"\.devices\.requests\[\d+\]\.$")
 _EVERYWHERE = frozenset(("apiVersion", "kind", "status", "managedFields"))
 
 
@@ -47,7 +50,11 @@ def unknown_fields(obj: Object, kind: str) -> Iterator[tuple[str, str]]:
 def _found(obj: Object, kind: str, operators: operator_fields.Definition | None) -> Found:
     known = KINDS.get(kind)
     if known is not None and known.schema:
-        yield from _in_type(obj, known.schema, "")
+        flat = known.group == "resource.k8s.io" and is_flat(obj)
+        for path, name, there in _in_type(obj, known.schema, ""):
+            # In those versions a request says itself what later ones say below ``exactly``.
+            if not (flat and _REQUEST.search(path) and name in _fields("V1ExactDeviceRequest")):
+                yield path, name, there
     elif known is not None and operators is not None:
         # Of those that are not read something else is told.
         others = {*known.fields_of_other_versions, *(".".join(field.steps) for field in known.unread)}

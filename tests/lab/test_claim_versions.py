@@ -36,7 +36,7 @@ def test_a_claim_is_made_in_the_version_of_its_template(version, request_, queue
         },
     }
     with Lab.open("lesson", devices=True) as lab:
-        lab.apply(queue("team", -1), template, pod)
+        assert not [text for text in lab.apply(queue("team", -1), template, pod).warnings if "no such field" in text]
         lab.settle()
         assert lab.cluster.get("Pod", "p", "default")["status"]["phase"] == "Running"
         (claim,) = lab.cluster.list("ResourceClaim")

@@ -83,3 +83,29 @@ def test_a_train_job_whose_runtime_is_not_there_is_told(lab) -> None:
     assert lab.apply(train_job(name="torch"), runtime).warnings == []
     (said,) = lab.apply(train_job(name="torch", kind="TrainingRuntime")).warnings
     assert "there is no TrainingRuntime 'torch'" in said
+
+
+@pytest.mark.parametrize(
+    ("named", "lacking"),
+    [({}, "there is no default StorageClass"), ({"storageClassName": ""}, "there is no PersistentVolume")],
+)
+def test_a_claim_that_names_no_class_is_told_where_nothing_would_give_it_a_volume(named, lacking):
+    spec = {key: value for key, value in CLAIM.items() if key != "storageClassName"}
+    obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {**spec, **named}}
+    notes = {"storageclass.kubernetes.io/is-default-class": "true"}
+    made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "example.com/disk"}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "spec": {"capacity": {"storage": "1Gi"}}}
+    beside = [{**made, "metadata": {"name": "usual", "annotations": notes}}, {**volume, "metadata": {"name": "v"}}]
+    with Lab.open("lesson") as lab:
+        (told,) = [text for text in lab.apply(obj).warnings if lacking in text]
+        assert "here no volume is looked at" in told
+        assert not [text for text in lab.apply(obj, *beside).warnings if lacking in text]
+        assert not [text for text in lab.apply(obj).warnings if lacking in text]
+
+
+def test_a_node_that_is_not_there_is_told_also_where_a_template_names_it():
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "a"}}, "template": template(nodeName="ghost")}
+    work = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    with Lab.open("lesson") as lab:
+        (told,) = [text for text in lab.apply(work).warnings if "there is no node 'ghost'" in text]
+        assert "spec.template.spec.nodeName" in told

@@ -104,15 +104,34 @@ def test_visible_devices_may_be_named_as_in_kai(make, faults):
         ({"schedulingGates": [{}]}, "spec.schedulingGates[0].name"),
         ({"resourceClaims": [{"name": "a"}]}, "spec.resourceClaims[0]"),
         (
+            {
+                "resourceClaims": [{"name": "a", "resourceClaimName": "one"}],
+                "initContainers": [{"name": "first", "resources": {"claims": [{"name": "b"}]}}],
+            },
+            "spec.initContainers[0].resources.claims[0].name",
+        ),
+        (
+            {"containers": [{"name": "a", "resources": {"claims": [{"name": "b"}]}}]},
+            "spec.containers[0].resources.claims[0].name",
+        ),
+        (
             {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "a"}]},
             "spec.topologySpreadConstraints[0].maxSkew",
         ),
         ({"hostNetwork": "yes"}, "spec.hostNetwork"),
         ({"volumes": [{"configMap": 3}]}, "spec.volumes[0].configMap"),
+        ({"volumes": [{"name": "v"}, {"name": "v"}]}, "spec.volumes[1].name"),
+        ({"schedulingGates": [{"name": "a/b"}], "nodeName": "n"}, "spec.nodeName"),
     ],
 )
 def test_pod_specs(make, faults, spec, field):
     assert field in faults(make["pod"](spec=make["pod_spec"](**spec)))
+
+
+def test_pods_that_are_replaced_for_ever_have_no_deadline(make, faults):
+    deployment = make["deployment"]()
+    deployment["spec"]["template"]["spec"]["activeDeadlineSeconds"] = 60
+    assert "spec.template.spec.activeDeadlineSeconds" in faults(deployment)
 
 
 @pytest.mark.parametrize(
@@ -396,8 +415,14 @@ def test_toleration_seconds_are_for_no_execute(make, faults, toleration, fault):
 
 @pytest.mark.parametrize(
     ("name", "value", "sound"),
-    [("a", 10**9, True), ("a", 10**9 + 1, False), ("a", -(2**31), True), ("system-x", 2**31 - 1, True), ("system-x", 2**31, False)],
+    [("a", 10**9, True), ("a", 10**9 + 1, False), ("a", -(2**31), True), ("system-node-critical", 2_000_001_000, True), ("system-node-critical", 2**31, False)],
 )  # fmt: skip
 def test_the_highest_priorities_are_the_systems(faults, name, value, sound):
     obj = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
     assert list(faults(obj)) == ([] if sound else ["value"])
+
+
+@pytest.mark.parametrize(("name", "value"), [("system-node-critical", 5), ("system-mine", 5)])
+def test_names_of_the_systems_priority_classes_are_kubernetes_own(faults, name, value):
+    obj = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    assert "system-cluster-critical (2000000000)" in faults(obj)["metadata.name"]

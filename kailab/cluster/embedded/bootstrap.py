@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kailab.cluster.base import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
 from kailab.cluster.protocol import Object
+from kailab.model.validation.scheduling import SYSTEM_CLASSES
 
 NAMESPACES = ("default", "kube-system", *KAI_NAMESPACES)
 
 PRIORITY_CLASSES: dict[str, int] = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
+    **SYSTEM_CLASSES,
     **KAI_PRIORITY_CLASSES,
 }
 

@@ -31,17 +31,17 @@ _KINDS = ("string", "int", "bool", "version")
 def check_resource_claim(faults: Faults, obj: dict[str, Any]) -> None:
     spec = faults.mapping(obj, "spec", "spec", required=True)
     if spec is not None:
-        _check_claim_spec(faults, spec, "spec", _is_flat(obj))
+        _check_claim_spec(faults, spec, "spec", is_flat(obj))
 
 
 def check_resource_claim_template(faults: Faults, obj: dict[str, Any]) -> None:
     spec = faults.mapping(obj, "spec", "spec", required=True)
     inner = faults.mapping(spec or {}, "spec", "spec.spec", required=spec is not None)
     if inner is not None:
-        _check_claim_spec(faults, inner, "spec.spec", _is_flat(obj))
+        _check_claim_spec(faults, inner, "spec.spec", is_flat(obj))
 
 
-def _is_flat(obj: dict[str, Any]) -> bool:
+def is_flat(obj: dict[str, Any]) -> bool:
     """Whether what a request or a device has stands in itself or below ``basic``, as before resource.k8s.io/v1beta2."""
     version = obj.get("apiVersion")
     return isinstance(version, str) and version.rpartition("/")[2] in _FLAT
@@ -103,7 +103,7 @@ def check_resource_slice(faults: Faults, obj: dict[str, Any]) -> None:
             faults.add(f"{at}.name", f"{name!r} is there already")
         seen[name or ""] = None
         inner = device.get("basic")
-        if inner is not None and not _is_flat(obj):
+        if inner is not None and not is_flat(obj):
             faults.add(f"{at}.basic", "there is no such field: what a device has stands in the device itself")
         _check_device(faults, inner if isinstance(inner, dict) else device, at)
     _check_number(faults, spec, "devices", "spec.devices", MOST_DEVICES)

@@ -66,6 +66,8 @@ def check_template(
         return
     before = len(faults.found)
     check_pod_spec(faults, spec, f"{path}.spec", restart)
+    if restart == ("Always",) and spec.get("activeDeadlineSeconds") is not None:
+        faults.add(f"{path}.spec.activeDeadlineSeconds", "is only for pods that end, by themselves or of a Job")
     check_annotations(faults, meta, spec, f"{path}.metadata")
     if said is not None and len(faults.found) == before:
         if len(_sound) >= _MOST_KNOWN:
@@ -82,6 +84,7 @@ def check_pod_spec(
         for at, container in faults.mappings(spec, key, f"{path}.{key}", required=key == "containers"):
             _check_container(faults, container, at, names)
     _check_host_ports(faults, spec, path)
+    _check_volume_names(faults, spec, path)
     policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
     if (policy or "Always") not in restart:
         faults.wrong(f"{path}.restartPolicy", policy or "Always", " or ".join(restart))
@@ -104,6 +107,8 @@ def check_pod_spec(
         _check_spread(faults, spread, at)
     for at, gate in faults.mappings(spec, "schedulingGates", f"{path}.schedulingGates"):
         faults.text(gate, "name", f"{at}.name", required=True)
+    if spec.get("schedulingGates") and spec.get("nodeName"):
+        faults.add(f"{path}.nodeName", "can't be given before all schedulingGates are taken off")
     claims: set[str] = set()
     for at, claim in faults.mappings(spec, "resourceClaims", f"{path}.resourceClaims"):
         name = faults.text(claim, "name", f"{at}.name", required=True)
@@ -113,6 +118,20 @@ def check_pod_spec(
         sources = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key)]
         if len(sources) != 1:
             faults.add(at, "expected exactly one of resourceClaimName and resourceClaimTemplateName")
+    _check_claims_used(faults, spec, path, claims)
+
+
+def _check_claims_used(faults: Faults, spec: dict[str, Any], path: str, known: set[str]) -> None:
+    """Containers use claims that the pod has, by their names in it."""
+    for key in ("initContainers", "containers"):
+        # What has another shape was told already.
+        for place, container in Faults().mappings(spec, key, f"{path}.{key}"):
+            resources = container.get("resources")
+            if isinstance(resources, dict):
+                for at, claim in Faults().mappings(resources, "claims", f"{place}.resources.claims"):
+                    name = claim.get("name")
+                    if isinstance(name, str) and name not in known:
+                        faults.wrong(f"{at}.name", name, f"the name of one of {path}.resourceClaims")
 
 
 def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
@@ -176,6 +195,17 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
         faults.integer(port, "containerPort", f"{at}.containerPort", least=1, most=65535)
         faults.integer(port, "hostPort", f"{at}.hostPort", most=65535)
         faults.one_of(port, "protocol", f"{at}.protocol", ("TCP", "UDP", "SCTP"))
+
+
+def _check_volume_names(faults: Faults, spec: dict[str, Any], path: str) -> None:
+    # What has another shape is told elsewhere.
+    names: set[str] = set()
+    for at, volume in Faults().mappings(spec, "volumes", f"{path}.volumes"):
+        name = volume.get("name")
+        if isinstance(name, str):
+            if name in names:
+                faults.add(f"{at}.name", f"{name!r:.80} is given twice")
+            names.add(name)
 
 
 def _check_host_ports(faults: Faults, spec: dict[str, Any], path: str) -> None:

@@ -114,13 +114,19 @@ def check_topology(faults: Faults, obj: dict[str, Any]) -> None:
             faults.add(f"{path}.nodeLabel", f"{HOSTNAME} can only be the lowest (last) level")
 
 
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""Kubernetes' own priority classes, and their values, above those of all others."""
+
+
 def check_priority_class(faults: Faults, obj: dict[str, Any]) -> None:
     if obj.get("value") is None:
         faults.add("value", "is required; expected a whole number")
-    # Above are the system's own classes.
     name = obj["metadata"].get("name") if isinstance(obj.get("metadata"), dict) else None
-    system = isinstance(name, str) and name.startswith("system-")
-    faults.integer(obj, "value", "value", least=-(2**31), most=LARGEST_INT32 if system else MOST_PRIORITY)
+    system = name if isinstance(name, str) and name.startswith("system-") else ""
+    value = faults.integer(obj, "value", "value", least=-(2**31), most=LARGEST_INT32 if system else MOST_PRIORITY)
+    if system and value is not None and SYSTEM_CLASSES.get(system) != value:
+        known = ", ".join(f"{own} ({number})" for own, number in SYSTEM_CLASSES.items())
+        faults.add("metadata.name", f"begins with system-, which only the classes of Kubernetes itself may: {known}")
     faults.boolean(obj, "globalDefault", "globalDefault")
     faults.one_of(obj, "preemptionPolicy", "preemptionPolicy", ("PreemptLowerPriority", "Never"))
 

@@ -1,0 +1,36 @@
+"""Pods that say a priority of their own: an API server refuses them where it is not their priority class's; here the class's counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kailab.cluster.protocol import Cluster
+from kailab.model.manifests import Manifest, Notice
+from kailab.model.validation.hints import pod_templates
+
+
+def in_manifests(cluster: Cluster, manifests: Iterable[Manifest]) -> list[Notice]:
+    """Each such number of a class is told once, where it is first."""
+    given = list(manifests)
+    said = [
+        (one, path, pod["spec"])
+        for one in given
+        for path, pod in pod_templates(one.object)
+        if pod["spec"].get("priority") is not None
+    ]
+    if not said:
+        return []
+    classes = [*cluster.list("PriorityClass"), *(one.object for one in given if one.kind == "PriorityClass")]
+    values = {one["metadata"].get("name"): one.get("value") for one in classes}
+    usual = next((one.get("value") for one in classes if one.get("globalDefault")), 0)
+    told: dict[tuple[object, object], Notice] = {}
+    for one, path, spec in said:
+        name, number = spec.get("priorityClassName"), spec["priority"]
+        # A class that is not there is refused with its name.
+        value = values.get(name, number) if name else usual
+        if number == value:
+            continue
+        whose = f"its class {name} has {value}" if name else f"without a class it is {value}"
+        text = f"{number} is not the pod's to say: {whose}; an API server refuses the pod, and here {value} counts"
+        told.setdefault((name, number), Notice(text, one.where(f"{path}spec.priority"), "not-meant"))
+    return list(told.values())
