@@ -240,3 +240,18 @@ def test_what_queues_hold_is_told_as_of_now(lab, queue, job):
     name = lab.picture().rows[0].name.partition("/")[2]
     lab.cluster.delete("Pod", name, "default", 0)
     assert ask(lab, "Queue", "team", tried=False).data()["allocated"] == 15_000
+
+
+def test_a_queue_waits_no_longer_than_the_work_in_it(lab, queue, job):
+    lab.apply(queue("team", -1), job("first", "team", 20, gang=True))
+    lab.settle()
+    lab.apply(job("second", "team", 20, gang=True))
+    lab.settle()
+    assert ask(lab, "Job", "second", tried=False).verdict == "later"
+    assert ask(lab, "Queue", "team", tried=False).verdict == "later"
+
+
+def test_a_queue_whose_waiting_work_fits_nowhere_waits_for_ever(lab, queue, job):
+    lab.apply(queue("team", -1), job("first", "team", 20, gang=True), job("huge", "team", 40, gang=True))
+    lab.settle()
+    assert ask(lab, "Queue", "team", tried=False).verdict == "never"
