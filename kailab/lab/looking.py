@@ -16,7 +16,7 @@ from kailab.lab.picture import Picture
 from kailab.lab.saved_picture import SavedParts, SavedPicture
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import LabCluster, Venue
-from kailab.model import kinds
+from kailab.model import kinds, labels
 from kailab.undertest.contract import SchedulerUnderTest
 
 if TYPE_CHECKING:
@@ -87,15 +87,27 @@ class Looking:
             self.log.evictions = [structs.replace(entry, t=entry.t + shift) for entry in decided.evictions]
         # Only where a lab is merely looked at: nothing can have changed since it was saved.
         if self._saved_parts:
-            return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
+            saved = SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
+            return self._with_schedulers(saved)
         if not self.shares_pictures or like is not None or not isinstance(self.cluster, Versioned):
-            return Picture(self.cluster, self.log, self._present, self.under_test, like, self._rows)
+            return self._taken(like)
         # As long as nothing has changed it is the same picture.
         moment = self.cluster.version, self.cluster.now(), self.log.cycle
         if self._pictured is None or self._pictured[0] != moment or self._pictured[1] is not self.log.last:
-            taken = Picture(self.cluster, self.log, self._present, self.under_test, None, self._rows)
-            self._pictured = moment, self.log.last, taken
+            self._pictured = moment, self.log.last, self._taken()
         return self._pictured[2]
+
+    def _taken(self, like: Picture | None = None) -> Picture:
+        taken = Picture(self.cluster, self.log, self._present, self.under_test, like, self._rows)
+        return self._with_schedulers(taken)
+
+    def _with_schedulers(self, picture: Picture) -> Picture:
+        """Tell it who schedules here. Who else does in a cluster that others use, too, is not known."""
+        if self.venue.exclusive:
+            default = (labels.DEFAULT_SCHEDULER_NAME,) if self.under_test.has_default else ()
+            ours = self.under_test.scheduler_names(self.spec.adopt_default_scheduler)
+            picture.schedulers = frozenset((*ours, *default))
+        return picture
 
     def standing(self) -> State:
         """All of the cluster as it is now, in rows."""

@@ -49,6 +49,8 @@ class Picture:
         self._code = self.scheduler.code
         self._like = like
         self._rows = rows or Rows()
+        self.schedulers: frozenset[str] | None = None
+        """The names of pods' schedulers that somebody goes by; None where that is not known."""
         self.owner_lines: dict[tuple[str, str], list[str]] = {}
         """(namespace, owner) -> that owner and its own, as ``Kind/name``, as far as somebody asked."""
 

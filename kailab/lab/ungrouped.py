@@ -1,4 +1,5 @@
-"""Pods that wait and that no cycle looks at, because they can't have a PodGroup: by kailab's grouping, as things stand."""
+"""Pods that wait and that no cycle looks at: they can't have a PodGroup, by kailab's grouping as things stand, or name a scheduler that
+is not there."""
 
 from __future__ import annotations
 
@@ -38,4 +39,16 @@ def ungrouped(picture: Picture, schedulers: Collection[str]) -> dict[str, list[s
                     of_owner[owner] = str(error).rstrip(".")
         if why := of_owner[owner]:
             found.setdefault(why, []).append(row.name)
+    return found
+
+
+def unscheduled(picture: Picture) -> dict[str, list[str]]:
+    """Scheduler -> the pods (``namespace/name``) that wait for it, of those schedulers that are not there; nothing where that is not known."""
+    found: dict[str, list[str]] = {}
+    if picture.schedulers is None:
+        return found
+    for row in picture.rows:
+        name = picture.pods_by_name[row.name]["spec"].get("schedulerName") or labels.DEFAULT_SCHEDULER_NAME
+        if row.phase == "Pending" and not row.node and name not in picture.schedulers:
+            found.setdefault(name, []).append(row.name)
     return found

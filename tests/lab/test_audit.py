@@ -290,6 +290,26 @@ def test_a_quota_that_was_lowered_under_what_nobody_may_take_back(lab, queue, jo
     assert "a holds 6 GPUs of non-preemptible work, above its quota of 2 GPUs" in one.sentence
 
 
+def test_pods_of_a_scheduler_that_is_not_there_are_an_error(lab, queue, job):
+    lost = job("lost", "a", 2)
+    del lost["spec"]["template"]["spec"]["schedulerName"]
+    lab.apply(queue("a", 16), lost)
+    lab.settle()
+    (one,) = found(lab, FindingCode.SCHEDULER_MISSING)
+    assert one.severity is Severity.ERROR
+    assert "2 pods" in one.sentence
+    assert "default-scheduler" in one.sentence
+
+
+def test_pods_that_name_no_scheduler_are_all_right_where_they_are_adopted(queue, job):
+    lost = job("lost", "a", 2)
+    del lost["spec"]["template"]["spec"]["schedulerName"]
+    with Lab.open(adopt_default_scheduler=True) as lab:
+        lab.apply(queue("a", 16), lost)
+        lab.settle()
+        assert not found(lab, FindingCode.SCHEDULER_MISSING)
+
+
 def test_pods_that_can_t_be_grouped_are_an_error(lab, queue, job):
     lone = job("lone", "a", 1)["spec"]["template"]
     lone = {

@@ -240,3 +240,33 @@ def test_what_queues_hold_is_told_as_of_now(lab, queue, job):
     name = lab.picture().rows[0].name.partition("/")[2]
     lab.cluster.delete("Pod", name, "default", 0)
     assert ask(lab, "Queue", "team", tried=False).data()["allocated"] == 15_000
+
+
+def test_a_daemonset_that_nobody_has_looked_at_does_not_want_no_pods(lab, queue, job):
+    made = job("each", "team", 1)
+    template = made["spec"]["template"]
+    template["spec"]["restartPolicy"] = "Always"
+    template["metadata"]["labels"]["app"] = "each"
+    spec = {"selector": {"matchLabels": {"app": "each"}}, "template": template}
+    lab.apply(
+        queue("team", -1), {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "each"}, "spec": spec}
+    )
+    told = ask(lab, "DaemonSet", "each", tried=False)
+    assert told.verdict == "later"
+    assert "wants no pods" not in told.cause.sentence
+    assert "it runs" in told.cause.sentence
+
+
+def test_a_queue_waits_no_longer_than_the_work_in_it(lab, queue, job):
+    lab.apply(queue("team", -1), job("first", "team", 20, gang=True))
+    lab.settle()
+    lab.apply(job("second", "team", 20, gang=True))
+    lab.settle()
+    assert ask(lab, "Job", "second", tried=False).verdict == "later"
+    assert ask(lab, "Queue", "team", tried=False).verdict == "later"
+
+
+def test_a_queue_whose_waiting_work_fits_nowhere_waits_for_ever(lab, queue, job):
+    lab.apply(queue("team", -1), job("first", "team", 20, gang=True), job("huge", "team", 40, gang=True))
+    lab.settle()
+    assert ask(lab, "Queue", "team", tried=False).verdict == "never"

@@ -37,6 +37,7 @@ class FindingCode(StrEnum):
     QUEUE_HAS_NO_RESOURCES = "QueueHasNoResources"
     LIMIT_ZERO = "LimitZero"
     NOT_GROUPED = "NotGrouped"  # its pods can't have a PodGroup, so that no cycle looks at them
+    SCHEDULER_MISSING = "SchedulerMissing"  # its pods name a scheduler that is not there
     NODE_POOL_NOT_SERVED = "NodePoolNotServed"
     FITS_NOWHERE = "FitsNowhere"  # no emptied cluster holds it
 

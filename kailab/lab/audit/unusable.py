@@ -11,7 +11,7 @@ from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.audit.sharing import RESOURCES, standings
 from kailab.lab.picture import Picture
 from kailab.lab.pools import served_pool
-from kailab.lab.ungrouped import ungrouped
+from kailab.lab.ungrouped import ungrouped, unscheduled
 from kailab.lab.wording import count, some
 from kailab.scheduler.reading.podgroups import node_pool
 
@@ -60,6 +60,15 @@ def unusable(picture: Picture) -> Iterable[Finding]:
             f"{why}.",
             tuple(f"pod/{name}" for name in pods),
             {"pods": len(pods), "reason": why},
+        )
+    for scheduler, pods in unscheduled(picture).items():
+        yield Finding(
+            FindingCode.SCHEDULER_MISSING,
+            Severity.ERROR,
+            f"{count(len(pods), 'pod')} ({some(pods)}) {'waits' if len(pods) == 1 else 'wait'} for the scheduler {scheduler}, which is not "
+            f"here: {picture.scheduler.scheduler_name} leaves {'it' if len(pods) == 1 else 'them'} alone.",
+            tuple(f"pod/{name}" for name in pods),
+            {"pods": len(pods), "scheduler": scheduler},
         )
 
 

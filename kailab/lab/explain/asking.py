@@ -91,7 +91,24 @@ def _what_waits(standing: Standing) -> tuple[Verdict | None, tuple[Cause, ...], 
             told = {cause.sentence for cause in causes}
             then = tuple(one if one.sentence in told else _for_the_emptied(one) for one in then)
             causes = tuple({cause.code: cause for cause in (*then, *causes)}.values())
+    if verdict is Verdict.NEVER and standing.subject.kind == "Queue" and _one_runs_later(standing, groups):
+        verdict = Verdict.LATER
     return verdict, causes, groups
+
+
+def _one_runs_later(standing: Standing, groups: Sequence[Group]) -> bool:
+    """Whether work that waits in a queue runs once other work has gone, of the same queue, too: all of it together may be too much for
+    ever, and none of it waits for ever."""
+    from kailab.lab.explain.verdict import verdict_of
+
+    for group in groups:
+        if not group.pods:
+            continue
+        one = Subject.of(standing.lab, "Pod", group.pods[0].partition("/")[2], group.pods[0].partition("/")[0])
+        first = group.causes[0] if group.causes else None
+        if verdict_of(one.standing(standing.lab, standing.picture), first) is Verdict.LATER:
+            return True
+    return False
 
 
 def _may_be_coming(standing: Standing, causes: Sequence[Cause]) -> bool:

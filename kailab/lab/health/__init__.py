@@ -13,9 +13,8 @@ from kailab.lab.health import evicting, process
 from kailab.lab.health.report import Evictions, Health, Lag, LastCycle, Loop, Refusal, Served
 from kailab.lab.picture import group_of
 from kailab.lab.pools import of_other_pools, served_pool
-from kailab.lab.ungrouped import ungrouped
+from kailab.lab.ungrouped import ungrouped, unscheduled
 from kailab.lab.wording import count, some
-from kailab.model import labels
 from kailab.scheduler.binding.bind_backoff import REFUSED
 from kailab.scheduler.reading.podgroups import node_pool
 
@@ -185,17 +184,9 @@ def _of_nobody(lab: Lab, picture: Picture) -> list[str]:
         f"({some(pods)}): {why}"
         for why, pods in ungrouped(picture, names).items()
     ]
-    if not lab.venue.exclusive:
-        return told  # who else schedules in the cluster is not known
-    there = {*names, *([labels.DEFAULT_SCHEDULER_NAME] if lab.under_test.has_default else [])}
-    others: dict[str, list[str]] = {}
-    for row in picture.rows:
-        theirs = picture.pods_by_name[row.name]["spec"].get("schedulerName") or labels.DEFAULT_SCHEDULER_NAME
-        if row.phase == "Pending" and not row.node and theirs not in there:
-            others.setdefault(theirs, []).append(row.name)
     return told + [
         f"{_that_wait(len(pods))} for the scheduler {name}, which is not in this lab: {some(pods)}"
-        for name, pods in others.items()
+        for name, pods in unscheduled(picture).items()
     ]
 
 

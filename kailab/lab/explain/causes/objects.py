@@ -193,6 +193,8 @@ def not_created(case: Case) -> Iterable[Cause]:
         text = f"{name} is scaled to 0 replicas, so it has no pods."
     elif not case.standing.is_counted and not case.standing.wanted:
         text = f"{name} has no pods{_why_not(case) or ', and how many it wants is not known'}."
+    elif obj["kind"] == "DaemonSet" and "desiredNumberScheduled" not in (obj.get("status") or {}):
+        text = f"{name} has no pods yet: its controller has not counted the nodes that it is for."
     elif not case.standing.wanted:
         text = f"{name} wants no pods."
     else:
