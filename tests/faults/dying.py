@@ -30,13 +30,14 @@ _MARK = "KAILAB_TESTED_BY"
 
 @dataclass(frozen=True)
 class Moment:
-    """``kind``: "time", in seconds, or "change", the nth in the folder."""
+    """``kind``: "time", in seconds, "change", the nth in the folder, or "processes", when more than so many run."""
 
     kind: str
     at: float
 
     def __str__(self) -> str:
-        return f"after {self.at:.2f} s" if self.kind == "time" else f"at change {self.at:g}"
+        told = {"time": f"after {self.at:.2f} s", "change": f"at change {self.at:g}"}
+        return told.get(self.kind, f"when more than {self.at:g} processes run")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,11 @@ class Doomed:
             stderr=subprocess.PIPE,
             text=True,
         )
-        if moment is not None and not planted:
+        if moment is not None and moment.kind == "processes":
+            while process.poll() is None and len(self.left()) <= moment.at:
+                time.sleep(0.01)
+            process.kill()
+        elif moment is not None and not planted:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(moment.at)
             process.kill()

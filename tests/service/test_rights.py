@@ -30,6 +30,7 @@ RARE = {
     ("resource.k8s.io", "resourceclaims/binding", "patch"),  # no request of its own: Kubernetes 1.36 asks for it, too
     ("", "pods", "get"),
     ("scheduling.run.ai", "podgroups", "get"),
+    ("", "replicationcontrollers", "get"),
     *(("apps", name, "get") for name in ("daemonsets", "deployments", "replicasets", "statefulsets")),
     *(("batch", name, "get") for name in ("cronjobs", "jobs")),
 }
@@ -163,12 +164,14 @@ def work(build) -> list:
 
     chosen = {"selector": {"matchLabels": {"app": "x"}}}
     once = {"template": template(restartPolicy="Never")}
+    named = {**template(), "metadata": {"labels": {"app": "rc", **labels}}}
     unknown = build.live_pod("unknown-class", 0)
     unknown["metadata"]["labels"]["priorityClassName"] = "nosuch"
     return [
         owner("Deployment", "apps/v1", "d", replicas=2, template=template(), **chosen),
         owner("StatefulSet", "apps/v1", "s", replicas=1, serviceName="s", template=template(), **chosen),
         owner("DaemonSet", "apps/v1", "ds", template=template(), **chosen),
+        owner("ReplicationController", "v1", "rc", replicas=1, selector={"app": "rc"}, template=named),
         owner("Job", "batch/v1", "j", parallelism=2, completions=2, **once),
         owner("CronJob", "batch/v1", "c", schedule="* * * * *", jobTemplate={"spec": once}),
         build.live_pod("shared", 0, annotations={"gpu-fraction": "0.5"}),
@@ -307,7 +310,7 @@ def test_every_right_is_used(live, kubeconfig, build, used) -> None:
         for kind, name in (("ResourceSlice", "one"), ("DeviceClass", "any"), ("CronJob", "c"), ("Job", "j")):
             with suppress(NotFound):
                 live.delete(kind, name, "default" if kind.endswith("ob") else None)
-        for kind, name in (("StatefulSet", "s"), ("DaemonSet", "ds")):
+        for kind, name in (("StatefulSet", "s"), ("DaemonSet", "ds"), ("ReplicationController", "rc")):
             live.delete(kind, name, "default")
 
 

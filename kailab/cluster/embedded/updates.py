@@ -166,8 +166,9 @@ class Updates:
             return
         faults = Faults()
         check_notes(faults, news)
-        # Their values are read with the pod: controllers write others all the time.
-        if kind == "Pod" and isinstance(spec, dict) and not CHECKED_ANNOTATIONS.isdisjoint(news["annotations"] or ()):
+        # Their values are read with the pod, where they are annotations at all: controllers write others all the time.
+        checked = kind == "Pod" and isinstance(spec, dict) and not faults.found
+        if checked and not CHECKED_ANNOTATIONS.isdisjoint(news["annotations"] or ()):
             check_annotations(faults, meta, spec, "metadata")
         if faults.found:
             raise invalid(kind, key[1], *faults.found[0])

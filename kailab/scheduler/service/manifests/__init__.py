@@ -12,6 +12,8 @@ from string import Template
 from kailab.errors import InputError
 from kailab.model.kinds import KINDS
 
+EMPTY = '""'
+"""The core group, as YAML has it."""
 FILES = ("rbac.yaml", "deployment.yaml")
 MONITORING = "monitoring.yaml"
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -64,6 +66,6 @@ def _owners() -> str:
         if kind.owns_pods:
             groups.setdefault(kind.group, []).append(kind.plural)
     return "\n".join(
-        f"  - apiGroups: [{group}]\n    resources: [{', '.join(sorted(plurals))}]\n    verbs: [get, list, watch]"
+        f"  - apiGroups: [{group or EMPTY}]\n    resources: [{', '.join(sorted(plurals))}]\n    verbs: [get, list, watch]"
         for group, plurals in groups.items()
     )
