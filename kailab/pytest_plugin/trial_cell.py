@@ -87,8 +87,10 @@ class _Keeper:
         return outcome
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or (
-            exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._names
+        # OK is not enough: pytest says it of a session too whose report of an interrupt fails.
+        whole = bool(self._names) and self._folder.tests().keys() >= set(self._names)
+        if exitstatus == pytest.ExitCode.TESTS_FAILED or (
+            whole and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         ):
             self._folder.finish(CellResult(tests=tuple(self._names)))
 

@@ -76,12 +76,13 @@ class CellFolder:
         """Forget the tests that could not be run, so that they are tried again, and that the cell came to no end; all others stay. Whether
         there was anything of it."""
         unable = [test for test in self.tests().values() if test.verdict == "error"]
-        for test in unable:
-            self._file(test.name).unlink()
         result = self.result
         tried_again = bool(unable) or (result is not None and bool(result.error))
+        # First: killed between the two, it would be done without its tests.
         if tried_again:
             (self.path / "result.json").unlink(missing_ok=True)
+        for test in unable:
+            self._file(test.name).unlink()
         return tried_again
 
     def forget(self) -> None:

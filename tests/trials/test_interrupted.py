@@ -110,6 +110,28 @@ def test_sigterm_waits_as_ctrl_c_does(trial: Trial, home: Path) -> None:
     assert (list(cell.tests()), cell.result) == (["lending/test_ended"], None)
 
 
+def test_a_cell_is_not_done_where_the_report_of_its_interrupt_fails(trial: Trial, home: Path) -> None:
+    """As pytest's does now and then, of a frame without a line."""
+    (home / "lending" / "conftest.py").write_text(
+        "def pytest_keyboard_interrupt(excinfo):\n    raise TypeError('no line')\n"
+    )
+    (home / "lending" / "test_lending.py").write_text("def test_it(lab):\n    raise KeyboardInterrupt\n")
+    arguments = (
+        "run",
+        "--name",
+        "unreported",
+        "--isolation",
+        "embedded",
+        "--scheduler",
+        "kailab",
+        "lending",
+        "-o",
+        "json",
+    )
+    (row,) = json.loads(trial(*arguments).out)["rows"]
+    assert "TypeError: no line" in row["results"]["kailab"]["message"]
+
+
 @pytest.mark.slow
 def test_of_a_cell_that_was_killed_what_had_ended_counts(
     trial: Trial, home: Path, monkeypatch: pytest.MonkeyPatch
