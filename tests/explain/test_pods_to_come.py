@@ -14,18 +14,13 @@ from kailab.lab.explain.cause import Code
 from kailab.lab.explain.wanted import min_member
 from kailab.lab.whatif.simulation import When, simulate
 from tests.builders import job
+from tests.explain.building import queue
 
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
     with Lab.open() as lab:
         yield lab
-
-
-def queue(name: str) -> dict[str, Any]:
-    free = {"quota": -1, "limit": -1}
-    spec = {"resources": {"gpu": free, "cpu": free, "memory": free}}
-    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def pod_spec(gpus: int = 1) -> dict[str, Any]:
@@ -49,7 +44,7 @@ NOTEBOOK = owned("kubeflow.org/v1", "Notebook", "nb", {"template": {"spec": pod_
 
 
 def test_what_controllers_have_yet_to_make_may_run(lab: Lab) -> None:
-    lab.apply([queue("team"), deployment("web", 4), deployment("huge", 400)])
+    lab.apply([queue("team", quota=-1), deployment("web", 4), deployment("huge", 400)])
     soon = ask(lab, "Deployment", "web")
     assert (str(soon.verdict), soon.cause.code) == ("later", Code.PODS_NOT_CREATED)
     assert "yet to act" in soon.cause.sentence
@@ -59,7 +54,7 @@ def test_what_controllers_have_yet_to_make_may_run(lab: Lab) -> None:
 
 
 def test_a_pod_that_is_yet_to_be_grouped_may_run(lab: Lab) -> None:
-    lab.apply(queue("team"))
+    lab.apply(queue("team", quota=-1))
     lab.settle()
     metadata = {"name": "one", "labels": {"kai.scheduler/queue": "team"}}
     lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec()})
@@ -77,7 +72,7 @@ def test_a_pod_that_is_yet_to_be_grouped_may_run(lab: Lab) -> None:
     ids=lambda work: work["kind"],
 )
 def test_of_what_nobody_here_makes_pods_it_is_not_known_whether_it_would_run(lab: Lab, work: dict[str, Any]) -> None:
-    lab.apply([queue("team"), work])
+    lab.apply([queue("team", quota=-1), work])
     lab.settle()
     answer = ask(lab, work["kind"], "nb")
     assert (answer.verdict, answer.cause.code) == (None, Code.NO_CONTROLLER)
@@ -87,7 +82,7 @@ def test_of_what_nobody_here_makes_pods_it_is_not_known_whether_it_would_run(lab
 
 
 def test_simulate_can_t_tell_where_nobody_makes_the_pods(lab: Lab) -> None:
-    lab.apply(queue("team"))
+    lab.apply(queue("team", quota=-1))
     lab.settle()
     found = simulate(lab, NOTEBOOK)
     assert (found.when, found.within(0)) == (When.UNKNOWN, False)
@@ -104,7 +99,7 @@ def test_pods_of_a_kind_that_shares_its_name_with_another_are_its_own(lab: Lab) 
         "spec": pod_spec(),
     }
     core = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kn"}, "spec": {"ports": [{"port": 80}]}}
-    lab.apply([queue("team"), owned("serving.knative.dev/v1", "Service", "kn", {"template": template}), core])
+    lab.apply([queue("team", quota=-1), owned("serving.knative.dev/v1", "Service", "kn", {"template": template}), core])
     lab.settle()
     answer = ask(lab, "Service.serving.knative.dev", "kn")
     assert (str(answer.verdict), answer.running) == ("running", 2)
@@ -117,7 +112,7 @@ def test_pods_of_a_kind_that_shares_its_name_with_another_are_its_own(lab: Lab) 
 def test_a_job_that_has_failed_says_so_and_why(lab: Lab) -> None:
     failing = job("failing", "team", 2, annotations={"kailab.dev/fail": "5"})
     failing["spec"]["backoffLimit"] = 0
-    lab.apply([queue("team"), failing])
+    lab.apply([queue("team", quota=-1), failing])
     lab.settle()
     lab.advance(60)
     answer = ask(lab, "Job", "failing")
@@ -131,7 +126,7 @@ def test_a_job_that_has_failed_says_so_and_why(lab: Lab) -> None:
 def test_a_pod_that_leaves_exists(lab: Lab) -> None:
     web = deployment("web", 2)
     web["spec"]["strategy"] = {"type": "Recreate"}
-    lab.apply([queue("team"), web])
+    lab.apply([queue("team", quota=-1), web])
     lab.settle()
     for pod in lab.cluster.list("Pod"):
         lab.patch("Pod", pod["metadata"]["name"], {"metadata": {"finalizers": ["example.com/hold"]}})
@@ -148,7 +143,10 @@ def test_a_pod_that_leaves_exists(lab: Lab) -> None:
 
 def test_a_trainjob_names_the_runtime_that_it_waits_for(lab: Lab) -> None:
     lab.apply(
-        [queue("team"), owned("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", {"runtimeRef": {"name": "absent"}})]
+        [
+            queue("team", quota=-1),
+            owned("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", {"runtimeRef": {"name": "absent"}}),
+        ]
     )
     lab.settle()
     answer = ask(lab, "TrainJob", "t")

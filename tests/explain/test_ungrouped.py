@@ -11,18 +11,13 @@ from kailab.lab import Lab
 from kailab.lab.explain.asking import ask
 from kailab.lab.explain.cause import Code
 from tests.builders import job
+from tests.explain.building import queue
 
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
     with Lab.open() as lab:
         yield lab
-
-
-def queue(name: str) -> dict[str, Any]:
-    free = {"quota": -1, "limit": -1}
-    spec = {"resources": {"gpu": free, "cpu": free, "memory": free}}
-    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def pod(name: str, queue: str, **annotations: str) -> dict[str, Any]:
@@ -41,7 +36,7 @@ def test_pods_of_a_labelled_job_that_name_no_scheduler_wait_for_one(lab: Lab) ->
     """The label stands on the Job; that it is missing would be false."""
     work = job("tune", "team", 2)
     del work["spec"]["template"]["spec"]["schedulerName"], work["spec"]["template"]["metadata"]["labels"]
-    lab.apply([queue("team"), work])
+    lab.apply([queue("team", quota=-1), work])
     assert told(lab, "Job", "tune") == ("never", Code.OTHER_SCHEDULER)
     answer = ask(lab, "Job", "tune")
     assert "default-scheduler" in answer.cause.sentence
@@ -54,7 +49,7 @@ def test_whoever_adopts_the_default_scheduler_s_pods_places_them() -> None:
     with Lab.open(adopt_default_scheduler=True) as lab:
         work = job("tune", "team", 2)
         del work["spec"]["template"]["spec"]["schedulerName"]
-        lab.apply([queue("team"), work])
+        lab.apply([queue("team", quota=-1), work])
         assert told(lab, "Job", "tune") == ("running", None)
 
 
@@ -63,7 +58,7 @@ def test_pods_of_a_scheduler_that_kailab_does_not_decide_for_are_not_judged() ->
     with Lab.open(scheduler="kailab+kube-scheduler") as lab:
         work = job("large", "team", 1, gpus=99)
         del work["spec"]["template"]["spec"]["schedulerName"]
-        lab.apply([queue("team"), work])
+        lab.apply([queue("team", quota=-1), work])
         lab.settle()
         answer = ask(lab, "Job", "large")
         assert (answer.verdict, answer.cause.code) == (None, Code.OTHER_SCHEDULER)
@@ -75,19 +70,22 @@ def test_what_can_t_be_grouped_is_told_with_the_grouper_s_reason(lab: Lab) -> No
     metadata = {"name": "ring", "labels": {"kai.scheduler/queue": "team"}}
     spec = {"pytorchReplicaSpecs": {"Worker": worker}}
     lab.apply(
-        [queue("team"), {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec}]
+        [
+            queue("team", quota=-1),
+            {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec},
+        ]
     )
     assert told(lab, "PyTorchJob", "ring") == ("never", Code.GROUPING_FAILED)
     assert "replicas" in ask(lab, "PyTorchJob", "ring").cause.sentence
 
 
 def test_a_podgroup_that_is_named_and_not_there_is_told_by_name(lab: Lab) -> None:
-    lab.apply([queue("team"), pod("lone", "team", **{"pod-group-name": "absent"})])
+    lab.apply([queue("team", quota=-1), pod("lone", "team", **{"pod-group-name": "absent"})])
     assert told(lab, "Pod", "lone") == ("never", Code.POD_GROUP_MISSING)
     assert "default/absent" in ask(lab, "Pod", "lone").cause.sentence
 
 
 def test_what_asks_to_be_left_ungrouped_says_so(lab: Lab) -> None:
-    lab.apply([queue("team"), pod("lone", "team", **{"kai.scheduler/skip-podgrouper": "true"})])
+    lab.apply([queue("team", quota=-1), pod("lone", "team", **{"kai.scheduler/skip-podgrouper": "true"})])
     assert told(lab, "Pod", "lone") == ("never", Code.POD_GROUP_MISSING)
     assert "skip-podgrouper" in ask(lab, "Pod", "lone").cause.sentence
