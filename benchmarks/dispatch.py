@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from kailab.cli.table import age, render
+from kailab.cli.table import format_age, render_table
 from kailab.engine.policies.contract import Dispatch
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.fleet import Fleet
@@ -19,8 +19,9 @@ from kailab.replay.clusters.declared import Dispatching, Sites
 from kailab.replay.clusters.dispatcher import dispatch
 from kailab.replay.clusters.figures import figures
 from kailab.replay.clusters.reading import Otherwise, read_sites
+from kailab.replay.plan import Plan
 from kailab.replay.queues import BY_SHARE, queues_for
-from kailab.replay.replaying import Plan, replay
+from kailab.replay.replaying import replay
 from kailab.replay.summary import Waits, summary
 from kailab.replay.trace import Trace, read_trace
 
@@ -65,7 +66,7 @@ def main() -> None:
         "ESTIMATE OFF",
         "CPU S",
     )
-    print(render(headers, rows))
+    print(render_table(headers, rows))
 
 
 def _choice(text: str) -> PolicyChoice:
@@ -81,7 +82,7 @@ def _dispatched(sites: Sites, name: str) -> list[str]:
     begun = time.process_time()
     found = figures(dispatch(sites, None))
     took = time.process_time() - begun
-    off = "-" if found.missed is None else age(found.missed.mean)
+    off = "-" if found.missed is None else format_age(found.missed.mean)
     cost = "-" if found.cost is None else f"{found.cost:.0f}"
     return [
         name, str(found.total.ended), *_waits(found.total.waits), f"{found.allocated:.1%}", str(found.away), f"{found.moved / 1e12:.1f}", cost, off, f"{took:.0f}",
@@ -113,7 +114,7 @@ def _together(trace: Trace, sites: Sites) -> list[str]:
 def _waits(waits: Waits | None) -> list[str]:
     if waits is None:
         return ["-"] * 3
-    return ["never" if one is None else age(one) for one in (waits.mean, waits.p50, waits.p99)]
+    return ["never" if one is None else format_age(one) for one in (waits.mean, waits.p50, waits.p99)]
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from benchmarks.looks import work
 from kailab.fleet import load_fleet
 from kailab.lab import kept, life
 from kailab.scheduler import settings_of
-from kailab.serve.session import Session
-from kailab.serve.view import View
-from kailab.serve.wishes import Remove, Set, Submit, Wish
+from kailab.serve.actions import Action, DeleteObject, SetFields, SubmitManifests
+from kailab.serve.session import LabSession
+from kailab.serve.view import PageView
 from kailab.undertest.naming import chosen
 
 POD = """\
@@ -36,12 +36,12 @@ spec:
 """
 
 
-def changes(replicas: int) -> dict[str, Wish]:
+def changes(replicas: int) -> dict[str, Action]:
     """Small ones; the lab's Deployments have 32 replicas at first."""
     return {
-        "a pod submitted": Submit(POD),
-        "scaled by one": Set([f"deployment/api-0.replicas={replicas}"]),
-        "a pod deleted": Remove("pod/one-more"),
+        "a pod submitted": SubmitManifests(POD),
+        "scaled by one": SetFields([f"deployment/api-0.replicas={replicas}"]),
+        "a pod deleted": DeleteObject("pod/one-more"),
     }
 
 
@@ -66,17 +66,17 @@ def main() -> None:
 def measured(state: Path) -> None:
     """Tell what looks and changes cost."""
     seen: list[float] = []
-    session = Session(state, print, lambda view: seen.append(process_time()))
+    session = LabSession(state, print, lambda view: seen.append(process_time()))
     begun = process_time()
     view = session.look()
     told("first look", process_time() - begun, view)
     for name, wish in changes(33).items():
         number = session.preview(wish)["id"]
-        act(name, session, seen, partial(Session.apply, number=number))
-    act("stepped", session, seen, Session.step)
+        act(name, session, seen, partial(LabSession.apply, number=number))
+    act("stepped", session, seen, LabSession.step)
 
 
-def act(name: str, session: Session, seen: list[float], do: Callable[[Session], str]) -> None:
+def act(name: str, session: LabSession, seen: list[float], do: Callable[[LabSession], str]) -> None:
     """Carry out a change."""
     seen.clear()
     begun = process_time()
@@ -86,7 +86,7 @@ def act(name: str, session: Session, seen: list[float], do: Callable[[Session], 
     told(name, seen[-1] - begun, None, saved, first)
 
 
-def told(name: str, shown: float, view: View | None = None, saved: float | None = None, first: str = "") -> None:
+def told(name: str, shown: float, view: PageView | None = None, saved: float | None = None, first: str = "") -> None:
     """A line of the table."""
     more = f"{len(view.lab) / 2**20:.1f} MiB" if view is not None else f"saved {saved:.2f} s{first}"
     print(f"{name:<20} shown {shown:6.2f} s  {more}", flush=True)

@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
-from kailab.evidence.replay import replay
+from kailab.evidence.recorder import Recorder, write_test
+from kailab.evidence.replay import replay_run
 from kailab.evidence.run import RunFolder
 from kailab.lab import Lab
 
@@ -86,7 +85,7 @@ def _kept(recorder: Recorder) -> dict[str, float]:
             "cycles": sum(one.stat().st_size for one in folder.rglob("cycles.jsonl*")) / 1e6,
         }
         found["size"] = sum(one.stat().st_size for one in folder.rglob("*") if one.is_file()) / 1e6
-        told = replay(run.path)
+        told = replay_run(run.path)
         if not told.same:
             raise SystemExit(str(told))
         return {**found, "replay": time.process_time() - written, "number": told.cycles}

@@ -31,7 +31,7 @@ MAY_SKIP = (
     "tests/course/test_slides_in_a_browser.py",
     "tests/documents/test_making_images.py",
     "tests/evidence/test_signing.py",
-    "tests/plugin/test_kind.py",
+    "tests/pytest_plugin/test_kind.py",
     "tests/report/test_large_page.py",
     "tests/report/test_viewer.py",
     "tests/report/test_without_colour.py",

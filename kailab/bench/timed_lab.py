@@ -18,7 +18,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import KailabError
-from kailab.evidence.decision_log import DecisionLog, Names
+from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.fleet import Fleet
 from kailab.lab.garbage import collector_off
 from kailab.lab.settle import Controller, VirtualSettling
@@ -116,7 +116,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self.gpus = sum(int(node["status"]["allocatable"].get(labels.GPU_RESOURCE, 0)) for node in nodes)
         self._clock = clock
         self._watch = Stopwatch(self._on_activity, clock)
-        self._log = DecisionLog(Names(self.cluster), self.cluster.now(), keep_all=False)
+        self._log = DecisionLog(NameIndex(self.cluster), self.cluster.now(), keep_all=False)
         # No claims are submitted, and nothing of them is to be timed.
         wanted = Composition(config=config or EngineConfig(), claims=False, reservations=reservations, sparing=False)
         self._workloads = WorkloadControllers(self.cluster)

@@ -34,7 +34,7 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
     from kailab.lab.audit import Severity
     from kailab.lab.audit import audit as audited
 
-    with labfile.looked_at(state) as lab:
+    with labfile.read_lab(state) as lab:
         found = audited(lab.picture())
     if output is TextOrJson.json:
         terminal.say(json.dumps(found.data(), indent=2))
@@ -45,12 +45,14 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
 
 
 def _say(found: Audit, everything: bool) -> None:
-    from kailab.cli.table import render, span
+    from kailab.cli.table import format_span, render_table
     from kailab.lab.audit import Severity
 
     shown = [one for one in found.findings if everything or one.severity is not Severity.INFO]
     if shown:
-        terminal.say(render(("SEVERITY", "CODE", "WHAT"), [(one.severity, one.code, one.sentence) for one in shown]))
+        terminal.say(
+            render_table(("SEVERITY", "CODE", "WHAT"), [(one.severity, one.code, one.sentence) for one in shown])
+        )
     else:
         terminal.say(f"Nothing is wrong with {found.queues} queues.")
     if left := len(found.findings) - len(shown):
@@ -58,10 +60,18 @@ def _say(found: Audit, everything: bool) -> None:
     if found.waits:
         waits = found.waits if everything else found.waits[:SHOWN]
         rows = [
-            (one.queue, str(one.groups), span(one.seconds), span(one.p50), span(one.p99), one.longest) for one in waits
+            (
+                one.queue,
+                str(one.groups),
+                format_span(one.seconds),
+                format_span(one.p50),
+                format_span(one.p99),
+                one.longest,
+            )
+            for one in waits
         ]
         terminal.say("")
-        terminal.say(render(("QUEUE", "WAITING", "LONGEST", "P50", "P99", "WAITS LONGEST"), rows))
+        terminal.say(render_table(("QUEUE", "WAITING", "LONGEST", "P50", "P99", "WAITS LONGEST"), rows))
         if len(waits) < len(found.waits):
             terminal.notice(f"work of {len(found.waits) - len(waits)} more queues waits: --all")
     for line in found.unknown:

@@ -66,7 +66,7 @@ def fill(
         from kailab.bench.livefill import KAI_PODS, live_fill
 
         kai_pods = kai_pods or KAI_PODS
-        with terminal.waiting("filling") as say:
+        with terminal.spinner("filling") as say:
             live = live_fill(
                 fleet, jobs, backend, components=components, kai=kai, kai_crds=kai_crds, kai_pods=kai_pods, tell=say
             )
@@ -144,7 +144,7 @@ def churn(duration: str, fleet: str, components: Path | None, output: TextOrJson
     from kailab.bench.churn import churn as run
     from kailab.model.times import duration_seconds
 
-    with terminal.waiting("churning") as tell:
+    with terminal.spinner("churning") as tell:
         found = run(duration_seconds(duration), fleet, components=components, tell=tell)
     terminal.say(json.dumps(found.as_dict(), indent=2) if output is TextOrJson.json else found.text())
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import configurations, ending, options, replay_options, study_options, terminal
+from kailab.cli import configurations, options, replay_options, signals, terminal
+from kailab.cli import replay_options as study_options
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     "--target", "targets", multiple=True, required=True,
     help="What is asked for: 'p99 wait < 1h', 'team-b mean wait < 10min', 'use > 60%'. May be repeated.",
 )  # fmt: skip
-@replay_options.of_replays
+@replay_options.replay_option_group
 @click.option(
     "--seeds",
     type=click.IntRange(0, 1000),
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--name", default="", show_default=False, help="Of the folder that runs are kept in, if not capacity-TRACE."
 )
-@study_options.side_by_side
+@study_options.parallel_options
 @options.studies
 @options.output
 def capacity(
@@ -58,16 +59,16 @@ def capacity(
     from kailab.studies.reading import NAME, placed
     from kailab.studies.target import read_target
 
-    replay_options.check(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
-    study_options.check(workers, dask)
+    replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
+    study_options.check_study_options(workers, dask)
     told = {
-        "trace": str(trace), "format": form, "columns": replay_options.declared(columns), "skipBroken": skip_broken, "fleet": fleet,
+        "trace": str(trace), "format": form, "columns": replay_options.parse_columns(columns), "skipBroken": skip_broken, "fleet": fleet,
         "queues": replay_options.queues_mode(queues, quota_by_share, one_queue), "arrivalsOnly": arrivals_only,
         "policies": list(policies), "config": None if config is None else str(config), "prices": None if prices is None else str(prices),
     }  # fmt: skip
     run_options = {key: placed(key, value, Path.cwd()) for key, value in told.items() if value}
     for key, text in (("for", duration), ("checkpoint", checkpoint)):
-        if (found := replay_options.seconds(f"--{key}", text)) is not None:
+        if (found := replay_options.whole_seconds(f"--{key}", text)) is not None:
             run_options[key] = found
     name = name or f"capacity-{trace.name.partition('.')[0].lower()}"
     if not NAME.fullmatch(name):
@@ -79,10 +80,10 @@ def capacity(
         raise InputError(
             "--prices: no target is of what they tell; expected one such as 'cost < 1000' or 'energy < 500'"
         )
-    configurations.tell_of_files([] if config is None else [config])
+    configurations.print_notices_of_files([] if config is None else [config])
     for line in told_broken(trace_of(run_options)):
         terminal.warn(line)
-    with ending.in_order(), terminal.progress_bars() as tell:
+    with signals.terminate_in_order(), terminal.progress_bars() as tell:
         done = carry_out(question, root, workers=workers, dask=dask, progress=tell)
     terminal.say(json.dumps(_data(done), indent=2) if output is TextOrJson.json else "\n".join(_told(done)))
     if done.found is None:
@@ -145,7 +146,7 @@ def _quotas(probe: Probe) -> dict[str, float]:
 
 
 def _told(done: Capacity) -> Iterator[str]:
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
 
     question = done.question
     how = f"{question.seeds} seeds, 95 % confidence" if question.seeds else "the trace as it is, once: no confidence"
@@ -153,7 +154,7 @@ def _told(done: Capacity) -> Iterator[str]:
     yield ""
     rows = [[str(one.total), _models(one), one.quotas, *_cells(one), str(one.verdict)] for one in _shown(done)]
     heads = ["GPUS", "MODELS", "QUOTAS", *(str(target).upper() for target in question.targets), "KEEPS"]
-    yield render(heads, rows)
+    yield render_table(heads, rows)
     yield ""
     if done.found is None:
         yield from _none(done)
@@ -189,7 +190,7 @@ def _models(probe: Probe) -> str:
 
 
 def _found(done: Capacity) -> Iterator[str]:
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.studies.capacity import NEED
     from kailab.studies.gaining import gains
 
@@ -221,7 +222,7 @@ def _found(done: Capacity) -> Iterator[str]:
             ]
         )
     yield ""
-    yield render(["QUEUE", "QUOTA", "MEAN WAIT", "P99 WAIT", "WAITS LONGER BY", ""], rows)
+    yield render_table(["QUEUE", "QUOTA", "MEAN WAIT", "P99 WAIT", "WAITS LONGER BY", ""], rows)
 
 
 def _none(done: Capacity) -> Iterator[str]:

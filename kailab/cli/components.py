@@ -29,7 +29,7 @@ def _addons(action: str) -> Callable[[Any], Any]:
     )
 
 
-class By(StrEnum):
+class GetMethod(StrEnum):
     """As the components' own ``Way``, which takes longer to import than most commands to run."""
 
     any = "any"
@@ -42,7 +42,7 @@ class By(StrEnum):
 @click.option("--from", "source", type=options.PATH, help="Copy them from this folder; download and build nothing.")
 @click.option(
     "--by",
-    type=click.Choice(By),
+    type=click.Choice(GetMethod),
     show_default="any",
     help="Download them, build them with Go, or any: built where downloading fails.",
 )
@@ -54,7 +54,7 @@ class By(StrEnum):
 def get(
     kubernetes: str | None,
     source: Path | None,
-    by: By | None,
+    by: GetMethod | None,
     again: bool,
     kind: bool,
     helm: bool,
@@ -74,7 +74,7 @@ def get(
         )
     for name in addons:
         addon_pins(name)  # before anything is got
-    way = Way((by or By.any).value)
+    way = Way((by or GetMethod.any).value)
     with terminal.progress_bars() as progress:
         found = get_components(
             kubernetes,
@@ -127,16 +127,16 @@ def verify(kubernetes: str | None, addons: tuple[str, ...], output: TextOrJson) 
     found = [*verified(kubernetes), *(item for name in addons for item in addon_inventory(name, anew=True))]
     _show([item._asdict() for item in found], output)
     if wrong := [item.name for item in found if item.state != "ok"]:
-        terminal.complain(f"not as they should be: {', '.join(wrong)}")
+        terminal.error(f"not as they should be: {', '.join(wrong)}")
         raise click.exceptions.Exit(1)
 
 
 def _show(items: list[dict[str, Any]], output: TextOrJson) -> None:
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
 
     if output is TextOrJson.json:
         terminal.say(json.dumps(items, indent=2))
         return
     # A whole checksum is for programs to read; people have `verify`.
     rows = [[str(value)[:12] if name == "sha256" else str(value) for name, value in item.items()] for item in items]
-    terminal.say(render([name.upper() for name in items[0]], rows))
+    terminal.say(render_table([name.upper() for name in items[0]], rows))

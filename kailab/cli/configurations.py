@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from kailab.scheduler import SchedulerSettings
 
 
-def read(config: Path | None) -> SchedulerSettings:
+def read_settings(config: Path | None) -> SchedulerSettings:
     """The settings of a file, or KAI's defaults; notices are told. Raises InputError."""
     from kailab.scheduler import settings_of
 
-    return announced(settings_of(config))
+    return announce(settings_of(config))
 
 
-def announced(settings: SchedulerSettings) -> SchedulerSettings:
+def announce(settings: SchedulerSettings) -> SchedulerSettings:
     """The same settings, once their notices are told."""
-    tell([settings])
+    print_notices([settings])
     return settings
 
 
-def tell(several: Iterable[SchedulerSettings]) -> None:
+def print_notices(several: Iterable[SchedulerSettings]) -> None:
     """The notices of settings that were read elsewhere, each once."""
     for notice in dict.fromkeys(notice for settings in several for notice in settings.notices):
         terminal.notice(notice)
 
 
-def tell_of_files(files: Iterable[str | Path]) -> None:
+def print_notices_of_files(files: Iterable[str | Path]) -> None:
     """The notices of files that are read where nobody is told: by other processes, or in the middle of something else. Raises
     InputError."""
     from kailab.scheduler import settings_of
 
-    tell(settings_of(Path(file)) for file in dict.fromkeys(map(str, files)))
+    print_notices(settings_of(Path(file)) for file in dict.fromkeys(map(str, files)))

@@ -170,7 +170,7 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
 
     with terminal.progress_bars() as tell:
         report = run_seeds(range(seed, seed + cases), workers, tell)
-    with terminal.waiting("shrinking what failed"):
+    with terminal.spinner("shrinking what failed"):
         shrunk = shrink_failures(report)
     if out and shrunk:
         write_cases(out, [one.case() for one in shrunk])
@@ -259,7 +259,7 @@ def explain(
         terminal.say(findings.as_json())
     else:
         for number, judged in findings.unlike_each_other()[:shrink]:
-            with terminal.waiting(f"cutting down case {number}"):
+            with terminal.spinner(f"cutting down case {number}"):
                 smallest = shrunk(number, judged)
             terminal.say(f"---\n{smallest.as_yaml()}")
         terminal.say(findings.text())

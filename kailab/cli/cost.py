@@ -39,7 +39,7 @@ def cost(prices: Path, output: TextOrJson, state: Path) -> None:
     from kailab.model.prices import load_prices
 
     priced = load_prices(prices)
-    with labfile.looked_at(state) as lab:
+    with labfile.read_lab(state) as lab:
         found = costs(lab.picture(), priced)
     if output is TextOrJson.json:
         terminal.say(json.dumps(_data(found), indent=2))
@@ -55,7 +55,7 @@ def _data(found: Costs) -> dict[str, object]:
 
 
 def _say(found: Costs) -> None:
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
 
     whole = found.doing.all
     rows = [
@@ -77,14 +77,14 @@ def _say(found: Costs) -> None:
             f"{found.month(found.whole):,.0f}",
         )
     )
-    terminal.say(render(("GPUS", "HOW MANY", "PART", f"{found.currency}/HOUR", f"{found.currency}/MONTH"), rows))
+    terminal.say(render_table(("GPUS", "HOW MANY", "PART", f"{found.currency}/HOUR", f"{found.currency}/MONTH"), rows))
     if len(found.models) > 1:
         terminal.say("")
-        terminal.say(render(("MODEL", "GPUS", "AT WORK", "FREE", f"{found.currency}/HOUR", "KW"), _models(found)))
+        terminal.say(render_table(("MODEL", "GPUS", "AT WORK", "FREE", f"{found.currency}/HOUR", "KW"), _models(found)))
     if found.queues:
         terminal.say("")
         heads = ("QUEUE", "PARENT", "QUOTA", "HELD", f"{found.currency}/HOUR", "BORROWED", f"{found.currency}/HOUR")
-        terminal.say(render((*heads, "QUOTA UNUSED", f"{found.currency}/HOUR"), _queues(found)))
+        terminal.say(render_table((*heads, "QUOTA UNUSED", f"{found.currency}/HOUR"), _queues(found)))
     if found.kilowatts is not None:
         terminal.notice(f"power of the GPUs: {found.kilowatts:,.1f} kW")
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import labfile, options, selecting, terminal
+from kailab.cli import labfile, options, selection, terminal
 
 if TYPE_CHECKING:
-    from kailab.cli.columns import View
-    from kailab.cli.selecting import Chosen
+    from kailab.cli.object_tables import TableContext
+    from kailab.cli.selection import ObjectKey
 
 Object = dict[str, Any]
 _WIDTH = 16
@@ -22,22 +22,21 @@ _CONDITION = ("TYPE", "STATUS", "REASON", "MESSAGE")
 
 
 @click.command()
-@selecting.what
+@selection.what_argument
 @options.namespace
 @options.selector
 @options.state
 def describe(what: tuple[str, ...], namespace: str, selector: str, state: Path) -> None:
     """Show what is known of objects: their fields, conditions, pods and events, and why they wait. `kailab explain` says what would help."""
-    from kailab.cli.columns import View
-    from kailab.cli.naming import targets
-    from kailab.cli.selecting import chosen, there
+    from kailab.cli.object_tables import TableContext
+    from kailab.cli.selection import fetch_objects, parse_targets, select_objects
 
-    with labfile.looked_at(state) as lab:
+    with labfile.read_lab(state) as lab:
         # As with kubectl, a kind alone means all of it.
-        bare = not any(target.names for target in targets(what, lab.cluster.kinds()))
-        wanted = chosen(lab, what, namespace, selector, everything=bare and not selector)
-        objects = there(lab, wanted)
-        view = View(lab)
+        bare = not any(target.names for target in parse_targets(what, lab.cluster.kinds()))
+        wanted = select_objects(lab, what, namespace, selector, everything=bare and not selector)
+        objects = fetch_objects(lab, wanted)
+        view = TableContext(lab)
         pages = ["\n".join(_page(view, one, obj)) for one, obj in zip(wanted, objects, strict=True)]
     if pages:
         terminal.say("\n\n\n".join(pages))
@@ -45,7 +44,7 @@ def describe(what: tuple[str, ...], namespace: str, selector: str, state: Path) 
         terminal.notice("No resources found")
 
 
-def _page(view: View, one: Chosen, obj: Object) -> Iterator[str]:
+def _page(view: TableContext, one: ObjectKey, obj: Object) -> Iterator[str]:
     metadata = obj["metadata"]
     yield _line("Name", metadata["name"])
     if metadata.get("namespace"):
@@ -82,12 +81,12 @@ def _map(name: str, values: Mapping[str, str] | None) -> Iterator[str]:
         yield _more(shown) if number else _line(name, shown)
 
 
-def _columns(view: View, one: Chosen, obj: Object) -> Iterator[str]:
+def _columns(view: TableContext, one: ObjectKey, obj: Object) -> Iterator[str]:
     """What tables tell of it."""
-    from kailab.cli.columns import cell, columns_of
+    from kailab.cli.object_tables import column_cell, columns_of
 
     for column in columns_of(one.kind, wide=True):
-        told = " ".join(cell(column, view, obj).split())
+        told = " ".join(column_cell(column, view, obj).split())
         if told and column.header not in ("NAME", "AGE"):
             yield _line(_SPELT.get(column.header, column.header.capitalize()), told)
 
@@ -109,17 +108,17 @@ def _conditions(conditions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield from _table("Conditions", _CONDITION, rows)
 
 
-def _pods(view: View, node: str) -> Iterator[str]:
-    from kailab.cli.columns import NONE, gpus
+def _pods(view: TableContext, node: str) -> Iterator[str]:
+    from kailab.cli.object_tables import NONE, format_gpus
 
     rows = [
-        [row.name, row.phase, gpus(row.milli_gpus), row.queue or NONE]
+        [row.name, row.phase, format_gpus(row.milli_gpus), row.queue or NONE]
         for row in sorted(view.on_node.get(node, ()), key=lambda row: row.name)
     ]
     yield from _table("Pods", ("NAME", "PHASE", "GPUS", "QUEUE"), rows)
 
 
-def _waiting(view: View, one: Chosen) -> Iterator[str]:
+def _waiting(view: TableContext, one: ObjectKey) -> Iterator[str]:
     """The reason of a PodGroup that waits, or of a pod's."""
     name = f"{one.namespace}/{one.name}"
     group = name
@@ -136,8 +135,8 @@ def _waiting(view: View, one: Chosen) -> Iterator[str]:
         yield _more(f"`kailab explain {one.kind.lower()} {one.name}` says what would let it run")
 
 
-def _events(view: View, one: Chosen, obj: Object) -> Iterator[str]:
-    from kailab.cli.columns import EVENT, cell
+def _events(view: TableContext, one: ObjectKey, obj: Object) -> Iterator[str]:
+    from kailab.cli.object_tables import EVENT, column_cell
 
     columns = [column for column in EVENT if column.header != "OBJECT"]
 
@@ -148,15 +147,15 @@ def _events(view: View, one: Chosen, obj: Object) -> Iterator[str]:
         if about.get("uid") == uid or (
             not about.get("uid") and (about.get("kind"), about.get("name")) == (obj.get("kind"), one.name)
         ):
-            rows.append([cell(column, view, event) for column in columns])
+            rows.append([column_cell(column, view, event) for column in columns])
     yield from _table("Events", [column.header for column in columns], rows)
 
 
 def _table(name: str, headers: Iterable[str], rows: list[list[str]]) -> Iterator[str]:
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
 
     if not rows:
         yield _line(name, "<none>")
         return
     yield f"{name}:"
-    yield from render(list(headers), rows, indent="  ").splitlines()
+    yield from render_table(list(headers), rows, indent="  ").splitlines()

@@ -31,7 +31,7 @@ TOOLS = {
 _PATIENCE_SECONDS = 20.0
 
 
-class Finding(NamedTuple):
+class InstallationFact(NamedTuple):
     """``needed``: kailab can't work without it."""
 
     area: str
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 @options.state
 def doctor(output: TextOrJson, state: Path) -> None:
     """Say what is installed: Python, packages, backends, extensions, tools. Exit code 1 if something needed is missing."""
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
 
     found = [
         *_python(),
@@ -63,20 +63,20 @@ def doctor(output: TextOrJson, state: Path) -> None:
         terminal.say(json.dumps([finding._asdict() for finding in found], indent=2))
     else:
         rows = [(one.area, one.name, "yes" if one.there else "no", one.told) for one in found]
-        terminal.say(render(("WHAT", "NAME", "HERE", "ABOUT"), rows))
+        terminal.say(render_table(("WHAT", "NAME", "HERE", "ABOUT"), rows))
     missing = [one.name for one in found if one.needed and not one.there]
     if missing:
-        terminal.complain(f"needed and not here: {', '.join(missing)}")
+        terminal.error(f"needed and not here: {', '.join(missing)}")
         raise click.exceptions.Exit(1)
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[InstallationFact]:
     wanted = ".".join(map(str, PYTHON))
     told = f"{platform.python_version()} ({sys.executable}); {wanted} or newer is needed"
-    yield Finding("python", platform.python_implementation(), sys.version_info >= PYTHON, told, needed=True)
+    yield InstallationFact("python", platform.python_implementation(), sys.version_info >= PYTHON, told, needed=True)
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[InstallationFact]:
     from importlib import metadata
 
     from packaging.requirements import Requirement
@@ -84,7 +84,7 @@ def _packages() -> Iterator[Finding]:
     try:
         lines = metadata.requires("kailab") or []
     except metadata.PackageNotFoundError:
-        yield Finding("package", "kailab", False, "runs from its source, not installed", needed=False)
+        yield InstallationFact("package", "kailab", False, "runs from its source, not installed", needed=False)
         return
     for requirement in map(Requirement, lines):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
@@ -92,14 +92,16 @@ def _packages() -> Iterator[Finding]:
         try:
             version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            yield Finding("package", requirement.name, False, f"needed: {requirement.specifier or 'any'}", needed=True)
+            yield InstallationFact(
+                "package", requirement.name, False, f"needed: {requirement.specifier or 'any'}", needed=True
+            )
             continue
         fits = requirement.specifier.contains(version, prereleases=True)
         told = version if fits else f"{version}; needed: {requirement.specifier}"
-        yield Finding("package", requirement.name, fits, told, needed=True)
+        yield InstallationFact("package", requirement.name, fits, told, needed=True)
 
 
-def _backends() -> Iterator[Finding]:
+def _backends() -> Iterator[InstallationFact]:
     from kailab.cluster.backends import BACKENDS
     from kailab.fleet import available_fleets
     from kailab.lab.venues import provider_of
@@ -107,11 +109,13 @@ def _backends() -> Iterator[Finding]:
     fleets = ", ".join(available_fleets())
     for name, choice in BACKENDS.items():
         lacking = provider_of(name).lacking()
-        yield Finding("backend", name, lacking is None, f"{choice.about}; {lacking}" if lacking else choice.about)
-    yield Finding("fleets", "fleets", bool(fleets), fleets or "none found", needed=True)
+        yield InstallationFact(
+            "backend", name, lacking is None, f"{choice.about}; {lacking}" if lacking else choice.about
+        )
+    yield InstallationFact("fleets", "fleets", bool(fleets), fleets or "none found", needed=True)
 
 
-def _extensions() -> Iterator[Finding]:
+def _extensions() -> Iterator[InstallationFact]:
     """What other distributions bring. Loads each, to say whether it can be used."""
     from kailab import extensions
     from kailab.cluster.backends import BACKENDS
@@ -129,14 +133,14 @@ def _extensions() -> Iterator[Finding]:
     for extension, state in found:
         name = f"{extension.group.removeprefix('kailab.')} {extension.name}"
         whose = f"{extension.distribution} {extension.version}"
-        yield Finding("extension", name, state == "ok", whose if state == "ok" else f"{whose}: {state}")
+        yield InstallationFact("extension", name, state == "ok", whose if state == "ok" else f"{whose}: {state}")
     for damaged in extensions.broken():
-        yield Finding("extension", damaged.distribution, False, damaged.why)
+        yield InstallationFact("extension", damaged.distribution, False, damaged.why)
     if not found and not extensions.broken():
-        yield Finding("extension", "any", False, "no installed distribution brings one (docs/extending.md)")
+        yield InstallationFact("extension", "any", False, "no installed distribution brings one (docs/extending.md)")
 
 
-def _components() -> Iterator[Finding]:
+def _components() -> Iterator[InstallationFact]:
     """The programs of a control plane, and for those that are missing how they would be got."""
     from kailab.components.inventory import inventory
     from kailab.errors import KailabError
@@ -144,16 +148,16 @@ def _components() -> Iterator[Finding]:
     try:
         found = list(inventory())
     except KailabError as error:
-        yield Finding("component", "any", False, str(error))
+        yield InstallationFact("component", "any", False, str(error))
         return
     ways = _ways() if any(item.state == "missing" for item in found) else ""
     for item in found:
         there = item.state == "ok"
         told = f"{item.about} ({item.path})" if there else ways if item.state == "missing" else item.about
-        yield Finding("component", item.name, there, f"{item.version}; {told}")
+        yield InstallationFact("component", item.name, there, f"{item.version}; {told}")
 
 
-def _addons() -> Iterator[Finding]:
+def _addons() -> Iterator[InstallationFact]:
     """Other schedulers and operators, each with what it would take to get it."""
     from kailab.components import ADDONS, find_addon
     from kailab.errors import KailabError
@@ -162,9 +166,11 @@ def _addons() -> Iterator[Finding]:
         try:
             found = find_addon(name)
         except KailabError as error:
-            yield Finding("add-on", name, False, str(error))
+            yield InstallationFact("add-on", name, False, str(error))
         else:
-            yield Finding("add-on", name, True, f"{found.version} ({', '.join(map(str, found.programs.values()))})")
+            yield InstallationFact(
+                "add-on", name, True, f"{found.version} ({', '.join(map(str, found.programs.values()))})"
+            )
 
 
 def _ways() -> str:
@@ -175,19 +181,19 @@ def _ways() -> str:
     return f"`kailab components get` downloads it, {built}"
 
 
-def _control_planes() -> Iterator[Finding]:
+def _control_planes() -> Iterator[InstallationFact]:
     from kailab.cluster.controlplane import running
 
     found = running()
     told = ", ".join(map(str, found)) or "none runs"
-    yield Finding("control planes", "running", bool(found), told)
+    yield InstallationFact("control planes", "running", bool(found), told)
 
 
-def _places(state: Path) -> Iterator[Finding]:
+def _places(state: Path) -> Iterator[InstallationFact]:
     told = f"{state}: a lab is up" if state.exists() else f"{state}: no lab is up"
-    yield Finding("lab", "state", state.exists(), told)
+    yield InstallationFact("lab", "state", state.exists(), told)
     for name, folder in (("state folder", state.parent), ("evidence folder", Path("evidence"))):
-        yield Finding("place", name, _writable(folder), f"{folder.resolve()}")
+        yield InstallationFact("place", name, _writable(folder), f"{folder.resolve()}")
 
 
 def _writable(folder: Path) -> bool:
@@ -197,10 +203,10 @@ def _writable(folder: Path) -> bool:
     return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
-def _tools() -> Iterator[Finding]:
+def _tools() -> Iterator[InstallationFact]:
     for name, question in TOOLS.items():
         path = shutil.which(name)
-        yield Finding("tool", name, path is not None, "optional" if path is None else _version(path, question))
+        yield InstallationFact("tool", name, path is not None, "optional" if path is None else _version(path, question))
 
 
 def _version(path: str, question: tuple[str, ...]) -> str:

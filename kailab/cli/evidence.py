@@ -1,15 +1,97 @@
-"""``evidence``: what test runs left behind, shown, checked and compared."""
+"""The viewer's page of what the command line names: runs of evidence, a trial, the lab that is up, or a snapshot."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from kailab.cli import options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.errors import InputError
+from kailab.report import page
+
+
+class WrittenPage(NamedTuple):
+    """``what`` the page is of; its ``size`` in bytes."""
+
+    what: str
+    size: int
+
+
+def write_viewer_page(file: Path, run: str, against: str | None, state: Path | None, evidence: Path) -> WrittenPage:
+    """``state``: of a lab, which counts instead of a run. Raises InputError, StateError, EvidenceError."""
+    # Before anything is captured or opened: a mistake in the name is told at once.
+    page.check_page_file(file)
+    if state is not None:
+        return _write_lab_page(file, state)
+    if Path(run).is_file():
+        if against is not None:
+            raise InputError("--against compares two runs; a snapshot is none")
+        return _write_snapshot_page(file, Path(run))
+    if is_trial(Path(run)):
+        if against is not None:
+            raise InputError("--against compares two runs; a trial has all its contenders side by side")
+        return _write_trial_page(file, Path(run))
+    from kailab.evidence import store
+
+    runs = [store.find_run(evidence, one) for one in (run, against) if one is not None]
+    if len(runs) == 2 and runs[0].resolve() == runs[1].resolve():
+        raise InputError(f"--against {against}: is the run itself; expected another one")
+    return WrittenPage(" and ".join(f"run {one.name}" for one in runs), page.write_page(runs, file))
+
+
+def is_trial(path: Path) -> bool:
+    """Whether a folder is that of a trial."""
+    from kailab.trials.store import TRIAL
+
+    return (path / TRIAL).is_file()
+
+
+def _write_trial_page(file: Path, path: Path) -> WrittenPage:
+    from kailab.trials import travelling
+    from kailab.trials.store import TrialFolder
+    from kailab.trials.trial import look
+
+    outcome = look(TrialFolder(path))
+    return WrittenPage(f"trial {outcome.trial.name}", travelling.write(outcome, file))
+
+
+def _write_lab_page(file: Path, state: Path) -> WrittenPage:
+    from kailab.cli import labfile
+    from kailab.evidence.lab_record import LabRecord
+    from kailab.lab import Lab
+    from kailab.lab.capture import capture
+
+    with tempfile.TemporaryDirectory() as folder:
+        with labfile.lock_lab(state), Lab.resume(state, read_only=True) as lab:
+            run = capture(lab, LabRecord(state), Path(folder))
+        return WrittenPage(f"the lab of {state}", page.write_page([run], file, "lab", f"Lab {state.name}"))
+
+
+def _write_snapshot_page(file: Path, path: Path) -> WrittenPage:
+    """Its first moment is the snapshot as the engine reads it; those after it are what kailab's scheduler decides from there."""
+    from kailab.evidence.recorder import Recorder, write_test
+    from kailab.evidence.run import RunFolder
+    from kailab.lab.snapshots import opening
+
+    found = opening.read(path)
+    recorder = Recorder()
+    with opening.lab_of(found.snapshot, [recorder]) as lab:
+        lab.settle()
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder.begin(folder)
+        run.write("snapshot", path.stem, lambda at: write_test(at, f"snapshot/{path.name}", [recorder], "opened"))
+        run.finish()
+        return WrittenPage(
+            f"{found.what} of {path}", page.write_page([run.path], file, "snapshot", f"Snapshot {path.name}")
+        )
+
+
+# ``evidence``: what test runs left behind, shown, checked and compared.
 
 _run = click.argument("run", default="latest", help="A run's id, its folder, or latest.")
 
@@ -27,10 +109,10 @@ ROOT = Path("evidence")
 @options.output
 def list_runs(evidence: Path, output: TextOrJson) -> None:
     """List the runs, oldest first."""
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.evidence import store
 
-    found = store.runs(evidence)
+    found = store.list_runs(evidence)
     if output is TextOrJson.json:
         data = [{"run": run.run, "path": str(run.path), "outcomes": run.outcomes, **_plain(run.facts)} for run in found]
         terminal.say(json.dumps(data, indent=2))
@@ -47,7 +129,7 @@ def list_runs(evidence: Path, output: TextOrJson) -> None:
         )
         for run in found
     ]
-    terminal.say(render(("RUN", "TESTS", "PASSED", "FAILED", "ERRORS", "SKIPPED", "BEGUN"), rows))
+    terminal.say(render_table(("RUN", "TESTS", "PASSED", "FAILED", "ERRORS", "SKIPPED", "BEGUN"), rows))
 
 
 @group.command()
@@ -57,7 +139,7 @@ def prune(keep: int, evidence: Path) -> None:
     """Remove old runs; reference runs stay."""
     from kailab.evidence import store
 
-    for run in store.prune(evidence, keep):
+    for run in store.prune_runs(evidence, keep):
         terminal.say(f"{run.path} removed")
 
 
@@ -70,18 +152,18 @@ def prune(keep: int, evidence: Path) -> None:
 @options.output
 def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     """Show the tests of a run; or of one test what was expected, what was seen, and what happened when."""
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.evidence import store
 
     if test:
-        path = store.find(evidence, run)
+        path = store.find_run(evidence, run)
         test = store.find_test(path, test)
     else:
         path, test = store.find_run_or_test(evidence, run)
     if test:
         _show_test(path, test, output)
         return
-    summary, tests = store.show(path)
+    summary, tests = store.read_run(path)
     if output is TextOrJson.json:
         results = {one.name: _plain(one.result) for one in tests}
         data = {"path": str(path), **_plain(summary.facts), "results": results}
@@ -90,7 +172,7 @@ def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     terminal.say(f"Run {summary.run} in {path}")
     rows = [(one.name, one.outcome, ", ".join(sorted({lab.scheduler for lab in one.labs.values()}))) for one in tests]
     terminal.say("")
-    terminal.say(render(("TEST", "OUTCOME", "SCHEDULER"), rows))
+    terminal.say(render_table(("TEST", "OUTCOME", "SCHEDULER"), rows))
 
 
 @group.command()
@@ -106,12 +188,12 @@ def verify(run: str, key: Path | None, evidence: Path) -> None:
     """
     from kailab.evidence import store
 
-    path = store.find(evidence, run)
-    problems = store.verify(path)
+    path = store.find_run(evidence, run)
+    problems = store.verify_evidence(path)
     if key is not None:
         from kailab.evidence import signing
 
-        problems += signing.check(path, key)
+        problems += signing.check_signature(path, key)
     for problem in problems:
         terminal.say(str(problem))
     if problems:
@@ -119,8 +201,8 @@ def verify(run: str, key: Path | None, evidence: Path) -> None:
         raise click.exceptions.Exit(1)
     terminal.say(f"{path}: all is as it was written")
     if key is not None:
-        terminal.say(f"and as it was when the key {signing.known_as(key)} signed it")
-    elif store.signed(path):
+        terminal.say(f"and as it was when the key {signing.key_fingerprint(key)} signed it")
+    elif store.is_signed(path):
         terminal.notice("It is signed; --key checks by whom.")
 
 
@@ -130,8 +212,8 @@ def keygen(file: Path) -> None:
     """Make a key to sign runs with (Ed25519). Keep the private one to yourself; give the public one to whoever is to check."""
     from kailab.evidence import signing
 
-    public = signing.generate(file)
-    terminal.say(f"{file} (private), {public} (public)\nkey {signing.known_as(public)}")
+    public = signing.generate_key(file)
+    terminal.say(f"{file} (private), {public} (public)\nkey {signing.key_fingerprint(public)}")
 
 
 @group.command()
@@ -146,7 +228,7 @@ def sign(run: str, key: Path, evidence: Path) -> None:
     """
     from kailab.evidence import signing, store
 
-    terminal.say(f"{signing.sign(store.find(evidence, run), key)}")
+    terminal.say(f"{signing.sign_run(store.find_run(evidence, run), key)}")
 
 
 @group.command()
@@ -156,9 +238,9 @@ def sign(run: str, key: Path, evidence: Path) -> None:
 def export(run: str, file: Path, evidence: Path) -> None:
     """Write a run as one file, with its checksums and signatures. Nothing is overwritten. `tar -xzf FILE` unpacks it."""
     from kailab.evidence import store
-    from kailab.evidence.export import export as write
+    from kailab.evidence.store import export_run as write
 
-    path = store.find(evidence, run)
+    path = store.find_run(evidence, run)
     terminal.say(f"{file}: {write(path, file)} files of run {path.name}")
 
 
@@ -172,7 +254,7 @@ def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
     from kailab.evidence import store
     from kailab.evidence.diff import diff as compare
 
-    found = compare(store.find(evidence, first), store.find(evidence, second))
+    found = compare(store.find_run(evidence, first), store.find_run(evidence, second))
     if output is TextOrJson.json:
         data = [_plain(one) for one in found.differences]
         terminal.say(json.dumps({"first": found.first, "second": found.second, "differences": data}, indent=2))
@@ -193,12 +275,12 @@ def capture(folder: Path | None, state: Path, evidence: Path) -> None:
     """Write the evidence of the lab that is up, as a test leaves it: what was done to it since `kailab up`, what was
     decided, and its present state. The lab goes on."""
     from kailab.cli import labfile
-    from kailab.evidence.journal import Journal
+    from kailab.evidence.lab_record import LabRecord
     from kailab.lab import Lab
     from kailab.lab.capture import capture as write
 
-    with labfile.locked(state), Lab.resume(state, read_only=True) as lab:
-        path = write(lab, Journal(state), folder or evidence)
+    with labfile.lock_lab(state), Lab.resume(state, read_only=True) as lab:
+        path = write(lab, LabRecord(state), folder or evidence)
     terminal.say(str(path))
     terminal.notice(f"Look at it: kailab evidence show {path}; decide it again: kailab evidence replay {path}")
 
@@ -212,9 +294,9 @@ def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     """Decide every cycle of a run again, from its folder alone, and compare. Exit code 0 if all decisions are the same;
     otherwise 1, and the first difference is shown."""
     from kailab.evidence import store
-    from kailab.evidence.replay import replay as decide_again
+    from kailab.evidence.replay import replay_run as decide_again
 
-    path = store.find(evidence, run)
+    path = store.find_run(evidence, run)
     found = decide_again(path, store.find_test(path, test) if test else "")
     for problem in found.problems:
         terminal.warn(f"not what was written: {problem}")
@@ -243,7 +325,6 @@ def report(
     run: str | None, format: str, html: Path | None, against: str | None, state: Path | None, evidence: Path
 ) -> None:
     """Report on a run, from its evidence alone: what was expected, what was seen, and why."""
-    from kailab.cli import viewer_page
     from kailab.errors import InputError
     from kailab.evidence import store
     from kailab.report import render
@@ -252,17 +333,17 @@ def report(
         for name, given in (("--against", against), ("--state", state)):
             if given is not None:
                 raise InputError(f"{name} goes with --html FILE")
-        if run and viewer_page.is_trial(Path(run)):
+        if run and is_trial(Path(run)):
             raise InputError(f"{run}: is a trial; `kailab trial show {run}` tells it, --html FILE makes a page of it")
         if run and Path(run).is_file():
             raise InputError(f"{run}: is a file, not a run; of a snapshot --html FILE makes a page")
-        terminal.say(render(store.find(evidence, run or store.LATEST), format or "text").rstrip("\n"))
+        terminal.say(render(store.find_run(evidence, run or store.LATEST), format or "text").rstrip("\n"))
         return
     if format:
         raise InputError("--format and --html exclude each other")
     if state is not None and (run or against):
         raise InputError("--state reports on the lab in hand: no run goes with it")
-    written = viewer_page.write(html, run or store.LATEST, against, state, evidence)
+    written = write_viewer_page(html, run or store.LATEST, against, state, evidence)
     terminal.say(f"{html}: {written.what}, {written.size / 1e6:.1f} MB")
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import completing, labfile, options, terminal
+from kailab.cli import completion, labfile, options, terminal
 from kailab.cli.options import TextOrJson
-from kailab.cli.selecting import in_full
+from kailab.cli.selection import complete_name
 
 if TYPE_CHECKING:
     from kailab.lab import Answer, Lab
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "what",
     nargs=-1,
     required=True,
-    shell_complete=completing.objects,
+    shell_complete=completion.objects,
     help="pod NAME, podgroup NAME, queue NAME or a workload",
 )
 @options.namespace
@@ -51,55 +51,55 @@ def explain(
             raise click.UsageError("--nodes asks the nodes of a lab as they are; it can't be used with --evidence")
         _say_nodes(what, namespace, all_of_it, output, state)
         return
-    found = _of_evidence(what, namespace, past) if past else _of_lab(what, namespace, all_of_it, state)
+    found = _explain_evidence(what, namespace, past) if past else _explain_lab(what, namespace, all_of_it, state)
     if output is TextOrJson.json:
         _say_data([answer.data() for answer in found])
     else:
         terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in found))
 
 
-def _of_lab(what: tuple[str, ...], namespace: str, everything: bool, state: Path) -> list[Answer]:
-    with labfile.looked_at(state) as lab:
+def _explain_lab(what: tuple[str, ...], namespace: str, everything: bool, state: Path) -> list[Answer]:
+    with labfile.read_lab(state) as lab:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
         asked = _named(what, lab.cluster.kinds())
         return [
-            lab.explain(kind, in_full(lab, kind, name, namespace), namespace, everything=everything)
+            lab.explain(kind, complete_name(lab, kind, name, namespace), namespace, everything=everything)
             for kind, name in asked
         ]
 
 
-def _of_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[Answer]:
+def _explain_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[Answer]:
     """``past``: as `kailab timeline` takes it; runs are those below the folder that KAILAB_EVIDENCE names."""
-    from kailab.evidence.history import History
+    from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
     from kailab.lab.explain.past import explained
 
     root = Path(os.environ.get("KAILAB_EVIDENCE") or options.EVIDENCE)
-    history = History.of_test(*find_lab(root, past))
+    history = LabHistory.of_test(*find_lab(root, past))
     return [explained(history, kind, name, namespace) for kind, name in _named(what)]
 
 
 def _named(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """Kinds and names. Raises InputError."""
-    from kailab.cli.naming import targets
+    from kailab.cli.selection import parse_targets
     from kailab.errors import InputError
 
-    for kind, names in targets(what, others):
+    for kind, names in parse_targets(what, others):
         if not names:
             raise InputError(f"say which {kind}: `kailab explain {what[0]} NAME`")
         yield from ((kind, name) for name in names)
 
 
 def _say_nodes(what: tuple[str, ...], namespace: str, everything: bool, output: TextOrJson, state: Path) -> None:
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.lab.explain.nodes import HEADERS, about_nodes
 
-    with labfile.looked_at(state) as lab:
+    with labfile.read_lab(state) as lab:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
         named = ((lab.kind(kind), name) for kind, name in _named(what, lab.cluster.kinds()))
-        asked = [(kind, in_full(lab, kind, name, namespace)) for kind, name in named]
+        asked = [(kind, complete_name(lab, kind, name, namespace)) for kind, name in named]
         found = [(kind, name, about_nodes(lab, kind, name, namespace)) for kind, name in asked]
     if output is TextOrJson.json:
         _say_data(
@@ -110,7 +110,7 @@ def _say_nodes(what: tuple[str, ...], namespace: str, everything: bool, output: 
         )
         return
     tables = [
-        "\n".join((*one.head(), render(HEADERS, list(one.rows(everything)))))
+        "\n".join((*one.head(), render_table(HEADERS, list(one.rows(everything)))))
         for _, _, groups in found
         for one in groups
     ]
@@ -123,7 +123,7 @@ def _say_data(data: list[dict[str, Any]]) -> None:
 
 def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:
     """Raises InputError for the name of something in the lab without its kind, saying what to type."""
-    from kailab.cli.naming import resource
+    from kailab.cli.selection import resource_name
     from kailab.errors import InputError, NotFound
     from kailab.model.kinds import is_namespaced, resolve
 
@@ -139,6 +139,6 @@ def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:
             lab.cluster.get(kind, word, namespace if is_namespaced(kind) else None)
         except NotFound:
             continue
-        named.append(f"`kailab explain {resource(kind).partition('.')[0]} {word}`")
+        named.append(f"`kailab explain {resource_name(kind).partition('.')[0]} {word}`")
     if named:
         raise InputError(f"{word!r} is a name without a kind; did you mean {' or '.join(named)}?")

@@ -22,7 +22,7 @@ def group() -> None:
 @options.output
 def list_fleets(output: TextOrJson) -> None:
     """List the fleets that have a name."""
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.errors import KailabError
     from kailab.fleet import available_fleets, load_fleet
 
@@ -40,7 +40,7 @@ def list_fleets(output: TextOrJson) -> None:
     if output is TextOrJson.json:
         terminal.say(json.dumps(data, indent=2))
     else:
-        terminal.say(render(("NAME", "NODES", "GPUS", "DESCRIPTION"), rows))
+        terminal.say(render_table(("NAME", "NODES", "GPUS", "DESCRIPTION"), rows))
 
 
 @group.command()
@@ -49,7 +49,7 @@ def list_fleets(output: TextOrJson) -> None:
 @options.output
 def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     """Show the nodes and GPUs of a fleet."""
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.fleet import load_fleet
     from kailab.model.manifests import dump
 
@@ -72,7 +72,7 @@ def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
         for pool in described.pools
     ]
     terminal.say("")
-    terminal.say(render(("POOL", "NODES", "GPUS", "MODEL", "CPU", "MEMORY"), rows))
+    terminal.say(render_table(("POOL", "NODES", "GPUS", "MODEL", "CPU", "MEMORY"), rows))
     for topology in described.topologies:
         levels = " > ".join(level["nodeLabel"] for level in topology["spec"]["levels"])
         terminal.say(f"\nTopology {topology['metadata']['name']}: {levels}")
@@ -91,7 +91,7 @@ def validate(files: tuple[str, ...]) -> None:
             fleet = load_fleet(Path(file) if Path(file).exists() else file)
         except InputError as error:
             failed += 1
-            terminal.complain(str(error))
+            terminal.error(str(error))
         else:
             terminal.say(f"{file}: {fleet.summary()}")
     if failed:

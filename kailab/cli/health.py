@@ -31,10 +31,10 @@ def health(window: str, decisions: Path | None, url: str, everything: bool, outp
     """Say how the scheduler is doing: its last cycle, binds that the cluster refuses, evictions and whom they serve,
     workloads that evict each other for ever, node pools and queues that nobody serves, binds that do not show.
     Exits with 1 if it is not healthy."""
-    from kailab.cli.durations import seconds_of
+    from kailab.cli.options import parse_seconds
     from kailab.errors import InputError
 
-    seconds = seconds_of("--window", window)
+    seconds = parse_seconds("--window", window)
     if seconds <= 0:
         raise InputError(f"--window: {window}: expected more than nothing")
     found = _looked_at(seconds, decisions, url, state)
@@ -51,7 +51,7 @@ def _looked_at(seconds: float, decisions: Path | None, url: str, state: Path) ->
     from kailab.lab.health import health_of_process
 
     if decisions is None and not url:
-        with labfile.looked_at(state) as lab:
+        with labfile.read_lab(state) as lab:
             return of_lab(lab, seconds)
     from kailab.evidence.decision_file import read_decisions
 

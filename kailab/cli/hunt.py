@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kailab.cli import ending, options, terminal
+from kailab.cli import options, signals, terminal
 from kailab.cli.checkout import check
 from kailab.cli.options import TextOrJson
 
@@ -89,7 +89,7 @@ def hunt(
     wanted = made_from(against, isolation, kinds, again, tries, name, where)
     folder = HuntFolder(root / wanted.name)
     seeds = seeds_from(seed, None if duration is not None else clusters or CLUSTERS)
-    with ending.in_order(), folder.held(), terminal.progress_bars() as tell:
+    with signals.terminate_in_order(), folder.held(), terminal.progress_bars() as tell:
         folder.begin(wanted)
         if anew and (number := forget_differing(folder)):
             terminal.notice(f"{number} clusters are decided anew")

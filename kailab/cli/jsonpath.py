@@ -24,7 +24,7 @@ _STEP = re.compile(
 _PIECE = re.compile(r"(?P<literal>[^{}]+)|\{(?P<braced>(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*)\}")
 
 
-class Path:
+class JsonPath:
     """One path. Raises InputError where it is none."""
 
     def __init__(self, text: str) -> None:
@@ -40,22 +40,22 @@ class Path:
         return list(self._query.findall(data))
 
 
-def relaxed(text: str) -> Path:
+def parse_relaxed_path(text: str) -> JsonPath:
     """As ``--sort-by`` and ``custom-columns`` take it: ``{.metadata.name}``, ``.metadata.name`` or ``metadata.name``."""
     bare = text.strip()
     if bare.startswith("{") and bare.endswith("}"):
         bare = bare[1:-1]
     if not bare:
         raise InputError(f"{text!r}: expected a path such as .metadata.name")
-    return Path(bare if bare[0] in ".$[@" else f".{bare}")
+    return JsonPath(bare if bare[0] in ".$[@" else f".{bare}")
 
 
-def told(values: Sequence[Any]) -> str:
+def format_values(values: Sequence[Any]) -> str:
     """Found values as text: strings as they are, the rest as JSON, with spaces between."""
     return " ".join(value if isinstance(value, str) else json.dumps(value) for value in values)
 
 
-class Template:
+class JsonPathTemplate:
     """Text with paths in braces. Raises InputError where it can't be read."""
 
     def __init__(self, text: str) -> None:
@@ -67,7 +67,7 @@ class Template:
 
 
 class _Range(NamedTuple):
-    over: Path
+    over: JsonPath
     nodes: list[Any]  # str: text; Path: values; _Range
 
 
@@ -75,8 +75,8 @@ def _rendered(nodes: Sequence[Any], data: Any, root: Any) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, str):
             yield node
-        elif isinstance(node, Path):
-            yield told(node.values(root if node.absolute else data))
+        elif isinstance(node, JsonPath):
+            yield format_values(node.values(root if node.absolute else data))
         else:
             for each in node.over.values(root if node.over.absolute else data):
                 yield from _rendered(node.nodes, each, root)
@@ -107,9 +107,9 @@ def _parsed(pieces: list[tuple[bool, str]], inside: bool) -> tuple[list[Any], li
             return nodes, pieces
         elif text.startswith("range "):
             within, pieces = _parsed(pieces, inside=True)
-            nodes.append(_Range(Path(text.removeprefix("range ").strip()), within))
+            nodes.append(_Range(JsonPath(text.removeprefix("range ").strip()), within))
         else:
-            nodes.append(Path(text))
+            nodes.append(JsonPath(text))
     if inside:
         raise InputError("{range} without {end}")
     return nodes, pieces

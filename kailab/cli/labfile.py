@@ -18,18 +18,18 @@ STATE = Path(".kailab/lab.state")
 """Where a lab is kept unless somebody says otherwise."""
 
 
-def looked_at(path: Path) -> AbstractContextManager[Lab]:
+def read_lab(path: Path) -> AbstractContextManager[Lab]:
     """The saved lab, to read. Raises StateError."""
     return kept.looked_at(path)
 
 
 @contextmanager
-def changed(path: Path, *, save: bool = True) -> Iterator[Lab]:
+def change_lab(path: Path, *, save: bool = True) -> Iterator[Lab]:
     """The saved lab, to change: saved if the block ends well, with a record of what was done. Raises StateError."""
     with kept.changed(path, terminal.notice, terminal.warn, save=save) as lab:
         yield lab
 
 
-def locked(path: Path) -> AbstractContextManager[None]:
+def lock_lab(path: Path) -> AbstractContextManager[None]:
     """Hold the lab; if another command does, wait a little for it. Raises StateError."""
     return kept.locked(path, terminal.notice)

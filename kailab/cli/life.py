@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import completing, configurations, labfile, options, terminal
+from kailab.cli import completion, configurations, labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 @click.option(
     "--fleet",
     default="lesson",
-    shell_complete=completing.fleets,
+    shell_complete=completion.fleets,
     help="The fleet: a name (`kailab fleet list`) or a file.",
 )
 @options.scheduler
 @click.option(
     "--backend",
     default="embedded",
-    shell_complete=completing.backends,
+    shell_complete=completion.backends,
     help="Where the cluster lives: embedded, controlplane, kind, vcluster, or kubeconfig (any cluster).",
 )
 @click.option(
@@ -92,10 +92,10 @@ def up(  # long: every option of a lab is an argument
     check_decides(backend, options)
     if fresh and keep:
         raise InputError("--fresh ends a lab that is up, --keep leaves it: give one of them")
-    settings = configurations.read(config)
+    settings = configurations.read_settings(config)
     options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
-    with labfile.locked(state):
+    with labfile.lock_lab(state):
         if cut_short(state):
             terminal.notice(f"{state}: the start of a lab was cut short; what was left of it is taken down")
             end(state)
@@ -103,7 +103,7 @@ def up(  # long: every option of a lab is an argument
             try:
                 with Lab.resume(state, read_only=True) as there:
                     _check_same(state, there, (described.name, backend, one.name), settings, options)
-                    terminal.notice(f"The lab is up already: {_told(there)}")
+                    terminal.notice(f"The lab is up already: {_lab_line(there)}")
             except KailabError as error:
                 if not keep:
                     raise
@@ -112,7 +112,7 @@ def up(  # long: every option of a lab is an argument
         if state.exists():
             end(state)
         slow = BACKENDS[backend].api_server
-        with terminal.waiting("bringing up the lab") if slow else nullcontext(silent) as tell:
+        with terminal.spinner("bringing up the lab") if slow else nullcontext(silent) as tell:
             lab = begin(state, described, backend, one, settings, options, tell)
         with lab:
             _say_up(lab)
@@ -133,9 +133,9 @@ def _operators(said: str) -> tuple[str, ...]:
 def _say_up(lab: Lab) -> None:
     kubeconfig = lab.venue.kubeconfig
     if kubeconfig is None:
-        terminal.say(f"The lab is up: {_told(lab)}")
+        terminal.say(f"The lab is up: {_lab_line(lab)}")
     else:
-        terminal.say(f"The lab is up: {_told(lab)}, on Kubernetes {lab.kubernetes}")
+        terminal.say(f"The lab is up: {_lab_line(lab)}, on Kubernetes {lab.kubernetes}")
         terminal.say(f"export KUBECONFIG={kubeconfig}")
     kubectl = "kubectl get nodes,queues; " if kubeconfig is not None else ""
     terminal.notice(f"Next: {kubectl}kailab apply -f FILE, kailab get pods -o wide, kailab explain queue NAME")
@@ -166,7 +166,7 @@ def _check_same(
         different.append(f"{FLAGS['config']}: another configuration there")
     if different:
         raise InputError(
-            f"{state}: another lab is up already ({_told(there)}, backend {there.backend}). "
+            f"{state}: another lab is up already ({_lab_line(there)}, backend {there.backend}). "
             f"{'; '.join(different)}. End it with `kailab down`, or begin anew with `kailab up --fresh`"
         )
 
@@ -184,7 +184,7 @@ def down(state: Path) -> None:
     if not state.exists():
         terminal.notice(f"{state}: no lab is up")
         return
-    with labfile.locked(state):
+    with labfile.lock_lab(state):
         end(state)
     terminal.say("The lab is down.")
 
@@ -195,12 +195,12 @@ def down(state: Path) -> None:
 def run(duration: str, state: Path) -> None:
     """Let time pass in the lab: pods finish, minimum runtimes run out, and the scheduler acts each time. Without --for:
     only until nothing changes."""
-    from kailab.cli.durations import seconds_of
-    from kailab.cli.lab_changes import LabChanges
+    from kailab.cli.options import parse_seconds
+    from kailab.lab.became import LabChanges
     from kailab.lab.wording import elapsed
 
-    seconds = seconds_of("--for", duration) if duration else 0.0
-    with labfile.changed(state) as lab, terminal.progress_bars() as tell:
+    seconds = parse_seconds("--for", duration) if duration else 0.0
+    with labfile.change_lab(state) as lab, terminal.progress_bars() as tell:
         before, begun = LabChanges(lab), lab.now
         lab.settle()
         for _ in lab.moments(max(0.0, seconds - (lab.now - begun))):
@@ -218,7 +218,7 @@ def status(output: TextOrJson, state: Path) -> None:
     """Sum up the lab: fleet, scheduler, time, GPUs, pods, and the pods that wait."""
     from kailab.lab.wording import elapsed
 
-    with labfile.looked_at(state) as lab:
+    with labfile.read_lab(state) as lab:
         data, processes = _summary(lab), _processes(lab)
     if output is TextOrJson.json:
         terminal.say(json.dumps({"state": str(state), **data}, indent=2))
@@ -272,6 +272,49 @@ def _summary(lab: Lab) -> dict[str, Any]:
     }
 
 
-def _told(lab: Lab) -> str:
+def _lab_line(lab: Lab) -> str:
     facts = lab.facts()
     return f"fleet {lab.fleet} ({facts['gpus']} GPUs on {facts['nodes']} nodes), scheduler {lab.scheduler}"
+
+
+# ``serve``: a live page of the lab, for the browser on this machine.
+
+DEFAULT_FLEET = "lesson"
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on the loopback address; 0: a free one.")
+@click.option(
+    "--fleet",
+    shell_complete=completion.fleets,
+    help=f"Where no lab is up: begin one with this fleet (a name or a file), if not {DEFAULT_FLEET}.",
+)
+@click.option(
+    "--backend",
+    help="Where no lab is up: begin one on this backend (embedded, controlplane, kind, vcluster, kubeconfig).",
+)
+@click.option("--scheduler", help="Where no lab is up: begin one with this scheduler (`kailab up --help`).")
+@options.state
+@click.pass_context
+def serve(
+    context: click.Context, port: int, fleet: str | None, backend: str | None, scheduler: str | None, state: Path
+) -> None:
+    """Serve a live page of the lab to the browser on this machine: fleet, queues, what waits and why, and forms to submit, delete, scale,
+    cordon and set quotas, each tried on a copy before it is applied. Ctrl-C ends it; the lab stays."""
+    from kailab.serve.server import serve as run
+
+    given = {
+        name: value
+        for name, value in (("fleet", fleet), ("backend", backend), ("scheduler", scheduler))
+        if value is not None
+    }
+    # Of a lab that is up `up` says what is otherwise than asked for.
+    if given or not state.exists():
+        context.invoke(up, state=state, **given)
+
+    def ready(url: str) -> None:
+        terminal.say(url)
+        terminal.notice("Open this address in a browser on this machine. It is for you alone; Ctrl-C ends it.")
+
+    run(state, port, ready, terminal.notice)
+    terminal.notice("The page has ended; the lab is as it was left.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import completing, options, terminal
+from kailab.cli import completion, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--fleet",
     default="",
     show_default=False,
-    shell_complete=completing.fleets,
+    shell_complete=completion.fleets,
     help="The cluster: a fleet or its file.",
 )
 @click.option("--ignore", "ignored", multiple=True, metavar="RULE", help="Leave a rule out. May be repeated.")
@@ -74,7 +74,7 @@ def _say(found: list[Finding], objects: int) -> None:
 
 
 def _list(output: TextOrJson) -> None:
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.lab.practice import RULES
 
     if output is TextOrJson.json:
@@ -82,5 +82,5 @@ def _list(output: TextOrJson) -> None:
         terminal.say(json.dumps(rules, indent=2))
     else:
         terminal.say(
-            render(("RULE", "ASKS THAT", "CURE"), [(name, rule.asks, rule.cure) for name, rule in RULES.items()])
+            render_table(("RULE", "ASKS THAT", "CURE"), [(name, rule.asks, rule.cure) for name, rule in RULES.items()])
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def tell_list(store: ImageStore[Any], of: str, output: TextOrJson) -> None:
     """``of``: the field of a record that says which kind's or vCluster's release it is for."""
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
 
     found = [
         {
@@ -30,7 +30,7 @@ def tell_list(store: ImageStore[Any], of: str, output: TextOrJson) -> None:
     if output is TextOrJson.json:
         terminal.say(json.dumps(found, indent=2))
     elif found:
-        terminal.say(render([name.upper() for name in found[0]], [list(one.values()) for one in found]))
+        terminal.say(render_table([name.upper() for name in found[0]], [list(one.values()) for one in found]))
     else:
         terminal.notice(f"no {store.what} was made here; `{store.command}` makes one")
 

@@ -10,8 +10,8 @@ import click
 from kailab.cli import labfile, options, terminal
 
 if TYPE_CHECKING:
-    from kailab.evidence.history import History
-    from kailab.evidence.metrics.look import Look
+    from kailab.evidence.history import LabHistory
+    from kailab.evidence.metrics.families import MetricsSnapshot
     from kailab.lab import Lab
 
 
@@ -53,13 +53,13 @@ def group(
     if listen:
         _serve(listen, state)
     elif past or over_time:
-        from kailab.cli.durations import seconds_of
+        from kailab.cli.options import parse_seconds
 
-        _say_series(_of_evidence(past) if past else _of_lab(state), seconds_of("--every", every or "15s"))
+        _say_series(_of_evidence(past) if past else _of_lab(state), parse_seconds("--every", every or "15s"))
     else:
-        from kailab.evidence.metrics import text
+        from kailab.evidence.metrics import openmetrics
 
-        terminal.say(text.of_look(_look(state)).rstrip("\n"))
+        terminal.say(openmetrics.render_snapshot(_look(state)).rstrip("\n"))
 
 
 @group.command()
@@ -115,71 +115,73 @@ def figure(file: Path, past: str, state: Path) -> None:
 
     if file.suffix.lower() not in figures.SUFFIXES:
         raise InputError(f"{file}: expected a name that ends in {', '.join(figures.SUFFIXES)}")
-    figures.load("matplotlib.figure")
+    figures.load_plotting("matplotlib.figure")
     history = _of_evidence(past) if past else _of_lab(state)
-    figures.save(figures.use_over_time(figures.series_of(history), past), file)
+    figures.save_figure(figures.use_over_time(figures.series_of(history), past), file)
     terminal.say(f"{file} written")
 
 
 def _say_file(name: str) -> None:
-    from kailab.evidence.metrics import packaged
+    from kailab.evidence.metrics import read_packaged_file
 
-    terminal.say(packaged(name).rstrip("\n"))
-
-
-def _say_series(history: History, every: float) -> None:
-    from kailab.evidence.metrics import text
-    from kailab.evidence.metrics.of_run import looks
-    from kailab.evidence.metrics.series import of_looks
-
-    terminal.say(text.of_series(of_looks(looks(history)), history.opened, every).rstrip("\n"))
+    terminal.say(read_packaged_file(name).rstrip("\n"))
 
 
-def _look(state: Path) -> Look:
+def _say_series(history: LabHistory, every: float) -> None:
+    from kailab.evidence.metrics import openmetrics
+    from kailab.evidence.metrics.families import collect_series
+    from kailab.evidence.metrics.over_time import snapshots_over_time
+
+    terminal.say(
+        openmetrics.render_series(collect_series(snapshots_over_time(history)), history.opened, every).rstrip("\n")
+    )
+
+
+def _look(state: Path) -> MetricsSnapshot:
     """What was recorded of a lab tells more than the lab itself remembers."""
     from kailab.errors import EvidenceError
-    from kailab.evidence.metrics.of_run import looks
+    from kailab.evidence.metrics.over_time import snapshots_over_time
     from kailab.lab.metered import look_at
 
-    with labfile.looked_at(state) as lab:
+    with labfile.read_lab(state) as lab:
         try:
-            recorded = list(looks(_history(state, lab)))
+            recorded = list(snapshots_over_time(_history(state, lab)))
         except EvidenceError as error:
             terminal.notice(f"only what the lab itself remembers: {error}")
             recorded = []
         return look_at(lab, recorded[-1] if recorded else None)
 
 
-def _of_lab(state: Path) -> History:
-    with labfile.looked_at(state) as lab:
+def _of_lab(state: Path) -> LabHistory:
+    with labfile.read_lab(state) as lab:
         return _history(state, lab)
 
 
-def _history(state: Path, lab: Lab) -> History:
-    from kailab.evidence.history import History
-    from kailab.evidence.journal import Journal
+def _history(state: Path, lab: Lab) -> LabHistory:
+    from kailab.evidence.history import LabHistory
+    from kailab.evidence.lab_record import LabRecord
     from kailab.lab.capture import recorded
 
-    return History.of_recording(recorded(lab, Journal(state).whole()).recording)
+    return LabHistory.of_recording(recorded(lab, LabRecord(state).whole()).recording)
 
 
-def _of_evidence(past: str) -> History:
-    from kailab.evidence.history import History
+def _of_evidence(past: str) -> LabHistory:
+    from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
 
-    return History.of_test(*find_lab(options.EVIDENCE, past))
+    return LabHistory.of_test(*find_lab(options.EVIDENCE, past))
 
 
 def _serve(listen: str, state: Path) -> None:
     from kailab.errors import InputError
-    from kailab.evidence.metrics.endpoint import Endpoint
+    from kailab.evidence.metrics.openmetrics import MetricsEndpoint
 
     address, _, port = listen.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise InputError(f"--listen: {listen!r}: expected [ADDRESS:]PORT, with a port from 0 to 65535")
     # A lab that is not there is told now, and not to Prometheus.
     _look(state)
-    with Endpoint(address.strip("[]") or "127.0.0.1", int(port), lambda: _look(state)) as endpoint:
+    with MetricsEndpoint(address.strip("[]") or "127.0.0.1", int(port), lambda: _look(state)) as endpoint:
         terminal.say(f"metrics at {endpoint.url}")
         terminal.notice("Ctrl-C ends it")
         endpoint.serve()

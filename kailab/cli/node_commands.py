@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kailab.cli import completing, labfile, options, terminal
+from kailab.cli import completion, labfile, options, terminal
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-Change = Callable[["Lab", Object], str]
+NodeChange = Callable[["Lab", Object], str]
 """(lab, node) -> what was done to it, as kubectl says it."""
 
-nodes = click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=completing.nodes, help="Nodes, by name.")
+nodes = click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=completion.nodes, help="Nodes, by name.")
 
 
 @click.command()
@@ -116,7 +116,7 @@ def recover(names: tuple[str, ...], selector: str, settle: bool, state: Path) ->
     "words",
     nargs=-1,
     metavar="[nodes] NODE... KEY=VALUE:EFFECT",
-    shell_complete=completing.nodes,
+    shell_complete=completion.nodes,
     help="Nodes, and taints to set or take away.",
 )
 @options.selector
@@ -129,7 +129,7 @@ def taint(words: tuple[str, ...], selector: str, everything: bool, overwrite: bo
     from kailab.errors import InputError
 
     names = [word for word in words if ":" not in word and "=" not in word and not word.endswith("-")]
-    wishes = [_wish(word) for word in words if word not in names]
+    wishes = [_read_taint(word) for word in words if word not in names]
     if names and names[0].lower() in ("node", "nodes", "no"):
         names = names[1:]
     if not wishes:
@@ -153,22 +153,23 @@ def _change(
     selector: str,
     settle: bool,
     state: Path,
-    change: Change,
+    change: NodeChange,
     check: Callable[[Lab, Sequence[Object]], None] | None = None,
     *,
     everything: bool = False,
 ) -> None:
-    from kailab.cli.lab_changes import LabChanges, settled
-    from kailab.cli.selecting import chosen, there
+    from kailab.cli.objects import settle_lab
+    from kailab.cli.selection import fetch_objects, select_objects
+    from kailab.lab.became import LabChanges
 
     bare = [name.partition("/")[2] if name.startswith(("node/", "nodes/")) else name for name in names]
-    with labfile.changed(state) as lab:
+    with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
-        found = there(lab, chosen(lab, ["nodes", *bare], "", selector, everything))
+        found = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
         if check is not None:
             check(lab, found)
         done = [(node["metadata"]["name"], change(lab, node)) for node in found]
-        told = settled(lab, before, settle) if done else ""
+        told = settle_lab(lab, before, settle) if done else ""
     for name, how in done:
         terminal.say(f"node/{name} {how}")
     terminal.notice(told or "No resources found")
@@ -197,13 +198,13 @@ def _recovered(lab: Lab, node: Object) -> str:
 
 
 def _ready(node: Object) -> str:
-    from kailab.evidence.standing import condition
+    from kailab.evidence.cluster_state import condition_of
 
-    found = condition(node, "Ready")
+    found = condition_of(node, "Ready")
     return "True" if found is None else str(found["status"])
 
 
-class Wish(NamedTuple):
+class TaintChange(NamedTuple):
     """A taint to set, or with ``away`` to take away (then an empty ``effect`` means whichever)."""
 
     key: str
@@ -212,7 +213,7 @@ class Wish(NamedTuple):
     away: bool
 
 
-def _wish(word: str) -> Wish:
+def _read_taint(word: str) -> TaintChange:
     from kailab.errors import InputError
 
     away = word.endswith("-")
@@ -223,10 +224,10 @@ def _wish(word: str) -> Wish:
         raise InputError(
             f"{word!r}: expected KEY=VALUE:EFFECT, KEY:EFFECT, KEY:EFFECT- or KEY-, with an effect of {', '.join(EFFECTS)}"
         )
-    return Wish(key, value, effect, away)
+    return TaintChange(key, value, effect, away)
 
 
-def _tainted(node: str, before: list[Object], wishes: Sequence[Wish], overwrite: bool) -> list[Object]:
+def _tainted(node: str, before: list[Object], wishes: Sequence[TaintChange], overwrite: bool) -> list[Object]:
     from kailab.errors import InputError
 
     after = list(before)

@@ -1,18 +1,339 @@
-"""Tables of objects of one kind."""
+"""The cells of tables, and the tables of kinds that need more than fields of the object. Each kind names its own
+(``Kind.columns``); one that names none has NAME and AGE."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kailab.cli.columns import NONE, View, cell, columns_of
-from kailab.cli.naming import full_name
-from kailab.model.kinds import is_namespaced
+from kailab.cli import terminal
+from kailab.cli.selection import full_name
+from kailab.cli.table import format_age, render_table, table_widths
+from kailab.errors import InputError
+from kailab.evidence.cluster_state import shown_phase
+from kailab.evidence.entries import PodRow
+from kailab.evidence.shares import QueueAmounts
+from kailab.lab import Lab, kept
+from kailab.lab.picture import Picture
+from kailab.model import labels
+from kailab.model.kind import AGE, NAME, Column, field_of
+from kailab.model.kinds import is_namespaced, part
+from kailab.model.quantities import format_gpu, queue_gpu
+from kailab.model.times import parse_time
+from kailab.scheduler.reading.podgroups import subgroup_tree
+
+if TYPE_CHECKING:
+    from kailab.cli.get import ObjectQuery
+
 
 Object = dict[str, Any]
+NONE = "<none>"
+UNLIMITED = "unlimited"
 
 
-class Shown(NamedTuple):
+class TableContext:
+    """The lab as tables need it: what is asked for by several cells is worked out once."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.now = lab.now
+
+    @cached_property
+    def picture(self) -> Picture:
+        return self.lab.picture()
+
+    @cached_property
+    def rows(self) -> dict[str, PodRow]:
+        """Pod rows by ``namespace/name``."""
+        return {row.name: row for row in self.picture.rows}
+
+    @cached_property
+    def on_node(self) -> dict[str, list[PodRow]]:
+        """Node -> rows of the pods that hold it."""
+        found: dict[str, list[PodRow]] = {}
+        for row in self.picture.rows:
+            if row.holds:
+                found.setdefault(row.node, []).append(row)
+        return found
+
+    def standing(self, queue: str) -> QueueAmounts:
+        return self.picture.shares[queue]
+
+
+def columns_of(kind: str, wide: bool) -> list[Column]:
+    """The columns of a kind's table, in order."""
+    columns: tuple[Column, ...] = part(kind, "columns") or (NAME, AGE)
+    return [column for column in columns if wide or not column.wide]
+
+
+def column_cell(column: Column, view: TableContext, obj: Object) -> str:
+    """The text of one object's cell."""
+    if callable(column.cell):
+        return column.cell(view, obj)
+    value = field_of(obj, column.cell)
+    if value is None or value == "":
+        return column.default
+    return age_since(view, str(value)) if column.date else str(value)
+
+
+def age_since(view: TableContext, stamp: str | None) -> str:
+    return format_age(view.now - parse_time(stamp)) if stamp else NONE
+
+
+def _status(obj: Object) -> Mapping[str, Any]:
+    return obj.get("status") or {}
+
+
+def _true(obj: Object, type: str) -> bool:
+    return any(c.get("type") == type and c.get("status") == "True" for c in _status(obj).get("conditions") or ())
+
+
+# --- pods ------------------------------------------------------------------------------------------------------------
+
+
+def _row(view: TableContext, pod: Object) -> PodRow:
+    return view.rows[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"]
+
+
+def _pod_ready(_: TableContext, pod: Object) -> str:
+    ready = sum(bool(each.get("ready")) for each in _status(pod).get("containerStatuses") or ())
+    return f"{ready}/{len(pod['spec'].get('containers') or ())}"
+
+
+def _pod_status(_: TableContext, pod: Object) -> str:
+    told = shown_phase(pod)
+    if told == "Pending" and pod["spec"].get("schedulingGates"):
+        return "SchedulingGated"
+    if told == "Pending" and pod["spec"].get("nodeName"):
+        return "ContainerCreating"
+    return {"Succeeded": "Completed", "Failed": _status(pod).get("reason") or "Error"}.get(told, told)
+
+
+def _restarts(_: TableContext, pod: Object) -> str:
+    return str(sum(each.get("restartCount", 0) for each in _status(pod).get("containerStatuses") or ()))
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def _allocatable(node: Object, name: str) -> str:
+    return str((_status(node).get("allocatable") or {}).get(name, "0"))
+
+
+def _node_status(_: TableContext, node: Object) -> str:
+    told = "Ready" if _true(node, "Ready") else "NotReady"
+    return f"{told},SchedulingDisabled" if node.get("spec", {}).get("unschedulable") else told
+
+
+def _node_gpus(view: TableContext, node: Object) -> str:
+    used = view.picture.used.get(node["metadata"]["name"], 0)
+    return f"{format_gpu(used)}/{format_gpu(view.picture.accounts.offered(node))}"
+
+
+def _node_pods(view: TableContext, node: Object) -> str:
+    return str(len(view.on_node.get(node["metadata"]["name"], ())))
+
+
+def _taints(_: TableContext, node: Object) -> str:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return ",".join(f"{t['key']}={t.get('value', '')}:{t.get('effect', '')}" for t in taints) or NONE
+
+
+# --- queues and pod groups -------------------------------------------------------------------------------------------
+
+
+def format_gpus(milli: float) -> str:
+    """Milli-GPU as a number of GPUs.
+
+    >>> gpus(2500), gpus(8000), gpus(-1)
+    ('2.5', '8', 'unlimited')
+    """
+    return UNLIMITED if milli == -1 else format_gpu(round(milli))
+
+
+def _queue_resource(field: str) -> Callable[[TableContext, Object], str]:
+    def cell(_: TableContext, queue: Object) -> str:
+        own = ((queue["spec"].get("resources") or {}).get("gpu") or {}).get(field, 0)
+        return format_gpus(queue_gpu(own))
+
+    return cell
+
+
+def _standing(field: str) -> Callable[[TableContext, Object], str]:
+    def cell(view: TableContext, queue: Object) -> str:
+        value = getattr(view.standing(queue["metadata"]["name"]), field)
+        return NONE if value is None else format_gpus(value)
+
+    return cell
+
+
+def _weight(_: TableContext, queue: Object) -> str:
+    return f"{((queue['spec'].get('resources') or {}).get('gpu') or {}).get('overQuotaWeight', 0):g}"
+
+
+def _group_key(group: Object) -> str:
+    return f"{group['metadata'].get('namespace', '')}/{group['metadata']['name']}"
+
+
+def _group_pods(view: TableContext, group: Object) -> Sequence[PodRow]:
+    return view.picture.by_group.get(_group_key(group), ())
+
+
+def _minimum(group: Object) -> int:
+    """Pods that it needs, in all of its subgroups."""
+    return max(1, subgroup_tree(group["spec"], {}).least)
+
+
+def _group_phase(view: TableContext, group: Object) -> str:
+    """Running with its minimum on nodes; Completed when no pod of it is left to run; else Pending."""
+    told = [row.phase for row in _group_pods(view, group)]
+    if told and all(each in ("Succeeded", "Failed") for each in told):
+        return "Failed" if "Failed" in told else "Completed"
+    return "Running" if told.count("Running") >= _minimum(group) else "Pending"
+
+
+def _group_running(view: TableContext, group: Object) -> str:
+    pods = [row for row in _group_pods(view, group) if row.phase not in ("Succeeded", "Failed")]
+    return f"{sum(row.phase == 'Running' for row in pods)}/{len(pods)}"
+
+
+def _group_reason(view: TableContext, group: Object) -> str:
+    entry = view.picture.pending.get(_group_key(group))
+    return entry.reason if entry else ""
+
+
+# --- workloads and the rest ------------------------------------------------------------------------------------------
+
+
+def _job_status(_: TableContext, job: Object) -> str:
+    for type, told in (("Complete", "Complete"), ("Failed", "Failed"), ("Suspended", "Suspended")):
+        if _true(job, type):
+            return told
+    return "Running"
+
+
+def _completions(_: TableContext, job: Object) -> str:
+    wanted = job["spec"].get("completions") or job["spec"].get("parallelism") or 1
+    return f"{_status(job).get('succeeded') or 0}/{wanted}"
+
+
+def _duration(view: TableContext, job: Object) -> str:
+    begun, ended = _status(job).get("startTime"), _status(job).get("completionTime")
+    if not begun:
+        return ""
+    return format_age((parse_time(ended) if ended else view.now) - parse_time(begun))
+
+
+def _replicas(_: TableContext, obj: Object) -> str:
+    return f"{_status(obj).get('readyReplicas') or 0}/{obj['spec'].get('replicas', 1)}"
+
+
+def _last_seen(view: TableContext, event: Object) -> str:
+    return age_since(view, event.get("lastTimestamp") or event["metadata"].get("creationTimestamp"))
+
+
+def _involved(_: TableContext, event: Object) -> str:
+    about = event.get("involvedObject") or {}
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+
+def _levels(_: TableContext, topology: Object) -> str:
+    return ",".join(str(level.get("nodeLabel", level)) for level in topology["spec"].get("levels") or ()) or NONE
+
+
+POD = (
+    NAME,
+    Column("READY", _pod_ready),
+    Column("STATUS", _pod_status),
+    Column("RESTARTS", _restarts),
+    AGE,
+    Column("NODE", lambda view, pod: _row(view, pod).node or NONE, wide=True),
+    Column("GPUS", lambda view, pod: format_gpus(_row(view, pod).milli_gpus), wide=True),
+    Column("QUEUE", lambda view, pod: _row(view, pod).queue or NONE, wide=True),
+    Column("PODGROUP", lambda view, pod: _row(view, pod).podgroup or NONE, wide=True),
+)
+NODE = (
+    NAME,
+    Column("STATUS", _node_status),
+    Column("GPUS", _node_gpus),
+    Column("MODEL", lambda _, node: labels.gpu_model(node["metadata"].get("labels") or {}) or NONE),
+    Column("PODS", _node_pods),
+    AGE,
+    Column("CPU", lambda _, node: _allocatable(node, "cpu"), wide=True),
+    Column("MEMORY", lambda _, node: _allocatable(node, "memory"), wide=True),
+    Column("TAINTS", _taints, wide=True),
+)
+QUEUE = (
+    NAME,
+    Column("PARENT", lambda _, queue: queue["spec"].get("parentQueue") or ""),
+    Column("QUOTA", _queue_resource("quota")),
+    Column("LIMIT", _queue_resource("limit")),
+    Column("ALLOCATED", _standing("allocated")),
+    Column("REQUESTED", _standing("requested")),
+    Column("FAIR-SHARE", _standing("fair_share")),
+    AGE,
+    Column("WEIGHT", _weight, wide=True),
+    Column("PRIORITY", "spec.priority", wide=True, default="100"),
+    Column("NON-PREEMPTIBLE", _standing("non_preemptible"), wide=True),
+)
+POD_GROUP = (
+    NAME,
+    Column("PHASE", _group_phase),
+    Column("QUEUE", lambda _, group: group["spec"].get("queue") or NONE),
+    Column("MIN", lambda _, group: str(_minimum(group))),
+    Column("RUNNING", _group_running),
+    Column("REASON", _group_reason),
+    AGE,
+    Column("PRIORITY", lambda _, group: group["spec"].get("priorityClassName") or NONE, wide=True),
+    Column("PREEMPTIBILITY", lambda _, group: group["spec"].get("preemptibility") or "", wide=True),
+)
+JOB = (
+    NAME,
+    Column("STATUS", _job_status),
+    Column("COMPLETIONS", _completions),
+    Column("DURATION", _duration),
+    AGE,
+)
+CRON_JOB = (
+    NAME,
+    Column("SCHEDULE", "spec.schedule"),
+    Column("SUSPEND", "spec.suspend", default="False"),
+    Column("ACTIVE", lambda _, cron: str(len(_status(cron).get("active") or ()))),
+    Column("LAST SCHEDULE", lambda view, cron: age_since(view, _status(cron).get("lastScheduleTime"))),
+    AGE,
+)
+DEPLOYMENT = (
+    NAME,
+    Column("READY", _replicas),
+    Column("UP-TO-DATE", "status.updatedReplicas", default="0"),
+    Column("AVAILABLE", "status.availableReplicas", default="0"),
+    AGE,
+)
+STATEFUL_SET = (NAME, Column("READY", _replicas), AGE)
+PRIORITY_CLASS = (
+    NAME,
+    Column("VALUE", "value", default="0"),
+    Column("GLOBAL-DEFAULT", lambda _, obj: str(bool(obj.get("globalDefault"))).lower()),
+    AGE,
+)
+TOPOLOGY = (NAME, Column("LEVELS", _levels), AGE)
+EVENT = (
+    Column("LAST SEEN", _last_seen),
+    Column("TYPE", lambda _, event: event.get("type") or ""),
+    Column("REASON", lambda _, event: event.get("reason") or ""),
+    Column("OBJECT", _involved),
+    Column("COUNT", lambda _, event: str(event.get("count") or 1), wide=True),
+    Column("MESSAGE", lambda _, event: event.get("message") or ""),
+)
+
+
+# Tables of objects of one kind.
+
+
+class TableOptions(NamedTuple):
     """What tables show beside the columns that a kind always has. ``labels``: a column for each; ``all_labels``: one for all."""
 
     wide: bool = False
@@ -22,13 +343,13 @@ class Shown(NamedTuple):
     no_headers: bool = False
 
 
-def table(
-    view: View, kind: str, objects: Sequence[Object], shown: Shown, several: bool = False
+def object_table(
+    view: TableContext, kind: str, objects: Sequence[Object], shown: TableOptions, several: bool = False
 ) -> tuple[list[str], list[list[str]]]:
     """Headers and rows. ``several``: tables of other kinds stand beside it, so that names are told with their kind."""
     columns = columns_of(kind, shown.wide)
     headers = [column.header for column in columns]
-    rows = [[cell(column, view, obj) for column in columns] for obj in objects]
+    rows = [[column_cell(column, view, obj) for column in columns] for obj in objects]
     if several and "NAME" in headers:
         at = headers.index("NAME")
         for row in rows:
@@ -46,3 +367,114 @@ def table(
         headers = ["NAMESPACE", *headers]
         rows = [[obj["metadata"].get("namespace", ""), *row] for obj, row in zip(objects, rows, strict=True)]
     return headers, rows
+
+
+# Queues as a tree: who holds what, who borrows, who waits.
+
+
+QUEUE_TREE_HEADERS = ["NAME", "QUOTA", "LIMIT", "FAIR-SHARE", "ALLOCATED", "BORROWED", "WAITING", "STANDS"]
+
+
+def queue_tree(view: TableContext, queues: Sequence[Object]) -> list[list[str]]:
+    """Rows, each queue below its parent. GPUs; those of a parent are those of the queues below it."""
+    names = {queue["metadata"]["name"] for queue in queues}
+    below: dict[str, list[str]] = {}
+    for name in sorted(names):
+        parent = view.standing(name).parent
+        # Where only some are asked for, a queue whose parent is not among them stands at the top.
+        below.setdefault(parent if parent in names else "", []).append(name)
+    return [_tree_row(drawn, view.standing(name)) for drawn, name in _drawn(below, "", "")]
+
+
+def _drawn(below: dict[str, list[str]], parent: str, stem: str) -> Iterator[tuple[str, str]]:
+    """(what stands before the name with the name, the name)."""
+    children = below.get(parent, [])
+    for number, name in enumerate(children):
+        last = number == len(children) - 1
+        if not parent:
+            yield name, name
+            yield from _drawn(below, name, "")
+        else:
+            yield f"{stem}{'└─ ' if last else '├─ '}{name}", name
+            yield from _drawn(below, name, stem + ("   " if last else "│  "))
+
+
+def _tree_row(drawn: str, queue: QueueAmounts) -> list[str]:
+    fair = "" if queue.fair_share is None else format_gpus(queue.fair_share)
+    return [
+        drawn,
+        format_gpus(queue.quota),
+        format_gpus(queue.limit),
+        fair,
+        format_gpus(queue.allocated),
+        format_gpus(queue.borrowed) if queue.borrowed else "",
+        format_gpus(queue.waiting) if queue.waiting else "",
+        _stands(queue),
+    ]
+
+
+def _stands(queue: QueueAmounts) -> str:
+    """In a word. Starving: it waits and holds less than its fair share."""
+    if queue.starving:
+        return "starving"
+    if queue.borrowed:
+        return "borrowing"
+    return "waiting" if queue.waiting else ""
+
+
+# ``get --watch``: a table, and then what changes, as it changes.
+#
+# A lab in a file changes when another command acts on it; a lab on an API server goes on by itself.
+
+PAUSE_SECONDS = 1.0
+_TIMES = ("AGE", "DURATION", "LAST SEEN", "LAST SCHEDULE")  # these grow without a change
+
+
+class WatchedTable(NamedTuple):
+    """The table at one moment. ``rows``: by (namespace, name)."""
+
+    headers: list[str]
+    rows: dict[tuple[str, str], list[str]]
+    embedded: bool
+
+    def said(self, key: tuple[str, str]) -> list[str] | None:
+        """A row but for how old things are."""
+        row = self.rows.get(key)
+        if row is None:
+            return None
+        return [cell for header, cell in zip(self.headers, row, strict=True) if header not in _TIMES]
+
+
+def watch_objects(state: Path, asked: ObjectQuery, shown: TableOptions) -> None:
+    """Print the table; then the rows that are new or say something else, and what is gone, until the lab is down or Ctrl-C.
+    Raises InputError for several kinds at once."""
+    stamp, look = kept.stamp(state), _look(state, asked, shown)
+    room = table_widths(look.headers, list(look.rows.values()))
+    terminal.say(render_table(look.headers, list(look.rows.values()), no_headers=shown.no_headers))
+    while True:
+        time.sleep(PAUSE_SECONDS)
+        now = kept.stamp(state)
+        if now is None:
+            terminal.notice(f"{state}: the lab is down")
+            return
+        # The file of a lab on an API server stays as it is while the lab changes.
+        if now == stamp and look.embedded:
+            continue
+        stamp, before = now, look
+        look = _look(state, asked, shown)
+        changed = [row for key, row in look.rows.items() if look.said(key) != before.said(key)]
+        if changed:
+            terminal.say(render_table(look.headers, changed, no_headers=True, at_least=room))
+        for namespace, name in before.rows.keys() - look.rows.keys():
+            terminal.say(f"{namespace}/{name} deleted" if namespace else f"{name} deleted")
+
+
+def _look(state: Path, asked: ObjectQuery, shown: TableOptions) -> WatchedTable:
+    with kept.looked_at(state, again=True) as lab:
+        _, found = asked.of(lab)
+        if len(found) != 1:
+            raise InputError("--watch shows one kind at a time")
+        kind, objects = found[0]
+        headers, rows = object_table(TableContext(lab), kind, objects, shown)
+        keys = [(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) for obj in objects]
+        return WatchedTable(headers, dict(zip(keys, rows, strict=True)), lab.backend == "embedded")

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the types of their values."""
+"""Times as options take them: 30s, 5m, 1h30m, 2d."""
 
 from __future__ import annotations
 
@@ -9,8 +9,22 @@ from typing import Any, TypeVar
 
 import click
 
-from kailab.cli import completing
+from kailab.cli import completion
 from kailab.cli.labfile import STATE
+
+
+def parse_seconds(option: str, text: str) -> float:
+    """Raises InputError that names the option."""
+    from kailab.errors import InputError
+    from kailab.model.times import duration_seconds
+
+    try:
+        return duration_seconds(text, days=True)
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+# Options that several commands share, and the types of their values.
 
 EVIDENCE = Path("evidence")
 PATH = click.Path(path_type=Path)
@@ -41,7 +55,7 @@ state = click.option(
     "--state", type=PATH, default=STATE, envvar="KAILAB_STATE", show_envvar=True, help="The file that keeps the lab."
 )
 namespace = click.option(
-    "--namespace", "-n", default="default", shell_complete=completing.namespaces, help="The namespace."
+    "--namespace", "-n", default="default", shell_complete=completion.namespaces, help="The namespace."
 )
 all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of every namespace.")
 selector = click.option(
@@ -56,7 +70,7 @@ files = click.option(
     "-f",
     "files",
     multiple=True,
-    shell_complete=completing.files,
+    shell_complete=completion.files,
     help="A manifest, a folder of them, or - for stdin. May be repeated.",
 )
 recursive = click.option("--recursive", "-R", is_flag=True, help="-f FOLDER: and all folders in it.")
@@ -106,7 +120,7 @@ operators = click.option(
 scheduler = click.option(
     "--scheduler",
     default="kailab",
-    shell_complete=completing.schedulers,
+    shell_complete=completion.schedulers,
     help="What decides: kailab, kube-scheduler, kai (a real KAI), kai=DIR, kai@RELEASE, or NAME@FILE.",
     show_default=True,
 )

@@ -53,14 +53,16 @@ _ALL = (
 )
 
 
-def of_replays(command: Command) -> Command:
+def replay_option_group(command: Command) -> Command:
     """With all of them."""
     for one in reversed(_ALL):
         command = one(command)
     return command
 
 
-def check(queues: Path | None, quota_by_share: bool, one_queue: bool, arrivals_only: bool, checkpoint: str) -> None:
+def check_replay_options(
+    queues: Path | None, quota_by_share: bool, one_queue: bool, arrivals_only: bool, checkpoint: str
+) -> None:
     """Whether they go together. Raises InputError."""
     from kailab.errors import InputError
 
@@ -82,29 +84,29 @@ def check_clusters(clusters: Path | None, fleet: str, dispatch: str) -> None:
 
 def queues_mode(queues: Path | None, quota_by_share: bool, one_queue: bool) -> str:
     """As ``queues_for`` takes it."""
-    return mode(quota_by_share, one_queue) if queues is None else str(queues.expanduser().absolute())
+    return quota_mode(quota_by_share, one_queue) if queues is None else str(queues.expanduser().absolute())
 
 
-def mode(quota_by_share: bool, one_queue: bool) -> str:
+def quota_mode(quota_by_share: bool, one_queue: bool) -> str:
     """Without a file of Queues."""
     from kailab.replay.queues import BY_SHARE, NO_QUOTA, ONE
 
     return BY_SHARE if quota_by_share else ONE if one_queue else NO_QUOTA
 
 
-def seconds(option: str, text: str) -> int | None:
-    from kailab.cli.durations import seconds_of
+def whole_seconds(option: str, text: str) -> int | None:
+    from kailab.cli.options import parse_seconds
     from kailab.errors import InputError
 
     if not text:
         return None
-    found = seconds_of(option, text)
+    found = parse_seconds(option, text)
     if found < 1 or found != int(found):
         raise InputError(f"{option}: {text}: expected whole seconds, one or more")
     return int(found)
 
 
-def declared(text: str) -> dict[str, str]:
+def parse_columns(text: str) -> dict[str, str]:
     from kailab.errors import InputError
 
     found: dict[str, str] = {}
@@ -116,3 +118,24 @@ def declared(text: str) -> dict[str, str]:
             raise InputError(f"--columns: {part!r}: {own.strip()} is declared already; expected each once")
         found[own.strip()] = named.strip()
     return found
+
+
+# How the runs of a study are carried out: the options of ``sweep`` and ``capacity``.
+
+
+def parallel_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--workers``, ``--dask``."""
+    command = click.option(
+        "--dask", default="", show_default=False, help="Run on a Dask cluster: its scheduler, tcp://HOST:PORT."
+    )(command)
+    return click.option(
+        "--workers", type=click.IntRange(1, 256), help="Runs side by side here.", show_default="one for each processor"
+    )(command)
+
+
+def check_study_options(workers: int | None, dask: str) -> None:
+    """Raises InputError where they contradict each other."""
+    from kailab.errors import InputError
+
+    if dask and workers is not None:
+        raise InputError("--workers: with --dask the cluster has as many as it has")

@@ -142,7 +142,7 @@ def run(  # long: every option of the process is an argument
     _check_lease(lambda name: getattr(command.get_parameter_source(name), "name", "") == "COMMANDLINE", leader_elect)
     _log_to_stderr()
     connection = connection_of(kubeconfig, context)
-    read = configurations.read(config)
+    read = configurations.read_settings(config)
     if not lease_name:
         lease_name = "kailab-scheduler" if node_pool == "default" else f"kailab-scheduler-{node_pool}"
     settings = Settings(

@@ -1,4 +1,4 @@
-"""``sweep``: a study carried out, and what its figures say."""
+"""Settings of a study held against one of them: for people and for programs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,77 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import configurations, ending, options, study_options, sweep_compared, terminal
+from kailab.cli import configurations, options, replay_options, signals, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.studies.comparing import Compare, Compared
+    from kailab.studies.comparing import Compare, Compared, Difference
     from kailab.studies.confidence import Estimate
     from kailab.studies.finding import Finding, Judged
     from kailab.studies.intervals import Interval, SettingIntervals
     from kailab.studies.study import Find, Study
     from kailab.studies.sweeping import Swept
+
+
+def comparison_data(found: Compared) -> dict[str, Any]:
+    """For programs."""
+    from kailab.studies.confidence import CONFIDENCE
+
+    return {
+        "against": found.against,
+        "confidence": CONFIDENCE,
+        "settings": [
+            {"setting": setting, "differences": [_difference(one) for one in differences]}
+            for setting, differences in found.settings
+        ],
+    }
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    more = None if one.more is None else {"mean": one.more.mean, "low": one.more.low, "high": one.more.high}
+    return {
+        "queue": one.queue, "measure": one.measure, "mean": one.mean, "against": one.other, "more": more, "seeds": one.seeds,
+        "seeds_below": one.below, "seeds_above": one.above, "missing": one.missing, "verdict": one.verdict,
+    }  # fmt: skip
+
+
+def comparison_lines(found: Compared) -> Iterator[str]:
+    """For people."""
+    from kailab.cli.table import render_table
+    from kailab.studies.comparing import said
+    from kailab.studies.study import told as value
+    from kailab.studies.target import amount, subject
+
+    yield ""
+    yield f"Against {said(found.against)}, seed by seed; 95 % confidence in all differences at once:"
+    yield ""
+    rows = []
+    for setting, differences in found.settings:
+        for one in differences:
+            means = f"{amount(one.measure, one.other)} -> {amount(one.measure, one.mean)}"
+            cells = [subject(one.measure, one.queue), means, _more_interval(one), _seed_counts(one), one.verdict]
+            rows.append([*(value(part) for part in setting.values()), *cells])
+    yield render_table([*(name.upper() for name in found.against), "MEASURE", "MEAN", "MORE BY", "SEEDS", ""], rows)
+
+
+def _more_interval(one: Difference) -> str:
+    if one.more is None:
+        return "-"
+    return f"{_signed_amount(one.measure, one.more.low)} to {_signed_amount(one.measure, one.more.high)}"
+
+
+def _signed_amount(measure: str, value: float) -> str:
+    from kailab.studies.target import amount
+
+    return f"{'-' if value < 0 else '+'}{amount(measure, abs(value))}"
+
+
+def _seed_counts(one: Difference) -> str:
+    part = f", none in {one.missing}" if one.missing else ""
+    return f"{one.below} less, {one.above} more of {one.seeds}{part}"
+
+
+# ``sweep``: a study carried out, and what its figures say.
 
 MOST_TOLD = 10
 """Runs that could not be done, told one by one."""
@@ -26,7 +87,7 @@ MOST_TOLD = 10
 
 @click.command()
 @click.argument("study", type=options.PATH)
-@study_options.side_by_side
+@replay_options.parallel_options
 @options.studies
 @click.option(
     "--target",
@@ -75,15 +136,15 @@ def sweep(
     from kailab.studies.reading import read_study
     from kailab.studies.sweeping import sweep as carry_out
 
-    study_options.check(workers, dask)
+    replay_options.check_study_options(workers, dask)
     if table is not None:
         tables.check_target(table)
     wanted = read_study(study)
-    configurations.tell_of_files(wanted.configurations())
-    asked = _asked(wanted, targets, least)
+    configurations.print_notices_of_files(wanted.configurations())
+    asked = _read_find(wanted, targets, least)
     compare = _compare(wanted, measures, against)
     checked = asked if compare is None else _with_compared(asked or wanted.find, compare)
-    with ending.in_order(), terminal.progress_bars() as tell:
+    with signals.terminate_in_order(), terminal.progress_bars() as tell:
         swept = carry_out(wanted, root, workers=workers, dask=dask, progress=tell, find=checked)
     if table is not None:
         write_table(table, swept.study, swept.runs, swept.results)
@@ -92,14 +153,14 @@ def sweep(
     if output is TextOrJson.json:
         terminal.say(json.dumps(_data(swept, found, differences), indent=2))
     else:
-        terminal.say("\n".join(_told(swept, found, differences)))
+        terminal.say("\n".join(_sweep_lines(swept, found, differences)))
     for run in swept.failed[:MOST_TOLD]:
         terminal.warn(f"run {run.number} of {swept.study.name} can't be done: {swept.results[run.key].error}")
     if swept.failed:
         raise click.exceptions.Exit(1)
 
 
-def _asked(study: Study, targets: tuple[str, ...], least: str) -> Find | None:
+def _read_find(study: Study, targets: tuple[str, ...], least: str) -> Find | None:
     from kailab.errors import InputError
     from kailab.studies.reading import COST, GPUS
     from kailab.studies.study import Find
@@ -168,7 +229,7 @@ def _data(swept: Swept, found: Finding | None, differences: Compared | None) -> 
             "undecided": [one.setting for one in found.undecided],
         }
     if differences is not None:
-        data["compare"] = sweep_compared.data(differences)
+        data["compare"] = comparison_data(differences)
     return data
 
 
@@ -196,8 +257,8 @@ def _judged_data(one: Judged) -> dict[str, Any]:
     return {"setting": one.setting, "least": one.least, "keeps": str(one.verdict), "targets": estimates}
 
 
-def _told(swept: Swept, found: Finding | None, differences: Compared | None) -> Iterator[str]:
-    from kailab.cli.table import render
+def _sweep_lines(swept: Swept, found: Finding | None, differences: Compared | None) -> Iterator[str]:
+    from kailab.cli.table import render_table
     from kailab.lab.wording import count
     from kailab.studies.study import told
     from kailab.studies.target import ALL
@@ -208,9 +269,9 @@ def _told(swept: Swept, found: Finding | None, differences: Compared | None) -> 
         yield _best_found(swept)
     if found is not None:
         yield ""
-        yield from _found(found)
+        yield from _finding_lines(found)
     if differences is not None:
-        yield from sweep_compared.told(differences)
+        yield from comparison_lines(differences)
     if found is not None or differences is not None:
         return
     heads = [*(name.upper() for name in swept.study.grid), "SEED", "ENDED", "WAITED", "P99", "EVICTED", "ALLOCATED"]
@@ -220,12 +281,12 @@ def _told(swept: Swept, found: Finding | None, differences: Compared | None) -> 
             if row["queue"] == ALL:
                 setting = [told(run.setting[name]) for name in swept.study.grid]
                 seed = "-" if run.seed is None else str(run.seed)
-                waited = [_seconds(row["waited_mean"]), _seconds(row["waited_p99"])]
+                waited = [_span_or_dash(row["waited_mean"]), _span_or_dash(row["waited_p99"])]
                 rows.append(
                     [*setting, seed, str(row["ended"]), *waited, str(row["evictions"]), f"{row['allocated']:.2%}"]
                 )
     yield ""
-    yield render(heads, rows)
+    yield render_table(heads, rows)
     if len(swept.study.seeds) > 1:
         yield from _over_seeds(swept)
 
@@ -237,7 +298,7 @@ _OVER_SEEDS = {
 
 def _over_seeds(swept: Swept) -> Iterator[str]:
     """Of all jobs; of each queue and measure with ``-o json``."""
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.studies.intervals import intervals
     from kailab.studies.study import told
     from kailab.studies.target import ALL
@@ -251,7 +312,7 @@ def _over_seeds(swept: Swept) -> Iterator[str]:
         if found is not None:
             setting = [told(one.setting[name]) for name in swept.study.grid]
             rows.append([*setting, *(_interval(name, found[name]) for name in _OVER_SEEDS.values())])
-    yield render([*(name.upper() for name in swept.study.grid), *_OVER_SEEDS], rows)
+    yield render_table([*(name.upper() for name in swept.study.grid), *_OVER_SEEDS], rows)
 
 
 def _interval(measure: str, found: Interval) -> str:
@@ -279,8 +340,8 @@ def _best_found(swept: Swept) -> str:
     return f"The {side} {search.subject}, {amount(search.measure, searched.values[place])}, {proposed}: {setting}"
 
 
-def _found(found: Finding) -> Iterator[str]:
-    from kailab.cli.table import render
+def _finding_lines(found: Finding) -> Iterator[str]:
+    from kailab.cli.table import render_table
     from kailab.studies.study import told
 
     find = found.find
@@ -295,7 +356,7 @@ def _found(found: Finding) -> Iterator[str]:
         cells = [cell for part in one.estimates for cell in _cells(part)]
         rows.append([*(told(one.setting[name]) for name in names), _least(one), *cells, str(one.verdict)])
     yield ""
-    yield render([*heads[: len(names)], f"LEAST {find.least.upper()}", *heads[len(names) :], "KEEPS"], rows)
+    yield render_table([*heads[: len(names)], f"LEAST {find.least.upper()}", *heads[len(names) :], "KEEPS"], rows)
     yield ""
     yield from _recommended(found)
 
@@ -345,7 +406,7 @@ def _in_parts(part: Estimate) -> str:
     return f"{part.target} in {seeds}, so in {part.part:.0%} of such traces at least"
 
 
-def _seconds(value: float | None) -> str:
-    from kailab.cli.table import span
+def _span_or_dash(value: float | None) -> str:
+    from kailab.cli.table import format_span
 
-    return "-" if value is None else span(value)
+    return "-" if value is None else format_span(value)

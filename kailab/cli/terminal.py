@@ -29,14 +29,14 @@ _OWN = secrets.token_hex(8)
 _OWN_COLOUR = re.compile(rf"(\x1b{_OWN}\[\d+m)")
 
 
-def colourful(stream: IO[str]) -> bool:
+def uses_colour(stream: IO[str]) -> bool:
     """Colour is for terminals, and not with NO_COLOR set or TERM=dumb."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def painted(text: str, style: str, stream: IO[str]) -> str:
+def paint(text: str, style: str, stream: IO[str]) -> str:
     """Text in a style, where the stream takes it."""
-    return f"\x1b{_OWN}[{_CODES[style]}m{text}\x1b{_OWN}[0m" if style and colourful(stream) else text
+    return f"\x1b{_OWN}[{_CODES[style]}m{text}\x1b{_OWN}[0m" if style and uses_colour(stream) else text
 
 
 def _write(text: str, *, err: bool = False, end: bool = True) -> None:
@@ -59,16 +59,16 @@ def notice(text: str) -> None:
 def warn(text: str) -> None:
     """Each line of it is one warning."""
     for line in text.splitlines():
-        _write(f"{painted('warning:', 'yellow', sys.stderr)} {line}", err=True)
+        _write(f"{paint('warning:', 'yellow', sys.stderr)} {line}", err=True)
 
 
-def complain(text: str) -> None:
+def error(text: str) -> None:
     """Errors: each line of the text is one."""
     for line in text.splitlines():
-        _write(f"{painted('error:', 'red', sys.stderr)} {line}", err=True)
+        _write(f"{paint('error:', 'red', sys.stderr)} {line}", err=True)
 
 
-def trace(error: BaseException) -> None:
+def print_traceback(error: BaseException) -> None:
     """Where an error comes from."""
     import traceback  # a millisecond that only --debug pays
 
@@ -89,7 +89,7 @@ def console(**how: Any) -> Console:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[Callable[[str], None]]:
+def spinner(what: str) -> Iterator[Callable[[str], None]]:
     """A spinner on stderr while something takes its time. Hands out ``tell``, which says what is being done right now: beside
     the spinner, or off a terminal as a line of its own."""
     if not sys.stderr.isatty():

@@ -12,7 +12,7 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.evidence.history import History
+    from kailab.evidence.history import LabHistory
 
 LAB = "lab"
 
@@ -29,16 +29,18 @@ def timeline(words: tuple[str, ...], namespace: str, output: TextOrJson, state: 
     Of the lab that is up, or of a test from its evidence alone: RUN/TEST, a test of the latest run, or a run with one test. Without
     KIND NAME of all pods.
     """
-    from kailab.cli.naming import targets
+    from kailab.cli.selection import parse_targets
     from kailab.errors import InputError
-    from kailab.evidence.story import story
+    from kailab.evidence.subject_timeline import subject_timeline
 
     where, what = _split(words)
-    found = targets(what) if what else []
+    found = parse_targets(what) if what else []
     if len(found) > 1 or any(len(one.names) != 1 for one in found):
         raise InputError("say one subject: KIND NAME or KIND/NAME")
     history = _of_lab(state) if where == LAB else _of_evidence(evidence, where)
-    told = story(history, found[0].kind, found[0].names[0], namespace) if found else story(history)
+    told = (
+        subject_timeline(history, found[0].kind, found[0].names[0], namespace) if found else subject_timeline(history)
+    )
     if output is TextOrJson.json:
         terminal.say(json.dumps(told.data(), indent=2))
     else:
@@ -59,17 +61,17 @@ def _split(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return LAB, words
 
 
-def _of_lab(state: Path) -> History:
-    from kailab.evidence.history import History
-    from kailab.evidence.journal import Journal
+def _of_lab(state: Path) -> LabHistory:
+    from kailab.evidence.history import LabHistory
+    from kailab.evidence.lab_record import LabRecord
     from kailab.lab.capture import recorded
 
-    with labfile.looked_at(state) as lab:
-        return History.of_recording(recorded(lab, Journal(state).whole()).recording)
+    with labfile.read_lab(state) as lab:
+        return LabHistory.of_recording(recorded(lab, LabRecord(state).whole()).recording)
 
 
-def _of_evidence(evidence: Path, where: str) -> History:
-    from kailab.evidence.history import History
+def _of_evidence(evidence: Path, where: str) -> LabHistory:
+    from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
 
-    return History.of_test(*find_lab(evidence, where))
+    return LabHistory.of_test(*find_lab(evidence, where))

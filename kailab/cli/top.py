@@ -16,7 +16,7 @@ import click
 from kailab.cli import options, terminal
 
 if TYPE_CHECKING:
-    from kailab.cli.top_standing import Standing
+    from kailab.cli.top_screen import LabOverview
 
 LOOK_SECONDS = 0.25
 REAL_SECONDS = 2.0
@@ -45,32 +45,32 @@ def top(once: bool, state: Path) -> None:
         terminal.notice(f"{state}: the lab is down")
 
 
-def _look(state: Path) -> Standing:
-    from kailab.cli.top_standing import standing
+def _look(state: Path) -> LabOverview:
+    from kailab.cli.top_screen import read_overview
     from kailab.lab import kept
 
     with kept.looked_at(state, again=True) as lab:
-        return standing(lab)
+        return read_overview(lab)
 
 
-def _print(standing: Standing) -> None:
-    from kailab.cli.top_screen import Screen
+def _print(standing: LabOverview) -> None:
+    from kailab.cli.top_screen import OverviewScreen
 
     # Off a terminal lines are as long as they are: who reads them can cut them.
     console = terminal.console(width=None if sys.stdout.isatty() else 10_000)
-    console.print(Screen(standing), soft_wrap=True)
+    console.print(OverviewScreen(standing), soft_wrap=True)
 
 
-def _follow(state: Path, standing: Standing, pressed: Pressed) -> None:
+def _follow(state: Path, standing: LabOverview, pressed: Pressed) -> None:
     """Until the lab is down or q is pressed."""
     from rich.live import Live
 
-    from kailab.cli.top_screen import Screen, most_first
+    from kailab.cli.top_screen import OverviewScreen, last_top_line
     from kailab.errors import KailabError
     from kailab.lab import kept
 
     console = terminal.console()
-    screen = Screen(standing, console.height)
+    screen = OverviewScreen(standing, console.height)
     seen, looked, wide = kept.stamp(state), time.monotonic(), console.width
     with Live(screen, console=console, screen=True, auto_refresh=False) as live:
         live.refresh()
@@ -92,8 +92,8 @@ def _follow(state: Path, standing: Standing, pressed: Pressed) -> None:
             section, first = _moved(key, screen.section, screen.first)
             height = console.height
             if section is not None:
-                first = min(first, most_first(standing, section, console.width, height))
-            before, screen = (screen, wide), Screen(standing, height, section, first, trouble)
+                first = min(first, last_top_line(standing, section, console.width, height))
+            before, screen = (screen, wide), OverviewScreen(standing, height, section, first, trouble)
             wide = console.width
             if before != (screen, wide):
                 live.update(screen, refresh=True)

@@ -1,19 +1,143 @@
-"""A lab's standing as a screen of a terminal: sections that share its height, each of which can have all of it."""
+"""How a lab stands, as a terminal shows it: GPUs of each node by queue, queues, what waits and why, events."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from kailab.cli.queue_tree import HEADERS
-from kailab.cli.top_standing import FREE, NodeStanding, Standing
+from kailab.cli.object_tables import QUEUE_TREE_HEADERS, TableContext, queue_tree
+from kailab.cluster.protocol import VirtualTime
+from kailab.engine.snapshot.records import GPU
+from kailab.errors import escaped
+from kailab.lab.wording import count, elapsed, gpus
+from kailab.model.times import format_time
+from kailab.report.racks import RackMap
+from kailab.scheduler.reading.nodes import unavailable
+
+if TYPE_CHECKING:
+    from kailab.cluster.protocol import Object
+    from kailab.evidence.entries import PodRow
+    from kailab.lab import Lab
+    from kailab.lab.picture import Picture
+
+
+MOST_EVENTS = 60
+FREE = "."
+
+
+class NodeOverview(NamedTuple):
+    """``cells``: for each GPU the queue that holds it, ``FREE`` for nobody; ``parts``: how many of them are held in part. ``closed``: why
+    it takes nothing new."""
+
+    name: str
+    rack: str
+    cells: tuple[str, ...]
+    parts: int
+    closed: str
+
+
+@dataclass(frozen=True)
+class LabOverview:
+    """``waiting``: queue, PodGroups, reason, message; ``events``: time, reason, objects, message, the latest first."""
+
+    title: str
+    used: str
+    racks_by: str
+    nodes: Sequence[NodeOverview]
+    leaves: Sequence[str]
+    queues: Sequence[Sequence[str]]
+    waiting: Sequence[Sequence[str]]
+    events: Sequence[Sequence[str]]
+    virtual: bool
+
+
+def read_overview(lab: Lab) -> LabOverview:
+    view, facts = TableContext(lab), lab.facts()
+    picture, queues = view.picture, lab.get("queues")
+    nodes = lab.get("nodes")
+    racks = RackMap.of_nodes(nodes, lab.get("topologies"))
+    parents = {queue["spec"].get("parentQueue") for queue in queues}
+    used = gpus(sum(picture.used.values())).partition(" ")[0]
+    found = LabOverview(
+        title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",
+        used=f"{used} of {facts['gpus']} GPUs in use",
+        racks_by=racks.by,
+        nodes=[_read_node(node, racks, view.on_node.get(node["metadata"]["name"], []), picture) for node in nodes],
+        leaves=[name for queue in queues if (name := queue["metadata"]["name"]) not in parents],
+        queues=queue_tree(view, queues),
+        waiting=_waiting(view),
+        events=_events(lab.get("events", namespace=None)),
+        virtual=isinstance(lab.cluster, VirtualTime),
+    )
+    return LabOverview(**{name: _escape_texts(value) for name, value in vars(found).items()})
+
+
+def _escape_texts(value: Any) -> Any:
+    """With all texts as a terminal may show them, before the widths of columns are reckoned."""
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, NodeOverview):
+        return NodeOverview(*map(_escape_texts, value))
+    if isinstance(value, list | tuple):
+        return type(value)(map(_escape_texts, value))
+    return value
+
+
+def _read_node(node: Object, racks: RackMap, held: Sequence[PodRow], picture: Picture) -> NodeOverview:
+    name = node["metadata"]["name"]
+    cells: list[str] = []
+    parts: Counter[str] = Counter()
+    for row, amount in zip(held, picture.added(held), strict=True):
+        cells += [row.queue] * (amount // GPU)
+        parts[row.queue] += amount % GPU
+    shared = -(-parts.total() // GPU)
+    # Which pods share a device is not asked here: parts are shown as the devices that they fill together.
+    cells += [max(parts, key=lambda queue: parts[queue])] * shared if shared else []
+    whole = picture.accounts.offered(node) // GPU
+    cells += [FREE] * (whole - len(cells))
+    why = unavailable(node["spec"], node.get("status") or {})
+    return NodeOverview(name, racks.of(name), tuple(cells), shared, why)
+
+
+def _waiting(view: TableContext) -> list[list[str]]:
+    """Told once for each queue and reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for entry in view.picture.waiting():
+        key = (entry.queue, entry.reason)
+        counts[key] += 1
+        found.setdefault(
+            key, [entry.queue or "none", "", entry.reason or "no reason yet", " ".join(entry.message.split())]
+        )
+    for key, row in found.items():
+        row[1] = str(counts[key])
+    return sorted(found.values())
+
+
+def _events(events: Sequence[Object]) -> list[list[str]]:
+    """The latest first; what happened to several at one time for one reason once, in the words that the first of them has."""
+    latest = sorted(events, key=lambda event: event.get("lastTimestamp") or "", reverse=True)
+    found: dict[tuple[str, str, str], list[Object]] = {}
+    for event in latest:
+        key = (event.get("lastTimestamp") or "", event.get("reason", ""), event["involvedObject"].get("kind", ""))
+        found.setdefault(key, []).append(event)
+    rows = []
+    for (at, reason, kind), told in islice(found.items(), MOST_EVENTS):
+        first = told[0]
+        name = f"{kind.lower()}/{first['involvedObject'].get('name', '')}" if len(told) == 1 else count(len(told), kind)
+        rows.append([at[11:19], reason, name, " ".join(first.get("message", "").split())])
+    return rows
+
+
+# A lab's standing as a screen of a terminal: sections that share its height, each of which can have all of it.
 
 SECTIONS = ("Fleet", "Queues", "Waiting", "Events")
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow", "bright_green")
@@ -24,11 +148,11 @@ _WIDEST = 30
 
 
 @dataclass(frozen=True)
-class Screen:
+class OverviewScreen:
     """``section``: place in ``SECTIONS`` of the only one shown, None for all; ``first``: line of it that is at the top. ``height``: lines
     there are, 0 for as many as it takes."""
 
-    standing: Standing
+    standing: LabOverview
     height: int = 0
     section: int | None = None
     first: int = 0
@@ -47,13 +171,13 @@ class Screen:
             sections = [sections[self.section]]
         lines = [len(content) + 1 for _, content in sections]
         room = self.height - (3 if self.trouble else 2) if self.height else sum(lines)
-        for (name, content), most in zip(sections, shared(room, lines), strict=True):
+        for (name, content), most in zip(sections, share_lines(room, lines), strict=True):
             yield from _fitted(name, content, most, self.first if self.section is not None else 0, width)
         if self.height:
             yield _cut(Text(_KEYS, "dim"), width)
 
 
-def shared(room: int, wanted: Sequence[int]) -> list[int]:
+def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
     """Lines for each: all that it wants where there is room; else nobody more than it wants, and those who want more the same.
 
     >>> shared(20, [3, 4]), shared(20, [3, 30, 30]), shared(5, [4, 4])
@@ -67,7 +191,7 @@ def shared(room: int, wanted: Sequence[int]) -> list[int]:
     return given
 
 
-def most_first(standing: Standing, section: int, width: int, height: int) -> int:
+def last_top_line(standing: LabOverview, section: int, width: int, height: int) -> int:
     """The last line of a section that can be at the top."""
     return max(0, len(_section(standing, SECTIONS[section], width)) - max(1, height - 4))
 
@@ -84,17 +208,17 @@ def _fitted(name: str, content: Sequence[Text], most: int, first: int, width: in
     yield from (_cut(line.copy(), width) for line in shown)
 
 
-def _section(standing: Standing, name: str, width: int) -> list[Text]:
+def _section(standing: LabOverview, name: str, width: int) -> list[Text]:
     if name == "Fleet":
         return list(_fleet(standing, width))
     if name == "Queues":
-        return _table(HEADERS, standing.queues, width, "No queues.")
+        return _table(QUEUE_TREE_HEADERS, standing.queues, width, "No queues.")
     if name == "Waiting":
         return _table(("QUEUE", "PODGROUPS", "REASON", "IN WORDS"), standing.waiting, width, "Nothing waits.")
     return _table(("TIME", "REASON", "OBJECTS", "MESSAGE"), standing.events, width, "No events.")
 
 
-def _fleet(standing: Standing, width: int) -> Iterator[Text]:
+def _fleet(standing: LabOverview, width: int) -> Iterator[Text]:
     """Nodes beside each other, rack by rack; a letter for each GPU that is held, small where it is held in part."""
     letters = {queue: _letter(place) for place, queue in enumerate(standing.leaves)}
     styles = {queue: f"black on {COLOURS[place % len(COLOURS)]}" for place, queue in enumerate(standing.leaves)}
@@ -109,7 +233,7 @@ def _fleet(standing: Standing, width: int) -> Iterator[Text]:
     for rack, there in groupby(nodes, key=lambda node: node.rack):
         line = Text().append(f"{rack}:", "dim")
         for node in there:
-            drawn = _node(node, letters, styles)
+            drawn = _draw_node(node, letters, styles)
             if cell_len(line.plain) + cell_len(drawn.plain) + 2 > width:
                 yield line
                 line = Text(" " * (cell_len(rack) + 1))
@@ -117,7 +241,7 @@ def _fleet(standing: Standing, width: int) -> Iterator[Text]:
         yield line
 
 
-def _node(node: NodeStanding, letters: dict[str, str], styles: dict[str, str]) -> Text:
+def _draw_node(node: NodeOverview, letters: dict[str, str], styles: dict[str, str]) -> Text:
     text = Text(f"{node.name} ")
     whole = len([cell for cell in node.cells if cell != FREE]) - node.parts
     for place, queue in enumerate(node.cells):

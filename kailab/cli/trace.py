@@ -48,7 +48,7 @@ def record(
     if file.suffix != ".csv":
         raise InputError(f"{file}: expected a file that ends in .csv")
     tables.check_target(file)
-    seconds = 0 if once else replay_options.seconds("--for", duration)
+    seconds = 0 if once else replay_options.whole_seconds("--for", duration)
     recorder = TraceRecorder()
     writing = _Writing(file, recorder, None if seconds is None else time.monotonic() + seconds)
     try:

@@ -1,4 +1,4 @@
-"""``trial``: several schedulers, releases and configurations on the same exercises, compared."""
+"""``trial upgrade``: one scheduler replaced by the next while work runs, and back."""
 
 from __future__ import annotations
 
@@ -10,19 +10,91 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import configurations, ending, options, terminal
-from kailab.cli.trial_upgrade import upgrade
+from kailab.cli import configurations, options, signals, terminal
+from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.trials.matrix import Trial
     from kailab.trials.outcome import Outcome
     from kailab.trials.store import TrialFolder
 
+
+@click.command()
+@click.argument("load", nargs=-1, metavar="[MANIFEST]...")
+@click.option("--from", "before", required=True, help="What runs first, and is rolled back to: kai=DIR, kailab ...")
+@click.option("--to", "after", required=True, help="What it is replaced by.")
+@click.option(
+    "--renew-account",
+    "renew",
+    is_flag=True,
+    help="Make the scheduler's service account anew before the upgrade, and restart nothing.",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=1),
+    default=None,
+    show_default="300",
+    help="How many seconds a pod may wait before it counts as not scheduled.",
+)
+@click.option(
+    "--rollback-within",
+    "promise",
+    type=click.FloatRange(min=0, min_open=True),
+    help="In how many seconds a rollback is to schedule again.",
+)
+@click.option("--fleet", default="lesson", help="The fleet of fake nodes.")
+@options.output
+def upgrade(
+    load: tuple[str, ...],
+    before: str,
+    after: str,
+    renew: bool,
+    patience: float | None,
+    promise: float | None,
+    fleet: str,
+    output: TextOrJson,
+) -> None:
+    """Fill a lab under one scheduler, replace it by another while work runs, and roll back.
+
+    Tells how long until it scheduled again each way, which pods and objects were lost, what was altered, and who was deaf though its
+    process ran. With no MANIFEST it fills the lab itself, and tries reclaim and a gang after each change. Exit code 1 if anything is lost or
+    does not come as it should.
+    """
+    import msgspec
+
+    from kailab.fleet import load_fleet
+    from kailab.model import manifests
+    from kailab.trials.upgrade.course import PATIENCE_SECONDS, Plan, carry_out
+    from kailab.trials.upgrade.result import lines
+    from kailab.undertest.naming import chosen
+
+    plan = Plan(
+        chosen(before),
+        chosen(after),
+        load_fleet(fleet),
+        manifests.load(load).objects if load else None,
+        renew,
+        patience or PATIENCE_SECONDS,
+        promise,
+    )
+    with signals.terminate_in_order():
+        came = carry_out(plan, terminal.notice)
+    if output is TextOrJson.json:
+        told = {**msgspec.to_builtins(came), "sound": came.sound, "kept": came.kept}
+        terminal.say(json.dumps(told, indent=2))
+    else:
+        terminal.say("\n".join(lines(came)))
+    if not came.sound:
+        raise click.exceptions.Exit(1)
+
+
+# ``trial``: several schedulers, releases and configurations on the same exercises, compared.
+
 MOST_TOLD = 6
 """Differences of one test in one column where not all are asked for."""
 
 
-class Form(StrEnum):
+class ResultFormat(StrEnum):
     """Of a result: for people, for programs, or for a document."""
 
     text = "text"
@@ -31,7 +103,11 @@ class Form(StrEnum):
 
 
 _output = click.option(
-    "--output", "-o", type=click.Choice(Form), default=Form.text, help="For people, for programs, or for a document."
+    "--output",
+    "-o",
+    type=click.Choice(ResultFormat),
+    default=ResultFormat.text,
+    help="For people, for programs, or for a document.",
 )
 _root = click.option(
     "--trials",
@@ -52,7 +128,7 @@ _reports = (
 )
 
 
-def _reporting(command: Any) -> Any:
+def _report_options(command: Any) -> Any:
     for option in reversed(_reports):
         command = option(command)
     return command
@@ -100,31 +176,31 @@ group.add_command(upgrade)
 @options.components
 @options.kubernetes
 @options.operators
-@_reporting
+@_report_options
 @_root
 @_output
-def run(on: tuple[str, ...], root: Path, again: bool, output: Form, **given: Any) -> None:  # fmt: skip
+def run(on: tuple[str, ...], root: Path, again: bool, output: ResultFormat, **given: Any) -> None:  # fmt: skip
     """Run a trial, or go on with one that was interrupted."""
     from kailab.trials.contenders import config_files
     from kailab.trials.store import TrialFolder
     from kailab.trials.trial import carry_out
 
     trial = _from_file(Path(on[0]), given) if _is_file(on, given) else _from_options(on, given)
-    configurations.tell_of_files(file for one in trial.contenders for file in config_files(one))
+    configurations.print_notices_of_files(file for one in trial.contenders for file in config_files(one))
     folder = TrialFolder(root / trial.name)
     if len(trial.columns()) == 1:
         terminal.notice(f"{trial.contenders[0].name} is the only contender: nothing is compared")
-    with ending.in_order(), terminal.progress_bars() as tell:
+    with signals.terminate_in_order(), terminal.progress_bars() as tell:
         outcome = carry_out(trial, folder, tell, terminal.notice, again=again)
     _report(outcome, output, given)
 
 
 @group.command()
 @click.argument("trial", required=False, default="", help="Its name, or its folder; default: the one begun last.")
-@_reporting
+@_report_options
 @_root
 @_output
-def show(trial: str, root: Path, output: Form, **given: Any) -> None:
+def show(trial: str, root: Path, output: ResultFormat, **given: Any) -> None:
     """Show how a trial came out, or how far it is."""
     from kailab.trials.store import find_trial
     from kailab.trials.trial import look
@@ -232,7 +308,7 @@ def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
     )
 
 
-def _report(outcome: Outcome, output: Form, given: dict[str, Any]) -> None:
+def _report(outcome: Outcome, output: ResultFormat, given: dict[str, Any]) -> None:
     from kailab.trials import telling
 
     told = telling.data(outcome)
@@ -244,9 +320,9 @@ def _report(outcome: Outcome, output: Form, given: dict[str, Any]) -> None:
         from kailab.trials import page
 
         _write(given["html"], page.render(told).encode())
-    if output is Form.json:
+    if output is ResultFormat.json:
         terminal.say(json.dumps(told, indent=2))
-    elif output is Form.markdown:
+    elif output is ResultFormat.markdown:
         from kailab.trials import markdown
 
         terminal.say(markdown.render(outcome))
@@ -267,10 +343,10 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _lines(outcome: Outcome, told: dict[str, Any], verbose: bool) -> Iterator[str]:
-    from kailab.cli.table import render
+    from kailab.cli.table import render_table
     from kailab.trials import telling
 
-    yield render(*telling.table(outcome))
+    yield render_table(*telling.table(outcome))
     for one in told["differing"]:
         open_ones = [each for each in one["differences"] if each["accepted"] is None]
         if not open_ones and not verbose:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import completing, labfile, options, selecting, terminal
-from kailab.cli.selecting import Chosen, chosen, there
+from kailab.cli import completion, labfile, options, selection, terminal
+from kailab.cli.selection import ObjectKey, fetch_objects, select_objects
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -20,19 +20,19 @@ State = Callable[[Object | None], str]
 
 
 @click.command()
-@selecting.what
+@selection.what_argument
 @click.option(
     "--for",
     "wanted",
     required=True,
     metavar="STATE",
-    shell_complete=completing.states,
+    shell_complete=completion.states,
     help="condition=NAME, condition=NAME=False, delete, create, or jsonpath={.status.phase}=Running.",
 )
 @click.option("--timeout", default="30s", help="At most so long, in time of the lab: 30s, 5m, 1h30m, 2d.")
 @options.namespace
 @options.selector
-@selecting.everything
+@selection.all_option
 @options.state
 def wait(
     what: tuple[str, ...],
@@ -45,26 +45,26 @@ def wait(
 ) -> None:
     """Let time pass in the lab until objects are as wanted. Exit code 1 if they are not when the time is up; the time has passed then,
     too."""
-    from kailab.cli.durations import seconds_of
-    from kailab.cli.naming import full_name
+    from kailab.cli.options import parse_seconds
+    from kailab.cli.selection import full_name
     from kailab.errors import InputError
     from kailab.lab.wording import elapsed
 
     lacking, done = reading(wanted)
-    seconds = seconds_of("--timeout", timeout)
-    with labfile.changed(state) as lab:
-        objects = chosen(lab, what, namespace, selector, everything)
+    seconds = parse_seconds("--timeout", timeout)
+    with labfile.change_lab(state) as lab:
+        objects = select_objects(lab, what, namespace, selector, everything)
         if not objects:
             raise InputError("no objects to wait for")
         # What is gone already is what was waited for.
         if wanted not in ("create", "delete"):
-            there(lab, objects)
+            fetch_objects(lab, objects)
         left = _waited(lab, objects, lacking, seconds)
     for one in objects:
         if one not in left:
             terminal.say(f"{full_name(one.kind, one.name)} {done}")
     for one, lack in left.items():
-        terminal.complain(f"{full_name(one.kind, one.name)}: {lack}, after {elapsed(seconds)} of lab time")
+        terminal.error(f"{full_name(one.kind, one.name)}: {lack}, after {elapsed(seconds)} of lab time")
     if left:
         raise SystemExit(1)
 
@@ -106,12 +106,12 @@ def _condition(name: str, value: str) -> State:
 
 
 def _path(text: str) -> State:
-    from kailab.cli.jsonpath import relaxed, told
+    from kailab.cli.jsonpath import format_values, parse_relaxed_path
 
     # In braces there may be an equals sign, too.
     end = text.rfind("}") + 1
     path, equals, value = (text[:end], text[end : end + 1], text[end + 1 :]) if end else text.partition("=")
-    query = relaxed(path)
+    query = parse_relaxed_path(path)
 
     def lacking(obj: Object | None) -> str:
         if obj is None:
@@ -119,14 +119,14 @@ def _path(text: str) -> State:
         values = query.values(obj)
         if not values:
             return f"has no {query.text}"
-        if equals and any(told([one]) != value for one in values):
-            return f"its {query.text} is {told(values)}, not {value}"
+        if equals and any(format_values([one]) != value for one in values):
+            return f"its {query.text} is {format_values(values)}, not {value}"
         return ""
 
     return lacking
 
 
-def _look(lab: Lab, one: Chosen) -> Object | None:
+def _look(lab: Lab, one: ObjectKey) -> Object | None:
     from kailab.errors import NotFound
 
     try:
@@ -136,13 +136,13 @@ def _look(lab: Lab, one: Chosen) -> Object | None:
     return found
 
 
-def _waited(lab: Lab, objects: list[Chosen], lacking: State, seconds: float) -> dict[Chosen, str]:
+def _waited(lab: Lab, objects: list[ObjectKey], lacking: State, seconds: float) -> dict[ObjectKey, str]:
     """What still lacks what, when all is well or the time is up."""
 
-    def left() -> dict[Chosen, str]:
+    def left() -> dict[ObjectKey, str]:
         return {one: lack for one in objects if (lack := lacking(_look(lab, one)))}
 
-    with terminal.waiting("waiting"):
+    with terminal.spinner("waiting"):
         found = left()
         if not found:
             return {}

@@ -1,4 +1,4 @@
-"""``whatif``: a change tried on a copy of the lab, and what becomes of work and queues, beside the lab left alone."""
+"""A command whose arguments come in several groups, with a word between them: what one could do, ``--or`` what else."""
 
 from __future__ import annotations
 
@@ -9,18 +9,144 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kailab.cli import configurations, labfile, options, terminal
-from kailab.cli.alternatives import WithAlternatives
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.evidence.shares import QueueStanding
+    from kailab.evidence.shares import QueueAmounts
     from kailab.lab import Lab
     from kailab.lab.change import Change
     from kailab.lab.whatif import Alternative, Comparison, WhatIf
     from kailab.lab.whatif.comparison import WorkloadChange
     from kailab.lab.whatif.outcome import Standing
+    from kailab.lab.whatif.simulation import Fate, Simulation
+
+
+SEPARATOR = "--or"
+
+
+class AlternativesCommand(click.Command):
+    """``own``: the names of parameters that each group has for itself; the callback gets them by group, as ``alternatives``. All
+    others are said once, in any group."""
+
+    def __init__(self, *given: Any, own: Sequence[str] = (), **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.own = tuple(own)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        groups: list[list[str]] = [[]]
+        for word in args:
+            if word == SEPARATOR:
+                groups.append([])
+            else:
+                groups[-1].append(word)
+        alternatives: list[dict[str, Any]] = []
+        shared: dict[str, Any] = {}
+        for group in groups:
+            one = click.Context(
+                self, parent=ctx.parent, info_name=ctx.info_name, resilient_parsing=ctx.resilient_parsing
+            )
+            super().parse_args(one, group)
+            alternatives.append({name: one.params[name] for name in self.own if name in one.params})
+            for name, value in one.params.items():
+                if name in self.own:
+                    continue
+                if name not in shared or one.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                    shared[name] = value
+        ctx.params = {**shared, "alternatives": alternatives}
+        return []
+
+
+# ``simulate``: whether work would run in the lab, when, where, and who would go for it.
+
+NOT_YET = 1
+"""Exit code where the work does not run in time, or kailab can't tell whether it would: a gate passes only what was seen to run."""
+
+
+@click.command()
+@options.files
+@options.namespace
+@click.option(
+    "--for", "duration", default="24h", help="How much lab time to look at where it does not run at once: 30m, 8h, 2d."
+)
+@click.option("--within", default="", show_default=False, help="Succeed too if it runs after at most so long: 30m.")
+@options.output
+@options.state
+def simulate(
+    files: tuple[str, ...], namespace: str, duration: str, within: str, output: TextOrJson, state: Path
+) -> None:
+    """Say whether the work in manifests would run: now, after so long, not in the time looked at, or never; where its pods would go,
+    who would be evicted, and what queues hold before and after. It is tried on a copy: the lab stays as it is.
+
+    \b
+    Exit code 0: it runs now (or --within).
+    Exit code 1: it does not ("verdict" in -o json is later, waits or never), or kailab can't tell (unknown).
+    Exit code 2: bad input."""
+    from kailab.cli.options import parse_seconds
+    from kailab.errors import InputError
+    from kailab.lab.whatif.simulation import simulate as simulated
+
+    if not files:
+        raise InputError("say what to simulate: -f FILE, -f FOLDER or -f -")
+    if files.count("-") > 1:
+        raise InputError("stdin (-f -) can be read once only")
+    bound = parse_seconds("--for", duration) if duration else 0.0
+    allowed = parse_seconds("--within", within) if within else 0.0
+    with labfile.read_lab(state) as lab, terminal.spinner("trying it on a copy"):
+        sources = [file if file == "-" else Path(file) for file in files]
+        found = simulated(lab, *sources, namespace=namespace, bound=max(bound, allowed))
+    for warning in found.warnings:
+        terminal.warn(warning)
+    if output is TextOrJson.json:
+        terminal.say(json.dumps(found.data(), indent=2))
+    else:
+        terminal.say("\n".join(_simulation_lines(found)))
+    if not found.within(allowed):
+        raise click.exceptions.Exit(NOT_YET)
+
+
+def _simulation_lines(found: Simulation) -> Iterator[str]:
+    from kailab.cli.table import render_table
+    from kailab.evidence.entries import MOVING
+
+    for fate in found.fates:
+        yield from _fate_lines(fate, found)
+    for (workload, queue, action, beneficiary), number in Counter(
+        (one.workload, one.queue, one.action, one.beneficiary) for one in found.comparison.evicted
+    ).items():
+        whom = f" for {beneficiary}" if beneficiary else ""
+        what = "moved to other nodes" if action == MOVING else "evicted"
+        yield f"{number} pod{'' if number == 1 else 's'} of {workload} ({queue}) {what}{whom} ({action})"
+    yield f"Tried on a copy of the lab; {found.scheduler} decides."
+    if rows := queue_rows([found.comparison], everything=False):
+        yield ""
+        yield render_table(["QUEUE", "BEFORE", "AFTER"], rows)
+
+
+def _fate_lines(fate: Fate, found: Simulation) -> Iterator[str]:
+    from kailab.lab.wording import elapsed
+
+    told = {
+        "now": "runs now",
+        "later": f"runs after {elapsed(fate.seconds or 0)}",
+        "waits": f"does not run within {elapsed(found.end - found.start)}",
+        "unknown": "kailab can't tell whether it would run",
+        "never": "never runs, whatever else ends",
+    }[fate.when]
+    places = ", ".join(f"{node} ({number})" for node, number in fate.nodes.items())
+    pods = f"{len(fate.places)} of {fate.wanted} pods" if fate.places or fate.wanted else "no pods"
+    yield f"{fate.workload}: {told}: {pods}{f' on {places}' if places else ''}"
+    answer = fate.answer
+    if answer is not None and answer.cause is not None:
+        yield f"  {answer.cause.code}: {answer.cause.sentence}"
+    if answer is not None and fate.when in ("waits", "never"):
+        for place, step in enumerate(answer.steps[:3]):
+            yield f"  {'It would run: ' if place == 0 else 'Or: '}{step.said()}"
+
+
+# ``whatif``: a change tried on a copy of the lab, and what becomes of work and queues, beside the lab left alone.
 
 _OWN = {
     "sets": "--set",
@@ -35,7 +161,7 @@ MOST_SHOWN = 30
 """Workloads in the table where not all are asked for."""
 
 
-@click.command(cls=WithAlternatives, own=tuple(_OWN))
+@click.command(cls=AlternativesCommand, own=tuple(_OWN))
 @click.option("--set", "sets", multiple=True, help="A field: queue/team-a.gpu.quota=24. May be repeated.")
 @options.files
 @click.option("--delete", "deletes", multiple=True, help="An object that goes: KIND/NAME. May be repeated.")
@@ -65,18 +191,18 @@ def whatif(
     """Say who would run, wait, move or be evicted if something were changed: tried on a copy, the lab stays as it is. It is compared
     with the lab left alone for the same time. After `--or` come the changes of another alternative, shown beside the first. With
     --for alone: what time does."""
-    from kailab.cli.durations import seconds_of
+    from kailab.cli.options import parse_seconds
     from kailab.errors import InputError
     from kailab.lab.whatif.trial import left_alone, what_if
 
-    seconds = seconds_of("--for", duration) if duration else 0.0
+    seconds = parse_seconds("--for", duration) if duration else 0.0
     empty = [number for number, given in enumerate(alternatives, start=1) if not any(given.values())]
     if empty and (len(alternatives) > 1 or not duration):
         where = f" in alternative {empty[0]}" if len(alternatives) > 1 else ""
         raise InputError(f"say what to change{where}: {', '.join(_OWN.values())} (or --for alone)")
     if sum(given["files"].count("-") for given in alternatives) > 1:
         raise InputError("stdin (-f -) can be read once only")
-    with labfile.looked_at(state) as lab, terminal.waiting("trying it on a copy"):
+    with labfile.read_lab(state) as lab, terminal.spinner("trying it on a copy"):
         if empty:
             found = left_alone(lab, seconds)
         else:
@@ -87,7 +213,7 @@ def whatif(
         data = found.data()
         terminal.say(json.dumps({**data, "before": found.before.data()} if everything else data, indent=2))
     else:
-        terminal.say("\n".join(_told(found, everything)))
+        terminal.say("\n".join(_whatif_lines(found, everything)))
 
 
 def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternative:
@@ -115,16 +241,16 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
         ("selectors", lambda text: without(lab, text)),
     ):
         for text in given[name]:
-            changes += [change for change in _read(_OWN[name], make, text) if change not in changes]
+            changes += [change for change in _read_change(_OWN[name], make, text) if change not in changes]
     gone = {pod for node in given["drains"] for pod in leaving(lab, node)}
     for warning in broken_by(lab, gone) if gone else ():
         terminal.warn(warning)
-    settings = None if given["config"] is None else configurations.read(given["config"])
+    settings = None if given["config"] is None else configurations.read_settings(given["config"])
     title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(given[name]))
     return Alternative(title, tuple(changes), settings)
 
 
-def _read(option: str, make: Any, text: str) -> Iterable[Change]:
+def _read_change(option: str, make: Any, text: str) -> Iterable[Change]:
     from kailab.errors import InputError
 
     try:
@@ -146,8 +272,8 @@ def _texts(value: Any) -> Sequence[str]:
     return (str(value),) if isinstance(value, str | Path) else tuple(map(str, value))
 
 
-def _told(found: WhatIf, everything: bool) -> Iterator[str]:
-    from kailab.cli.table import render
+def _whatif_lines(found: WhatIf, everything: bool) -> Iterator[str]:
+    from kailab.cli.table import render_table
     from kailab.lab.wording import elapsed
 
     several = len(found.alternatives) > 1
@@ -160,12 +286,12 @@ def _told(found: WhatIf, everything: bool) -> Iterator[str]:
     headers = [f"CHANGED {number}" for number in range(1, len(found.comparisons) + 1)] if several else ["CHANGED"]
     if queues := queue_rows(found.comparisons, everything):
         yield ""
-        yield render(["QUEUE", "UNCHANGED", *headers], queues)
+        yield render_table(["QUEUE", "UNCHANGED", *headers], queues)
     workloads = _workload_rows(found.comparisons, everything)
     if workloads:
         shown = workloads if everything else workloads[:MOST_SHOWN]
         yield ""
-        yield render(["QUEUE", "WORKLOAD", "UNCHANGED", *headers], shown)
+        yield render_table(["QUEUE", "WORKLOAD", "UNCHANGED", *headers], shown)
         if len(shown) < len(workloads):
             yield f"... and {len(workloads) - len(shown)} more (--all)"
 
@@ -177,11 +303,13 @@ def queue_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list
     for name in names:
         changes = [changes.get(name) for changes in by_name]
         before = next((change.before for change in changes if change), None)
-        rows.append([name, _queue(before), *(_queue(change.after if change else None) for change in changes)])
+        rows.append(
+            [name, _format_queue(before), *(_format_queue(change.after if change else None) for change in changes)]
+        )
     return rows
 
 
-def _queue(queue: QueueStanding | None) -> str:
+def _format_queue(queue: QueueAmounts | None) -> str:
     if queue is None:
         return "-"
     from kailab.model.quantities import format_gpu
@@ -203,23 +331,23 @@ def _workload_rows(comparisons: Sequence[Comparison], everything: bool) -> list[
     for workload in every if everything else touched(comparisons):
         changes = [changes.get(workload) for changes in by_workload]
         first = next(change for change in changes if change)
-        rows.append([first.queue or "-", str(workload), _standing(first.before), *map(_changed, changes)])
+        rows.append([first.queue or "-", str(workload), _format_outcome(first.before), *map(_format_change, changes)])
     return rows
 
 
-def _standing(standing: Standing | None) -> str:
+def _format_outcome(standing: Standing | None) -> str:
     if standing is None:
         return "-"
     counted = {"run": standing.running, "wait": standing.waiting, "done": standing.done}
     return ", ".join(f"{number} {what}" for what, number in counted.items() if number) or "no pods"
 
 
-def _changed(change: WorkloadChange | None) -> str:
+def _format_change(change: WorkloadChange | None) -> str:
     from kailab.evidence.entries import MOVING
 
     if change is None:
         return "-"
-    parts = [_standing(change.after) if change.after else "gone"]
+    parts = [_format_outcome(change.after) if change.after else "gone"]
     if change.moved:
         parts.append(f"{change.moved} elsewhere")
     for (action, beneficiary), number in Counter((one.action, one.beneficiary) for one in change.evicted).items():

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kailab.errors import ExpectationFailed
-from kailab.evidence.entries import Evicted, PodRow
+from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.lab.amounts import Amount, holds, said
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import Subject
@@ -39,12 +39,12 @@ class RunTimes(Observer):
     def on_decisions(self, entries: Sequence[Any], record: CycleRecord | None = None, number: int = 0) -> None:
         if record is None:
             return
-        evicted = [entry for entry in entries if isinstance(entry, Evicted)]
+        evicted = [entry for entry in entries if isinstance(entry, PodEvicted)]
         for evict, entry in zip(record.decisions.evictions, evicted, strict=True):
             now = record.decisions.now
             self._ran[entry.pod, entry.t] = now - self._bound.get(evict.task, now)
 
-    def of(self, entry: Evicted) -> float:
+    def of(self, entry: PodEvicted) -> float:
         """Seconds."""
         return self._ran[entry.pod, entry.t]
 

@@ -16,7 +16,7 @@ from kailab.course.challenge import Challenge
 from kailab.course.judging import act
 from kailab.course.lesson import Lesson
 from kailab.errors import EvidenceError, InputError, Where
-from kailab.evidence.journal import Journal
+from kailab.evidence.lab_record import LabRecord
 from kailab.fleet import load_fleet
 from kailab.lab import Lab
 from kailab.lab.life import begin, end
@@ -163,7 +163,7 @@ def open_lab(challenge: Challenge, state: Path, folder: Path | None = None) -> N
 
 
 def _do_steps(challenge: Challenge, state: Path, folder: Path | None) -> None:
-    journal, recorder = Journal(state), None
+    journal, recorder = LabRecord(state), None
     with suppress(EvidenceError):  # the lab matters more than its record
         recorder = journal.recorder()
     with Lab.resume(state, [] if recorder is None else [recorder]) as lab:

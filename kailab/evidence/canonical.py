@@ -21,27 +21,27 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+")
 NAME_LENGTH = 100
 
 
-def compact(value: Any) -> bytes:
+def compact_json(value: Any) -> bytes:
     """JSON on one line, keys sorted."""
     return _ENCODER.encode(value)
 
 
-def pretty(value: Any) -> bytes:
+def pretty_json(value: Any) -> bytes:
     """JSON for people, keys sorted, two spaces deep, ending in a line break."""
     return msgspec.json.format(_ENCODER.encode(value), indent=2) + b"\n"
 
 
-def plain(value: Any) -> Any:
+def as_plain_json(value: Any) -> Any:
     """As JSON has it: dicts, lists, texts and numbers."""
     return msgspec.json.decode(_ENCODER.encode(value))
 
 
-def lines(values: Iterable[Any]) -> bytes:
+def json_lines(values: Iterable[Any]) -> bytes:
     """JSON lines."""
     return b"".join(_ENCODER.encode(value) + b"\n" for value in values)
 
 
-def rfc3339(seconds: float) -> str:
+def format_rfc3339(seconds: float) -> str:
     """Seconds since the epoch as Kubernetes writes times; fractions only where there are any.
 
     >>> rfc3339(1767225600.0)

@@ -1,26 +1,22 @@
-"""What a scheduler in another process decided, in a file: what explanations need of it.
-
-JSON with what a saved lab keeps: ``cycle`` (how many ran), ``evictions`` (entries of the decision log, the latest ones) and
-``last`` (the Decisions of the latest cycle, or null); beside these ``opened`` and ``time`` (seconds since the epoch: when the
-entries' ``t`` begins, and when the file was written). Replaced as a whole, so a reader never sees half of it.
-"""
+"""What cycles decided, as entries with names, from the cycles alone."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from kailab.engine.decisions import Decisions
+from kailab.engine.snapshot.changes import Changes
 from kailab.errors import StateError
-from kailab.evidence.cycle_file import CycleFile, path_beside
-from kailab.evidence.decision_log import DecisionLog, Named
-from kailab.evidence.entries import Evicted
-from kailab.evidence.standing import owner
+from kailab.evidence.cluster_state import controller_name
+from kailab.evidence.cycles import CycleFile, RecordedCycle, cycle_file_path
+from kailab.evidence.decision_log import DecisionLog, NameLookup, ObjectName
+from kailab.evidence.entries import Decision, PodEvicted
 from kailab.model import typed
 from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, write_bytes
@@ -28,26 +24,81 @@ from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.observers import Deciding, Observer
 
+
+class NamedCycles:
+    """Takes cycles one after the other. ``others``: knows labels and owners of pods, which are not among the records."""
+
+    def __init__(self, opened: float, others: NameLookup | None = None) -> None:
+        self.names = _RecordNames(others)
+        self._log = DecisionLog(self.names, opened, keep_all=True)
+
+    def tell(self, cycle: RecordedCycle, decisions: Decisions) -> list[Decision]:
+        """The entries of a cycle."""
+        self.names.take(cycle.changes)
+        # A scheduler that began anew tells all reasons once more; the log then did, too. ``take`` counts this cycle.
+        if cycle.changes.whole:
+            self._log.begin_anew(cycle.number - 1)
+        return self._log.take(decisions)
+
+    def once(self, decisions: Decisions) -> list[Decision]:
+        """As if they were the first."""
+        return DecisionLog(self.names, 0.0, keep_all=True).take(decisions)
+
+
+class _RecordNames:
+    def __init__(self, others: NameLookup | None) -> None:
+        self._known: dict[str, ObjectName] = {}
+        self._others = others
+
+    def take(self, changes: Changes) -> None:
+        self._known |= {task.uid: ObjectName(f"{task.namespace}/{task.name}") for task in changes.set.tasks}
+        self._known |= {
+            group.uid: ObjectName(f"{group.namespace}/{group.name}", kind="PodGroup") for group in changes.set.podgroups
+        }
+
+    def refresh(self) -> None:
+        if self._others is not None:
+            self._others.refresh()
+
+    def close(self) -> None:
+        pass
+
+    def everyone(self) -> Iterable[ObjectName]:
+        return self._known.values()
+
+    def of(self, uid: str) -> ObjectName:
+        known = self._known.get(uid) or ObjectName(uid)
+        other = self._others.of(uid) if self._others is not None else known
+        # The name of the record wins: it may be that of a pod which the others never saw.
+        return known._replace(app=other.app, owner=other.owner)
+
+
+# What a scheduler in another process decided, in a file: what explanations need of it.
+#
+# JSON with what a saved lab keeps: ``cycle`` (how many ran), ``evictions`` (entries of the decision log, the latest ones) and
+# ``last`` (the Decisions of the latest cycle, or null); beside these ``opened`` and ``time`` (seconds since the epoch: when the
+# entries' ``t`` begins, and when the file was written). Replaced as a whole, so a reader never sees half of it.
+
 MOST_EVICTIONS = 5000
 PAUSE_SECONDS = 1.0
 
 
-class Decided(msgspec.Struct, kw_only=True):
+class SchedulerDecisions(msgspec.Struct, kw_only=True):
     """The content of a decision file. ``cycles``: the file in which each cycle is kept, to be decided again; empty for none."""
 
     cycle: int = 0
-    evictions: list[Evicted] = []
+    evictions: list[PodEvicted] = []
     last: Decisions | None = None
     opened: float = 0.0
     time: float = 0.0
     cycles: str = ""
 
 
-def read_decisions(path: str | Path) -> Decided:
+def read_decisions(path: str | Path) -> SchedulerDecisions:
     """Raises StateError for a file that is not there or damaged."""
     path = Path(path)
     try:
-        return typed.decode_json(file_bytes(path), Decided)
+        return typed.decode_json(file_bytes(path), SchedulerDecisions)
     except FileNotFoundError:
         raise StateError(f"{path}: no decisions are here; does the scheduler run with --decisions {path}?") from None
     except (OSError, msgspec.MsgspecError) as error:
@@ -66,16 +117,16 @@ class _MirrorNames:
     def close(self) -> None:
         pass
 
-    def everyone(self) -> list[Named]:
+    def everyone(self) -> list[ObjectName]:
         return []
 
-    def of(self, uid: str) -> Named:
+    def of(self, uid: str) -> ObjectName:
         pod = self._mirror.pods.get(uid)
         if pod is not None:
             metadata = pod["metadata"]
             app = (metadata.get("labels") or {}).get("app", "")
-            return Named(f"{metadata['namespace']}/{metadata['name']}", app, owner(pod))
-        return Named(self._mirror.podgroup_name(uid) or uid)
+            return ObjectName(f"{metadata['namespace']}/{metadata['name']}", app, controller_name(pod))
+        return ObjectName(self._mirror.podgroup_name(uid) or uid)
 
 
 class DecisionFile(Observer):
@@ -90,9 +141,9 @@ class DecisionFile(Observer):
     ) -> None:
         """``cycles``: keep each cycle too, in a file beside."""
         self._path = Path(path)
-        self._cycles = CycleFile(path_beside(self._path)) if cycles else None
+        self._cycles = CycleFile(cycle_file_path(self._path)) if cycles else None
         self._clock = clock
-        self._kept = Decided(opened=opened)
+        self._kept = SchedulerDecisions(opened=opened)
         # No file yet, or a damaged one: a scheduler is not kept from running by what an earlier one left.
         with suppress(StateError):
             self._kept = read_decisions(self._path)
@@ -120,9 +171,9 @@ class DecisionFile(Observer):
         waiting = {pending.podgroup: (str(pending.code), pending.message) for pending in decisions.pending}
         self._changed |= decisions.changed or waiting != self._waiting
         self._waiting = waiting
-        self._kept = Decided(
+        self._kept = SchedulerDecisions(
             cycle=log.cycle, evictions=log.evictions, last=decisions, opened=self._kept.opened, time=record.now,
-            cycles="" if self._cycles is None else str(path_beside(self._path)),
+            cycles="" if self._cycles is None else str(cycle_file_path(self._path)),
         )  # fmt: skip
         if self._cycles is not None:
             self._cycles.take(record, log.cycle)

@@ -13,16 +13,26 @@ from msgspec import structs
 
 from kailab.cluster.protocol import Cluster, Watch
 from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
-from kailab.evidence.canonical import rfc3339
-from kailab.evidence.entries import Bound, Decision, Evicted, Fit, Promised, Reason, Refused, Standing, Waits
-from kailab.evidence.standing import owner
+from kailab.evidence.canonical import format_rfc3339
+from kailab.evidence.cluster_state import controller_name
+from kailab.evidence.entries import (
+    Decision,
+    GroupWaits,
+    NodeFit,
+    PendingReason,
+    PodBound,
+    PodEvicted,
+    PodPromised,
+    ShareChange,
+    WriteRefused,
+)
 from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:
     from kailab.scheduler.cycle_record import CycleRecord, Failure
 
 
-class Named(NamedTuple):
+class ObjectName(NamedTuple):
     """``namespace/name`` of a pod or PodGroup; a pod's ``app`` label and its owner as ``Kind/name``."""
 
     name: str
@@ -31,25 +41,25 @@ class Named(NamedTuple):
     kind: str = "Pod"
 
 
-class Naming(Protocol):
+class NameLookup(Protocol):
     """Knows pods and PodGroups by UID."""
 
     def refresh(self) -> None: ...
 
-    def everyone(self) -> Iterable[Named]: ...
+    def everyone(self) -> Iterable[ObjectName]: ...
 
-    def of(self, uid: str) -> Named: ...
+    def of(self, uid: str) -> ObjectName: ...
 
     def close(self) -> None: ...
 
 
-class Names:
+class NameIndex:
     """UID -> name of every pod and PodGroup that there was since it began to watch: ``at_once``, or when first asked."""
 
     def __init__(self, cluster: Cluster, *, at_once: bool = True) -> None:
         self._cluster = cluster
         self._watch: Watch | None = None
-        self._known: dict[str, Named] = {}
+        self._known: dict[str, ObjectName] = {}
         if at_once:
             self._begin()
 
@@ -67,32 +77,32 @@ class Names:
                 name = f"{metadata.get('namespace', '')}/{metadata['name']}"
                 if event.kind == "Pod":
                     app = (metadata.get("labels") or {}).get("app", "")
-                    self._known[metadata["uid"]] = Named(name, app, owner(event.object))
+                    self._known[metadata["uid"]] = ObjectName(name, app, controller_name(event.object))
                 else:
-                    self._known[metadata["uid"]] = Named(name, kind="PodGroup")
+                    self._known[metadata["uid"]] = ObjectName(name, kind="PodGroup")
 
-    def carry_on(self, other: Names) -> None:
+    def carry_on(self, other: NameIndex) -> None:
         """Know whom another knows, too."""
         if other._watch is not None:
             other.refresh()
         # The other's come first, and with them the order of ``everyone``; what is known here counts where both know it.
         self._known = other._known | self._known
 
-    def everyone(self) -> Iterable[Named]:
+    def everyone(self) -> Iterable[ObjectName]:
         """All that there ever were."""
         self.refresh()
         return self._known.values()
 
-    def of(self, uid: str) -> Named:
+    def of(self, uid: str) -> ObjectName:
         """The UID itself stands in for a name that is not known."""
-        return self._known.get(uid) or Named(uid)
+        return self._known.get(uid) or ObjectName(uid)
 
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
 
 
-class Moment(NamedTuple):
+class CycleMoment(NamedTuple):
     """When a cycle decided: its number, seconds since the lab opened, and RFC 3339."""
 
     cycle: int
@@ -104,10 +114,10 @@ class DecisionLog(Observer):
     """Entries of all cycles (``keep_all``), or only evictions and what is pending now: what explanations need. ``tell`` is given the
     entries of each cycle."""
 
-    def __init__(self, names: Naming, opened: float, keep_all: bool = False, tell: Observer | None = None) -> None:
+    def __init__(self, names: NameLookup, opened: float, keep_all: bool = False, tell: Observer | None = None) -> None:
         self.names = names
         self.entries: list[Decision] = []
-        self.evictions: list[Evicted] = []
+        self.evictions: list[PodEvicted] = []
         self.last: Decisions | None = None
         self.cycle = 0
         self.keep_all = keep_all
@@ -119,7 +129,7 @@ class DecisionLog(Observer):
         """Go on where another is; what it decided so far counts as decided here."""
         self.cycle, self.last, self._pending = other.cycle, other.last, other._pending
         self.evictions = list(other.evictions)
-        if isinstance(self.names, Names) and isinstance(other.names, Names):
+        if isinstance(self.names, NameIndex) and isinstance(other.names, NameIndex):
             self.names.carry_on(other.names)
 
     def on_cycle(self, record: CycleRecord) -> None:
@@ -151,17 +161,17 @@ class DecisionLog(Observer):
 
     def go_on_from(self, pending: Iterable[Pending]) -> None:
         """Take these for told already."""
-        self._pending = {one.podgroup: _said(one) for one in pending}
+        self._pending = {one.podgroup: _reason_key(one) for one in pending}
 
     def observe(self, entries: Sequence[Decision]) -> None:
-        """Log entries, also those that were seen of a scheduler that tells nothing (kailab.evidence.observed)."""
+        """Log entries, also those that were seen of a scheduler that tells nothing (kailab.evidence.observed_decisions)."""
         # Kept in any case: an eviction can't be read off the cluster once the pod is gone.
-        self.evictions.extend(entry for entry in entries if isinstance(entry, Evicted))
+        self.evictions.extend(entry for entry in entries if isinstance(entry, PodEvicted))
         if self.keep_all:
             self.entries.extend(entries)
 
     def _entries(self, decisions: Decisions, failures: Iterable[Failure]) -> Iterable[Decision]:
-        moment = Moment(self.cycle, round(decisions.now - self._opened, 6), rfc3339(decisions.now))
+        moment = CycleMoment(self.cycle, round(decisions.now - self._opened, 6), format_rfc3339(decisions.now))
         # Evictions first: that is the order in which they make sense to a reader, and in which they are carried out.
         yield from (self._evicted(evict, moment) for evict in decisions.evictions)
         yield from (self._bound(bind, moment) for bind in decisions.binds)
@@ -170,7 +180,7 @@ class DecisionLog(Observer):
         for failure in failures:
             # The bind or eviction is told above, too, as it was decided: this is what the cluster made of it.
             pod = self.names.of(failure.task)
-            yield Refused(
+            yield WriteRefused(
                 **moment._asdict(),
                 action=failure.verb,
                 verb=failure.verb,
@@ -179,9 +189,9 @@ class DecisionLog(Observer):
                 reason=failure.message,
             )
 
-    def _evicted(self, evict: Evict, moment: Moment) -> Evicted:
+    def _evicted(self, evict: Evict, moment: CycleMoment) -> PodEvicted:
         of = self.names.of
-        return Evicted(
+        return PodEvicted(
             **self._on_node(evict, moment),
             owner=of(evict.task).owner,
             beneficiary=of(evict.beneficiary).name if evict.beneficiary else "",
@@ -189,18 +199,18 @@ class DecisionLog(Observer):
             reason=evict.message,
             ground=evict.ground,
             taking=evict.taking,
-            shares={queue: Standing(before=before, after=after) for queue, (before, after) in evict.shares.items()},
+            shares={queue: ShareChange(before=before, after=after) for queue, (before, after) in evict.shares.items()},
         )
 
-    def _bound(self, bind: Bind, moment: Moment) -> Bound:
-        return Bound(**self._on_node(bind, moment), gpu_groups=bind.gpu_groups)
+    def _bound(self, bind: Bind, moment: CycleMoment) -> PodBound:
+        return PodBound(**self._on_node(bind, moment), gpu_groups=bind.gpu_groups)
 
-    def _promised(self, promise: Pipeline, moment: Moment) -> Promised:
+    def _promised(self, promise: Pipeline, moment: CycleMoment) -> PodPromised:
         reason = "waits for leaving pods to free the place"
-        return Promised(**self._on_node(promise, moment), moved=promise.moved, reason=reason)
+        return PodPromised(**self._on_node(promise, moment), moved=promise.moved, reason=reason)
 
-    def _on_node(self, decision: Bind | Pipeline | Evict, moment: Moment) -> dict[str, Any]:
-        """The fields of ``OnNode``."""
+    def _on_node(self, decision: Bind | Pipeline | Evict, moment: CycleMoment) -> dict[str, Any]:
+        """The fields of ``PodOnNode``."""
         pod = self.names.of(decision.task)
         return {
             **moment._asdict(),
@@ -213,20 +223,20 @@ class DecisionLog(Observer):
             "amounts": decision.amounts,
         }
 
-    def _waiting(self, pending: tuple[Pending, ...], moment: Moment) -> Iterable[Waits]:
+    def _waiting(self, pending: tuple[Pending, ...], moment: CycleMoment) -> Iterable[GroupWaits]:
         now: dict[str, tuple[str, str]] = {}
         for one in pending:
-            now[one.podgroup] = said = _said(one)
+            now[one.podgroup] = said = _reason_key(one)
             if self._pending.get(one.podgroup) != said:
                 # The last action that tried is the one that gave up; one that no action tried for was left by allocate.
                 action = one.tried[-1][0] if one.tried else "allocate"
-                yield Waits(**moment._asdict(), action=action, **structs.asdict(self.reason(one)))
+                yield GroupWaits(**moment._asdict(), action=action, **structs.asdict(self.reason(one)))
         self._pending = now
 
-    def reason(self, pending: Pending) -> Reason:
+    def reason(self, pending: Pending) -> PendingReason:
         """Why a PodGroup waits, with names."""
         of = self.names.of
-        return Reason(
+        return PendingReason(
             podgroup=of(pending.podgroup).name,
             pods=tuple(of(task).name for task in pending.tasks),
             queue=pending.queue,
@@ -234,14 +244,14 @@ class DecisionLog(Observer):
             message=pending.message,
             numbers=pending.numbers,
             queue_context=pending.queue_context,
-            fits=tuple(Fit(pod=of(fit.task).name, nodes=fit.nodes, reasons=fit.reasons) for fit in pending.fits),
+            fits=tuple(NodeFit(pod=of(fit.task).name, nodes=fit.nodes, reasons=fit.reasons) for fit in pending.fits),
             tried=pending.tried,
             amounts=pending.amounts,
             place=pending.turn.place if pending.turn is not None else None,
             because=pending.turn.because if pending.turn is not None else "",
         )
 
-    def pending_now(self) -> list[Reason]:
+    def pending_now(self) -> list[PendingReason]:
         """Every PodGroup that the last cycle left pending."""
         if self.last is None:
             return []
@@ -249,5 +259,5 @@ class DecisionLog(Observer):
         return [self.reason(one) for one in self.last.pending]
 
 
-def _said(pending: Pending) -> tuple[str, str]:
+def _reason_key(pending: Pending) -> tuple[str, str]:
     return str(pending.code), pending.message

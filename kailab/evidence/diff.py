@@ -1,30 +1,203 @@
-"""Where two runs differ, as data: what was another (settings, fleet, objects, steps), and what came of it (outcomes, the
-first decision that is another, which workloads ended elsewhere and what was decided otherwise about each)."""
+"""What is another value in two structures, field by field: ``spec.resources.gpu.quota 16 -> 8``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from kailab.errors import EvidenceError
-from kailab.evidence import canonical, store, sums
-from kailab.evidence.canonical import plain
-from kailab.evidence.changes import NOTHING, Change, changes, object_changes, shown
-from kailab.evidence.endings import moved
-from kailab.evidence.entries import Decision, Refused, Step, Waits
-from kailab.evidence.history import History
-from kailab.evidence.record import RESULT
+from kailab.evidence import canonical, run, store
+from kailab.evidence.canonical import as_plain_json, compact_json
+from kailab.evidence.entries import Decision, GroupWaits, PodBound, PodEvicted, PodPromised, RecordedStep, WriteRefused
+from kailab.evidence.history import LabHistory
+from kailab.evidence.observed_decisions import ACTION
+from kailab.evidence.recorder import RESULT
 from kailab.evidence.run import RUN
 from kailab.evidence.store import TestEvidence
+from kailab.evidence.subject_timeline import message_without_names
 from kailab.model import yamltext
 from kailab.model.files import file_bytes
 from kailab.model.htmltable import table
+
+NOTHING: Any = None
+"""Stands for what one side does not have."""
+
+_LONGEST = 120
+
+
+class FieldChange(NamedTuple):
+    """One field. ``path``: its place, dots between the steps."""
+
+    path: str
+    first: Any
+    second: Any
+
+    def __str__(self) -> str:
+        return f"{self.path} {format_value(self.first)} -> {format_value(self.second)}"
+
+
+def field_changes(first: Any, second: Any, path: str = "") -> Iterator[FieldChange]:
+    """Every field that differs, in the order of the first."""
+    if first == second:
+        return
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for key in [*first, *(key for key in second if key not in first)]:
+            yield from field_changes(
+                first.get(key, NOTHING), second.get(key, NOTHING), f"{path}.{key}" if path else str(key)
+            )
+        return
+    # Lists of different length are told as a whole: index by index, one more at the front would change everything.
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        for number, (left, right) in enumerate(zip(first, second)):
+            yield from field_changes(left, right, f"{path}[{number}]")
+        return
+    yield FieldChange(path, first, second)
+
+
+def object_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[FieldChange]:
+    """Of two states of one object. A queue's resources go by the words that people use: ``gpu quota``."""
+    for change in field_changes(first, second):
+        path = change.path.removeprefix("spec.")
+        if first.get("kind") == "Queue" and path.startswith("resources."):
+            path = " ".join(path.split(".")[1:])
+        yield change._replace(path=path)
+
+
+def format_value(value: Any) -> str:
+    """A value in a line of text."""
+    if value is NOTHING:
+        return "nothing"
+    text = value if isinstance(value, str) else compact_json(value).decode()
+    text = " ".join(text.split()) or '""'
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+# Where workloads of a lab ended, and the first decision about each, of two labs, that is another.
+#
+# Names of pods and UIDs are left out of the comparison: a Deployment's pods have other names as soon as one more was made before them.
+
+
+@dataclass(frozen=True)
+class WorkloadEndedElsewhere:
+    """A workload that ended elsewhere. ``first``, ``second``: how, ``Running on a100-0`` -> number of pods (empty: it has none).
+    ``decisions``: the first ones about it that differ (None: there was none), and ``told``, both in words."""
+
+    workload: str
+    first: dict[str, int]
+    second: dict[str, int]
+    decisions: tuple[Decision | None, Decision | None]
+    told: tuple[str, str]
+
+    def data(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Of each side: where it ended, and its decision."""
+        left, right = (None if one is None else as_plain_json(one) for one in self.decisions)
+        return {"ended": self.first, "decision": left}, {"ended": self.second, "decision": right}
+
+    def __str__(self) -> str:
+        text = f"{self.workload} ended otherwise: {_ending_words(self.first)} -> {_ending_words(self.second)}"
+        if self.decisions == (None, None):
+            return text
+        return f"{text}; first decided otherwise: {self.told[0]} -> {self.told[1]}"
+
+
+def moved_workloads(first: LabHistory, second: LabHistory) -> Iterator[WorkloadEndedElsewhere]:
+    """In the order in which workloads came to be known."""
+    one, two = _endings(first), _endings(second)
+    left, right = _about(first), _about(second)
+    # Of a scheduler that tells nothing of its own binds and evictions are known, and not by which action.
+    observed = any(entry.action == ACTION for history in (first, second) for entry in history.decisions)
+    other = _first_other_seen if observed else _first_other
+    for workload in dict.fromkeys((*one, *two, *left, *right)):
+        before, after = one.get(workload, {}), two.get(workload, {})
+        if before == after:
+            continue
+        pair = other(left.get(workload, []), right.get(workload, []))
+        yield WorkloadEndedElsewhere(
+            workload, before, after, pair, (_decision_words(pair[0]), _decision_words(pair[1]))
+        )
+
+
+def _endings(history: LabHistory) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for pod in history.after.get("pods", ()):
+        metadata = pod["metadata"]
+        # The history has read the same look, so every pod of it is known there.
+        past = history.pods[f"{metadata.get('namespace', '')}/{metadata['name']}"]
+        phase = (pod.get("status") or {}).get("phase") or "Pending"
+        node = (pod.get("spec") or {}).get("nodeName")
+        how = f"{phase} on {node}" if node else phase
+        of = found.setdefault(past.workload, {})
+        of[how] = of.get(how, 0) + 1
+    # Sorted, since two runs list the same pods in another order once one of them has another name.
+    return {workload: dict(sorted(counts.items())) for workload, counts in found.items()}
+
+
+def _about(history: LabHistory) -> dict[str, list[Decision]]:
+    found: dict[str, list[Decision]] = {}
+    for entry in history.decisions:
+        if isinstance(entry, GroupWaits) or (not isinstance(entry, WriteRefused) and entry.podgroup):
+            workload = history.workloads.get(entry.podgroup, entry.podgroup)
+        else:
+            workload = history.pods[entry.pod].workload if entry.pod in history.pods else f"Pod {entry.pod}"
+        found.setdefault(workload, []).append(entry)
+    return found
+
+
+def _first_other(one: list[Decision], two: list[Decision]) -> tuple[Decision | None, Decision | None]:
+    for left, right in zip_longest(one, two):
+        # Compared as they are told: cycle, time and names of pods may differ where the decision is the same.
+        if _decision_words(left) != _decision_words(right):
+            return left, right
+    return None, None
+
+
+def _first_other_seen(one: list[Decision], two: list[Decision]) -> tuple[Decision | None, Decision | None]:
+    """By what the cluster shows. Of a side that decided nothing more, why it waits is told, where that is known."""
+    pairs = zip_longest(*([entry for entry in side if isinstance(entry, PodBound | PodEvicted)] for side in (one, two)))
+    for left, right in pairs:
+        if _seen(left) != _seen(right):
+            return left or _last_wait(one), right or _last_wait(two)
+    return None, None
+
+
+def _seen(entry: PodBound | PodEvicted | None) -> tuple[str, str]:
+    return ("", "") if entry is None else (str(entry.__struct_config__.tag), entry.node)
+
+
+def _last_wait(entries: list[Decision]) -> Decision | None:
+    return next((entry for entry in reversed(entries) if isinstance(entry, GroupWaits)), None)
+
+
+def _decision_words(entry: Decision | None) -> str:
+    """A decision in words, without names of pods."""
+    match entry:
+        case None:
+            return "nothing"
+        case GroupWaits():
+            return f"waits ({entry.reason}: {message_without_names(entry)})"
+        case WriteRefused():
+            return f"{entry.verb} refused ({' '.join(entry.reason.split())})"
+        case PodEvicted():
+            whom = f" for queue {entry.beneficiary_queue}" if entry.beneficiary_queue else ""
+            return f"{'moved' if entry.is_move else 'evicted'} from {entry.node} by {entry.action}{whom}"
+        case PodPromised():
+            return f"promised {entry.node} by {entry.action}"
+        case PodBound():
+            return f"bound to {entry.node} by {entry.action}"
+
+
+def _ending_words(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number} {how}" for how, number in counts.items()) or "no pods"
+
+
+# Where two runs differ, as data: what was another (settings, fleet, objects, steps), and what came of it (outcomes, the
+# first decision that is another, which workloads ended elsewhere and what was decided otherwise about each).
 
 What = Literal[
     "only_in_first",
@@ -46,7 +219,7 @@ _COUNTS = ("nodes", "gpus")
 
 
 @dataclass(frozen=True)
-class Difference:
+class RunDifference:
     """One difference. ``first`` and ``second`` are what each run has (None: nothing); ``detail``: of what."""
 
     what: What
@@ -61,21 +234,21 @@ class Difference:
         if self.what in ("only_in_first", "only_in_second"):
             return f"{place}: {self.what.replace('_', ' ')}"
         if self.what == "decision":
-            return f"{place}: {self.detail}: {decisions_told(self.first, self.second)}"
+            return f"{place}: {self.detail}: {describe_decisions(self.first, self.second)}"
         if self.what == "workload":
             return f"{place}: {self.detail}"
         if self.what == "file":
             return f"{place}: the file {self.detail} differs"
-        return f"{place}: {Change(self.detail or self.what, self.first, self.second)}"
+        return f"{place}: {FieldChange(self.detail or self.what, self.first, self.second)}"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """``identical``: every file of every test is the same, byte for byte, but for the lines of the tests that did it."""
 
     first: str
     second: str
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[RunDifference] = field(default_factory=list)
 
     @property
     def identical(self) -> bool:
@@ -90,32 +263,32 @@ class Comparison:
         return table(caption, ("test", "lab", "what", "difference"), rows)
 
 
-def diff(first: Path, second: Path) -> Comparison:
+def diff(first: Path, second: Path) -> RunComparison:
     """Compare two runs (folders). Times of the run do not count. Raises EvidenceError."""
-    one = {test.name: test for test in store.show(first)[1]}
-    two = {test.name: test for test in store.show(second)[1]}
-    differences: list[Difference] = []
+    one = {test.name: test for test in store.read_run(first)[1]}
+    two = {test.name: test for test in store.read_run(second)[1]}
+    differences: list[RunDifference] = []
     for name in sorted(one.keys() | two.keys()):
         if name not in two:
-            differences.append(Difference("only_in_first", name))
+            differences.append(RunDifference("only_in_first", name))
         elif name not in one:
-            differences.append(Difference("only_in_second", name))
+            differences.append(RunDifference("only_in_second", name))
         else:
             differences += _tests(one[name], two[name])
-    return Comparison(first.name, second.name, differences)
+    return RunComparison(first.name, second.name, differences)
 
 
-def _tests(one: TestEvidence, two: TestEvidence) -> list[Difference]:
+def _tests(one: TestEvidence, two: TestEvidence) -> list[RunDifference]:
     name = one.name
-    found: list[Difference] = []
+    found: list[RunDifference] = []
     if list(one.labs) != list(two.labs):
-        found.append(Difference("labs", name, "", list(one.labs), list(two.labs), "labs"))
+        found.append(RunDifference("labs", name, "", list(one.labs), list(two.labs), "labs"))
     shared = [lab for lab in one.labs if lab in two.labs]
     for lab in shared:
         # Causes of all labs, then the outcome, then effects: what was another stands before what came of it.
         found += _causes(one, two, lab)
     if one.outcome != two.outcome:
-        found.append(Difference("outcome", name, "", one.outcome, two.outcome, "outcome"))
+        found.append(RunDifference("outcome", name, "", one.outcome, two.outcome, "outcome"))
     for lab in shared:
         found += _effects(one, two, lab)
     # Bytes are looked at only where nothing else tells the difference: each cause changes many files.
@@ -125,13 +298,13 @@ def _tests(one: TestEvidence, two: TestEvidence) -> list[Difference]:
 # --- what was another -------------------------------------------------------------------------------------------------
 
 
-def _causes(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
-    for change in changes(plain(one.labs[lab]), plain(two.labs[lab])):
+def _causes(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
+    for change in field_changes(as_plain_json(one.labs[lab]), as_plain_json(two.labs[lab])):
         if change.path not in _COUNTS:
-            yield Difference("facts", one.name, lab, change.first, change.second, change.path)
-    for change in changes(_fleet(one, lab), _fleet(two, lab)):
+            yield RunDifference("facts", one.name, lab, change.first, change.second, change.path)
+    for change in field_changes(_fleet(one, lab), _fleet(two, lab)):
         if change.path != "name":  # the facts have it
-            yield Difference("fleet", one.name, lab, change.first, change.second, f"fleet: {change.path}")
+            yield RunDifference("fleet", one.name, lab, change.first, change.second, f"fleet: {change.path}")
     yield from _objects(one, two, lab)
     yield from _steps(one, two, lab)
 
@@ -144,17 +317,17 @@ def _fleet(test: TestEvidence, lab: str) -> Any:
     return {**definition, "pools": {pool["name"]: pool for pool in definition["pools"]}}
 
 
-def _objects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
+def _objects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
     left, right = _applied(one, lab), _applied(two, lab)
     for key in [*left, *(key for key in right if key not in left)]:
         name, again = key
         told = f"{name}, applied again ({again})" if again else name
         if key not in right or key not in left:
             there, here = ("applied" if key in side else NOTHING for side in (left, right))
-            yield Difference("object", one.name, lab, there, here, told)
+            yield RunDifference("object", one.name, lab, there, here, told)
             continue
         for change in list(object_changes(left[key], right[key]))[:_FEW]:
-            yield Difference("object", one.name, lab, change.first, change.second, f"{told}: {change.path}")
+            yield RunDifference("object", one.name, lab, change.first, change.second, f"{told}: {change.path}")
 
 
 def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, Any]]:
@@ -176,37 +349,37 @@ def _documents(test: TestEvidence, lab: str, file: str) -> list[Any]:
     return [value for value, _ in yamltext.read_documents(test.text(lab, file), str(test.path / lab / file))]
 
 
-def _steps(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
+def _steps(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
     """The first step at which something else was done."""
     for number, (left, right) in enumerate(zip_longest(one.steps(lab), two.steps(lab)), 1):
         # Times don't count: a step that comes later because something took longer is the same step.
         if _done(left) != _done(right):
-            yield Difference("step", one.name, lab, _done(left), _done(right), f"step {number}:")
+            yield RunDifference("step", one.name, lab, _done(left), _done(right), f"step {number}:")
             return
 
 
-def _done(step: Step | None) -> str | None:
+def _done(step: RecordedStep | None) -> str | None:
     if step is None:
         return None
     told = f"{step.operation} {step.text}".rstrip()
-    return told if step.patch is None else f"{told} {shown(step.patch)}"
+    return told if step.patch is None else f"{told} {format_value(step.patch)}"
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------
 
 
-def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
+def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
     for number, (left, right) in enumerate(zip_longest(one.decisions(lab), two.decisions(lab)), 1):
         if left != right:
-            yield Difference("decision", one.name, lab, left, right, f"decision {number} is the first that differs")
+            yield RunDifference("decision", one.name, lab, left, right, f"decision {number} is the first that differs")
             break
     # What follows on the first other decision is mostly its consequence, so only this one is told.
-    for one_moved in moved(History.of_test(one, lab), History.of_test(two, lab)):
-        yield Difference("workload", one.name, lab, *one_moved.data(), str(one_moved))
+    for one_moved in moved_workloads(LabHistory.of_test(one, lab), LabHistory.of_test(two, lab)):
+        yield RunDifference("workload", one.name, lab, *one_moved.data(), str(one_moved))
     first, second = _ending(one, lab), _ending(two, lab)
     for app in sorted(first.keys() | second.keys()):
         if first.get(app) != second.get(app):
-            yield Difference("ending", one.name, lab, first.get(app), second.get(app), f"pods of {app} at the end")
+            yield RunDifference("ending", one.name, lab, first.get(app), second.get(app), f"pods of {app} at the end")
 
 
 def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
@@ -220,28 +393,28 @@ def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
     return counts
 
 
-def decisions_told(first: Decision | None, second: Decision | None) -> str:
+def describe_decisions(first: Decision | None, second: Decision | None) -> str:
     """Two decisions in a line; of two that sound the same, what differs in them."""
-    left, right = _decision(first), _decision(second)
+    left, right = _decision_line(first), _decision_line(second)
     if left != right:
         return f"{left} -> {right}"
-    return f"{left}: {'; '.join(map(str, changes(plain(first), plain(second))))}"
+    return f"{left}: {'; '.join(map(str, field_changes(as_plain_json(first), as_plain_json(second))))}"
 
 
-def _decision(entry: Decision | None) -> str:
+def _decision_line(entry: Decision | None) -> str:
     if entry is None:
         return "nothing"
-    what = entry.podgroup if isinstance(entry, Waits) else entry.pod
-    where = entry.reason if isinstance(entry, Waits | Refused) else entry.node
+    what = entry.podgroup if isinstance(entry, GroupWaits) else entry.pod
+    where = entry.reason if isinstance(entry, GroupWaits | WriteRefused) else entry.node
     return f"cycle {entry.cycle}: {entry.__struct_config__.tag} {what} {where}".rstrip()
 
 
-def _files(one: TestEvidence, two: TestEvidence) -> list[Difference]:
+def _files(one: TestEvidence, two: TestEvidence) -> list[RunDifference]:
     """Files that differ where nothing that matters more does."""
-    left = {name: _digest(one.path / name) for name in sums.files_in(one.path)}
-    right = {name: _digest(two.path / name) for name in sums.files_in(two.path)}
+    left = {name: _digest(one.path / name) for name in run.files_in(one.path)}
+    right = {name: _digest(two.path / name) for name in run.files_in(two.path)}
     return [
-        Difference("file", one.name, "", left.get(name), right.get(name), name)
+        RunDifference("file", one.name, "", left.get(name), right.get(name), name)
         for name in sorted(left.keys() | right.keys())
         if name != RUN and left.get(name) != right.get(name)  # run.json has wall times
     ]
@@ -257,10 +430,10 @@ def _digest(path: Path) -> str:
     if decode is not None:
         # One that is damaged is compared as it is.
         with suppress(msgspec.MsgspecError, AttributeError):
-            content = canonical.lines(
+            content = canonical.json_lines(
                 {key: value for key, value in one.items() if key != "source"} for one in decode(content)
             )
-    return sums.digest(content)
+    return run.digest(content)
 
 
 _WITH_SOURCES: dict[str, Callable[[bytes], list[dict[str, Any]]]] = {

@@ -23,16 +23,16 @@ FORMAT = 3
 cycles, so that nothing of it can be decided again."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EvidenceEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Any of them."""
 
 
-EntryType = TypeVar("EntryType", bound=Entry)
+EntryType = TypeVar("EntryType", bound=EvidenceEntry)
 
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-class Reason(Entry, frozen=True, kw_only=True, omit_defaults=False):
+class PendingReason(EvidenceEntry, frozen=True, kw_only=True, omit_defaults=False):
     """Why a PodGroup waits. ``podgroup``, ``pods``: ``namespace/name``. ``reason``: the code, ``message``: the sentence.
     ``queue_context``: the queue whose quota or limit stopped it. ``tried``: evicting actions, each with its outcome. ``amounts``: what
     each of ``pods`` asks for. ``place``: when its turn is, from 1, where that was asked for; ``because``: what put it behind the
@@ -45,14 +45,14 @@ class Reason(Entry, frozen=True, kw_only=True, omit_defaults=False):
     message: str
     numbers: Numbers = {}
     queue_context: str = ""
-    fits: tuple[Fit, ...] = ()
+    fits: tuple[NodeFit, ...] = ()
     tried: tuple[tuple[str, str], ...] = ()
     amounts: tuple[TaskAmounts, ...] = ()
     place: int | None = None
     because: str = ""
 
 
-class Fit(Entry, frozen=True, kw_only=True):
+class NodeFit(EvidenceEntry, frozen=True, kw_only=True):
     """Why a pod fits nowhere: of ``nodes``, so many by reason, most first."""
 
     pod: str
@@ -60,7 +60,7 @@ class Fit(Entry, frozen=True, kw_only=True):
     reasons: tuple[tuple[str, int], ...]
 
 
-class OfPod(Entry, frozen=True, kw_only=True):
+class PodEntry(EvidenceEntry, frozen=True, kw_only=True):
     """A decision about one pod. ``cycle`` counts from 1; ``time``: RFC 3339, on the lab's clock; ``app``: the pod's label."""
 
     cycle: int
@@ -71,7 +71,7 @@ class OfPod(Entry, frozen=True, kw_only=True):
     app: str
 
 
-class OnNode(OfPod, frozen=True, kw_only=True):
+class PodOnNode(PodEntry, frozen=True, kw_only=True):
     """One that has a node. ``amounts``: what the pod counts for there."""
 
     podgroup: str
@@ -80,21 +80,21 @@ class OnNode(OfPod, frozen=True, kw_only=True):
     amounts: TaskAmounts | None = None
 
 
-class Bound(OnNode, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
+class PodBound(PodOnNode, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
     """A pod was given a node."""
 
     gpu_groups: tuple[str, ...] = ()
     owner: str = ""
 
 
-class Promised(OnNode, frozen=True, kw_only=True, tag_field="decision", tag="pipeline"):
+class PodPromised(PodOnNode, frozen=True, kw_only=True, tag_field="decision", tag="pipeline"):
     """A pod was promised a place that leaving pods will free. ``moved``: it is a victim with a new place."""
 
     moved: bool
     reason: str
 
 
-class Standing(Entry, frozen=True, kw_only=True):
+class ShareChange(EvidenceEntry, frozen=True, kw_only=True):
     """Where a queue stood in GPUs, before an eviction and after it."""
 
     before: QueueShare
@@ -105,7 +105,7 @@ MOVING = "consolidation"
 """The action that evicts only what it has another place for: what it does is to move pods."""
 
 
-class Evicted(OnNode, frozen=True, kw_only=True, omit_defaults=False, tag_field="decision", tag="evict"):
+class PodEvicted(PodOnNode, frozen=True, kw_only=True, omit_defaults=False, tag_field="decision", tag="evict"):
     """A pod was evicted for a PodGroup (``beneficiary``; empty: for nobody). ``taking``: what the action took in all for it.
     ``shares``: both queues' standing. ``owner``: the pod's controller as ``Kind/name``. ``ground``: what let it be taken."""
 
@@ -115,7 +115,7 @@ class Evicted(OnNode, frozen=True, kw_only=True, omit_defaults=False, tag_field=
     reason: str
     ground: Ground | None = None
     taking: EvictionTotals | None = None
-    shares: dict[str, Standing] = {}
+    shares: dict[str, ShareChange] = {}
 
     @property
     def is_move(self) -> bool:
@@ -123,7 +123,7 @@ class Evicted(OnNode, frozen=True, kw_only=True, omit_defaults=False, tag_field=
         return self.action == MOVING
 
 
-class Waits(Reason, frozen=True, kw_only=True, tag_field="decision", tag="pending"):
+class GroupWaits(PendingReason, frozen=True, kw_only=True, tag_field="decision", tag="pending"):
     """A PodGroup stays pending, for another reason than in the cycle before."""
 
     cycle: int
@@ -132,19 +132,19 @@ class Waits(Reason, frozen=True, kw_only=True, tag_field="decision", tag="pendin
     action: str
 
 
-class Refused(OfPod, frozen=True, kw_only=True, tag_field="decision", tag="failure"):
+class WriteRefused(PodEntry, frozen=True, kw_only=True, tag_field="decision", tag="failure"):
     """A decision that the cluster did not carry out; it is tried again. ``verb``: bind or evict."""
 
     verb: str
     reason: str
 
 
-Decision = Bound | Promised | Evicted | Waits | Refused
+Decision = PodBound | PodPromised | PodEvicted | GroupWaits | WriteRefused
 
 # --- how the cluster stands -------------------------------------------------------------------------------------------
 
 
-class PodRow(Entry, frozen=True, kw_only=True):
+class PodRow(EvidenceEntry, frozen=True, kw_only=True):
     """One pod. ``milli_gpus``: what it counts for; ``holds``: whether it takes that on its node now. ``owner`` as
     ``Kind/name``; ``podgroup``: the bare name. ``reason`` and ``message`` while it waits."""
 
@@ -166,7 +166,7 @@ class PodRow(Entry, frozen=True, kw_only=True):
         return f"{self.name.partition('/')[0]}/{self.podgroup}" if self.podgroup else self.name
 
 
-class PodGroupRow(Entry, frozen=True, kw_only=True):
+class PodGroupRow(EvidenceEntry, frozen=True, kw_only=True):
     name: str
     queue: str
     min_member: int | None
@@ -174,13 +174,13 @@ class PodGroupRow(Entry, frozen=True, kw_only=True):
     status: dict[str, Any]
 
 
-class QueueRow(Entry, frozen=True, kw_only=True):
+class QueueRow(EvidenceEntry, frozen=True, kw_only=True):
     name: str
     parent: str
     status: dict[str, Any]
 
 
-class NodeRow(Entry, frozen=True, kw_only=True):
+class NodeRow(EvidenceEntry, frozen=True, kw_only=True):
     """``unavailable``: why nothing new may go there; empty where it may, and in evidence of earlier versions."""
 
     name: str
@@ -189,7 +189,7 @@ class NodeRow(Entry, frozen=True, kw_only=True):
     unavailable: str = ""
 
 
-class State(Entry, frozen=True, kw_only=True):
+class ClusterState(EvidenceEntry, frozen=True, kw_only=True):
     """All of a cluster at one moment, each list by name."""
 
     pods: tuple[PodRow, ...]
@@ -201,7 +201,7 @@ class State(Entry, frozen=True, kw_only=True):
 # --- what was done, expected and told ---------------------------------------------------------------------------------
 
 
-class Source(Entry, frozen=True, kw_only=True):
+class SourceLine(EvidenceEntry, frozen=True, kw_only=True):
     """A line of a test, or of code that it calls: the innermost that is the user's own. ``file``: from pytest's rootdir, of a file outside
     of it the name. ``text``: the line, without what evidence leaves out; empty where it is very long."""
 
@@ -210,7 +210,7 @@ class Source(Entry, frozen=True, kw_only=True):
     text: str = ""
 
 
-class Step(Entry, frozen=True, kw_only=True):
+class RecordedStep(EvidenceEntry, frozen=True, kw_only=True):
     """Something was done to the lab; which of the fields from ``namespace`` on are there goes by the operation. ``source``: from where,
     if a test did it."""
 
@@ -229,10 +229,10 @@ class Step(Entry, frozen=True, kw_only=True):
     patch: dict[str, Any] | None = None
     subresource: Subresource = ""
     seconds: float | None = None
-    source: Source | None = None
+    source: SourceLine | None = None
 
 
-class Expected(Entry, frozen=True, kw_only=True):
+class CheckedExpectation(EvidenceEntry, frozen=True, kw_only=True):
     """An expectation that was checked. ``source``: from where, if a test did it."""
 
     t: float
@@ -240,10 +240,10 @@ class Expected(Entry, frozen=True, kw_only=True):
     expected: str
     seen: str
     held: bool
-    source: Source | None = None
+    source: SourceLine | None = None
 
 
-class Event(Entry, frozen=True, kw_only=True):
+class RecordedEvent(EvidenceEntry, frozen=True, kw_only=True):
     """A Kubernetes Event. ``object``: ``Kind namespace/name``."""
 
     type: str
@@ -255,7 +255,7 @@ class Event(Entry, frozen=True, kw_only=True):
     last: str | None
 
 
-class Told(Entry, frozen=True, kw_only=True):
+class TimelineEntry(EvidenceEntry, frozen=True, kw_only=True):
     """One line of the timeline. ``kind``: step, decision or expectation."""
 
     t: float
@@ -266,13 +266,13 @@ class Told(Entry, frozen=True, kw_only=True):
 # --- what a lab is, and how a test came out ---------------------------------------------------------------------------
 
 
-class Settings(Entry, frozen=True, kw_only=True, omit_defaults=False):
+class LabSettings(EvidenceEntry, frozen=True, kw_only=True, omit_defaults=False):
     engine: EngineConfig
     usage: UsageParams
     adopt_default_scheduler: bool
 
 
-class LabFacts(Entry, frozen=True, kw_only=True):
+class LabFacts(EvidenceEntry, frozen=True, kw_only=True):
     """What a lab is made of, enough to open the same again. ``versions``: program -> version. ``devices``: the fleet's GPUs
     are there for claims. ``scheduler_kind``: of the scheduler under test, where it goes by a name of its own."""
 
@@ -281,13 +281,13 @@ class LabFacts(Entry, frozen=True, kw_only=True):
     scheduler: str
     nodes: int
     gpus: int
-    settings: Settings
+    settings: LabSettings
     versions: dict[str, str]
     devices: bool = False
     scheduler_kind: str = ""
 
 
-class Result(Entry, frozen=True, kw_only=True):
+class TestOutcome(EvidenceEntry, frozen=True, kw_only=True):
     """``outcome``: passed, failed, error (of a fixture), skipped, xfailed, xpassed or interrupted; of a lab that was captured: captured.
     ``message``: why it failed. ``reason``: why it was skipped, or expected to fail. ``labs``: its folders. ``cycles``: how many can be decided
     again. ``sentence``: the test's docstring, in one line. ``source``: the line at which it failed."""
@@ -303,10 +303,10 @@ class Result(Entry, frozen=True, kw_only=True):
     cycles: int = 0
     sentence: str = ""
     reason: str = ""
-    source: Source | None = None
+    source: SourceLine | None = None
 
 
-class RanOn(Entry, frozen=True, kw_only=True):
+class RanOn(EvidenceEntry, frozen=True, kw_only=True):
     """A combination that labs of a run had, and how many had it."""
 
     backend: str
@@ -316,7 +316,7 @@ class RanOn(Entry, frozen=True, kw_only=True):
     labs: int
 
 
-class RunFacts(Entry, frozen=True, kw_only=True):
+class RunFacts(EvidenceEntry, frozen=True, kw_only=True):
     """``run.json``: wall times, and what all tests share. ``sums``: the digest of the run's SHA256SUMS; ``digest``: of all
     the other fields."""
 

@@ -1,9 +1,9 @@
-"""What is known of a lab's past, from its evidence or from its record, in one form: steps, decisions, states, and which pods there
-were and whose they are."""
+"""The workload at the top of each PodGroup, told bit by bit: a lab that goes on need not be looked through again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,16 +12,159 @@ from typing import TYPE_CHECKING
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import Status
 from kailab.evidence import cycles as cycle_files
-from kailab.evidence.cycles import Cycle
-from kailab.evidence.entries import Bound, Decision, Evicted, PodRow, Promised, Reason, State, Step
+from kailab.evidence.cluster_state import controller_name
+from kailab.evidence.cycles import RecordedCycle
+from kailab.evidence.entries import (
+    ClusterState,
+    Decision,
+    PendingReason,
+    PodBound,
+    PodEvicted,
+    PodPromised,
+    PodRow,
+    RecordedStep,
+)
 from kailab.evidence.recording import Recording
-from kailab.evidence.standing import owner
-from kailab.evidence.workloads import Workloads, add_owner, told_top
+from kailab.grouping.ownermeta import TOP_OWNER_METADATA
 from kailab.model import labels
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
     from kailab.evidence.store import TestEvidence
+
+
+_TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
+# The hash that a Deployment puts behind its name; Kubernetes' are up to 10 characters long.
+_REPLICA_SET = re.compile(r"ReplicaSet/(.+)-[0-9a-z]{6,10}")
+
+
+def add_owner(owners: list[str], told: str) -> None:
+    """A ReplicaSet with a hash at the end of its name is a Deployment's."""
+    if not told or told in owners:
+        return
+    owners.append(told)
+    if made := _REPLICA_SET.fullmatch(told):
+        owners.append(f"Deployment/{made.group(1)}")
+
+
+def group_workload(group: Object) -> str:
+    """The workload that a PodGroup was made for, as ``Kind/name``; empty where it does not tell."""
+    # A text of five lines that grouping writes: a pattern reads it without a YAML parser.
+    lines = _TOP.findall((group["metadata"].get("annotations") or {}).get(TOP_OWNER_METADATA, ""))
+    # In quotes is what YAML would take for something else than text, as a name of digits.
+    told = {key: text for key, _, text in lines}
+    return f"{told['kind']}/{told['name']}" if told.get("kind") and told.get("name") else ""
+
+
+class WorkloadIndex:
+    """As ``History.workloads``. ``changed``: PodGroups whose workload may be another since somebody emptied it."""
+
+    def __init__(self) -> None:
+        self.changed: set[str] = set()
+        self._owners: dict[str, list[str]] = {}
+        self._group: dict[str, str] = {}
+        self._pods: dict[str, dict[str, None]] = {}
+        self._tops: dict[str, str] = {}
+        self._of_owner: dict[tuple[str, str], dict[str, None]] = {}
+
+    def get(self, podgroup: str, default: str = "") -> str:
+        """Its workload, ``Kind namespace/name``; the pod itself where it is nobody's. Of a pod without a PodGroup, under its own
+        name, the same."""
+        pods = self._pods.get(podgroup)
+        if pods:
+            pod, top = next(reversed(pods)), self._top(podgroup)
+        elif podgroup in self._owners and podgroup not in self._group:
+            pod, top = podgroup, ""
+        else:
+            return default
+        owners = self._owners[pod]
+        last = top if top and top not in owners else owners[-1] if owners else ""
+        if not last:
+            return f"Pod {pod}"
+        kind, _, name = last.partition("/")
+        return f"{kind} {_space(pod)}/{name}"
+
+    def decided(self, entries: Iterable[Decision]) -> None:
+        """Take in decisions."""
+        for entry in entries:
+            if isinstance(entry, PodBound | PodPromised | PodEvicted):
+                # A promise does not tell whose the pod is.
+                self._take(entry.pod, entry.podgroup, "" if isinstance(entry, PodPromised) else entry.owner)
+
+    def looked(self, pods: Iterable[Object], groups: Iterable[Object], gone: Iterable[Object] = ()) -> None:
+        """Take in objects. ``gone``: PodGroups that are not there any more."""
+        for pod in pods:
+            metadata = pod["metadata"]
+            space = metadata.get("namespace", "")
+            group = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
+            self._take(f"{space}/{metadata['name']}", f"{space}/{group}" if group else "", controller_name(pod))
+        for one in gone:
+            self._tell(_full(one), "")
+        for one in groups:
+            self._tell(_full(one), group_workload(one))
+
+    def stood(self, rows: Sequence[PodRow]) -> None:
+        """Take in rows of a state."""
+        for row in rows:
+            self._take(row.name, f"{_space(row.name)}/{row.podgroup}" if row.podgroup else "", row.owner)
+
+    def _take(self, pod: str, podgroup: str, told: str) -> None:
+        owners = self._owners.setdefault(pod, [])
+        count = len(owners)
+        add_owner(owners, told)
+        before = self._group.get(pod, "")
+        group = podgroup or before
+        if not group and len(owners) != count:
+            self.changed.add(pod)
+        if not group or (group == before and len(owners) == count):
+            return
+        if before and before != group:
+            del self._pods[before][pod]
+            self.changed.add(before)
+        if not before:
+            self.changed.add(pod)
+        self._group[pod] = group
+        self._pods.setdefault(group, {})[pod] = None
+        if owners:
+            self._of_owner.setdefault((_space(pod), owners[0]), {})[group] = None
+        self.changed.add(group)
+
+    def _tell(self, podgroup: str, top: str) -> None:
+        if self._tops.get(podgroup, "") == top:
+            return
+        if top:
+            self._tops[podgroup] = top
+        else:
+            del self._tops[podgroup]
+        self.changed.add(podgroup)
+        # A PodGroup that tells nothing goes by others of the same owner.
+        for key in {key for pod in self._pods.get(podgroup, ()) if (key := self._key(pod))}:
+            self.changed |= {one for one in self._of_owner[key] if one not in self._tops}
+
+    def _top(self, podgroup: str) -> str:
+        found = self._tops.get(podgroup, "")
+        for pod in () if found else self._pods[podgroup]:
+            key = self._key(pod)
+            for other in reversed(self._of_owner[key]) if key else ():
+                if other in self._tops:
+                    return self._tops[other]
+        return found
+
+    def _key(self, pod: str) -> tuple[str, str] | None:
+        owners = self._owners[pod]
+        return (_space(pod), owners[0]) if owners else None
+
+
+def _space(full: str) -> str:
+    return full.partition("/")[0]
+
+
+def _full(obj: Object) -> str:
+    return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+# What is known of a lab's past, from its evidence or from its record, in one form: steps, decisions, states, and which pods there
+# were and whose they are.
 
 _ENDED = {Status.SUCCEEDED: "Succeeded", Status.FAILED: "Failed"}
 
@@ -65,26 +208,26 @@ class PodPast:
 
 
 @dataclass(frozen=True)
-class History:
+class LabHistory:
     """``states``: (seconds since the lab opened, how it stood); ``pending``: what waited at the end; ``opened``: since the epoch."""
 
     opened: float
-    steps: Sequence[Step]
+    steps: Sequence[RecordedStep]
     decisions: Sequence[Decision]
-    states: Sequence[tuple[float, State]]
-    cycles: Sequence[Cycle]
+    states: Sequence[tuple[float, ClusterState]]
+    cycles: Sequence[RecordedCycle]
     before: Mapping[str, Sequence[Object]]
     after: Mapping[str, Sequence[Object]]
-    pending: Sequence[Reason] = ()
+    pending: Sequence[PendingReason] = ()
 
     @classmethod
-    def of_test(cls, test: TestEvidence, lab: str) -> History:
+    def of_test(cls, test: TestEvidence, lab: str) -> LabHistory:
         """Raises EvidenceError."""
         steps, folder = test.steps(lab), test.path / lab
-        cycles: list[Cycle] = []
+        cycles: list[RecordedCycle] = []
         opened = None
-        if cycle_files.there_are(folder):
-            head, cycles = cycle_files.read(folder)
+        if cycle_files.has_cycles(folder):
+            head, cycles = cycle_files.read_cycles_file(folder)
             opened = head.opened
         looks = {
             look: {kind: test.objects(lab, look, kind) for kind in ("pods", "podgroups", "queues", "priorityclasses")}
@@ -94,13 +237,13 @@ class History:
         # Another scheduler's lab has no cycles. Any decision tells both clocks.
         if opened is None:
             opened = _opened(decisions, folder)
-        states = timed(list(test.states(lab).items()), steps)
+        states = time_states(list(test.states(lab).items()), steps)
         return cls(opened, steps, decisions, states, cycles, looks["before"], looks["after"], test.pending(lab))
 
     @classmethod
-    def of_recording(cls, recording: Recording) -> History:
+    def of_recording(cls, recording: Recording) -> LabHistory:
         """Of a lab that was recorded, after the last look."""
-        states = timed(recording.states, recording.steps)
+        states = time_states(recording.states, recording.steps)
         return cls(
             recording.opened, recording.steps, recording.decisions, states, recording.cycles, recording.before,
             recording.after, recording.pending,
@@ -111,7 +254,7 @@ class History:
         """Every pod that is or was, by its name in full, in the order in which they came to be known."""
         found: dict[str, PodPast] = {}
         for entry in self.decisions:
-            if isinstance(entry, Bound | Promised | Evicted):
+            if isinstance(entry, PodBound | PodPromised | PodEvicted):
                 self._take_decision(found, entry)
         # Before the looks: a pod whose creation a record tells is not counted as created once more.
         uids = self._take_cycles(found)
@@ -137,9 +280,9 @@ class History:
         return found
 
     @cached_property
-    def workloads(self) -> Workloads:
+    def workloads(self) -> WorkloadIndex:
         """PodGroup, in full -> the workload at the top of its pods, ``Kind namespace/name``; the pod itself where it is nobody's."""
-        found = Workloads()
+        found = WorkloadIndex()
         found.decided(self.decisions)
         for look in (self.before, self.after):
             found.looked(look.get("pods", ()), look.get("podgroups", ()))
@@ -149,11 +292,11 @@ class History:
 
     # --- where pods are told of -----------------------------------------------------------------------------------
 
-    def _take_decision(self, found: dict[str, PodPast], entry: Bound | Promised | Evicted) -> None:
+    def _take_decision(self, found: dict[str, PodPast], entry: PodBound | PodPromised | PodEvicted) -> None:
         pod = found.setdefault(entry.pod, PodPast(entry.pod))
         pod.app, pod.podgroup, pod.queue = entry.app or pod.app, entry.podgroup, entry.queue
         # A promise does not tell whose the pod is.
-        if not isinstance(entry, Promised):
+        if not isinstance(entry, PodPromised):
             add_owner(pod.owners, entry.owner)
 
     def _take_object(self, found: dict[str, PodPast], obj: Object, uids: set[str]) -> None:
@@ -161,7 +304,7 @@ class History:
         space = metadata.get("namespace", "")
         pod = found.setdefault(f"{space}/{metadata['name']}", PodPast(f"{space}/{metadata['name']}"))
         pod.app = (metadata.get("labels") or {}).get("app", "") or pod.app
-        add_owner(pod.owners, owner(obj))
+        add_owner(pod.owners, controller_name(obj))
         if group := (metadata.get("annotations") or {}).get(labels.POD_GROUP):
             pod.podgroup = f"{space}/{group}"
         if metadata.get("uid") not in uids and metadata.get("creationTimestamp"):
@@ -217,7 +360,7 @@ class History:
         for look in (self.before, self.after):
             for group in look.get("podgroups", ()):
                 metadata = group["metadata"]
-                if top := told_top(group):
+                if top := group_workload(group):
                     tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = top
         # A PodGroup that went before the last look is in neither. Its pods' owner mostly has others that tell.
         by_owner = {
@@ -234,7 +377,9 @@ class History:
         return round(parse_time(time) - self.opened, 6)
 
 
-def timed(states: Sequence[tuple[str, State]], steps: Sequence[Step]) -> list[tuple[float, State]]:
+def time_states(
+    states: Sequence[tuple[str, ClusterState]], steps: Sequence[RecordedStep]
+) -> list[tuple[float, ClusterState]]:
     """States by the time of the step after which they were taken, whose number their name begins with."""
     times = {step.n: step.t for step in steps}
     return [(times.get(int(name.partition("-")[0]), 0.0), state) for name, state in states]

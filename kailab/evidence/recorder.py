@@ -26,22 +26,35 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.evidence import canonical, cycles, timeline
-from kailab.evidence.cut_records import RecordCutter, names_in
-from kailab.evidence.cuts import Cuts
-from kailab.evidence.cycles import Cycle, CycleLog, LastCycle
-from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Source, State, Step, Told
+from kailab.errors import EvidenceError
+from kailab.evidence import canonical, cycles
+from kailab.evidence import recording as timeline
+from kailab.evidence.cluster_state import RowCache, read_cluster_state
+from kailab.evidence.cycles import CycleLog, LastRecordedCycle, RecordedCycle
+from kailab.evidence.entries import (
+    FORMAT,
+    CheckedExpectation,
+    ClusterState,
+    Decision,
+    LabFacts,
+    PendingReason,
+    RecordedEvent,
+    RecordedStep,
+    SourceLine,
+    TestOutcome,
+    TimelineEntry,
+)
 from kailab.evidence.recording import EXPECTATION, STEP, Recording
-from kailab.evidence.sanitizing import Sanitizer
+from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, record_names
 from kailab.evidence.scrubbing import Scrubber
-from kailab.evidence.standing import Rows, standing
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Deciding, Observer, Opening
 
-LOOKED_AT = {
+OBJECT_FILES = {
     "nodes": "Node",
     "queues": "Queue",
     "podgroups": "PodGroup",
@@ -59,7 +72,7 @@ class Recorder(Observer):
     wants_decisions = True
 
     def __init__(
-        self, lab: str = "lab", so_far: Recording | None = None, source: Callable[[], Source | None] = lambda: None
+        self, lab: str = "lab", so_far: Recording | None = None, source: Callable[[], SourceLine | None] = lambda: None
     ) -> None:
         """``so_far``: what was recorded of the lab before, to go on from there. ``source``: tells from where the lab is called now."""
         self.lab = lab
@@ -67,16 +80,16 @@ class Recorder(Observer):
         self.recording = so_far or Recording()
         self._log = CycleLog(self.recording.cycles)
         self._cluster: Cluster | None = None
-        self._rows = Rows()
+        self._rows = RowCache()
         self._scheduler: Deciding | None = None
-        self._stands: Callable[[], State] | None = None
+        self._stands: Callable[[], ClusterState] | None = None
 
     @property
     def facts(self) -> LabFacts | None:
         return self.recording.facts
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[RecordedStep]:
         return self.recording.steps
 
     @property
@@ -84,11 +97,11 @@ class Recorder(Observer):
         return self.recording.decisions
 
     @property
-    def expectations(self) -> list[Expected]:
+    def expectations(self) -> list[CheckedExpectation]:
         return self.recording.expectations
 
     @property
-    def cycles(self) -> list[Cycle]:
+    def cycles(self) -> list[RecordedCycle]:
         return self.recording.cycles
 
     @property
@@ -109,7 +122,7 @@ class Recorder(Observer):
         """With a lab that was opened before."""
         self._cluster = cluster
 
-    def ask(self, stands: Callable[[], State]) -> None:
+    def ask(self, stands: Callable[[], ClusterState]) -> None:
         """Ask somebody else how the cluster stands, who looks at it as well."""
         self._stands = stands
 
@@ -124,7 +137,7 @@ class Recorder(Observer):
         scheduler.follow_records()
         self._scheduler = scheduler
 
-    def go_on_from(self, last: LastCycle) -> None:
+    def go_on_from(self, last: LastRecordedCycle) -> None:
         """The next cycle is told by what is another than in the last one that was recorded of the lab."""
         if self._scheduler is not None:
             self._scheduler.go_on_from(last.records, last.decisions.pending)
@@ -153,7 +166,7 @@ class Recorder(Observer):
             detail["manifests"] = tuple(self._manifest(name, objects) for name, objects in detail["manifests"])
         recording = self.recording
         number = recording.steps_before + len(recording.steps) + 1
-        entry = Step(n=number, t=self._t(), operation=operation, text=text, source=self._source(), **detail)
+        entry = RecordedStep(n=number, t=self._t(), operation=operation, text=text, source=self._source(), **detail)
         recording.steps.append(entry)
         recording.order.append(STEP)
         if state and self._cluster is not None:
@@ -167,8 +180,8 @@ class Recorder(Observer):
         if self._cluster is not None:
             self._standing(self._cluster)
 
-    def _standing(self, cluster: Cluster) -> State:
-        return standing(cluster, self._rows) if self._stands is None else self._stands()
+    def _standing(self, cluster: Cluster) -> ClusterState:
+        return read_cluster_state(cluster, self._rows) if self._stands is None else self._stands()
 
     def on_decisions(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
         """The named entries that one cycle added to the decision log. ``record``: the cycle, where it was kailab's scheduler's,
@@ -183,26 +196,28 @@ class Recorder(Observer):
         # The evidence of a lab goes from its opening to its last look.
         if not self.is_open:
             return
-        entry = Expected(t=self._t(), subject=subject, expected=expected, seen=seen, held=held, source=self._source())
+        entry = CheckedExpectation(
+            t=self._t(), subject=subject, expected=expected, seen=seen, held=held, source=self._source()
+        )
         self.recording.expectations.append(entry)
         self.recording.order.append(EXPECTATION)
 
-    def on_closing(self, waiting: Callable[[], Sequence[Reason]]) -> None:
+    def on_closing(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
         """Take the last look."""
         if self._cluster is not None:
             self.recording.events = self._cluster.list("Event")
             self.look(waiting)
 
-    def look(self, waiting: Callable[[], Sequence[Reason]]) -> None:
+    def look(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
         """The last look, but for events."""
         if self._cluster is not None:
             self.recording.after = _looked_at(self._cluster)
             self.recording.pending = waiting()
             self._cluster = None
 
-    def timeline(self) -> list[Told]:
-        """See kailab.evidence.timeline."""
-        return self.text.entries(timeline.tell(self.recording.moments()))
+    def timeline(self) -> list[TimelineEntry]:
+        """See kailab.evidence.recording."""
+        return self.text.entries(timeline.timeline_entries(self.recording.moments()))
 
     @property
     def text(self) -> Scrubber:
@@ -218,49 +233,49 @@ class Recorder(Observer):
         make_folder(folder, new=True)
         keeping = self._sanitizer()
         recording, text = self.recording, keeping.text
-        told = text.entries(timeline.tell(self.recording.moments()))
+        told = text.entries(timeline.timeline_entries(self.recording.moments()))
         files = {
-            "lab.json": canonical.pretty(self.facts),
-            "steps.json": canonical.pretty(text.entries([keeping.step(step) for step in self.steps])),
-            "decisions.jsonl": canonical.lines(text.entries(self.decisions)),
-            "expectations.jsonl": canonical.lines(text.entries(self.expectations)),
-            "pending.json": canonical.pretty(text.entries(recording.pending)),
-            "events.json": canonical.pretty(text.entries([event_of(event) for event in recording.events])),
-            "timeline.json": canonical.pretty(told),
-            "timeline.txt": timeline.render(told).encode(),
+            "lab.json": canonical.pretty_json(self.facts),
+            "steps.json": canonical.pretty_json(text.entries([keeping.step(step) for step in self.steps])),
+            "decisions.jsonl": canonical.json_lines(text.entries(self.decisions)),
+            "expectations.jsonl": canonical.json_lines(text.entries(self.expectations)),
+            "pending.json": canonical.pretty_json(text.entries(recording.pending)),
+            "events.json": canonical.pretty_json(text.entries([read_event(event) for event in recording.events])),
+            "timeline.json": canonical.pretty_json(told),
+            "timeline.txt": timeline.render_timeline(told).encode(),
         }
         if self.cycles:
             cutter = RecordCutter(keeping.keeps_label, text.text)
             # A list, because what was cut is known only once all of them are through.
             kept = list(cutter.cycles(self.cycles))
-            cycles.write(folder, recording.opened, len(cutter.cut), kept)
+            cycles.write_cycles_file(folder, recording.opened, len(cutter.cut), kept)
         # With numpy under it, what reckons is loaded when there is something to write.
-        from kailab.evidence.metrics.written import series_of
+        from kailab.evidence.metrics.over_time import encode_series
 
-        files[METRICS] = series_of(recording)
+        files[METRICS] = encode_series(recording)
         if recording.fleet is not None:
             files["fleet.yaml"] = keeping.fleet(recording.fleet)
         for name, content in files.items():
             write_bytes(folder / name, content)
         _write_all(folder / "manifests", keeping.manifests)
-        states = {f"{name}.json": canonical.pretty(text.entry(state)) for name, state in recording.states}
+        states = {f"{name}.json": canonical.pretty_json(text.entry(state)) for name, state in recording.states}
         _write_all(folder / "states", states)
         for name, objects in (("before", keeping.before), ("after", keeping.after)):
-            looks = {f"{kind}.json": canonical.pretty(found) for kind, found in objects.items()}
+            looks = {f"{kind}.json": canonical.pretty_json(found) for kind, found in objects.items()}
             _write_all(folder / name, looks)
 
-    def keeping(self, cuts: Cuts) -> Sanitizer:
+    def keeping(self, cuts: CutCache) -> Sanitizer:
         """What of all that is known by now evidence keeps. ``cuts``: what was cut before."""
         return self._sanitizer(cuts)
 
-    def _sanitizer(self, cuts: Cuts | None = None) -> Sanitizer:
+    def _sanitizer(self, cuts: CutCache | None = None) -> Sanitizer:
         recording = self.recording
         # While the lab is open (a failure is told) there is no last look yet.
         after = recording.after if self._cluster is None else _looked_at(self._cluster)
         patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
         if cuts is None:
             manifests = [(name, msgspec.json.decode(objects)) for name, objects in recording.manifests]
-            return Sanitizer(manifests, recording.before, after, patches, recording.refused, names_in(self.cycles))
+            return Sanitizer(manifests, recording.before, after, patches, recording.refused, record_names(self.cycles))
         cuts.names(self.cycles)
         manifests = [(name, cuts.decoded(objects)) for name, objects in recording.manifests]
         return Sanitizer(manifests, recording.before, after, patches, recording.refused, cuts=cuts)
@@ -273,7 +288,7 @@ class Recorder(Observer):
 
 
 def _looked_at(cluster: Cluster) -> dict[str, list[Object]]:
-    return {name: cluster.list(kind) for name, kind in LOOKED_AT.items()}
+    return {name: cluster.list(kind) for name, kind in OBJECT_FILES.items()}
 
 
 def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -285,10 +300,10 @@ def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
         write_bytes(folder / name, content)
 
 
-def event_of(event: Object) -> Event:
+def read_event(event: Object) -> RecordedEvent:
     """As evidence has it."""
     involved = event.get("involvedObject") or {}
-    return Event(
+    return RecordedEvent(
         type=event.get("type", ""),
         reason=event.get("reason", ""),
         message=event.get("message", ""),
@@ -297,3 +312,64 @@ def event_of(event: Object) -> Event:
         first=event.get("firstTimestamp"),
         last=event.get("lastTimestamp"),
     )
+
+
+# The evidence of one test: its labs' records and how it came out.
+
+RESULT = "result.json"
+
+
+def write_test(
+    folder: Path,
+    test: str,
+    recorders: Sequence[Recorder],
+    outcome: str,
+    message: str = "",
+    sentence: str = "",
+    reason: str = "",
+    source: SourceLine | None = None,
+) -> None:
+    """result.json, and a folder for each lab that was opened: none of a test that was skipped before.
+
+    The rest is as ``Result`` has it, ``message`` in words that are the same in every run.
+    """
+    opened = [recorder for recorder in recorders if recorder.facts is not None]
+    for recorder in opened:
+        recorder.write(folder / canonical.safe_name(recorder.lab))
+    result = TestOutcome(
+        format=FORMAT,
+        test=test,
+        outcome=outcome,
+        message=message,
+        labs=tuple(canonical.safe_name(recorder.lab) for recorder in opened),
+        expectations=sum(len(recorder.expectations) for recorder in opened),
+        expectations_failed=sum(not entry.held for recorder in opened for entry in recorder.expectations),
+        decisions=sum(len(recorder.decisions) for recorder in opened),
+        cycles=sum(len(recorder.cycles) for recorder in opened),
+        sentence=sentence,
+        reason=reason,
+        source=source,
+    )
+    # A failure may quote objects of any of the labs, as may a docstring, so what each of them leaves out is cut from all of it. Where no
+    # lab was opened, what has the form of a credential.
+    for text in [recorder.text for recorder in opened] or [Scrubber((), ())]:
+        kept = text.entry(result)
+        result = structs.replace(kept, test=result.test, outcome=result.outcome, labs=result.labs)
+    write_bytes(folder / RESULT, canonical.pretty_json(result))
+
+
+class ResultHead(msgspec.Struct):
+    """As much of a result as every format has."""
+
+    format: int = 1
+    outcome: str = "unknown"
+
+
+def check_format(found: int, place: Path) -> None:
+    """Raises EvidenceError for evidence in another format than this kailab's."""
+    if found != FORMAT:
+        whose = "a newer" if found > FORMAT else "an older"
+        raise EvidenceError(
+            f"{place}: evidence of {whose} kailab (format {found}; this one reads format {FORMAT}); `kailab evidence verify` "
+            "still checks it, and the tests can be run again"
+        )

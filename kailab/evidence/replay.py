@@ -24,12 +24,11 @@ from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import EvidenceError, ExtensionError, InputError, PolicyError
 from kailab.evidence import cycles as kept_cycles
 from kailab.evidence import store
-from kailab.evidence.canonical import plain
-from kailab.evidence.changes import changes, shown
-from kailab.evidence.cycles import Cycle, Head
-from kailab.evidence.diff import decisions_told
-from kailab.evidence.entries import Bound, Decision, Evicted, LabFacts, Promised, Refused
-from kailab.evidence.named_cycles import CycleTeller
+from kailab.evidence.canonical import as_plain_json
+from kailab.evidence.cycles import CycleHead, RecordedCycle
+from kailab.evidence.decision_file import NamedCycles
+from kailab.evidence.diff import describe_decisions, field_changes, format_value
+from kailab.evidence.entries import Decision, LabFacts, PodBound, PodEvicted, PodPromised, WriteRefused
 from kailab.evidence.run import test_folders
 from kailab.scheduler.settings.policies import with_policies
 
@@ -39,7 +38,7 @@ DECIDES = "kailab"
 _FEW = 6
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The first cycle that was decided otherwise. ``time``: seconds since the epoch, on the lab's clock. ``recorded`` and
     ``again``: what the cycle decided, as the file ``file`` has it. ``what``: what differs, field by field."""
 
@@ -63,7 +62,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided again until the first difference, if there was one. ``decisions``: binds, promises, evictions and
     reasons to wait. ``passed_over``: labs without cycles -> why. ``problems``: how the folder is not what was written."""
 
@@ -74,7 +73,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int = 0
     passed_over: dict[str, str] = {}
     problems: tuple[str, ...] = ()
-    difference: Difference | None = None
+    difference: ReplayDifference | None = None
 
     @property
     def same(self) -> bool:
@@ -93,10 +92,10 @@ class _Lab(NamedTuple):
 
     cycles: int
     decisions: int
-    difference: Difference | None
+    difference: ReplayDifference | None
 
 
-def replay(run: Path, test: str = "") -> Replayed:
+def replay_run(run: Path, test: str = "") -> ReplayResult:
     """Decide a run again, or one test (``exercise/test``) of it, until something differs.
 
     Raises EvidenceError where the folder can't be read or is of another format. Files that are not what was written are named
@@ -105,8 +104,8 @@ def replay(run: Path, test: str = "") -> Replayed:
     tests = [test] if test else test_folders(run)
     if not tests:
         raise EvidenceError(f"{run}: no evidence is there")
-    problems = tuple(map(str, store.verify(run / test if test else run)))
-    counted = Replayed(run=run.name, problems=problems)
+    problems = tuple(map(str, store.verify_evidence(run / test if test else run)))
+    counted = ReplayResult(run=run.name, problems=problems)
     for name in tests:
         counted = _test(counted, store.load_test(run, name))
         if counted.difference is not None:
@@ -114,10 +113,10 @@ def replay(run: Path, test: str = "") -> Replayed:
     return counted
 
 
-def _test(counted: Replayed, test: store.TestEvidence) -> Replayed:
+def _test(counted: ReplayResult, test: store.TestEvidence) -> ReplayResult:
     began = counted.labs
     for lab, facts in test.labs.items():
-        if not kept_cycles.there_are(test.path / lab):
+        if not kept_cycles.has_cycles(test.path / lab):
             passed_over = {**counted.passed_over, f"{test.name} ({lab})": _why_none(facts)}
             counted = structs.replace(counted, passed_over=passed_over)
             continue
@@ -142,12 +141,12 @@ def _why_none(facts: LabFacts) -> str:
 
 def _lab(test: store.TestEvidence, lab: str) -> _Lab:
     folder = test.path / lab
-    head, cycles = kept_cycles.read(folder)
+    head, cycles = kept_cycles.read_cycles_file(folder)
     told: dict[int, list[Decision]] = {}
     for entry in test.decisions(lab):
-        if not isinstance(entry, Refused):  # what a cluster refuses is not decided
+        if not isinstance(entry, WriteRefused):  # what a cluster refuses is not decided
             told.setdefault(entry.cycle, []).append(entry)
-    teller = CycleTeller(head.opened)
+    teller = NamedCycles(head.opened)
     count = decisions = 0
     for cycle, recorded, again in _decided_again(cycles, folder):
         count += 1
@@ -164,12 +163,12 @@ def _lab(test: store.TestEvidence, lab: str) -> _Lab:
     return _Lab(count, decisions, None)
 
 
-def _decided_again(cycles: list[Cycle], folder: Path) -> Iterator[tuple[Cycle, Decisions, Decisions]]:
+def _decided_again(cycles: list[RecordedCycle], folder: Path) -> Iterator[tuple[RecordedCycle, Decisions, Decisions]]:
     """Each cycle, what it decided, and what it decides now."""
     working = WorkingSet()
     checked: EngineConfig | None = None
     try:
-        for cycle, config, recorded in kept_cycles.whole(cycles):
+        for cycle, config, recorded in kept_cycles.whole_cycles(cycles):
             # ``whole`` hands on the same object until it changes, so policies are checked once for each configuration.
             if config is not checked:
                 checked = config
@@ -191,47 +190,47 @@ class _Place(NamedTuple):
     lab: str
     cycle: int
     time: float
-    head: Head
+    head: CycleHead
 
-    def difference(self, file: str, what: list[str], recorded: Any, again: Any) -> Difference:
+    def difference(self, file: str, what: list[str], recorded: Any, again: Any) -> ReplayDifference:
         more = len(what) - _FEW
-        told = (*map(shown, what[:_FEW]), *([f"and {more} more"] if more > 0 else []))
-        return Difference(
+        told = (*map(format_value, what[:_FEW]), *([f"and {more} more"] if more > 0 else []))
+        return ReplayDifference(
             test=self.test, lab=self.lab, cycle=self.cycle, time=self.time, file=file, what=told, recorded=recorded, again=again,
             because=_because(self.head),
         )  # fmt: skip
 
 
-def _engines(place: _Place, teller: CycleTeller, recorded: Decisions, again: Decisions) -> Difference | None:
+def _engines(place: _Place, teller: NamedCycles, recorded: Decisions, again: Decisions) -> ReplayDifference | None:
     """Decisions as the engine has them; told as entries where those tell the difference."""
     before, after = jsonform.builtins(recorded), jsonform.builtins(again)
     if before == after:
         return None
     # Field by field only where both sound the same: entries leave out some of what the engine says.
-    what = _pairs(teller.once(recorded), teller.once(again)) or [str(change) for change in changes(before, after)]
+    what = _pairs(teller.once(recorded), teller.once(again)) or [str(change) for change in field_changes(before, after)]
     return place.difference(kept_cycles.NAME, what, before, after)
 
 
-def _entries(place: _Place, recorded: list[Decision], again: list[Decision]) -> Difference | None:
+def _entries(place: _Place, recorded: list[Decision], again: list[Decision]) -> ReplayDifference | None:
     """Decisions as people read them, but for what no record tells."""
     what = _pairs(recorded, again)
-    return place.difference("decisions.jsonl", what, plain(recorded), plain(again)) if what else None
+    return place.difference("decisions.jsonl", what, as_plain_json(recorded), as_plain_json(again)) if what else None
 
 
 def _pairs(recorded: list[Decision], again: list[Decision]) -> list[str]:
     """Each entry that is another, with both sides."""
     pairs = zip_longest(map(_without_labels, recorded), map(_without_labels, again))
-    return [decisions_told(one, other) for one, other in pairs if one != other]
+    return [describe_decisions(one, other) for one, other in pairs if one != other]
 
 
 def _without_labels(entry: Decision) -> Decision:
     """Without what no record tells: the pod's app, and who owns it."""
-    if isinstance(entry, Evicted | Bound):
+    if isinstance(entry, PodEvicted | PodBound):
         return structs.replace(entry, app="", owner="")
-    return structs.replace(entry, app="") if isinstance(entry, Promised) else entry
+    return structs.replace(entry, app="") if isinstance(entry, PodPromised) else entry
 
 
-def _because(head: Head) -> str:
+def _because(head: CycleHead) -> str:
     told = []
     if head.kailab != __version__:
         told.append(f"kailab {head.kailab} decided, this is kailab {__version__}")

@@ -1,31 +1,129 @@
-"""The folder of one run: evidence/<run id>/<exercise>/<test>/, each test's folder appearing whole or not at all.
-
-Several processes may write tests into one run at once (pytest-xdist); one of them, the one that began it,
-finishes it. ``run.json`` is the only file with wall times and versions, hence the only one that differs between
-equal runs. It carries its own digest and that of the run's SHA256SUMS, which in turn sums up the SHA256SUMS of
-every test."""
+"""SHA256SUMS: what a folder held when it was written, in the form that ``sha256sum -c`` reads."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import structs
 
 from kailab.errors import EvidenceError, InputError
-from kailab.evidence import canonical, sums
+from kailab.evidence import canonical
 from kailab.evidence.entries import LabFacts, RanOn, RunFacts
 from kailab.model import typed
 from kailab.model.files import file_bytes
-from kailab.model.private_files import FOLDER_MODE, PARTIAL, make_folder, replace_file, replacing
+from kailab.model.private_files import FOLDER_MODE, PARTIAL, make_folder, replace_file, replacing, write_bytes
+
+SUMS_FILE = "SHA256SUMS"
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+class FileProblem(NamedTuple):
+    """One way in which a folder is not what was written. ``path`` is relative to the run's folder."""
+
+    kind: Literal["changed", "missing", "extra", "damaged", "unfinished"]
+    path: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.path}" + (f" ({self.detail})" if self.detail else "")
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def files_in(folder: Path) -> list[str]:
+    """Every file and link below a folder, relative, sorted, but for its own SHA256SUMS."""
+    # A link to a folder is listed, not followed: what lies outside of the run is not its evidence.
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(name for path in found if (name := path.relative_to(folder).as_posix()) != SUMS_FILE)
+
+
+def render_sums(sums: Iterable[tuple[str, str]]) -> bytes:
+    """(relative path, digest) pairs as a SHA256SUMS file."""
+    return "".join(f"{value}  {name}\n" for name, value in sums).encode()
+
+
+def empty_folders(folder: Path) -> list[str]:
+    """Every folder below a folder that holds no file, relative, sorted. None is ever written; a sum shows none of them."""
+    found = [path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink()]
+    return sorted(
+        path.relative_to(folder).as_posix() for path in found if not files_in(path) and not (path / SUMS_FILE).exists()
+    )
+
+
+def write_sums(folder: Path) -> None:
+    """Sum up all that is in the folder now."""
+    write_bytes(folder / SUMS_FILE, render_sums((name, digest(file_bytes(folder / name))) for name in files_in(folder)))
+
+
+def read_sums(path: Path) -> dict[str, str]:
+    """Relative path -> digest. Raises ValueError for text that kailab does not write so (a file named twice, other line ends), OSError
+    where it can't be read."""
+    sums: dict[str, str] = {}
+    lines = file_bytes(path).decode("utf-8").split("\n")
+    if lines.pop():
+        raise ValueError("its last line does not end")
+    for number, line in enumerate(lines, 1):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"line {number} is not '<sha256>  <file>'")
+        if match.group(2) in sums:
+            raise ValueError(f"line {number} names {match.group(2)} again")
+        sums[match.group(2)] = match.group(1)
+    return sums
+
+
+def _unlike(path: Path, expected: str) -> str:
+    """Why a file is not what was summed up, a space where nothing more can be told; empty where it is."""
+    try:
+        return "" if digest(file_bytes(path)) == expected else " "
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def check_sums(folder: Path, label: str = "") -> list[FileProblem]:
+    """Compare a folder with its SHA256SUMS. ``label`` goes in front of the paths reported."""
+    prefix = f"{label}/" if label else ""
+    listing = folder / SUMS_FILE
+    try:
+        sums = read_sums(listing)
+    except FileNotFoundError:
+        return [FileProblem("missing", f"{prefix}{SUMS_FILE}")]
+    except (OSError, ValueError) as error:
+        return [FileProblem("damaged", f"{prefix}{SUMS_FILE}", str(error))]
+    problems: list[FileProblem] = []
+    present = set(files_in(folder))
+    for name, expected in sums.items():
+        if name not in present:
+            problems.append(FileProblem("missing", prefix + name))
+        # Links are never written. What one points to may change, or be another file on the machine where it is checked.
+        elif (folder / name).is_symlink():
+            problems.append(FileProblem("changed", prefix + name, "is a link"))
+        elif fault := _unlike(folder / name, expected):
+            problems.append(FileProblem("changed", prefix + name, fault.strip()))
+    problems += (FileProblem("extra", prefix + name) for name in sorted(present - set(sums)))
+    problems += (FileProblem("extra", prefix + name, "an empty folder") for name in empty_folders(folder))
+    return problems
+
+
+# The folder of one run: evidence/<run id>/<exercise>/<test>/, each test's folder appearing whole or not at all.
+#
+# Several processes may write tests into one run at once (pytest-xdist); one of them, the one that began it,
+# finishes it. ``run.json`` is the only file with wall times and versions, hence the only one that differs between
+# equal runs. It carries its own digest and that of the run's SHA256SUMS, which in turn sums up the SHA256SUMS of
+# every test.
 
 RUN = "run.json"
 SIGNATURES = "signature-"
@@ -85,7 +183,7 @@ class RunFolder:
             partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=self.path))
             partial.chmod(FOLDER_MODE)  # whatever the umask left of it
             fill(partial)
-            sums.write(partial)
+            write_sums(partial)
             return self._publish(partial, home, test)
         except BaseException as error:
             if partial is not None:
@@ -121,29 +219,29 @@ class RunFolder:
             return 0
         tests = test_folders(self.path)
         try:
-            listing = sums.render(
-                (f"{name}/{sums.FILE}", sums.digest(file_bytes(self.path / name / sums.FILE))) for name in tests
+            listing = render_sums(
+                (f"{name}/{SUMS_FILE}", digest(file_bytes(self.path / name / SUMS_FILE))) for name in tests
             )
             # The sums before run.json: whoever sees run.json may rely on all that it sums up.
-            replace_file(self.path / sums.FILE, listing)
+            replace_file(self.path / SUMS_FILE, listing)
             run = RunFacts(
                 run=self.run_id,
-                begun=canonical.rfc3339(round(self._begun, 3)),
-                ended=canonical.rfc3339(round(time.time(), 3)),
+                begun=canonical.format_rfc3339(round(self._begun, 3)),
+                ended=canonical.format_rfc3339(round(time.time(), 3)),
                 tests=len(tests),
-                labs=tuple(_labs(self.path, tests)),
+                labs=tuple(_lab_combinations(self.path, tests)),
                 versions=versions or {},
                 settings=settings or {},
-                sums=sums.digest(listing),
+                sums=digest(listing),
             )
             run = structs.replace(run, digest=run_digest(msgspec.to_builtins(run)))
-            replace_file(self.path / RUN, canonical.pretty(run))
+            replace_file(self.path / RUN, canonical.pretty_json(run))
         except OSError as error:
             raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
         return len(tests)
 
 
-def _labs(run: Path, tests: list[str]) -> list[RanOn]:
+def _lab_combinations(run: Path, tests: list[str]) -> list[RanOn]:
     """What the labs of a run ran on, each combination once, with the number of labs."""
     counts: dict[bytes, int] = {}
     for path in (lab for test in tests for lab in sorted((run / test).glob("*/lab.json"))):
@@ -152,14 +250,14 @@ def _labs(run: Path, tests: list[str]) -> list[RanOn]:
             backend=facts.backend, scheduler=facts.scheduler, fleet=facts.fleet, versions=facts.versions, labs=0
         )
         # Structs with dicts in them can't be keys of a dict; their canonical text can, and puts them in order.
-        key = canonical.compact(one)
+        key = canonical.compact_json(one)
         counts[key] = counts.get(key, 0) + 1
     return [structs.replace(typed.decode_json(key, RanOn), labs=count) for key, count in sorted(counts.items())]
 
 
 def run_digest(run: Mapping[str, Any]) -> str:
     """The digest that run.json carries: of all its other fields."""
-    return sums.digest(canonical.compact({key: value for key, value in run.items() if key != "digest"}))
+    return digest(canonical.compact_json({key: value for key, value in run.items() if key != "digest"}))
 
 
 def test_folders(run: Path) -> list[str]:

@@ -21,7 +21,7 @@ NOBODY = ""  # the lender of capacity that is no queue's quota
 
 
 @dataclass(frozen=True)
-class QueueStanding:
+class QueueAmounts:
     """One queue in one resource. ``fair_share`` is None where no scheduler has worked one out."""
 
     name: str
@@ -65,21 +65,21 @@ class QueueStanding:
 
 
 @dataclass
-class Shares:
+class QueueTreeShares:
     """The queue tree at one moment."""
 
-    queues: dict[str, QueueStanding]
+    queues: dict[str, QueueAmounts]
     _ledgers: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
 
     @classmethod
     def counted(
         cls, states: Iterable[QueueState], fair: bool = True, resource: Literal["gpu", "cpu", "memory"] = "gpu"
-    ) -> Shares:
+    ) -> QueueTreeShares:
         """As the engine counts them. ``fair``: whether the scheduler under test gives them the share that it works out."""
         standings = {}
         for state in states:
             share: QueueShare = getattr(state, resource)
-            standings[state.name] = QueueStanding(
+            standings[state.name] = QueueAmounts(
                 name=state.name,
                 parent=state.parent,
                 priority=state.priority,
@@ -93,7 +93,7 @@ class Shares:
         return cls(standings)
 
     @classmethod
-    def observed(cls, queues: Iterable[Object], pods: Iterable[PodRow]) -> Shares:
+    def observed(cls, queues: Iterable[Object], pods: Iterable[PodRow]) -> QueueTreeShares:
         """From Queue objects and pod rows: under a scheduler that knows neither queues nor
         PodGroups, pods count for the queue that they name."""
         specs = {queue["metadata"]["name"]: queue["spec"] for queue in queues}
@@ -103,13 +103,13 @@ class Shares:
             if pod.phase not in ("Pending", "Running"):
                 continue
             # A queue holds what the queues below it hold.
-            for name in lineage(pod.queue, parents):
+            for name in queue_ancestry(pod.queue, parents):
                 asked[name] += pod.milli_gpus
                 held[name] += pod.milli_gpus if pod.holds else 0
         standings = {}
         for name, spec in specs.items():
             gpu = (spec.get("resources") or {}).get("gpu") or {}
-            standings[name] = QueueStanding(
+            standings[name] = QueueAmounts(
                 name=name,
                 parent=spec.get("parentQueue", ""),
                 priority=spec.get("priority", 100),
@@ -123,10 +123,10 @@ class Shares:
     def __contains__(self, name: str) -> bool:
         return name in self.queues
 
-    def __getitem__(self, name: str) -> QueueStanding:
+    def __getitem__(self, name: str) -> QueueAmounts:
         return self.queues[name]
 
-    def children(self, name: str) -> list[QueueStanding]:
+    def children(self, name: str) -> list[QueueAmounts]:
         """Direct children in order of name; those of "" are the roots."""
         return sorted((queue for queue in self.queues.values() if self._level(queue) == name), key=lambda q: q.name)
 
@@ -146,7 +146,7 @@ class Shares:
         ancestors; the most unused first. (queue, unused quota in milli-GPU.) Who may take what back is the scheduler's to say."""
         found: list[tuple[str, int]] = []
         need = self.queues[name].borrowed if name in self.queues else 0
-        for level in lineage(name, {queue.name: queue.parent for queue in self.queues.values()}):
+        for level in queue_ancestry(name, {queue.name: queue.parent for queue in self.queues.values()}):
             if need <= 0:
                 break
             beside = [queue for queue in self.children(self._level(self.queues[level])) if queue.name != level]
@@ -166,7 +166,7 @@ class Shares:
         """Milli-GPU of its quota that siblings use now."""
         return sum(amount for _, amount in self.borrowers(name))
 
-    def _level(self, queue: QueueStanding) -> str:
+    def _level(self, queue: QueueAmounts) -> str:
         return queue.parent if queue.parent in self.queues else ""
 
     def _ledger(self, level: str) -> dict[tuple[str, str], int]:
@@ -195,7 +195,7 @@ class Shares:
         return ledger
 
 
-def lineage(name: str, parents: Mapping[str, str]) -> list[str]:
+def queue_ancestry(name: str, parents: Mapping[str, str]) -> list[str]:
     """A queue and its ancestors, from itself up; ends where a parent is unknown or comes round again."""
     line: list[str] = []
     while name in parents and name not in line:

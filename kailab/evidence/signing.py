@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from kailab.errors import EvidenceError, InputError
-from kailab.evidence import canonical, store, sums
-from kailab.evidence.run import RUN, SIGNATURES
-from kailab.evidence.sums import Problem
+from kailab.evidence import canonical, store
+from kailab.evidence import run as sums
+from kailab.evidence.run import RUN, SIGNATURES, FileProblem
 from kailab.model import typed
 from kailab.model.files import file_bytes
 from kailab.model.private_files import open_file, replace_file
@@ -40,7 +40,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     signature: str
 
 
-def generate(path: Path) -> Path:
+def generate_key(path: Path) -> Path:
     """Write a new private key (PEM, PKCS #8, readable by its owner alone), and beside it the public one, which is returned. Raises
     InputError where one of them is there already or can't be written."""
     public = path.with_name(f"{path.name}.pub")
@@ -59,13 +59,13 @@ def generate(path: Path) -> Path:
     return public
 
 
-def sign(run: Path, key: Path) -> Path:
+def sign_run(run: Path, key: Path) -> Path:
     """Sign a run, if it is what was written; the file with the signature. Signed again with the same key it is the same. Raises
     EvidenceError for a run that is damaged or did not finish, InputError for what is no private key of Ed25519."""
     private = _private(key)
     # The signature says that this is the run. One over files that don't agree with their sums would say so of a damaged
     # one.
-    problems = store.verify(run)
+    problems = store.verify_evidence(run)
     if problems or not (run / RUN).exists():
         told = "; ".join(map(str, problems[:3])) or f"there is no {RUN}: only a whole run can be signed"
         raise EvidenceError(f"{run}: not signed: {told}")
@@ -80,38 +80,38 @@ def sign(run: Path, key: Path) -> Path:
     # The name is short, and only to find the file by: what holds is that the key verifies.
     path = run / f"{SIGNATURES}{identity[:16]}.json"
     try:
-        replace_file(path, canonical.pretty(signed))
+        replace_file(path, canonical.pretty_json(signed))
     except OSError as error:
         raise EvidenceError(f"{path}: the signature can't be written: {error.strerror or error}") from error
     return path
 
 
-def signatures(run: Path) -> list[tuple[str, Signature | None]]:
+def read_signatures(run: Path) -> list[tuple[str, Signature | None]]:
     """The signatures of a run, by file; None for one that can't be read."""
     return [(path.name, _read(path)) for path in sorted(run.glob(f"{SIGNATURES}*.json"))]
 
 
-def check(run: Path, key: Path) -> list[Problem]:
+def check_signature(run: Path, key: Path) -> list[FileProblem]:
     """What is wrong with the signature of a run by this key (public, or private); empty: it holds. It says nothing of the other
     files: ``store.verify`` does. Raises InputError for what is no key of Ed25519."""
     public = _public(key)
     identity = fingerprint(public)
     name = f"{SIGNATURES}{identity[:16]}.json"
     if not (run / name).exists():
-        others = [told.key for _, told in signatures(run) if told is not None]
+        others = [told.key for _, told in read_signatures(run) if told is not None]
         by = f"it is signed by {', '.join(others)}" if others else "it is not signed"
-        return [Problem("missing", name, f"no signature by {identity}; {by}")]
+        return [FileProblem("missing", name, f"no signature by {identity}; {by}")]
     signed = _read(run / name)
     if signed is None:
-        return [Problem("damaged", name, "not a signature")]
+        return [FileProblem("damaged", name, "not a signature")]
     try:
         content = file_bytes(run / RUN)
         public.verify(base64.b64decode(signed.signature, validate=True), _CONTEXT + content)
     # A text that is no base64 is told by ValueError, or by a kind of it.
     except (InvalidSignature, ValueError):
-        return [Problem("changed", RUN, "not what was signed")]
+        return [FileProblem("changed", RUN, "not what was signed")]
     except OSError as error:
-        return [Problem("missing", RUN, error.strerror or str(error))]
+        return [FileProblem("missing", RUN, error.strerror or str(error))]
     return []
 
 
@@ -120,7 +120,7 @@ def fingerprint(key: Ed25519PublicKey) -> str:
     return sums.digest(_spki(key, serialization.Encoding.DER))
 
 
-def known_as(key: Path) -> str:
+def key_fingerprint(key: Path) -> str:
     """The fingerprint of a key in a file. Raises InputError."""
     return fingerprint(_public(key))
 
@@ -170,6 +170,6 @@ def _read(path: Path) -> Signature | None:
         content = file_bytes(path)
         found = typed.decode_json(content, Signature)
         # In another text a key may stand twice, and what a reader takes is not what was checked.
-        return found if content == canonical.pretty(found) else None
+        return found if content == canonical.pretty_json(found) else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import os
 import re
 import shutil
+import tarfile
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -12,15 +17,26 @@ import msgspec
 
 from kailab.cluster.protocol import Object
 from kailab.errors import EvidenceError, InputError
-from kailab.evidence import canonical, sums
-from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Result, RunFacts, State, Step, Told
-from kailab.evidence.record import RESULT, Written, check_format
-from kailab.evidence.run import RUN, SIGNATURES, run_digest, test_folders
-from kailab.evidence.sums import Problem
+from kailab.evidence import canonical
+from kailab.evidence import run as sums
+from kailab.evidence.entries import (
+    CheckedExpectation,
+    ClusterState,
+    Decision,
+    LabFacts,
+    PendingReason,
+    RecordedEvent,
+    RecordedStep,
+    RunFacts,
+    TestOutcome,
+    TimelineEntry,
+)
+from kailab.evidence.recorder import RESULT, ResultHead, check_format
+from kailab.evidence.run import RUN, SIGNATURES, FileProblem, run_digest, test_folders
 from kailab.model import typed
 from kailab.model.files import file_bytes
 from kailab.model.meant import meant
-from kailab.model.private_files import PARTIAL
+from kailab.model.private_files import PARTIAL, make_private
 
 LATEST = "latest"
 T = TypeVar("T")
@@ -50,7 +66,7 @@ class TestEvidence:
 
     name: str
     path: Path
-    result: Result
+    result: TestOutcome
     labs: dict[str, LabFacts]
 
     @property
@@ -59,31 +75,31 @@ class TestEvidence:
 
     # Each raises EvidenceError for a file that is not there or damaged.
 
-    def steps(self, lab: str) -> list[Step]:
-        return _decode(self.path / lab / "steps.json", list[Step])
+    def steps(self, lab: str) -> list[RecordedStep]:
+        return _decode(self.path / lab / "steps.json", list[RecordedStep])
 
     def decisions(self, lab: str) -> list[Decision]:
         return _decode_lines(self.path / lab / "decisions.jsonl", Decision)
 
-    def expectations(self, lab: str) -> list[Expected]:
-        return _decode_lines(self.path / lab / "expectations.jsonl", Expected)
+    def expectations(self, lab: str) -> list[CheckedExpectation]:
+        return _decode_lines(self.path / lab / "expectations.jsonl", CheckedExpectation)
 
-    def pending(self, lab: str) -> list[Reason]:
-        return _decode(self.path / lab / "pending.json", list[Reason])
+    def pending(self, lab: str) -> list[PendingReason]:
+        return _decode(self.path / lab / "pending.json", list[PendingReason])
 
-    def events(self, lab: str) -> list[Event]:
-        return _decode(self.path / lab / "events.json", list[Event])
+    def events(self, lab: str) -> list[RecordedEvent]:
+        return _decode(self.path / lab / "events.json", list[RecordedEvent])
 
-    def timeline(self, lab: str) -> list[Told]:
-        return _decode(self.path / lab / "timeline.json", list[Told])
+    def timeline(self, lab: str) -> list[TimelineEntry]:
+        return _decode(self.path / lab / "timeline.json", list[TimelineEntry])
 
-    def states(self, lab: str) -> dict[str, State]:
+    def states(self, lab: str) -> dict[str, ClusterState]:
         """How the cluster stood after each step, by the name of the file, in order."""
         # By number: the hundredth has a digit more.
         files = sorted(
             (self.path / lab / "states").glob("*.json"), key=lambda file: (len(file.stem.partition("-")[0]), file.stem)
         )
-        return {file.stem: _decode(file, State) for file in files}
+        return {file.stem: _decode(file, ClusterState) for file in files}
 
     def objects(self, lab: str, look: Literal["before", "after"], file: str) -> list[Object]:
         """The objects of a kind (``pods``, ``queues`` ...) when the lab opened or closed."""
@@ -94,7 +110,7 @@ class TestEvidence:
         return _bytes(self.path / lab / file).decode(errors="replace")
 
 
-def runs(root: Path | str) -> list[RunSummary]:
+def list_runs(root: Path | str) -> list[RunSummary]:
     """Every run below a folder, oldest first. Raises EvidenceError where the folder can't be read."""
     root = Path(root)
     if not root.is_dir():
@@ -103,18 +119,18 @@ def runs(root: Path | str) -> list[RunSummary]:
     return [_summary(path) for path in sorted(root.iterdir()) if path.is_dir() and is_run(path)]
 
 
-def find(root: Path | str, run: str = LATEST) -> Path:
+def find_run(root: Path | str, run: str = LATEST) -> Path:
     """The folder of a run: by id below ``root``, by path, or the latest. Raises EvidenceError."""
     if run != LATEST:
         for path in (Path(root) / run, Path(run)):
             if path.is_dir():
-                if not is_run(path) and (kept := [one.run for one in runs(path)]):
+                if not is_run(path) and (kept := [one.run for one in list_runs(path)]):
                     raise EvidenceError(
                         f"{path}: holds runs, and is none itself; expected one of them, as {path / kept[-1]}"
                     )
                 return path
         raise EvidenceError(f"{root}: there is no run {run!r}")
-    found = runs(root)
+    found = list_runs(root)
     if not found:
         raise EvidenceError(f"{root}: there are no runs")
     return found[-1].path
@@ -140,19 +156,19 @@ def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
     """What one word stands for: a run (then the test is empty), else a test of the latest run. Raises InputError, with what
     is near; EvidenceError."""
     if text == LATEST:
-        return find(root), ""
+        return find_run(root), ""
     for path in (Path(root) / text, Path(text)):
         # A folder of any name may lie in the working directory; only one with evidence in it is meant.
         if path.is_dir() and is_run(path):
             return path, ""
     try:
-        latest = find(root)
+        latest = find_run(root)
     except EvidenceError as error:
         raise EvidenceError(f"there is no run {text!r}; {error}") from None
     tests = test_folders(latest)
     if text in tests or any(name.rpartition("/")[2] == text for name in tests):
         return latest, find_test(latest, text)
-    known = [*(one.run for one in runs(root)), *tests]
+    known = [*(one.run for one in list_runs(root)), *tests]
     raise InputError(
         f"there is no run {text!r} in {root}, and the latest run ({latest.name}) has no such test; {_near(text, known)}"
         "`kailab evidence list` lists the runs, `kailab evidence show` the tests of the latest"
@@ -170,7 +186,7 @@ def find_lab(root: Path | str, text: str) -> tuple[TestEvidence, str]:
     # ``RUN/EXERCISE/TEST`` and ``EXERCISE/TEST`` look alike: the first part is a run where there is a folder of that
     # name.
     head, _, rest = text.partition("/")
-    run, test = (find(root, head), rest) if rest and (Path(root) / head).is_dir() else find_run_or_test(root, text)
+    run, test = (find_run(root, head), rest) if rest and (Path(root) / head).is_dir() else find_run_or_test(root, text)
     if not test:
         tests = test_folders(run)
         if len(tests) != 1:
@@ -197,10 +213,10 @@ def _near(text: str, known: list[str]) -> str:
     return f"did you mean {' or '.join(named)}? " if named else ""
 
 
-def prune(root: Path | str, keep: int) -> list[RunSummary]:
+def prune_runs(root: Path | str, keep: int) -> list[RunSummary]:
     """Remove all but the newest ``keep`` runs directly below a folder, with runs older than these that were killed before they held anything,
     and return what went. Anything that is not a run (a README, reference runs in a folder of their own) stays. Raises EvidenceError."""
-    found = runs(root)
+    found = list_runs(root)
     doomed = found[: len(found) - keep] if keep < len(found) else []
     newest = found[-1].run if keep and found else None
     # One that is newer may be being written.
@@ -214,7 +230,7 @@ def prune(root: Path | str, keep: int) -> list[RunSummary]:
     return doomed
 
 
-def show(run: Path) -> tuple[RunSummary, list[TestEvidence]]:
+def read_run(run: Path) -> tuple[RunSummary, list[TestEvidence]]:
     """A run and its tests. Raises EvidenceError where a file of it can't be read."""
     tests = test_folders(run) if run.is_dir() else []
     if not tests and not (run / RUN).exists():
@@ -226,24 +242,24 @@ def load_test(run: Path, name: str) -> TestEvidence:
     """One test (``exercise/test``) of a run. Raises EvidenceError."""
     path = run / name
     # Before anything of it is decoded in full: what another format lacks would be told as damage.
-    check_format(_decode(path / RESULT, Written).format, path)
-    result = _decode(path / RESULT, Result)
+    check_format(_decode(path / RESULT, ResultHead).format, path)
+    result = _decode(path / RESULT, TestOutcome)
     labs = {lab: _decode(path / lab / "lab.json", LabFacts) for lab in result.labs}
     return TestEvidence(name, path, result, labs)
 
 
-def signed(run: Path) -> bool:
+def is_signed(run: Path) -> bool:
     """Whether there is a signature of a run, whoever's it is."""
     return any(run.glob(f"{SIGNATURES}*"))
 
 
-def verify(path: Path) -> list[Problem]:
+def verify_evidence(path: Path) -> list[FileProblem]:
     """What is not as it was written, in a run or in one test's folder; empty: all is. Raises EvidenceError
     where there is nothing to verify."""
     if not path.is_dir():
         raise EvidenceError(f"{path}: no evidence is there")
     if (path / RESULT).exists():
-        return sums.check(path)
+        return sums.check_sums(path)
     tests = test_folders(path)
     if not tests and not (path / RUN).exists() and not _was_begun(path):
         raise EvidenceError(f"{path}: no evidence is there")
@@ -251,14 +267,16 @@ def verify(path: Path) -> list[Problem]:
     # removed.
     problems = _check_run(path, set(tests))
     for name in tests:
-        problems += sums.check(path / name, name)
+        problems += sums.check_sums(path / name, name)
     return problems
 
 
-def _check_run(path: Path, tests: set[str]) -> list[Problem]:
-    problems = [Problem("unfinished", entry.name) for entry in sorted(path.iterdir()) if entry.name.startswith(PARTIAL)]
+def _check_run(path: Path, tests: set[str]) -> list[FileProblem]:
+    problems = [
+        FileProblem("unfinished", entry.name) for entry in sorted(path.iterdir()) if entry.name.startswith(PARTIAL)
+    ]
     problems += (
-        Problem("extra", entry.relative_to(path).as_posix())
+        FileProblem("extra", entry.relative_to(path).as_posix())
         for folder in [
             path,
             *(entry for entry in sorted(path.iterdir()) if entry.is_dir() and not entry.name.startswith(PARTIAL)),
@@ -266,19 +284,19 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         for entry in sorted(folder.iterdir())
         if not entry.is_dir()
         and not entry.name.startswith(PARTIAL)
-        and (folder != path or (entry.name not in (RUN, sums.FILE) and not entry.name.startswith(SIGNATURES)))
+        and (folder != path or (entry.name not in (RUN, sums.SUMS_FILE) and not entry.name.startswith(SIGNATURES)))
         and f"{folder.relative_to(path).as_posix()}" not in tests
     )
     problems += (
-        Problem("damaged", one.name, "not a signature as kailab writes it")
+        FileProblem("damaged", one.name, "not a signature as kailab writes it")
         for one in sorted(path.glob(f"{SIGNATURES}*"))
         if not one.is_dir() and not _as_written(one)
     )
     if not (path / RUN).exists():
-        return [*problems, Problem("missing", RUN, "the run did not finish")]
+        return [*problems, FileProblem("missing", RUN, "the run did not finish")]
     # One that did not finish may have made the folder of an exercise and no test in it.
     problems += (
-        Problem("extra", name, "an empty folder")
+        FileProblem("extra", name, "an empty folder")
         for name in sums.empty_folders(path)
         if not name.startswith(PARTIAL) and not any(f"{name}/".startswith(f"{test}/") for test in tests)
     )
@@ -287,36 +305,36 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
             path / RUN, dict[str, Any]
         )  # as it stands there: the digest is of fields that no type knows, too
     except EvidenceError as error:
-        return [*problems, Problem("damaged", RUN, str(error))]
+        return [*problems, FileProblem("damaged", RUN, str(error))]
     if not _as_written(path / RUN):
-        problems.append(Problem("changed", RUN, "not in the form in which kailab writes it"))
+        problems.append(FileProblem("changed", RUN, "not in the form in which kailab writes it"))
     # From run.json down to each file: its own digest, that of the sums of all tests, theirs, and then their files.
     if facts.get("digest") != run_digest(facts):
-        problems.append(Problem("changed", RUN))
+        problems.append(FileProblem("changed", RUN))
     try:
-        listing = sums.read(path / sums.FILE)
+        listing = sums.read_sums(path / sums.SUMS_FILE)
     except FileNotFoundError:
-        return [*problems, Problem("missing", sums.FILE)]
+        return [*problems, FileProblem("missing", sums.SUMS_FILE)]
     except (OSError, ValueError) as error:
-        return [*problems, Problem("damaged", sums.FILE, str(error))]
-    if facts.get("sums") != sums.digest(_bytes(path / sums.FILE)):
-        problems.append(Problem("changed", sums.FILE))
+        return [*problems, FileProblem("damaged", sums.SUMS_FILE, str(error))]
+    if facts.get("sums") != sums.digest(_bytes(path / sums.SUMS_FILE)):
+        problems.append(FileProblem("changed", sums.SUMS_FILE))
     for file, expected in listing.items():
-        name = file.removesuffix(f"/{sums.FILE}")
+        name = file.removesuffix(f"/{sums.SUMS_FILE}")
         if name not in tests:
-            problems.append(Problem("missing", name))
+            problems.append(FileProblem("missing", name))
         # Where it is missing, the check of the test says so.
         elif (path / file).exists() and sums.digest(_bytes(path / file)) != expected:
-            problems.append(Problem("changed", file))
-    listed = {file.removesuffix(f"/{sums.FILE}") for file in listing}
-    return problems + [Problem("extra", name) for name in sorted(tests - listed)]
+            problems.append(FileProblem("changed", file))
+    listed = {file.removesuffix(f"/{sums.SUMS_FILE}") for file in listing}
+    return problems + [FileProblem("extra", name) for name in sorted(tests - listed)]
 
 
 def _as_written(path: Path) -> bool:
     """Whether a file that no sum covers has the one text in which kailab writes what it says. The same may be said in another text, and
     a key twice in one: one reader takes the first, another the last."""
     try:
-        return not path.is_symlink() and _bytes(path) == canonical.pretty(_decode(path, dict[str, Any]))
+        return not path.is_symlink() and _bytes(path) == canonical.pretty_json(_decode(path, dict[str, Any]))
     except (OSError, EvidenceError):
         return False
 
@@ -337,7 +355,7 @@ def _summary(path: Path) -> RunSummary:
     facts = _decode(path / RUN, RunFacts) if (path / RUN).exists() else None
     outcomes: dict[str, int] = {}
     for name in test_folders(path):
-        outcome = _decode(path / name / RESULT, Written).outcome
+        outcome = _decode(path / name / RESULT, ResultHead).outcome
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
     return RunSummary(path.name, path, facts, outcomes)
 
@@ -362,3 +380,46 @@ def _decoded(content: bytes, type: type[T], path: Path) -> T:
         return typed.decode_json(content, type)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{path}: damaged: {error}") from error
+
+
+# A run as one file: a tar archive, compressed, that is the same for the same run.
+
+
+def export_run(run: Path, target: Path) -> int:
+    """Write a run to ``target``; the number of files in it. Nothing is overwritten, and no half-written file is left. Raises InputError
+    where there is a file already, EvidenceError for a run that is not what was written, or where it can't be written."""
+    if target.exists() or target.is_symlink():
+        raise InputError(f"{target} is there already; nothing is overwritten")
+    # Verified first: a damaged run in an archive would look like one that was damaged on its way.
+    problems = verify_evidence(run)
+    if problems:
+        raise EvidenceError(f"{run}: not exported: {'; '.join(map(str, problems[:3]))}")
+    names = sorted(path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file())
+    try:
+        _write_archive(run, names, target)
+    except FileExistsError as error:
+        raise InputError(f"{target} is there already; nothing is overwritten") from error
+    except OSError as error:
+        raise EvidenceError(f"{target}: can't be written: {error.strerror or error}") from error
+    return len(names)
+
+
+def _write_archive(run: Path, names: list[str], target: Path) -> None:
+    """A link, unlike a rename, never takes the place of a file that has come meanwhile."""
+    descriptor, partial = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.")
+    try:
+        make_private(descriptor)
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            # Equal runs give equal bytes: neither a name nor a time goes in, and members have no owner and no time.
+            gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for name in names:
+                content = file_bytes(run / name)
+                member = tarfile.TarInfo(f"{run.name}/{name}")
+                member.size, member.mode = len(content), 0o644
+                archive.addfile(member, io.BytesIO(content))
+        os.link(partial, target)
+    finally:
+        os.unlink(partial)

@@ -107,7 +107,7 @@ KINDS = (
         immutable=("spec.selector",),
         grouping="kailab.grouping.families.deployment:DEPLOYMENT",
         scalable=True,
-        columns="kailab.cli.columns:DEPLOYMENT",
+        columns="kailab.cli.object_tables:DEPLOYMENT",
     ),
     _apps(
         "ReplicaSet",
@@ -140,7 +140,7 @@ KINDS = (
         check=_check_replicated,
         immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
         scalable=True,
-        columns="kailab.cli.columns:STATEFUL_SET",
+        columns="kailab.cli.object_tables:STATEFUL_SET",
         unread=unread_of_claims("spec", "volumeClaimTemplates", "*", "spec"),
     ),
     _apps(

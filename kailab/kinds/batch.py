@@ -106,7 +106,7 @@ KINDS = (
         controller="kailab.workloads.batchjob:JobController",
         checked_templates=True,
         grouping="kailab.grouping.families.job:JOB",
-        columns="kailab.cli.columns:JOB",
+        columns="kailab.cli.object_tables:JOB",
         in_all=True,
     ),
     Kind(
@@ -120,7 +120,7 @@ KINDS = (
         check=_check_cron_job,
         controller="kailab.workloads.cronjob:CronJobController",
         grouping="kailab.grouping.families.job:CRON_JOB",
-        columns="kailab.cli.columns:CRON_JOB",
+        columns="kailab.cli.object_tables:CRON_JOB",
         in_all=True,
     ),
 )

@@ -39,7 +39,7 @@ KINDS = (
         check="kailab.model.validation.scheduling:check_queue",
         record="kailab.model.objects.kai:QueueObject",
         advice="kailab.model.validation.scheduling:advise_queue",
-        columns="kailab.cli.columns:QUEUE",
+        columns="kailab.cli.object_tables:QUEUE",
     ),
     _kai(
         "scheduling.run.ai",
@@ -52,7 +52,7 @@ KINDS = (
         spec_alone=True,
         record="kailab.model.objects.kai:PodGroupObject",
         advice="kailab.model.validation.scheduling:advise_podgroup",
-        columns="kailab.cli.columns:POD_GROUP",
+        columns="kailab.cli.object_tables:POD_GROUP",
         in_all=True,
     ),
     _kai(
@@ -74,7 +74,7 @@ KINDS = (
         record="kailab.model.objects.kai:TopologyObject",
         immutable=("spec.levels",),
         fixed=_without_aliases,
-        columns="kailab.cli.columns:TOPOLOGY",
+        columns="kailab.cli.object_tables:TOPOLOGY",
     ),
     _kai(
         "kai.scheduler",

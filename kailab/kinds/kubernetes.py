@@ -54,7 +54,7 @@ KINDS = (
         check="kailab.model.validation.pods:check_pod",
         record="kailab.model.objects.pods:Pod",
         grouping="kailab.grouping.families.pod:POD",
-        columns="kailab.cli.columns:POD",
+        columns="kailab.cli.object_tables:POD",
         in_all=True,
     ),
     _core(
@@ -67,7 +67,7 @@ KINDS = (
         check="kailab.model.validation.nodes:check_node",
         record="kailab.model.objects.nodes:Node",
         keeps_status=True,
-        columns="kailab.cli.columns:NODE",
+        columns="kailab.cli.object_tables:NODE",
     ),
     _core(
         "Namespace",
@@ -78,7 +78,7 @@ KINDS = (
         defaults=_namespace_defaults,
         columns=(NAME, Column("STATUS", "status.phase", default="Active"), AGE),
     ),
-    _core("Event", "events", "ev", keeps_status=True, columns="kailab.cli.columns:EVENT", schedules_nothing=True),
+    _core("Event", "events", "ev", keeps_status=True, columns="kailab.cli.object_tables:EVENT", schedules_nothing=True),
     _core("ConfigMap", "configmaps", "cm", schema="V1ConfigMap"),
     _core("Secret", "secrets", schema="V1Secret", schedules_nothing=True),
     _core("Service", "services", "svc", schema="V1Service", in_all=True, schedules_nothing=True),
@@ -124,7 +124,7 @@ KINDS = (
         check="kailab.model.validation.scheduling:check_priority_class",
         record="kailab.model.objects.kai:PriorityClass",
         immutable=("value", "preemptionPolicy"),
-        columns="kailab.cli.columns:PRIORITY_CLASS",
+        columns="kailab.cli.object_tables:PRIORITY_CLASS",
     ),
     _of(
         "policy",

@@ -6,12 +6,10 @@ import platform
 from pathlib import Path
 
 from kailab import __version__
-from kailab.evidence.cycle_file import read_cycles
-from kailab.evidence.cycles import whole
-from kailab.evidence.journal import Journal
-from kailab.evidence.named_cycles import CycleTeller
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.cycles import read_cycle_file, whole_cycles
+from kailab.evidence.decision_file import NamedCycles
+from kailab.evidence.lab_record import LabRecord
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.recording import STEP, Recording
 from kailab.evidence.run import RunFolder
 from kailab.lab.lab import Lab
@@ -20,7 +18,7 @@ EXERCISE, TEST = "lab", "by-hand"
 OUTCOME = "captured"
 
 
-def capture(lab: Lab, journal: Journal, root: Path) -> Path:
+def capture(lab: Lab, journal: LabRecord, root: Path) -> Path:
     """Write a run with what was recorded of a lab between commands, and how it stands now. Returns the run's folder. The lab goes on.
     Raises EvidenceError where nothing was recorded, the record is damaged, or ``root`` can't be written."""
     recorder = recorded(lab, journal.whole())
@@ -48,9 +46,11 @@ def recorded(lab: Lab, recording: Recording, *, events: bool = True) -> Recorder
 def _take_cycles(recording: Recording, path: Path, lab: Lab) -> None:
     """Of a scheduler in a process of its own: its cycles and decisions, in order of time among the steps."""
     # The file goes on from lab to lab in one place; what is from before this one is another's.
-    recording.cycles = [cycle for cycle in read_cycles(path) if cycle.now >= recording.opened]
-    teller = CycleTeller(recording.opened, lab.log.names)
-    told = [entries for cycle, _, decisions in whole(recording.cycles) if (entries := teller.tell(cycle, decisions))]
+    recording.cycles = [cycle for cycle in read_cycle_file(path) if cycle.now >= recording.opened]
+    teller = NamedCycles(recording.opened, lab.log.names)
+    told = [
+        entries for cycle, _, decisions in whole_cycles(recording.cycles) if (entries := teller.tell(cycle, decisions))
+    ]
     # At the same moment a step comes before what was decided on it.
     moments = [(entries[0].t, 1, len(entries)) for entries in told] + [(step.t, 0, STEP) for step in recording.steps]
     recording.order = [what for _, _, what in sorted(moments)]

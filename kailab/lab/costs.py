@@ -13,7 +13,7 @@ import msgspec
 
 from kailab.engine.snapshot.records import NOT_READY
 from kailab.evidence.entries import PodRow
-from kailab.evidence.shares import QueueStanding
+from kailab.evidence.shares import QueueAmounts
 from kailab.grouping.clusterreader import ClusterReader
 from kailab.grouping.config import GroupingConfig
 from kailab.grouping.owners import owners_of
@@ -207,7 +207,7 @@ def _queues(picture: Picture, prices: Prices, mean: float) -> Iterator[QueueCost
             price = prices.of(_model_of(picture, row.node)).cost(row.milli_gpus / WHOLE)
             for queue in picture.lines.get(row.queue, ()):
                 spent[queue] += price
-    standings: Mapping[str, QueueStanding] = picture.shares.queues
+    standings: Mapping[str, QueueAmounts] = picture.shares.queues
     for name, one in sorted(standings.items()):
         yield QueueCost(
             queue=name,

@@ -16,7 +16,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError
-from kailab.evidence.shares import QueueStanding
+from kailab.evidence.shares import QueueAmounts
 from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, no_more, said
 from kailab.lab.explain.answer import Answer
@@ -31,7 +31,7 @@ from kailab.lab.wording import count, gpus, some
 from kailab.model import labels
 
 if TYPE_CHECKING:
-    from kailab.evidence.entries import Evicted, PodRow
+    from kailab.evidence.entries import PodEvicted, PodRow
     from kailab.lab.lab import Lab
 
 __all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
@@ -289,11 +289,11 @@ class Expectation:
         seen = f"{verb} {gpus(sum(ledger.values()))}" + (f" ({each})" if each else "")
         return self._check(f"it {verb} {what}{whom}", held, (), seen)
 
-    def _queue(self) -> QueueStanding:
+    def _queue(self) -> QueueAmounts:
         if self._subject.kind != "queue":
             raise InputError(f"only a queue has a share: {self._subject.title} is none")
         if self._subject.name not in self._picture.shares:
-            return QueueStanding(self._subject.name, fair_share=0.0)  # deleted: it owns and holds nothing
+            return QueueAmounts(self._subject.name, fair_share=0.0)  # deleted: it owns and holds nothing
         return self._picture.shares[self._subject.name]
 
     def _known_queue(self, name: str | None) -> None:
@@ -330,7 +330,7 @@ class Expectation:
         held: bool,
         culprits: Iterable[PodRow] = (),
         seen: str = "",
-        evicted: Sequence[Evicted] = (),
+        evicted: Sequence[PodEvicted] = (),
     ) -> Expectation:
         """``evicted``: what happened to pods, and is to be told before what became of the ``culprits``."""
         lab = self._subject.lab
@@ -396,5 +396,5 @@ class Expectation:
         return ask(lab, kind, name, namespace, tried=tried and len(picture.pods) <= SMALL, picture=picture)
 
 
-def _gone(entry: Evicted) -> Explanation:
+def _gone(entry: PodEvicted) -> Explanation:
     return Explanation("pod", entry.pod, tuple(eviction_lines(entry)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.engine.snapshot.records import GPU, UNLIMITED
 from kailab.errors import InputError
-from kailab.evidence.metrics.figures import load
+from kailab.evidence.metrics.figures import load_plotting
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,7 +28,7 @@ def table(picture: Picture, what: str) -> DataFrame:
     if rows is None:
         raise InputError(f"there is no table {what!r}; expected {', '.join(TABLES)}")
     columns = _EVICTED if what == "evictions" else None  # there may be none yet
-    found: DataFrame = load("pandas").DataFrame(rows(picture), columns=columns)
+    found: DataFrame = load_plotting("pandas").DataFrame(rows(picture), columns=columns)
     return found
 
 

@@ -9,7 +9,7 @@ from kailab.model.htmltable import table
 
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodRow
-    from kailab.evidence.shares import Shares
+    from kailab.evidence.shares import QueueTreeShares
     from kailab.lab.looking import Looking
     from kailab.lab.subjects import Subject
     from kailab.lab.whatif.comparison import Comparison
@@ -22,7 +22,7 @@ def lab(one: Looking) -> str:
     return shares(picture.shares, caption)
 
 
-def shares(told: Shares, caption: str = "Queues") -> str:
+def shares(told: QueueTreeShares, caption: str = "Queues") -> str:
     heads = ("queue", "parent", "quota", "limit", "fair share", "holds", "borrows", "waits for")
     rows = (
         (

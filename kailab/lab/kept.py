@@ -54,10 +54,10 @@ def changed(path: Path, notice: Tell, warn: Tell, *, save: bool = True) -> Itera
 @contextmanager
 def resumed(path: Path, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
     """As ``changed``, by who holds the lock."""
-    from kailab.evidence.journal import Journal
+    from kailab.evidence.lab_record import LabRecord
     from kailab.lab.lab import Lab
 
-    journal = Journal(path)
+    journal = LabRecord(path)
     recorder = None
     with _only_told(path, warn):
         recorder = journal.recorder() if save else None
@@ -114,8 +114,8 @@ def locked(path: Path, notice: Tell) -> Iterator[None]:
 
 def _clear_leftovers(path: Path) -> None:
     """Half-written files of processes that were killed, beside the lab's file and in the record. We hold the lock, so nobody is writing."""
-    from kailab.evidence.journal import Journal
+    from kailab.evidence.lab_record import LabRecord
 
-    for left in (*path.parent.glob(f".{path.name}.*.tmp"), *Journal(path).leftovers()):
+    for left in (*path.parent.glob(f".{path.name}.*.tmp"), *LabRecord(path).leftovers()):
         with suppress(OSError):
             left.unlink()

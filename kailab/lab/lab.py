@@ -20,7 +20,7 @@ from msgspec import structs
 
 from kailab.cluster.embedded.storage.persistence import collection_paused
 from kailab.errors import InputError
-from kailab.evidence.decision_log import DecisionLog, Names
+from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.lab import saved, subjects
 from kailab.lab.changing import Changing
 from kailab.lab.garbage import collector_off, swept
@@ -71,7 +71,7 @@ class Lab(Changing):
         self.base: Path | None = None  # relative manifest paths are seen from here
         self.last_expectation = ""
         self.observers = Observers(observers)
-        names = Names(self.cluster, at_once=not read_only)
+        names = NameIndex(self.cluster, at_once=not read_only)
         self.log = DecisionLog(names, self.opened, self.observers.wants_decisions, self.observers)
         self.met = Met()
         self.observers.add(self.log, self.met)

@@ -12,7 +12,7 @@ from msgspec import structs
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.choices import FLAGS
 from kailab.errors import InputError, KailabError, StateError
-from kailab.evidence.journal import Journal
+from kailab.evidence.lab_record import LabRecord
 from kailab.evidence.recorder import Recorder
 from kailab.fleet import Fleet
 from kailab.lab import saved
@@ -114,7 +114,7 @@ def _begun(
         if venue.place is None:
             lab.settle()
             lab.save(state)
-        Journal(state).begin(recorder)
+        LabRecord(state).begin(recorder)
         lab.observers.remove(recorder)  # the commands that act on the lab record on
     except BaseException:
         venue.close()
@@ -140,5 +140,5 @@ def end(state: Path) -> None:
         pass
     else:
         provider_of(place.backend).take_down(place)
-    Journal(state).end()
+    LabRecord(state).end()
     state.unlink(missing_ok=True)

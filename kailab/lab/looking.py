@@ -9,9 +9,9 @@ from msgspec import structs
 
 from kailab.cluster.protocol import Versioned
 from kailab.errors import NotFound
+from kailab.evidence.cluster_state import RowCache, read_cluster_state, state_of_rows
 from kailab.evidence.decision_log import DecisionLog
-from kailab.evidence.entries import State
-from kailab.evidence.standing import Rows, standing, stood
+from kailab.evidence.entries import ClusterState
 from kailab.lab.picture import Picture
 from kailab.lab.saved_picture import SavedParts, SavedPicture
 from kailab.lab.spec import LabSpec
@@ -37,7 +37,7 @@ class Looking:
     shares_pictures = False
     """Whether a picture stands for all that are asked for until the cluster changes. It is held as long."""
     _pictured: tuple[tuple[int, float, int], object, Picture] | None = None
-    _stood: tuple[Picture, State] | None = None
+    _stood: tuple[Picture, ClusterState] | None = None
 
     @property
     def scheduler(self) -> str:
@@ -49,9 +49,9 @@ class Looking:
         return self.spec.under_test
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> RowCache:
         """Of all looks."""
-        return Rows()
+        return RowCache()
 
     def get(self, kind: str, name: str | None = None, namespace: str | None = "default") -> Any:
         """One object, or without a name all of a kind (namespace None: of all namespaces). Read-only. Raises
@@ -109,14 +109,14 @@ class Looking:
             picture.schedulers = frozenset((*ours, *default))
         return picture
 
-    def standing(self) -> State:
+    def standing(self) -> ClusterState:
         """All of the cluster as it is now, in rows."""
         picture = self.picture()
         if self._saved_parts:
-            return standing(self.cluster, self._rows)
+            return read_cluster_state(self.cluster, self._rows)
         if self._stood is not None and self._stood[0] is picture:
             return self._stood[1]
-        found = stood(self.cluster, self._rows, picture.nodes, picture.rows, picture.accounts, picture.used)
+        found = state_of_rows(self.cluster, self._rows, picture.nodes, picture.rows, picture.accounts, picture.used)
         if self.shares_pictures:
             self._stood = picture, found
         return found

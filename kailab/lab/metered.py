@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kailab.evidence.entries import PodRow
-from kailab.evidence.metrics.look import Fleet, Group, Look, Tally, Waiting
-from kailab.evidence.shares import Shares
+from kailab.evidence.metrics.families import EventTally, FleetUse, MetricGroup, MetricsSnapshot, WaitingGroup
+from kailab.evidence.shares import QueueTreeShares
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from kailab.lab.picture import Picture
 
 
-def look_at(lab: Lab, recorded: Look | None = None) -> Look:
+def look_at(lab: Lab, recorded: MetricsSnapshot | None = None) -> MetricsSnapshot:
     """What the lab itself knows. It keeps evictions and forgets other decisions: counts of them and past waits are what was ``recorded``
     (the last of ``of_run.looks``), else they are left out."""
     picture = lab.picture()
     queues = picture.cluster.list("Queue")
-    fleet = Fleet(
+    fleet = FleetUse(
         gpus=sum(picture.accounts.offered(node) for node in picture.nodes.values()),
         used=sum(picture.used.values()),
         largest_free=max(
@@ -28,7 +28,7 @@ def look_at(lab: Lab, recorded: Look | None = None) -> Look:
             default=0,
         ),
     )
-    return Look(
+    return MetricsSnapshot(
         t=picture.now - lab.opened,
         shares=_shares(picture),
         display={
@@ -41,18 +41,18 @@ def look_at(lab: Lab, recorded: Look | None = None) -> Look:
     )
 
 
-def _shares(picture: Picture) -> dict[str, Shares]:
+def _shares(picture: Picture) -> dict[str, QueueTreeShares]:
     if not picture.scheduler.knows_queues:
         return {"gpu": picture.shares}
     queues, fair = picture.present.queues, picture.scheduler.tells_shares
     return {
         "gpu": picture.shares,
-        "cpu": Shares.counted(queues, fair=fair, resource="cpu"),
-        "memory": Shares.counted(queues, fair=fair, resource="memory"),
+        "cpu": QueueTreeShares.counted(queues, fair=fair, resource="cpu"),
+        "memory": QueueTreeShares.counted(queues, fair=fair, resource="memory"),
     }
 
 
-def _waiting(picture: Picture, opened: float) -> tuple[Waiting, ...]:
+def _waiting(picture: Picture, opened: float) -> tuple[WaitingGroup, ...]:
     """Pods without a PodGroup stand for themselves."""
     rows: dict[str, list[PodRow]] = {}
     for row in picture.rows:
@@ -62,21 +62,21 @@ def _waiting(picture: Picture, opened: float) -> tuple[Waiting, ...]:
     for name, pods in rows.items():
         since = min(parse_time(picture.pods_by_name[row.name]["metadata"]["creationTimestamp"]) for row in pods)
         group = _group(picture, name, pods[0].queue)
-        found.append(Waiting(group, picture.code_of(pods[0]), since - opened, len(pods)))
+        found.append(WaitingGroup(group, picture.code_of(pods[0]), since - opened, len(pods)))
     return tuple(found)
 
 
-def _group(picture: Picture, name: str, queue: str) -> Group:
+def _group(picture: Picture, name: str, queue: str) -> MetricGroup:
     namespace, _, own = name.partition("/")
     obj = picture.podgroups.get((namespace, own))
     if obj is None:
-        return Group(name, queue)
+        return MetricGroup(name, queue)
     spec = obj.get("spec") or {}
-    return Group(name, queue, spec.get("priorityClassName", ""), spec.get("minMember") or 1)
+    return MetricGroup(name, queue, spec.get("priorityClassName", ""), spec.get("minMember") or 1)
 
 
-def _tally(picture: Picture) -> Tally:
-    tally = Tally()
+def _tally(picture: Picture) -> EventTally:
+    tally = EventTally()
     for entry in picture.log.evictions:
         tally.evict(entry, _group(picture, entry.podgroup, entry.queue).priority)
     there = {"/".join(name) for name in picture.podgroups}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster
-from kailab.evidence.observed import DecisionReader
+from kailab.evidence.observed_decisions import DecisionObserver
 from kailab.model.kinds import register_installed
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.present import PresentReader
@@ -46,7 +46,7 @@ class Parts:
 class ObservedScheduler:
     """A scheduler in this process that tells nothing of its decisions; they are read off the cluster."""
 
-    def __init__(self, scheduler: Decider, reader: DecisionReader, observer: Observer) -> None:
+    def __init__(self, scheduler: Decider, reader: DecisionObserver, observer: Observer) -> None:
         self._scheduler = scheduler
         self._reader = reader
         self._observer = observer
@@ -73,7 +73,7 @@ class ExternalScheduler:
 
     wake_at: float | None = None
 
-    def __init__(self, reader: DecisionReader, observer: Observer) -> None:
+    def __init__(self, reader: DecisionObserver, observer: Observer) -> None:
         self._reader = reader
         self._observer = observer
         self._looks = 0
@@ -106,8 +106,8 @@ def parts_over(
     wiring = Wiring(cluster, spec.config, spec.usage, spec.adopt_default_scheduler, observer, live, spec.node_pool)
     within = None if external else one.within(wiring)
 
-    def reader() -> DecisionReader:
-        return DecisionReader(cluster, spec.opened, one.eviction, one.stopped(cluster))
+    def reader() -> DecisionObserver:
+        return DecisionObserver(cluster, spec.opened, one.eviction, one.stopped(cluster))
 
     def onlooker() -> PresentReader:
         return PresentReader(cluster, spec.config, spec.usage, one.scheduler_names(spec.adopt_default_scheduler))

@@ -13,7 +13,7 @@ from typing import Any
 
 from kailab.cluster.lifecycle import READY_SECONDS, TERMINATION, TERMINATION_SECONDS, seconds_of
 from kailab.cluster.protocol import Object, WatchEvent
-from kailab.evidence.standing import condition
+from kailab.evidence.cluster_state import condition_of
 from kailab.model import labels
 
 KINDS = ("Node", "Deployment", "ReplicaSet", "StatefulSet", "Job", "PodGroup", "Pod", "Queue")
@@ -176,17 +176,17 @@ def _unfinished(obj: Object) -> bool:
 
 
 def _ended(job: Object) -> bool:
-    return any((found := condition(job, type)) and found["status"] == "True" for type in ("Complete", "Failed"))
+    return any((found := condition_of(job, type)) and found["status"] == "True" for type in ("Complete", "Failed"))
 
 
 def _ready(node: Object) -> bool:
-    found = condition(node, "Ready")
+    found = condition_of(node, "Ready")
     return found is None or found.get("status") == "True"
 
 
 def _answered(pod: Object) -> bool:
     """A scheduler has said something about it."""
-    return condition(pod, "PodScheduled") is not None
+    return condition_of(pod, "PodScheduled") is not None
 
 
 def _seconds(text: Any, default: float) -> float:

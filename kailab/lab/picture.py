@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.decisions import Decisions, Turn
+from kailab.evidence.cluster_state import RowCache, pod_row
 from kailab.evidence.decision_log import DecisionLog
-from kailab.evidence.entries import PodRow, Reason
-from kailab.evidence.shares import Shares, lineage
-from kailab.evidence.standing import Rows, pod_row
+from kailab.evidence.entries import PendingReason, PodRow
+from kailab.evidence.shares import QueueTreeShares, queue_ancestry
 from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.reading.podgroups import last_condition
@@ -37,7 +37,7 @@ class Picture:
         present: Callable[[tuple[str, ...]], Present],
         scheduler: SchedulerUnderTest | None = None,
         like: Picture | None = None,
-        rows: Rows | None = None,
+        rows: RowCache | None = None,
     ) -> None:
         """``like``: of a lab of which this one is a copy; what has not changed since is told by it. ``rows``: of earlier pictures of the
         same lab."""
@@ -48,7 +48,7 @@ class Picture:
         self._present = present
         self._code = self.scheduler.code
         self._like = like
-        self._rows = rows or Rows()
+        self._rows = rows or RowCache()
         self.schedulers: frozenset[str] | None = None
         """The names of pods' schedulers that somebody goes by; None where that is not known."""
         self.owner_lines: dict[tuple[str, str], list[str]] = {}
@@ -129,20 +129,20 @@ class Picture:
         return groups
 
     @cached_property
-    def shares(self) -> Shares:
+    def shares(self) -> QueueTreeShares:
         """What queues own, hold and ask for now."""
         if not self.scheduler.knows_queues:
-            return Shares.observed(self.cluster.list("Queue"), self.rows)
-        return Shares.counted(self.present.queues, fair=self.scheduler.tells_shares)
+            return QueueTreeShares.observed(self.cluster.list("Queue"), self.rows)
+        return QueueTreeShares.counted(self.present.queues, fair=self.scheduler.tells_shares)
 
     @cached_property
     def lines(self) -> dict[str, frozenset[str]]:
         """Queue -> itself and its ancestors."""
         parents = {queue.name: queue.parent for queue in self.shares.queues.values()}
-        return {name: frozenset(lineage(name, parents)) for name in parents}
+        return {name: frozenset(queue_ancestry(name, parents)) for name in parents}
 
     @cached_property
-    def pending(self) -> dict[str, Reason]:
+    def pending(self) -> dict[str, PendingReason]:
         """``namespace/name`` of each PodGroup that waits -> why."""
         waiting = {entry.podgroup: entry for entry in self.log.pending_now()}
         # A scheduler in another process tells reasons on the objects only: KAI in schedulingConditions of the PodGroup.
@@ -157,13 +157,13 @@ class Picture:
                     waiting[key] = entry
         return waiting
 
-    def waiting(self) -> list[Reason]:
+    def waiting(self) -> list[PendingReason]:
         """All that waits, with its reason: PodGroups, and pods that belong to none."""
         alone = [row for row in self.rows if row.phase == "Pending" and not row.node and not row.podgroup]
         return [
             *self.pending.values(),
             *(
-                Reason(podgroup="", pods=(row.name,), queue=row.queue, reason=row.reason, message=row.message)
+                PendingReason(podgroup="", pods=(row.name,), queue=row.queue, reason=row.reason, message=row.message)
                 for row in alone
             ),
         ]
@@ -212,13 +212,13 @@ def group_of(row: PodRow) -> str:
     return f"{row.name.split('/', 1)[0]}/{row.podgroup}"
 
 
-def _from_pods(name: str, rows: list[PodRow], code: Callable[[str], str]) -> Reason | None:
+def _from_pods(name: str, rows: list[PodRow], code: Callable[[str], str]) -> PendingReason | None:
     """What a real KAI says of a PodGroup that runs in part: nothing on itself, a reason on each pod that waits."""
     waiting = [row for row in rows if row.phase == "Pending" and not row.node and row.message]
     if not waiting:
         return None
     first = waiting[0]
-    return Reason(
+    return PendingReason(
         podgroup=name,
         pods=tuple(row.name for row in waiting),
         queue=first.queue,
@@ -227,14 +227,14 @@ def _from_pods(name: str, rows: list[PodRow], code: Callable[[str], str]) -> Rea
     )
 
 
-def _from_status(name: str, group: Object) -> Reason | None:
+def _from_status(name: str, group: Object) -> PendingReason | None:
     """What a scheduler that gives no decisions (a real KAI) wrote about a PodGroup that waits."""
     last = last_condition(group)
     if last is None:
         return None
     reasons = last.get("reasons") or ()  # the last one tells what else could have been done, and why it was not
     queue = ((reasons[-1].get("details") or {}).get("queueDetails") or {}) if reasons else {}
-    return Reason(
+    return PendingReason(
         podgroup=name,
         pods=(),
         queue=group["spec"].get("queue", ""),

@@ -8,7 +8,7 @@ import msgspec
 
 from kailab import __version__
 from kailab.engine.snapshot.records import GPU
-from kailab.evidence.entries import LabFacts, Settings
+from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.scheduler.reading.accounts import Accounts
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def told(lab: Lab) -> LabFacts:
         scheduler=lab.scheduler,
         nodes=counted["nodes"],
         gpus=counted["gpus"],
-        settings=Settings(engine=lab.config, usage=lab.usage, adopt_default_scheduler=lab.adopt_default_scheduler),
+        settings=LabSettings(engine=lab.config, usage=lab.usage, adopt_default_scheduler=lab.adopt_default_scheduler),
         versions={"kailab": __version__, **lab.venue.versions(lab.under_test)},
         devices=lab.devices,
         scheduler_kind=kind if kind != lab.scheduler else "",

@@ -14,7 +14,7 @@ import msgspec
 from kailab.cluster.embedded.storage.persistence import read_state, write_state
 from kailab.engine.decisions import Decisions
 from kailab.errors import InputError, StateError
-from kailab.evidence.entries import Evicted
+from kailab.evidence.entries import PodEvicted
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import Place
 from kailab.model import typed
@@ -26,7 +26,7 @@ class SavedLab(LabSpec, kw_only=True):
 
     place: Place = Place(backend="embedded")
     cycle: int = 0
-    evictions: list[Evicted] = []
+    evictions: list[PodEvicted] = []
     last: Decisions | None = None
     changed: bool = True
     starting: bool = False

@@ -15,7 +15,7 @@ import msgspec
 from kailab.cluster.embedded.storage.persistence import Packed
 from kailab.cluster.protocol import Cluster
 from kailab.evidence.decision_log import DecisionLog
-from kailab.evidence.entries import PodRow, Reason
+from kailab.evidence.entries import PendingReason, PodRow
 from kailab.lab.picture import Picture
 from kailab.scheduler.saved_present import PresentRecord, SavedPresent
 
@@ -60,8 +60,8 @@ class SavedPicture(Picture):
         return self._saved_parts["used"].unpack_as(dict[str, int])
 
     @cached_property
-    def pending(self) -> dict[str, Reason]:
-        return self._saved_parts["pending"].unpack_as(dict[str, Reason])
+    def pending(self) -> dict[str, PendingReason]:
+        return self._saved_parts["pending"].unpack_as(dict[str, PendingReason])
 
     @cached_property
     def present(self) -> Present | SavedPresent:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kailab.cluster.there import is_there
 from kailab.errors import NothingThere
-from kailab.evidence.entries import Evicted, PodRow
+from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.lab.names import owners, there_are
 from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture
@@ -61,12 +61,12 @@ class Subject:
         """Its pods that exist now; finished ones too."""
         return [row for row in picture.rows if self.belongs(picture, row)]
 
-    def evictions(self, picture: Picture) -> list[Evicted]:
+    def evictions(self, picture: Picture) -> list[PodEvicted]:
         """Entries of the decision log about its pods that were evicted, since the lab opened."""
         return [entry for entry in picture.log.evictions if self.belongs(picture, _row_of(entry))]
 
 
-def _row_of(entry: Evicted) -> PodRow:
+def _row_of(entry: PodEvicted) -> PodRow:
     """An evicted pod as it was, so far as it decides whose it is. Its PodGroup is named in full."""
     return PodRow(
         name=entry.pod, app=entry.app, owner=entry.owner, phase="Gone", node=entry.node, queue=entry.queue,

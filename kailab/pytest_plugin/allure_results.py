@@ -30,11 +30,11 @@ SHOWN = {
 }
 """What a reader of the report looks at first, beside the manifests."""
 
-UNTOLD = frozenset({"settle"})
+UNREPORTED = frozenset({"settle"})
 """Operations without a step: an expectation settles its lab by itself."""
 
 
-class Steps(Observer):
+class AllureSteps(Observer):
     """Tells allure each thing that is done to a lab or expected of it, as it happens: inside of a step of the test's own it is a part of
     that. ``recorder``: of the same lab, told before this; it knows what has to be left out of texts."""
 
@@ -47,7 +47,7 @@ class Steps(Observer):
         self._cluster, self._opened = opening.cluster, opening.opened
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
-        if operation in UNTOLD:
+        if operation in UNREPORTED:
             return
         space = {"namespace": detail["namespace"]} if detail.get("namespace") else {}
         self._tell(f"{operation} {text}".rstrip(), space)
@@ -76,7 +76,7 @@ class Steps(Observer):
         hook.stop_step(uuid=one, exc_type=error and type(error), exc_val=error, exc_tb=None)
 
 
-def attach(folder: Path) -> None:
+def attach_evidence(folder: Path) -> None:
     """Attach what is shown of a test's evidence folder, to whatever allure has open: the test itself, once its fixtures are gone."""
     allure = sys.modules["allure"]
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and _shown(path)):
@@ -85,7 +85,7 @@ def attach(folder: Path) -> None:
         allure.attach(path.read_bytes(), name=name, attachment_type=kind, extension=path.suffix.lstrip("."))
 
 
-def label(item: pytest.Item, exercise: str, sentence: str) -> None:
+def label_test(item: pytest.Item, exercise: str, sentence: str) -> None:
     """Epic, feature and story of a test: its exercise, what the exercise's module teaches, what the test itself says. What the test, its
     class or module has said by allure's decorators stays."""
     dynamic = sys.modules["allure"].dynamic

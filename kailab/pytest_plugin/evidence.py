@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kailab import __version__
-from kailab.pytest_plugin.settings import Settings
+from kailab.pytest_plugin.settings import PluginSettings
 
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
     from kailab.evidence.run import RunFolder
-    from kailab.pytest_plugin.source import Sources
+    from kailab.pytest_plugin.source_lines import SourceFinder
 
 PROPERTY = "kailab_evidence"
 REPORTS = pytest.StashKey[dict[str, pytest.TestReport]]()
@@ -28,11 +28,11 @@ FOLDER = pytest.StashKey[Path]()
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
-class Evidence:
+class RunEvidence:
     """``run_id`` None on a run's main process until the first need; workers are given it. ``root``: pytest's rootdir. ``owed``: a test that
     asks for a lab and is not written up yet."""
 
-    def __init__(self, settings: Settings, run_id: str | None, root: Path) -> None:
+    def __init__(self, settings: PluginSettings, run_id: str | None, root: Path) -> None:
         self._settings = settings
         self._given_id = run_id
         self._root = root
@@ -45,11 +45,11 @@ class Evidence:
         return self._settings.evidence is not None
 
     @cached_property
-    def sources(self) -> Sources:
+    def sources(self) -> SourceFinder:
         """Tells lines of tests."""
-        from kailab.pytest_plugin.source import Sources
+        from kailab.pytest_plugin.source_lines import SourceFinder
 
-        return Sources(self._root)
+        return SourceFinder(self._root)
 
     @property
     def run(self) -> RunFolder:
@@ -67,7 +67,7 @@ class Evidence:
     def write(self, item: pytest.Item, recorders: list[Recorder], broken: BaseException | None) -> Path:
         """Write what a test's labs recorded, if it opened any, whatever became of the test. ``broken``: what its fixtures raised when they
         were torn down."""
-        from kailab.evidence.record import write_test
+        from kailab.evidence.recorder import write_test
 
         self.owed = None
         exercise, test = names_of(item)
@@ -79,7 +79,7 @@ class Evidence:
             "source": item.stash.get(FAILED_AT, None),
         }
         if broken is not None and outcome == "error" and CAUSE not in item.stash:
-            told |= {"message": cause(broken), "source": self.sources.of_failure(broken.__traceback__)}
+            told |= {"message": failure_cause(broken), "source": self.sources.of_failure(broken.__traceback__)}
         folder = self.run.write(
             exercise,
             test,
@@ -181,14 +181,14 @@ def _decisive(item: pytest.Item) -> pytest.TestReport | None:
     return setup if setup is not None and not setup.passed else reports.get("call")
 
 
-def note(item: pytest.Item, error: BaseException, sources: Sources) -> None:
+def note_failure(item: pytest.Item, error: BaseException, sources: SourceFinder) -> None:
     """Keep why a test failed, and where."""
     if not isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
-        item.stash[CAUSE] = cause(error)
+        item.stash[CAUSE] = failure_cause(error)
         item.stash[FAILED_AT] = sources.of_failure(error.__traceback__)
 
 
-def cause(error: BaseException) -> str:
+def failure_cause(error: BaseException) -> str:
     """Why a test failed, in words that are the same in every run: an expectation's own, else the first line."""
     from kailab.errors import ExpectationFailed
 

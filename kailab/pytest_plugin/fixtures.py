@@ -1,34 +1,122 @@
-"""The fixtures: labs, fresh for each test, closed and written up after it."""
+"""The venues that a test session's labs live in, on real backends: one is enough for most sessions, as labs come one after the
+other. A test with two labs at once gets a second."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kailab.pytest_plugin.evidence import Evidence, in_allure
-from kailab.pytest_plugin.settings import Settings
+from kailab.pytest_plugin.evidence import RunEvidence, in_allure
+from kailab.pytest_plugin.settings import PluginSettings
 
 if TYPE_CHECKING:
+    from kailab.errors import KailabError
     from kailab.evidence.recorder import Recorder
     from kailab.lab import Lab
     from kailab.lab.venues import Venue
-    from kailab.pytest_plugin.venues import Venues
     from kailab.scheduler.observers import Observer
 
-SETTINGS = pytest.StashKey[Settings]()
-EVIDENCE = pytest.StashKey[Evidence]()
+
+class VenuePool:
+    """Of one session (with pytest-xdist: of one worker)."""
+
+    def __init__(self, settings: PluginSettings) -> None:
+        self._settings = settings
+        self._free: list[Venue] = []
+        self._taken: list[Venue] = []
+        self._failed: KailabError | None = None
+
+    def take(self, scheduler: str) -> Venue:
+        """A venue that no lab lives in. Raises KailabError, at once if that failed before."""
+        from kailab.errors import KailabError
+
+        if self._failed is not None:
+            raise self._failed
+        if self._free:
+            venue = self._free.pop()
+        else:
+            try:
+                venue = self._opened(scheduler)
+            except KailabError as error:
+                self._failed = error
+                raise
+        self._taken.append(venue)
+        return venue
+
+    def _opened(self, scheduler: str) -> Venue:
+        from kailab.cluster.backends import BACKENDS
+        from kailab.errors import InputError
+        from kailab.lab.venues import open_venue
+
+        _end_by_sigterm_too()
+        settings = self._settings
+        if self._taken and not BACKENDS[settings.backend].own:
+            raise InputError(f"the cluster of the backend {settings.backend} has room for one lab at a time")
+        return open_venue(
+            settings.backend,
+            kubeconfig=settings.kubeconfig,
+            context=settings.context,
+            components=settings.components,
+            kubernetes=settings.kubernetes,
+            operators=settings.operators,
+            kai=settings.kai_bin,
+            kai_crds=settings.kai_crds,
+            kai_chart=settings.kai_chart,
+            scheduler=scheduler,
+        )
+
+    def give_back(self, venue: Venue) -> None:
+        """Its lab has moved out."""
+        self._taken.remove(venue)
+        self._free.append(venue)
+
+    def drop(self, venue: Venue) -> None:
+        """It was not left as it should be: no other lab is to live there."""
+        from kailab.errors import KailabError
+
+        if venue in self._taken:
+            self._taken.remove(venue)
+            with suppress(KailabError):
+                venue.close()
+
+    def close(self) -> None:
+        """End all."""
+        venues, self._free, self._taken = [*self._free, *self._taken], [], []
+        for venue in venues:
+            venue.close()
+
+
+def _end_by_sigterm_too() -> None:
+    """Let SIGTERM end the session as Ctrl-C does: what the labs brought into a cluster is taken out. Whoever has a handler keeps
+    it."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupted)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt("SIGTERM")
+
+
+# The fixtures: labs, fresh for each test, closed and written up after it.
+
+SETTINGS = pytest.StashKey[PluginSettings]()
+EVIDENCE = pytest.StashKey[RunEvidence]()
 LABS = pytest.StashKey["Labs"]()
 VENUES = pytest.StashKey["Venues"]()
 
 
-class Labs:
+class LabFactory:
     """Opens the labs of one test: ``lab_factory(fleet=..., scheduler=..., config=..., name=...)``."""
 
     def __init__(
-        self, request: pytest.FixtureRequest, settings: Settings | None = None, venues: Venues | None = None
+        self, request: pytest.FixtureRequest, settings: PluginSettings | None = None, venues: VenuePool | None = None
     ) -> None:
         """``settings``, ``venues``: the session's, if none are given."""
         self._item: pytest.Item = request.node
@@ -63,9 +151,9 @@ class Labs:
         recorder = Recorder(called, source=self._evidence.sources.here) if self._evidence.on or for_allure else None
         own: list[Observer] = [] if recorder is None else [recorder]
         if recorder is not None and for_allure:
-            from kailab.pytest_plugin.allure_results import Steps
+            from kailab.pytest_plugin.allure_results import AllureSteps
 
-            own.append(Steps(recorder))
+            own.append(AllureSteps(recorder))
         told = self._item.ihook.pytest_kailab_observers(item=self._item, lab=called)
         lab = self._open(
             fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
@@ -214,7 +302,7 @@ class Labs:
                     pytest.skip(f"the cluster has no kind {kind}: this test's work needs {OPERATORS[name].title} there")
 
 
-def takes(item: pytest.Item, fixture: str, module: str) -> bool:
+def uses_fixture(item: pytest.Item, fixture: str, module: str) -> bool:
     """Whether a test takes the fixture that this module of kailab's defines: a project may have one of its own of that name."""
     found = getattr(item, "_fixtureinfo", None)
     definitions: Sequence[Any] = () if found is None else found.name2fixturedefs.get(fixture, ())
@@ -224,13 +312,13 @@ def takes(item: pytest.Item, fixture: str, module: str) -> bool:
 
 def asks_for_lab(item: pytest.Item) -> bool:
     """Whether a test has labs, or would have if it came to that."""
-    return LABS in item.stash or takes(item, "lab_factory", __name__)
+    return LABS in item.stash or uses_fixture(item, "lab_factory", __name__)
 
 
 @pytest.fixture
-def lab_factory(request: pytest.FixtureRequest) -> Iterator[Labs]:
+def lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
     """Opens labs: ``lab_factory(fleet="racks", scheduler="kailab", config=EngineConfig(...), name="second")``."""
-    labs = Labs(request)
+    labs = LabFactory(request)
     request.node.stash[LABS] = labs
     try:
         yield labs
@@ -239,13 +327,13 @@ def lab_factory(request: pytest.FixtureRequest) -> Iterator[Labs]:
 
 
 @pytest.fixture
-def lab(lab_factory: Labs) -> Lab:
+def lab(lab_factory: LabFactory) -> Lab:
     """A fresh lab on the fleet and scheduler asked for. Relative manifest paths are seen from the test's folder."""
     return lab_factory(name="lab")
 
 
 @pytest.fixture
-def baseline_lab(lab_factory: Labs) -> Lab:
+def baseline_lab(lab_factory: LabFactory) -> Lab:
     """A fresh lab in which kube-scheduler decides: the contrast on the same manifests."""
     return lab_factory(scheduler="kube-scheduler", name="baseline")
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from kailab.pytest_plugin.fixtures import LABS, SETTINGS, Labs, takes
-from kailab.pytest_plugin.settings import Settings
-from kailab.pytest_plugin.venues import Venues
+from kailab.pytest_plugin.fixtures import LABS, SETTINGS, LabFactory, VenuePool, uses_fixture
+from kailab.pytest_plugin.settings import PluginSettings
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -38,7 +37,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _wants_lab(item: pytest.Item) -> bool:
-    return takes(item, NAME, __name__)
+    return uses_fixture(item, NAME, __name__)
 
 
 def _complete(config: pytest.Config) -> None:
@@ -64,7 +63,7 @@ def _complete(config: pytest.Config) -> None:
     option.kind_kubectl_bin = option.kind_kubectl_bin or str(programs.path("kubectl"))
 
 
-def _give_up(settings: Settings, reason: str) -> NoReturn:
+def _give_up(settings: PluginSettings, reason: str) -> NoReturn:
     text = f"no kind cluster can be made here: {reason}"
     if settings.required:
         pytest.fail(text, pytrace=False)
@@ -72,7 +71,7 @@ def _give_up(settings: Settings, reason: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def _kind_venues(request: pytest.FixtureRequest) -> Iterator[tuple[Settings, Venues]]:
+def _kind_venues(request: pytest.FixtureRequest) -> Iterator[tuple[PluginSettings, VenuePool]]:
     """pytest-kind's cluster with KWOK beside it, as a place for labs."""
     from kailab.cluster.kind import with_fake_nodes
     from kailab.components import find_components
@@ -81,7 +80,7 @@ def _kind_venues(request: pytest.FixtureRequest) -> Iterator[tuple[Settings, Ven
     kubeconfig = Path(request.getfixturevalue(THEIRS).kubeconfig_path).resolve()
     there = replace(settings, backend="kubeconfig", kubeconfig=kubeconfig, context=None)
     with with_fake_nodes(kubeconfig, find_components(settings.kubernetes, settings.components)):
-        venues = Venues(there)
+        venues = VenuePool(there)
         try:
             yield there, venues
         finally:
@@ -89,12 +88,12 @@ def _kind_venues(request: pytest.FixtureRequest) -> Iterator[tuple[Settings, Ven
 
 
 @pytest.fixture(name=NAME)
-def lab_on_kind(request: pytest.FixtureRequest, _kind_venues: tuple[Settings, Venues]) -> Iterator[Lab]:
+def lab_on_kind(request: pytest.FixtureRequest, _kind_venues: tuple[PluginSettings, VenuePool]) -> Iterator[Lab]:
     """A fresh lab, as ``lab`` gives one, in the cluster of pytest-kind's ``kind_cluster``."""
     if LABS in request.node.stash:
         raise pytest.UsageError(f"{request.node.nodeid}: a test has labs by `lab` or by `{NAME}`, not by both")
     settings, venues = _kind_venues
-    labs = Labs(request, settings, venues)
+    labs = LabFactory(request, settings, venues)
     request.node.stash[LABS] = labs
     try:
         yield labs(name="lab")

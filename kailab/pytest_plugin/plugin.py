@@ -11,10 +11,10 @@ import pytest
 from kailab.pytest_plugin.evidence import (
     FOLDER,
     REPORTS,
-    Evidence,
+    RunEvidence,
     in_allure,
     names_of,
-    note,
+    note_failure,
     scrub_failure,
     sentence_of,
     versions,
@@ -24,6 +24,7 @@ from kailab.pytest_plugin.fixtures import (
     LABS,
     SETTINGS,
     VENUES,
+    VenuePool,
     asks_for_lab,
     baseline_lab,
     lab,
@@ -31,8 +32,7 @@ from kailab.pytest_plugin.fixtures import (
     manifests,
 )
 from kailab.pytest_plugin.kind import _kind_venues, lab_on_kind, pytest_runtest_setup
-from kailab.pytest_plugin.settings import MARKERS, Settings, add_options, read_settings
-from kailab.pytest_plugin.venues import Venues
+from kailab.pytest_plugin.settings import MARKERS, PluginSettings, add_options, read_settings
 
 __all__ = [
     "_kind_venues",
@@ -63,8 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = read_settings(config)
     worker = getattr(config, "workerinput", None)
     config.stash[SETTINGS] = settings
-    config.stash[VENUES] = Venues(settings)
-    config.stash[EVIDENCE] = evidence = Evidence(settings, worker[RUN_ID] if worker else None, config.rootpath)
+    config.stash[VENUES] = VenuePool(settings)
+    config.stash[EVIDENCE] = evidence = RunEvidence(settings, worker[RUN_ID] if worker else None, config.rootpath)
     config.pluginmanager.register(evidence, "kailab-evidence")
     if worker is None and settings.evidence_given:
         _check_evidence(settings)
@@ -80,7 +80,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         _check_evidence(settings)
 
 
-def _check_evidence(settings: Settings) -> None:
+def _check_evidence(settings: PluginSettings) -> None:
     if settings.evidence is None:
         return
     from kailab.errors import EvidenceError
@@ -112,13 +112,13 @@ def pytest_runtest_makereport(
         scrub_failure(report, call.excinfo.value, recorders)
     evidence = item.config.stash[EVIDENCE]
     if call.excinfo is not None and report.when != "teardown" and _is_kept(item):
-        note(item, call.excinfo.value, evidence.sources)
+        note_failure(item, call.excinfo.value, evidence.sources)
     if report.failed and report.when == "call":
-        from kailab.evidence.timeline import render
+        from kailab.evidence.recording import render_timeline
 
         for recorder in recorders:
             if told := recorder.timeline():
-                report.sections.append((f"kailab: what happened in {recorder.lab}", render(told)))
+                report.sections.append((f"kailab: what happened in {recorder.lab}", render_timeline(told)))
     return report
 
 
@@ -143,9 +143,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
         if LABS in item.stash and in_allure(item.config):
             from kailab.pytest_plugin import allure_results
 
-            allure_results.label(item, names_of(item)[0], sentence_of(item))
+            allure_results.label_test(item, names_of(item)[0], sentence_of(item))
             if (folder := item.stash.get(FOLDER, None)) is not None:
-                allure_results.attach(folder)
+                allure_results.attach_evidence(folder)
 
 
 def _is_kept(item: pytest.Item) -> bool:

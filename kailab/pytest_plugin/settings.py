@@ -31,7 +31,7 @@ _OPTIONS = {
     "kai-chart": ("", "scheduler kai@RELEASE: folder with its chart and images (or KAILAB_KAI_CHART)"),
 }
 
-_TAKEN = {
+_CHOICES = {
     "kubeconfig": "kubeconfig",
     "context": "context",
     "components": "components",
@@ -60,7 +60,7 @@ MARKERS = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class PluginSettings:
     """``evidence`` None: none is written. ``evidence_given``: asked for on the command line or in the ini file."""
 
     backend: str
@@ -97,14 +97,14 @@ def add_options(parser: pytest.Parser) -> None:
     )
 
 
-def read_settings(config: pytest.Config) -> Settings:
+def read_settings(config: pytest.Config) -> PluginSettings:
     """Raises pytest.UsageError for a backend, scheduler or fleet that there is not, and for an option on the command line that the
     backend does not understand. An ini key is a default for the backends that do."""
     values = {name: _value(config, name) for name in _OPTIONS}
     backend = values["backend"] or _OPTIONS["backend"][0]
     if backend not in BACKENDS:
         raise pytest.UsageError(f"--kailab-backend: {backend!r} is none of: {', '.join(BACKENDS)}")
-    typed = [name for name in _TAKEN if config.getoption(f"--kailab-{name}") is not None]
+    typed = [name for name in _CHOICES if config.getoption(f"--kailab-{name}") is not None]
     refused = _not_understood(backend, typed, "--kailab-{}".format)
     if refused:
         raise pytest.UsageError("\n".join(refused))
@@ -114,12 +114,12 @@ def read_settings(config: pytest.Config) -> Settings:
         _check_operators(values["with"])
 
     def understood(name: str) -> str | None:
-        return values[name] or None if _TAKEN[name] in BACKENDS[backend].options else None
+        return values[name] or None if _CHOICES[name] in BACKENDS[backend].options else None
 
     folder = values["evidence"] or _OPTIONS["evidence"][0]
     from_command = config.getoption("--kailab-evidence") is not None
     home = config.invocation_params.dir if from_command else config.rootpath
-    return Settings(
+    return PluginSettings(
         backend=backend,
         scheduler=_scheduler(values["scheduler"] or _OPTIONS["scheduler"][0]),
         fleet=values["fleet"] or _OPTIONS["fleet"][0],
@@ -133,13 +133,13 @@ def read_settings(config: pytest.Config) -> Settings:
         kai_bin=_path(config, understood("kai-bin")),
         kai_crds=_path(config, understood("kai-crds")),
         kai_chart=_path(config, understood("kai-chart")),
-        left_out=tuple(_not_understood(backend, [name for name in _TAKEN if values[name]], _ini)),
+        left_out=tuple(_not_understood(backend, [name for name in _CHOICES if values[name]], _ini)),
         required=bool(config.getoption("--kailab-required")),
     )
 
 
 def _not_understood(backend: str, names: Iterable[str], spelt: Callable[[str], str]) -> list[str]:
-    given = {_TAKEN[name]: spelt(name) for name in names}
+    given = {_CHOICES[name]: spelt(name) for name in names}
     return BACKENDS.not_understood(backend, given, given.__getitem__)
 
 

@@ -27,10 +27,10 @@ _UNABLE = (ConnectError, StateError, SchedulerFailed)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_Keeper(CellFolder(Path(os.environ[CELL]))), "kailab-trial-cell-keeper")
+    config.pluginmanager.register(_ResultKeeper(CellFolder(Path(os.environ[CELL]))), "kailab-trial-cell-keeper")
 
 
-class _Keeper:
+class _ResultKeeper:
     def __init__(self, folder: CellFolder) -> None:
         self._folder = folder
         subject = folder.cell.subject

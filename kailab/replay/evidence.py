@@ -8,8 +8,7 @@ from pathlib import Path
 
 from kailab import __version__
 from kailab.errors import InputError
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder, check_writable
 from kailab.fleet import Fleet
 from kailab.replay.trace import Trace

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kailab.evidence.metrics.series import Series
-from kailab.evidence.metrics.text import MOST_SAMPLES
+from kailab.evidence.metrics.families import SeriesCollector
+from kailab.evidence.metrics.openmetrics import MOST_SAMPLES
 from kailab.lab import Lab
 from kailab.lab.metered import look_at
 from kailab.replay.sampling import Sampling
@@ -14,7 +14,7 @@ class Meter:
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
-        self.series = Series()
+        self.series = SeriesCollector()
         self._sampling = Sampling(interval)
 
     @property

@@ -37,13 +37,13 @@ def check_target(path: Path) -> None:
         raise InputError(f"{path}: expected a name that ends in {', '.join(figures.SUFFIXES)}")
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}")
-    figures.load("matplotlib.figure")
+    figures.load_plotting("matplotlib.figure")
 
 
 def figure_of(replayed: Replayed) -> Figure:
     """GPUs held below the line of all GPUs; jobs that wait; and which part of each queue's jobs had waited no longer than so. Jobs that never began
     wait without end: a queue's line that stays below 1 has such. Raises InputError where matplotlib is not installed."""
-    found: Figure = figures.load("matplotlib.figure").Figure(figsize=(10, 8), layout="constrained")
+    found: Figure = figures.load_plotting("matplotlib.figure").Figure(figsize=(10, 8), layout="constrained")
     held, waiting, waits = found.subplots(3, 1, height_ratios=(3, 2, 3))
     waiting.sharex(held)
     _over_time(held, waiting, replayed)

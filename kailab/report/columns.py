@@ -1,5 +1,4 @@
-"""Pods, PodGroups, nodes and queues as columns: what of them changed at which moment. What holds only as long as a lab stands as it does
-is taken back before more is told."""
+"""What holds for one moment only: changes of lists, dicts and fields that are noted, and taken back."""
 
 from __future__ import annotations
 
@@ -7,8 +6,54 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kailab.engine.decisions import QueueState
-from kailab.report.form import NONE, STATES, GroupForm, NodeForm, PodForm, QueueForm
-from kailab.report.takeback import Takeback
+from kailab.report.page_data import NONE, STATES, GroupForm, NodeForm, PodForm, QueueForm
+
+_ABSENT: Any = object()
+
+
+class UndoLog:
+    """Notes changes from ``begin`` on, so that ``back`` undoes them. Before ``begin`` it only carries them out."""
+
+    def __init__(self) -> None:
+        self._noted: list[Callable[[], object]] | None = None
+
+    def begin(self) -> None:
+        self._noted = []
+
+    def back(self) -> None:
+        """All is as it was at ``begin``."""
+        for undo in reversed(self._noted or ()):
+            undo()
+        self._noted = None
+
+    def append(self, items: list[Any], value: Any) -> None:
+        items.append(value)
+        if self._noted is not None:
+            self._noted.append(items.pop)
+
+    def put(self, items: Any, key: Any, value: Any) -> None:
+        """An item of a list, or of a dict."""
+        if self._noted is not None:
+            before = items.get(key, _ABSENT) if isinstance(items, dict) else items[key]
+            self._noted.append(lambda: items.pop(key, None) if before is _ABSENT else items.__setitem__(key, before))
+        items[key] = value
+
+    def drop(self, items: dict[Any, Any], key: Any) -> None:
+        """An item of a dict, which is there."""
+        before = items.pop(key)
+        if self._noted is not None:
+            self._noted.append(lambda: items.__setitem__(key, before))
+
+    def set(self, of: Any, name: str, value: Any) -> None:
+        """A field."""
+        if self._noted is not None:
+            before = getattr(of, name)
+            self._noted.append(lambda: setattr(of, name, before))
+        setattr(of, name, value)
+
+
+# Pods, PodGroups, nodes and queues as columns: what of them changed at which moment. What holds only as long as a lab stands as it does
+# is taken back before more is told.
 
 _STATE = {name: place for place, name in enumerate(STATES)}
 _WAITS, _PROMISED, _PLACED, _LEAVES = range(4)
@@ -22,7 +67,7 @@ _COUNTED = {
 }
 
 
-class Seen(NamedTuple):
+class PodState(NamedTuple):
     """A pod at a moment. ``state``: of ``STATES``; ``node``: where it is or is promised a place; ``shared``: device group."""
 
     state: str
@@ -31,10 +76,10 @@ class Seen(NamedTuple):
     shared: str = ""
 
 
-class Queues:
+class QueueColumns:
     """``touched``: places of which something was told since somebody emptied it."""
 
-    def __init__(self, holds: Takeback) -> None:
+    def __init__(self, holds: UndoLog) -> None:
         self.form = QueueForm()
         self.touched: set[int] = set()
         self._holds = holds
@@ -71,10 +116,10 @@ class Queues:
                 self.touched.add(place)
 
 
-class Nodes:
+class NodeColumns:
     """``touched``: as of queues."""
 
-    def __init__(self, holds: Takeback) -> None:
+    def __init__(self, holds: UndoLog) -> None:
         self.form = NodeForm()
         self.touched: set[int] = set()
         self._holds = holds
@@ -114,11 +159,11 @@ class Nodes:
                 self.gone(moment, name)
 
 
-class Groups:
+class GroupColumns:
     """PodGroups by name, and how many of their pods are in which way. A change of several pods at a moment is counted once, with
     ``end_of``."""
 
-    def __init__(self, queues: Queues, holds: Takeback) -> None:
+    def __init__(self, queues: QueueColumns, holds: UndoLog) -> None:
         self.form = GroupForm()
         self.touched: set[int] = set()
         self._queues, self._holds = queues, holds
@@ -173,17 +218,17 @@ class Groups:
         self._counted.clear()
 
 
-class Pods:
+class PodColumns:
     """Pods by an identity (a UID where one is known). ``touched``: as of queues."""
 
-    def __init__(self, groups: Groups, nodes: Nodes, holds: Takeback) -> None:
+    def __init__(self, groups: GroupColumns, nodes: NodeColumns, holds: UndoLog) -> None:
         self.groups = groups
         self.touched: set[int] = set()
         self.names: list[str] = []
         self._nodes, self._holds = nodes, holds
         self._identities: list[str] = []
         self._group: list[int] = []
-        self._seen: list[list[tuple[int, Seen, int]]] = []
+        self._seen: list[list[tuple[int, PodState, int]]] = []
         self._by_identity: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
         self._sharing: dict[str, int] = {}
@@ -192,7 +237,7 @@ class Pods:
         """Of the latest pod of a name."""
         return self._by_name.get(name, NONE)
 
-    def put(self, moment: int, identity: str, name: str, group: int, seen: Seen, ref: int) -> int:
+    def put(self, moment: int, identity: str, name: str, group: int, seen: PodState, ref: int) -> int:
         """Its place."""
         holds, found = self._holds, self._by_identity.get(identity)
         if found is None:
@@ -220,7 +265,7 @@ class Pods:
         self.touched.add(found)
         return found
 
-    def last(self, place: int) -> Seen:
+    def last(self, place: int) -> PodState:
         return self._seen[place][-1][1]
 
     def group_of(self, place: int) -> int:
@@ -229,7 +274,7 @@ class Pods:
     def gone(self, moment: int, place: int) -> None:
         if self.last(place).state != "gone":
             self.groups.count(self._group[place], self.last(place).state, NONE)
-            self._holds.append(self._seen[place], (moment, Seen("gone", "", 0), NONE))
+            self._holds.append(self._seen[place], (moment, PodState("gone", "", 0), NONE))
             self.touched.add(place)
 
     def identity(self, place: int) -> str:

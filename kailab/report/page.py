@@ -18,10 +18,9 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store
 from kailab.evidence.run import write_file
 from kailab.evidence.store import TestEvidence
-from kailab.report.form import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, TestForm
-from kailab.report.gathering import Gathering
-from kailab.report.raw import RawText
-from kailab.report.told import of_test
+from kailab.report.lab_form import LabFormBuilder, read_recorded_lab
+from kailab.report.page_data import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, TestForm
+from kailab.report.raw import RawTextFiles
 
 VIEWER = Path(__file__).parent / "viewer"
 MAIN = "app"
@@ -29,37 +28,37 @@ MAIN = "app"
 KINDS = ("run", "lab", "snapshot", "trial")
 
 
-def write(runs: Sequence[Path], file: Path, kind: str = "run", title: str = "") -> int:
+def write_page(runs: Sequence[Path], file: Path, kind: str = "run", title: str = "") -> int:
     """Write the page of a run's folder, or of two to compare. Bytes of the file. Raises InputError where the file can't be written,
     EvidenceError where a run can't be read."""
-    check(file)
+    check_page_file(file)
     chunks: dict[str, bytes] = {}
     told = [_run(run, f"r{place}", chunks) for place, run in enumerate(runs)]
     name = title or " and ".join(run.run for run in told)
-    return write_told(told, chunks, file, kind, name)
+    return write_runs_page(told, chunks, file, kind, name)
 
 
-def write_told(runs: Sequence[RunForm], chunks: Mapping[str, bytes], file: Path, kind: str, title: str) -> int:
+def write_runs_page(runs: Sequence[RunForm], chunks: Mapping[str, bytes], file: Path, kind: str, title: str) -> int:
     """Write the page of runs in the viewer's form, with their ``chunks``. Bytes of the file. Raises InputError where it can't be
     written."""
     page = Page(format=FORMAT, kailab=__version__, kind=kind, title=title, runs=list(runs))
-    content = html(page, chunks)
+    content = page_html(page, chunks)
     write_file(file, content)
     return len(content)
 
 
-def html(page: Page, chunks: Mapping[str, bytes]) -> bytes:
+def page_html(page: Page, chunks: Mapping[str, bytes]) -> bytes:
     """``chunks``: of labs and of raw text, by the names that the page has for them, ``packed``."""
-    return b"".join(_html(page.title, {"page": packed(page), **chunks}))
+    return b"".join(_html(page.title, {"page": pack_chunk(page), **chunks}))
 
 
-def packed(value: Any) -> bytes:
+def pack_chunk(value: Any) -> bytes:
     """As a chunk of the page."""
     # Exact fractions need the engine's encoder.
     return gzip.compress(jsonform.encode(value), 6, mtime=0)
 
 
-def check(file: Path) -> None:
+def check_page_file(file: Path) -> None:
     """Raises InputError where no page can be written to that file."""
     if file.is_dir():
         raise InputError(f"{file}: is a folder; expected the name of an HTML file")
@@ -70,24 +69,24 @@ def check(file: Path) -> None:
 def _run(run: Path, chunk: str, chunks: dict[str, bytes]) -> RunForm:
     if not store.is_run(run):
         raise EvidenceError(f"{run}: is no run; expected a folder with run.json, or with folders of tests")
-    summary, tests = store.show(run)
-    problems = [str(problem) for problem in store.verify(run)]
-    told = [form_of_test(test, f"{chunk}t{place}", chunks) for place, test in enumerate(tests)]
+    summary, tests = store.read_run(run)
+    problems = [str(problem) for problem in store.verify_evidence(run)]
+    told = [read_test_form(test, f"{chunk}t{place}", chunks) for place, test in enumerate(tests)]
     facts = None if summary.facts is None else msgspec.to_builtins(summary.facts)
     return RunForm(run=summary.run, facts=facts, outcomes=summary.outcomes, problems=problems, tests=told)
 
 
-def form_of_test(test: TestEvidence, chunk: str, chunks: dict[str, bytes], shown: str = "") -> TestForm:
+def read_test_form(test: TestEvidence, chunk: str, chunks: dict[str, bytes], shown: str = "") -> TestForm:
     """``chunks``: its labs and their raw text are added to them, under names that begin with ``chunk``. ``shown``: what the test's folder
     is called on the page, if not by the test's name. Raises EvidenceError."""
     labs, expectations = [], []
     for place, (lab, facts) in enumerate(test.labs.items()):
         name = f"{chunk}l{place}"
-        raw = RawText(test.path / lab, f"{shown or test.name}/{lab}", f"{name}raw")
-        gathering = Gathering(of_test(test, lab), raw)
+        raw = RawTextFiles(test.path / lab, f"{shown or test.name}/{lab}", f"{name}raw")
+        gathering = LabFormBuilder(read_recorded_lab(test, lab), raw)
         form, first, checked = gathering.form(), gathering.expectations, gathering.checked()
         form.raw, texts = raw.form()
-        chunks[name] = packed(form)
+        chunks[name] = pack_chunk(form)
         chunks |= texts
         labs.append(
             LabRef(

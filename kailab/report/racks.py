@@ -14,11 +14,11 @@ from kailab.model.labels import GPU_PRODUCT, HOSTNAME, gpu_model
 RACK = "/rack"
 """How the key of a label for racks ends."""
 REST = "other nodes"
-Looks: TypeAlias = Mapping[str, Sequence[Object]]
+ObjectsByKind: TypeAlias = Mapping[str, Sequence[Object]]
 """Objects of each kind."""
 
 
-class Racks:
+class RackMap:
     """Asked node by node. ``by``: what the grouping goes by, in words."""
 
     def __init__(
@@ -30,12 +30,12 @@ class Racks:
         self.by = f"label {self._key}" if self._key else "pool" if self._pools else f"label {GPU_PRODUCT}"
 
     @classmethod
-    def of_nodes(cls, nodes: Iterable[Object], topologies: Iterable[Object]) -> Racks:
+    def of_nodes(cls, nodes: Iterable[Object], topologies: Iterable[Object]) -> RackMap:
         """Of a cluster as it is."""
         return cls({node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}, topologies)
 
     @classmethod
-    def of_looks(cls, fleet: str, looks: Iterable[Looks]) -> Racks:
+    def of_looks(cls, fleet: str, looks: Iterable[ObjectsByKind]) -> RackMap:
         """Of a lab's evidence: its fleet's file (empty: none), and nodes and topologies as they were at each look."""
         labels: dict[str, dict[str, str]] = {}
         pools: dict[str, str] = {}

@@ -11,9 +11,9 @@ import msgspec
 
 from kailab.errors import EvidenceError
 from kailab.evidence import cycles as cycle_files
-from kailab.evidence.cycles import Cycle
+from kailab.evidence.cycles import RecordedCycle
 from kailab.model.files import file_bytes
-from kailab.report.form import NONE, Raw
+from kailab.report.page_data import NONE, RawIndex
 
 SEPARATOR = b"\x1e"
 """Between the entries of a chunk: JSON never has it unescaped."""
@@ -26,7 +26,7 @@ LINE = "line"
 T = TypeVar("T")
 
 
-class Texts(Protocol):
+class EntryReferences(Protocol):
     """Of a lab's evidence, file by file: gives entries their references, in the order in which they are asked for. NONE where there is no
     such file, or nothing in it."""
 
@@ -49,12 +49,12 @@ class Texts(Protocol):
         """The lists of a file that is a JSON object: name -> reference of its first item."""
         ...
 
-    def cycle(self, place: int, cycle: Cycle) -> CycleTexts:
+    def cycle(self, place: int, cycle: RecordedCycle) -> CycleReferences:
         """The parts of a cycle, by its place among all of them."""
         ...
 
 
-class CycleTexts(Protocol):
+class CycleReferences(Protocol):
     """The parts of one cycle, taken in when they are asked for; each the reference of its first entry, NONE where it has none."""
 
     def records(self, kind: str) -> int: ...
@@ -64,7 +64,7 @@ class CycleTexts(Protocol):
     def decisions(self) -> int: ...
 
 
-class RawText:
+class RawTextFiles:
     """Takes entries in from the files of a folder and gives each a number, its reference."""
 
     by_place = False
@@ -78,7 +78,7 @@ class RawText:
         self._parts: list[tuple[str, str, int]] = []
         self._cycles: tuple[Path, list[bytes]] | None = None
 
-    def cycle(self, place: int, cycle: Cycle) -> CycleTexts:
+    def cycle(self, place: int, cycle: RecordedCycle) -> CycleReferences:
         """The parts of a cycle, by its place among all of them."""
         if self._cycles is None:
             self._cycles = cycle_files.read_lines(self._folder)
@@ -107,7 +107,7 @@ class RawText:
         """The lists of a file that is a JSON object: name -> reference of its first item."""
         path = self._folder / file
         lists = _decoded(_content(path), dict[str, msgspec.Raw], path)
-        return {kind: self.add(file, kind, raws(lists[kind])) for kind in kinds if kind in lists}
+        return {kind: self.add(file, kind, split_json_list(lists[kind])) for kind in kinds if kind in lists}
 
     def add(self, file: str, place: str, entries: Sequence[bytes]) -> int:
         """Entries that stand at one place of a file. The reference of the first."""
@@ -118,9 +118,9 @@ class RawText:
         self._entries.extend(entries)
         return first
 
-    def form(self) -> tuple[Raw, dict[str, bytes]]:
+    def form(self) -> tuple[RawIndex, dict[str, bytes]]:
         """What the page has of it, and its chunks by name, compressed."""
-        raw = Raw(parts=self._parts, entries=len(self._entries))
+        raw = RawIndex(parts=self._parts, entries=len(self._entries))
         chunks: dict[str, bytes] = {}
         for first, entries in self._cut():
             name = f"{self._chunk}.{len(chunks)}"
@@ -142,17 +142,17 @@ class RawText:
 class _CycleLine:
     """A line of the file of cycles."""
 
-    def __init__(self, raw: RawText, file: str, line: bytes, number: int) -> None:
+    def __init__(self, raw: RawTextFiles, file: str, line: bytes, number: int) -> None:
         self._raw, self._file, self._number = raw, file, number
         self._parts = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
         changes = self._lists("changes", self._parts)
         self._sets = self._lists("set", changes)
 
     def records(self, kind: str) -> int:
-        return self._add(f"changes.set.{kind}", raws(self._sets[kind])) if kind in self._sets else NONE
+        return self._add(f"changes.set.{kind}", split_json_list(self._sets[kind])) if kind in self._sets else NONE
 
     def queues(self) -> int:
-        return self._add("queues", raws(self._parts["queues"])) if "queues" in self._parts else NONE
+        return self._add("queues", split_json_list(self._parts["queues"])) if "queues" in self._parts else NONE
 
     def decisions(self) -> int:
         return self._add("decisions", [bytes(self._parts["decisions"])])
@@ -165,7 +165,7 @@ class _CycleLine:
         return msgspec.json.decode(of[name], type=dict[str, msgspec.Raw]) if name in of else {}
 
 
-def raws(text: bytes | msgspec.Raw) -> list[bytes]:
+def split_json_list(text: bytes | msgspec.Raw) -> list[bytes]:
     """The items of a JSON list, as they are written."""
     return [bytes(item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
 

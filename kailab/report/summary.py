@@ -9,7 +9,7 @@ import jinja2
 
 from kailab.errors import InputError
 from kailab.evidence import store
-from kailab.evidence.entries import Reason
+from kailab.evidence.entries import PendingReason
 from kailab.evidence.store import TestEvidence
 from kailab.model.markdown import Markup, bold, code, fenced, plain
 
@@ -29,7 +29,7 @@ def render(run: Path, format: str = "text") -> str:
     """The report of a run's folder. Raises InputError for an unknown format, EvidenceError."""
     if format not in FORMATS:
         raise InputError(f"there is no report format {format!r}; expected one of: {', '.join(FORMATS)}")
-    summary, tests = store.show(run)
+    summary, tests = store.read_run(run)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         trim_blocks=True,
@@ -88,7 +88,7 @@ def _fenced(text: str) -> Markup:
     return fenced(text if left <= 0 else f"{text[:_MOST]}\n... and {left} characters more")
 
 
-def _by_reason(pending: list[Reason]) -> list[dict[str, Any]]:
+def _by_reason(pending: list[PendingReason]) -> list[dict[str, Any]]:
     """Pod groups that wait in one queue for one reason, told once."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in pending:

@@ -35,11 +35,11 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
-        "Baseline": "baseline",
+        "Baseline": "baseline.loop",
         "CycleRecord": "cycle_record",
         "Failure": "cycle_record",
         "History": "cycle_record",
-        "Mirror": "mirror",
+        "Mirror": "mirror.mirror",
         "QueueStatus": "status.queue_status",
         "Scheduler": "loop",
         "SchedulerSettings": "settings.config_file",

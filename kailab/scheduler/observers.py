@@ -74,7 +74,7 @@ class Observer:
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
         """Something was done to a lab (apply, delete, scale, settle, advance). ``state``: pods may stand differently now. ``detail``:
-        fields of a step, as ``kailab.evidence.entries.Step`` has them, but ``manifests`` as (name, objects)."""
+        fields of a step, as ``kailab.evidence.entries.RecordedStep`` has them, but ``manifests`` as (name, objects)."""
 
     def on_refusal(self, sources: Sequence[str | Object]) -> None:
         """Texts or objects were not taken by a lab."""
@@ -83,7 +83,7 @@ class Observer:
         """An expectation was checked."""
 
     def on_closing(self, waiting: Callable[[], Sequence[Any]]) -> None:
-        """A lab goes down. ``waiting``: the reasons of what waits still (``kailab.evidence.entries.Reason``)."""
+        """A lab goes down. ``waiting``: the reasons of what waits still (``kailab.evidence.entries.PendingReason``)."""
 
     def on_turn(self) -> None:
         """A turn of the service is over: a chance to write down what has gathered."""

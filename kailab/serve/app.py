@@ -20,13 +20,11 @@ import msgspec
 from aiohttp import web
 
 from kailab.errors import InputError, KailabError
-from kailab.serve.examples import examples
-from kailab.serve.files import Files
-from kailab.serve.gate import Gate, Handler
-from kailab.serve.newsroom import News, Newsroom
-from kailab.serve.room import Room
-from kailab.serve.session import Outdated
-from kailab.serve.wishes import read_wish
+from kailab.serve.actions import read_action
+from kailab.serve.authentication import Authenticator, Handler
+from kailab.serve.page_files import PageFiles, examples
+from kailab.serve.session import OutdatedRequest
+from kailab.serve.worker import Broadcaster, LabWorker, PageUpdate
 
 MOST_BYTES = 2**20
 """Of a request's body."""
@@ -51,7 +49,12 @@ class _Order(msgspec.Struct, forbid_unknown_fields=True):
 
 class Application:
     def __init__(
-        self, room: Room, newsroom: Newsroom, files: Files, gate: Gate, report: Callable[[BaseException], None]
+        self,
+        room: LabWorker,
+        newsroom: Broadcaster,
+        files: PageFiles,
+        gate: Authenticator,
+        report: Callable[[BaseException], None],
     ) -> None:
         """``report`` gets what went wrong that nobody foresaw."""
         self._room, self._newsroom, self._files, self._gate = room, newsroom, files, gate
@@ -86,7 +89,7 @@ class Application:
         try:
             return await handler(request)
         except KailabError as error:
-            code = 400 if isinstance(error, InputError) and not isinstance(error, Outdated) else 409
+            code = 400 if isinstance(error, InputError) and not isinstance(error, OutdatedRequest) else 409
             return _json({"errors": str(error).splitlines()}, code)
         except RecursionError:
             return _json({"errors": ["the input is nested too deeply"]}, 400)
@@ -166,7 +169,7 @@ class Application:
     # --- to do -----------------------------------------------------------------------------------------------------
 
     async def _preview(self, request: web.Request) -> web.Response:
-        wish = read_wish(await _body(request))
+        wish = read_action(await _body(request))
         return _json(await self._room.ask(lambda session: session.preview(wish)))
 
     async def _apply(self, request: web.Request) -> web.Response:
@@ -215,5 +218,5 @@ def _compressed(content: bytes | None, kind: str) -> web.Response:
     return web.Response(body=content, content_type=kind, headers={"Content-Encoding": "gzip"})
 
 
-def _event(name: str, news: News) -> bytes:
+def _event(name: str, news: PageUpdate) -> bytes:
     return f"event: {name}\ndata: {msgspec.json.encode(news.data()).decode()}\n\n".encode()

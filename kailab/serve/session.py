@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import VirtualTime
 from kailab.errors import EvidenceError, InputError, StateError
-from kailab.evidence.journal import Journal
+from kailab.evidence.lab_record import LabRecord
 from kailab.lab import kept
 from kailab.lab.became import LabChanges
 from kailab.lab.capture import recorded
@@ -26,14 +26,13 @@ from kailab.lab.lab import Lab
 from kailab.lab.settle import CYCLE_SECONDS
 from kailab.lab.whatif.trial import Alternative, what_if
 from kailab.lab.wording import elapsed
-from kailab.serve import past
-from kailab.serve.holding import Holding
-from kailab.serve.onlooker import Onlooker
-from kailab.serve.view import Showing, View
-from kailab.serve.wishes import Wish, Wished, wished
+from kailab.serve import held_lab
+from kailab.serve.actions import Action, PlannedAction, plan_action
+from kailab.serve.held_lab import HeldLab, LabWatcher
+from kailab.serve.view import PageView, ViewBuilder
 
 Tell: TypeAlias = Callable[[str], None]
-Show: TypeAlias = Callable[[View], None]
+Show: TypeAlias = Callable[[PageView], None]
 
 MOST_PREVIEWS = 32
 MANY_PODS = 10_000
@@ -41,19 +40,19 @@ MANY_PODS = 10_000
 MOST_SECONDS = 366 * 86_400.0
 
 
-class Outdated(InputError):
+class OutdatedRequest(InputError):
     """What was previewed is not what would be done now."""
 
 
 @dataclass(frozen=True)
-class Preview:
+class PreviewedAction:
     """``stamp``: of the lab that it was tried on."""
 
-    wished: Wished
+    wished: PlannedAction
     stamp: Stamp
 
 
-class Session:
+class LabSession:
     """``tell`` gets what is waited for and what goes unrecorded. ``show`` gets the lab after a change, before it is saved; where it can't be
     saved the lab is to be looked at again."""
 
@@ -68,15 +67,15 @@ class Session:
         """Of what is shown: another number for each state of the lab, and of its controls, that somebody can have seen."""
         self._tell = tell
         self._stamp: Stamp = None
-        self._holding = Holding(path, tell)
-        self._past = past.Past()
-        self._previews: OrderedDict[str, Preview] = OrderedDict()
+        self._holding = HeldLab(path, tell)
+        self._past = held_lab.UndoHistory()
+        self._previews: OrderedDict[str, PreviewedAction] = OrderedDict()
         self._virtual = True
-        self._onlooker: Onlooker | None = None
+        self._onlooker: LabWatcher | None = None
 
     # --- looked at -----------------------------------------------------------------------------------------------
 
-    def look(self) -> View:
+    def look(self) -> PageView:
         """How the lab stands. Raises StateError, EvidenceError."""
         with kept.locked(self.path, self._tell):
             stamp = self.stamp()
@@ -97,7 +96,7 @@ class Session:
                     self._holding.stay()
         # What changes while it is looked at is news again.
         if not self._virtual and self._onlooker is None:
-            self._onlooker = Onlooker(self.path)
+            self._onlooker = LabWatcher(self.path)
         return view
 
     def stamp(self) -> Stamp:
@@ -142,14 +141,14 @@ class Session:
 
     # --- changed -------------------------------------------------------------------------------------------------
 
-    def preview(self, wish: Wish) -> dict[str, Any]:
+    def preview(self, wish: Action) -> dict[str, Any]:
         """What would become of the lab: tried on a copy, beside the lab left alone. Raises InputError, NotSettled."""
         stamp = self.stamp()
         with self._seen(to_try=True) as lab:
-            found = wished(lab, wish)
+            found = plan_action(lab, wish)
             tried = what_if(lab, [Alternative(found.title, found.changes)])
         number = secrets.token_hex(8)
-        self._previews[number] = Preview(found, stamp)
+        self._previews[number] = PreviewedAction(found, stamp)
         while len(self._previews) > MOST_PREVIEWS:
             self._previews.popitem(last=False)
         comparison = tried.comparisons[0]
@@ -167,7 +166,7 @@ class Session:
         """Carry out what was previewed, if the lab is still as it was then. Raises InputError, Outdated, NotSettled."""
         preview = self._previews.get(number)
         if preview is None:
-            raise Outdated("there is no such preview any more; preview the change again")
+            raise OutdatedRequest("there is no such preview any more; preview the change again")
 
         def do(lab: Lab) -> str:
             before = LabChanges(lab)
@@ -241,7 +240,7 @@ class Session:
                     "there is nothing to take back: the lab is as it was begun, or somebody else changed it"
                 )
             self._holding.let_go()
-            _kept(lambda: past.put_back(self.path, last))
+            _kept(lambda: held_lab.restore_undo_point(self.path, last))
             self._past.pop()
             self._stamp = self.stamp()
             self.revision += 1
@@ -265,7 +264,7 @@ class Session:
         """Do something to the lab, show it and save it. ``stamp``: only to the lab as it was then."""
         with kept.locked(self.path, self._tell):
             if stamp is not None and self.stamp() != stamp:
-                raise Outdated(
+                raise OutdatedRequest(
                     "the lab has changed since this was previewed or shown; look at it, and ask for it again"
                 )
             if self.stale:
@@ -284,14 +283,14 @@ class Session:
         if seen is None:
             return None
         if seen != self.revision or self.stale:
-            raise Outdated(
+            raise OutdatedRequest(
                 "the lab has changed since the page showed it, and nothing was done; look at it as it is now, and ask again"
             )
         return self._stamp
 
     def _changed(self, what: str, do: Callable[[Lab], str]) -> None:
         """By who holds the lock."""
-        before, said, paused = _kept(lambda: past.kept(self.path, what)), self.said, self.paused
+        before, said, paused = _kept(lambda: held_lab.take_undo_point(self.path, what)), self.said, self.paused
         lab = self._holding.lab()
         self.said = f"{what}: the scheduler is at work"
         try:
@@ -325,10 +324,10 @@ class Session:
         with suppress(EvidenceError):
             self.show(self._view(lab))
 
-    def _view(self, lab: Lab) -> View:
+    def _view(self, lab: Lab) -> PageView:
         if lab is self._holding.held:
             return self._holding.view()
-        return Showing().view(lab, recorded(lab, Journal(self.path).whole()))
+        return ViewBuilder().view(lab, recorded(lab, LabRecord(self.path).whole()))
 
     def _settled(self, lab: Lab, before: LabChanges) -> str:
         if self.paused:

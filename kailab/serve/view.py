@@ -13,7 +13,7 @@ import msgspec
 
 from kailab.engine.snapshot import jsonform
 from kailab.errors import NotFound
-from kailab.evidence.entries import State
+from kailab.evidence.entries import ClusterState
 from kailab.evidence.recorder import Recorder
 from kailab.lab.lab import Lab
 from kailab.lab.node_changes import growable
@@ -22,20 +22,19 @@ from kailab.lab.whatif.fields import FIELDS
 from kailab.lab.whatif.outcome import Outcome, Workload
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
-from kailab.report.form import LabForm
-from kailab.report.gathering import Gathering
-from kailab.report.of_states import Now
+from kailab.report.lab_form import LabFormBuilder
+from kailab.report.moments import PresentState
+from kailab.report.page_data import LabForm
 from kailab.scheduler.reading.nodes import unavailable
-from kailab.serve.asked import Asked
-from kailab.serve.events import Events
-from kailab.serve.telling import Telling
+from kailab.serve.live_record import EventFeed, LiveRecord
+from kailab.serve.raw_text import LiveRawText
 
 _LEVEL, _QUICK = 3, 1
 _MOST_INCREMENTS = 8 * 2**20
 """Bytes of increments beyond which the whole is made anew for those who come."""
 
 
-class View:
+class PageView:
     """What is shown of a lab at one moment. ``number`` counts the views of one showing (``showing`` names it): from one of an earlier
     number ``increments`` lead here."""
 
@@ -43,7 +42,7 @@ class View:
         self,
         showing: str,
         number: int,
-        base: Packed,
+        base: PackedForm,
         increments: Sequence[bytes],
         chunks: Mapping[str, bytes],
         lab: Mapping[str, Any],
@@ -75,36 +74,36 @@ class View:
         return self._desk()
 
 
-class Packed(NamedTuple):
+class PackedForm(NamedTuple):
     """``content``: a ``LabForm``, JSON, compressed, as it was at that number."""
 
     number: int
     content: bytes
 
 
-class Showing:
+class ViewBuilder:
     """Of one lab that goes on: views, each told by what is new since the one before, as far as that can be done."""
 
     def __init__(self) -> None:
         self._name = secrets.token_hex(8)
-        self._telling = Telling()
-        self._gathering: Gathering | None = None
+        self._telling = LiveRecord()
+        self._gathering: LabFormBuilder | None = None
         self._number = 0
-        self._base = Packed(0, b"")
+        self._base = PackedForm(0, b"")
         self._increments: list[bytes] = []
 
-    def view(self, lab: Lab, recorder: Recorder, events: Events | None = None, *, at_once: bool = True) -> View:
+    def view(self, lab: Lab, recorder: Recorder, events: EventFeed | None = None, *, at_once: bool = True) -> PageView:
         """Of a lab and what was recorded of it, after the last look. ``events``: None where the recorder has them. ``at_once``: all is
         made now, as the lab is not kept."""
         told, asked, goes_on = self._telling.told(recorder, events)
-        now, gathering = now_of(lab), self._gathering
+        now, gathering = read_present_state(lab), self._gathering
         self._number += 1
         if gathering is not None and goes_on:
             found = gathering.go_on(told, now)
             found.parts = asked.new_parts()
             self._increments.append(jsonform.encode(found))
         else:
-            gathering = self._gathering = Gathering(told, asked)
+            gathering = self._gathering = LabFormBuilder(told, asked)
             self._telling.stands(now.state)
             self._pack(gathering.form(now), asked)
         names = gathering.names()
@@ -114,7 +113,7 @@ class Showing:
             self._pack(gathering.whole(), asked)
         facts = _facts(lab, now.state)
         desk = _packed(_desk(lab)) if at_once else None
-        return View(
+        return PageView(
             self._name,
             self._number,
             self._base,
@@ -124,9 +123,9 @@ class Showing:
             lambda: _packed(_desk(lab)) if desk is None else desk,
         )
 
-    def _pack(self, form: LabForm, asked: Asked) -> None:
+    def _pack(self, form: LabForm, asked: LiveRawText) -> None:
         form.raw = asked.form()
-        self._base = Packed(self._number, gzip.compress(jsonform.encode(form), _LEVEL, mtime=0))
+        self._base = PackedForm(self._number, gzip.compress(jsonform.encode(form), _LEVEL, mtime=0))
         self._increments = []
 
 
@@ -134,12 +133,12 @@ def _packed(value: Any) -> bytes:
     return gzip.compress(msgspec.json.encode(value), _LEVEL, mtime=0)
 
 
-def now_of(lab: Lab) -> Now:
+def read_present_state(lab: Lab) -> PresentState:
     queues = lab.picture().present.queues if lab.under_test.tells_shares else ()
-    return Now(lab.now - lab.opened, lab.standing(), queues)
+    return PresentState(lab.now - lab.opened, lab.standing(), queues)
 
 
-def _facts(lab: Lab, state: State) -> dict[str, Any]:
+def _facts(lab: Lab, state: ClusterState) -> dict[str, Any]:
     nodes = state.nodes
     return {
         "fleet": lab.fleet,

@@ -18,9 +18,9 @@ from kailab.replay.clusters.declared import Sites
 from kailab.replay.clusters.reading import Otherwise, read_sites
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
+from kailab.replay.plan import Plan
 from kailab.replay.policies import Named, choice_of, decided_by, draws
 from kailab.replay.queues import NO_QUOTA, Queues, priorities_of, queues_for
-from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
 from kailab.studies.resampling import resampled

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.evidence.entries import Reason
-from kailab.evidence.standing import condition, owner, pod_queue
+from kailab.evidence.cluster_state import condition_of, controller_name, pod_queue
+from kailab.evidence.entries import PendingReason
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model import labels
 from kailab.model.times import parse_time
@@ -55,7 +55,7 @@ class Course(Observer):
         self._follow()
         self._open.settled |= operation in _MOVES_ON
 
-    def on_closing(self, waiting: Callable[[], Sequence[Reason]]) -> None:
+    def on_closing(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
         if self._cluster is None:
             return
         self._follow()
@@ -122,7 +122,7 @@ class Course(Observer):
         else:
             self._pods[uid] = now
 
-    def _told(self, reasons: Sequence[Reason]) -> dict[str, tuple[str, ...]]:
+    def _told(self, reasons: Sequence[PendingReason]) -> dict[str, tuple[str, ...]]:
         found: dict[str, set[str]] = {}
         for reason in reasons:
             for pod in self._pods.values():
@@ -154,7 +154,7 @@ class _Pod:
         leaving = gone or bool(metadata.get("deletionTimestamp"))
         return cls(
             name=f"{metadata.get('namespace', '')}/{metadata['name']}",
-            work=(metadata.get("labels") or {}).get("app") or owner(pod) or metadata["name"],
+            work=(metadata.get("labels") or {}).get("app") or controller_name(pod) or metadata["name"],
             node=node,
             podgroup=f"{metadata.get('namespace', '')}/{(metadata.get('annotations') or {}).get(labels.POD_GROUP, '')}",
             queue=pod_queue(pod, groups),
@@ -162,7 +162,7 @@ class _Pod:
             running=phase == "Running" and not leaving,
             holds=bool(node) and not ended and not leaving,
             ended=ended and not leaving,
-            disrupted=condition(pod, "DisruptionTarget") is not None,
+            disrupted=condition_of(pod, "DisruptionTarget") is not None,
         )
 
 
@@ -183,7 +183,7 @@ class _Open:
         self._lowest[queue] = min(self._lowest.get(queue, milli), milli)
 
     def placed_at(self, pod: Object) -> None:
-        told = condition(pod, "PodScheduled")
+        told = condition_of(pod, "PodScheduled")
         if told and told.get("lastTransitionTime"):
             self._last = max(self._last or 0.0, parse_time(told["lastTransitionTime"]))
 

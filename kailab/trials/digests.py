@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kailab import __version__
 from kailab.cluster.choices import FLAGS
-from kailab.evidence.sums import digest
+from kailab.evidence.run import digest
 from kailab.model.files import file_bytes
 from kailab.trials.matrix import Cell, Contender
 from kailab.undertest.naming import read_name

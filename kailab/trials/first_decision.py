@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from kailab.errors import EvidenceError
-from kailab.evidence.endings import Moved, moved
-from kailab.evidence.history import History
+from kailab.evidence.diff import WorkloadEndedElsewhere, moved_workloads
+from kailab.evidence.history import LabHistory
 from kailab.evidence.store import load_test
 
 
@@ -30,7 +30,7 @@ def first_decision(reference: Path, here: Path) -> FirstDecision | None:
     to differ. Raises EvidenceError."""
     one, two = _histories(reference), _histories(here)
     for lab in (name for name in one if name in two):
-        found = [each for each in moved(one[lab], two[lab]) if each.decisions != (None, None)]
+        found = [each for each in moved_workloads(one[lab], two[lab]) if each.decisions != (None, None)]
         if found:
             first = min(found, key=_when)
             return FirstDecision(lab, first.workload, *first.told)
@@ -38,13 +38,13 @@ def first_decision(reference: Path, here: Path) -> FirstDecision | None:
 
 
 @lru_cache(maxsize=8)
-def _histories(path: Path) -> dict[str, History]:
+def _histories(path: Path) -> dict[str, LabHistory]:
     """By lab. The reference's is asked for once for each contender."""
     test = load_test(path.parent.parent, "/".join(path.parts[-2:]))
-    return {lab: History.of_test(test, lab) for lab in test.labs}
+    return {lab: LabHistory.of_test(test, lab) for lab in test.labs}
 
 
-def _when(each: Moved) -> float:
+def _when(each: WorkloadEndedElsewhere) -> float:
     """By the reference's time, so that the order hangs on one clock."""
     left, right = each.decisions
     entry = left or right

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
-from kailab.evidence.canonical import compact
+from kailab.evidence.canonical import compact_json
 from kailab.fleet import load_fleet
 from kailab.trials.contenders import check
 from kailab.trials.matrix import KINDS, Contender, Subject, Trial
@@ -92,5 +92,5 @@ def _named_apart(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
 
 def name_of(contenders: Sequence[Contender], subjects: Sequence[Subject], isolations: Sequence[str]) -> str:
     """The same for the same command, so that a rerun goes on."""
-    what = compact([list(contenders), [subject.path for subject in subjects], list(isolations)])
+    what = compact_json([list(contenders), [subject.path for subject in subjects], list(isolations)])
     return f"trial-{hashlib.sha256(what).hexdigest()[:8]}"

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from kailab.evidence.canonical import compact, safe_name
+from kailab.evidence.canonical import compact_json, safe_name
 
 KINDS = ("verdict", "outcome", "evictions", "lowest", "reasons", "placement", "time")
 """Of differences, in the order in which they matter."""
@@ -83,5 +83,5 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
             cell = Cell(
                 contender=contender, isolation=isolation, subject=subject, fleet=self.fleet, options=self.options
             )
-            digest = hashlib.sha256(compact([cell, stands_on(cell)])).hexdigest()
+            digest = hashlib.sha256(compact_json([cell, stands_on(cell)])).hexdigest()
             yield msgspec.structs.replace(cell, digest=digest)

@@ -11,8 +11,7 @@ from typing import Any
 from kailab import __version__
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import KailabError
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab.venues import Venue, open_venue
 from kailab.scenarios.reading import read_file

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from kailab.errors import StateError
-from kailab.evidence.canonical import pretty, safe_name
+from kailab.evidence.canonical import pretty_json, safe_name
 from kailab.model import typed
 from kailab.model.private_files import make_folder, open_file, replace_file
 from kailab.trials.matrix import Cell, Trial
@@ -149,4 +149,4 @@ def find_trial(name: str, root: Path = ROOT) -> TrialFolder:
 
 
 def _write(path: Path, value: msgspec.Struct) -> None:
-    replace_file(path, pretty(value))
+    replace_file(path, pretty_json(value))

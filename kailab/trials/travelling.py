@@ -9,7 +9,7 @@ from typing import Any
 from kailab.errors import EvidenceError
 from kailab.evidence.store import load_test
 from kailab.report import page
-from kailab.report.form import RunForm, TestForm
+from kailab.report.page_data import RunForm, TestForm
 from kailab.trials import telling
 from kailab.trials.outcome import Outcome, Row
 
@@ -19,7 +19,7 @@ def write(outcome: Outcome, file: Path) -> int:
     chunks: dict[str, bytes] = {}
     differs = {(one["test"], one["column"]): _differences(one) for one in telling.differing(outcome)}
     runs = [_run(outcome, column, f"r{place}", differs, chunks) for place, column in enumerate(outcome.columns)]
-    return page.write_told(runs, chunks, file, "trial", f"Trial {outcome.trial.name}")
+    return page.write_runs_page(runs, chunks, file, "trial", f"Trial {outcome.trial.name}")
 
 
 def _run(
@@ -48,7 +48,7 @@ def _test(
     if folder is not None:
         try:
             test = load_test(folder.parent.parent, "/".join(folder.parts[-2:]))
-            form = page.form_of_test(test, chunk, chunks, folder.relative_to(outcome.folder).as_posix())
+            form = page.read_test_form(test, chunk, chunks, folder.relative_to(outcome.folder).as_posix())
         except EvidenceError as error:
             problems.append(str(error))
     if form is None:

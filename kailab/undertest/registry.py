@@ -83,19 +83,21 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
     SchedulerKind,
     {
         "kailab": SchedulerKind(
-            "kailab's own", frozenset({"config", "adopt_default_scheduler"}), made="kailab.undertest.kailab:Kailab"
+            "kailab's own",
+            frozenset({"config", "adopt_default_scheduler"}),
+            made="kailab.undertest.kailab.scheduler:Kailab",
         ),
         "kailab+kube-scheduler": SchedulerKind(
             "kailab's own, with kube-scheduler beside it in one cluster",
             frozenset({"config"}),
-            made="kailab.undertest.together:Together",
+            made="kailab.undertest.together.scheduler:Together",
             clashes=(_DEFAULT_NOT_OURS,),
         ),
         # To kube-scheduler all pods come that name none, asked for or not.
         "kube-scheduler": SchedulerKind(
             "the default scheduler of Kubernetes",
             frozenset({"adopt_default_scheduler"}),
-            made="kailab.undertest.kubescheduler:KubeScheduler",
+            made="kailab.undertest.kubescheduler.scheduler:KubeScheduler",
             clashes=(
                 Clash(
                     "embedded",
@@ -105,18 +107,18 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             ),
         ),
         "kai": SchedulerKind(
-            "a real KAI", _KAI_OPTIONS, made="kailab.undertest.kai:Kai", own=_KAI_OWN, clashes=_KAI_CLASHES
+            "a real KAI", _KAI_OPTIONS, made="kailab.undertest.kai.scheduler:Kai", own=_KAI_OWN, clashes=_KAI_CLASHES
         ),
         "kai+kube-scheduler": SchedulerKind(
             "a real KAI, with kube-scheduler beside it in one cluster",
             _KAI_OPTIONS,
-            made="kailab.undertest.together:KaiTogether",
+            made="kailab.undertest.together.scheduler:KaiTogether",
             own=_KAI_OWN,
             clashes=(_NO_API_SERVER, _DEFAULT_NOT_OURS),
         ),
         "kueue": SchedulerKind(
             "Kueue, with kube-scheduler",
-            made="kailab.undertest.kueue:Kueue",
+            made="kailab.undertest.kueue.scheduler:Kueue",
             clashes=(
                 Clash("embedded", "Kueue needs a real API server: expected the backend controlplane", elsewhere=False),
                 Clash(
@@ -139,19 +141,19 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
         "scheduler-plugins": SchedulerKind(
             "kube-scheduler with coscheduling and capacity scheduling (SIG scheduler-plugins)",
             frozenset(),
-            made="kailab.undertest.schedulerplugins:SchedulerPlugins",
+            made="kailab.undertest.schedulerplugins.scheduler:SchedulerPlugins",
             clashes=(Clash("embedded", "scheduler-plugins needs a real API server"),),
         ),
         "yunikorn": SchedulerKind(
             "Apache YuniKorn",
             frozenset(),
-            made="kailab.undertest.yunikorn:YuniKorn",
+            made="kailab.undertest.yunikorn.scheduler:YuniKorn",
             clashes=(Clash("embedded", "YuniKorn needs a real API server"),),
         ),
         "volcano": SchedulerKind(
             "Volcano, a folder of its programs",
             frozenset({"volcano"}),
-            made="kailab.undertest.volcano:Volcano",
+            made="kailab.undertest.volcano.scheduler:Volcano",
             own=(Own("volcano", "folder"),),
             clashes=(Clash("embedded", "Volcano needs a real API server"),),
         ),

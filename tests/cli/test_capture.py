@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from kailab.evidence import store
-from kailab.evidence.entries import Bound, Evicted
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.entries import PodBound, PodEvicted
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.lab import Lab
 
 MANIFESTS = Path(__file__).parents[2] / "exercises" / "reclaim" / "manifests"
@@ -66,7 +65,7 @@ def test_a_lab_by_hand_leaves_what_a_test_leaves(captured: Path, tmp_path: Path)
 
 def decided(test: store.TestEvidence) -> list[tuple[str, ...]]:
     """Binds and evictions; how often a cycle ran that changed nothing depends on who asked."""
-    found = [one for one in test.decisions("lab") if isinstance(one, Bound | Evicted)]
+    found = [one for one in test.decisions("lab") if isinstance(one, PodBound | PodEvicted)]
     return [(type(one).__name__, str(one.t), one.pod, one.node, one.action) for one in found]
 
 

@@ -18,7 +18,7 @@ HEAVY = {
     "numpy", "prometheus_client", "psutil", "pydantic", "pytest", "rich", "ssl", "tenacity", "traceback", "typer", "yaml",
 }  # fmt: skip
 WORKING = (
-    "importlib.metadata", "kailab.components", "kailab.engine.actions", "kailab.evidence.record", "kailab.fleet", "kailab.grouping",
+    "importlib.metadata", "kailab.components", "kailab.engine.actions", "kailab.evidence.recorder", "kailab.fleet", "kailab.grouping",
     "kailab.lab.settle", "kailab.model.cron", "kailab.model.manifests", "kailab.scheduler.loop", "kailab.workloads", "zoneinfo",
 )  # fmt: skip
 """What a lab at work needs: what decides, what acts on kinds, what reads manifests and entry points."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab import Lab, expect
 

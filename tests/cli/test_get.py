@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.cli.fitting import fitted, wide
-from kailab.cli.table import age, render
+from kailab.cli.table import column_widths, fit_table, format_age, render_table
 
 
 def test_pods(busy) -> None:
@@ -172,13 +171,13 @@ def test_looking_changes_nothing(busy, state) -> None:
      (10860, "3h1m"), (86400, "24h"), (172800, "2d"), (180000, "2d2h"), (86400 * 8, "8d"), (-5, "0s")],
 )  # fmt: skip
 def test_ages(seconds: float, told: str) -> None:
-    assert age(seconds) == told
+    assert format_age(seconds) == told
 
 
 def test_tables_line_up_and_end_without_spaces() -> None:
-    text = render(["A", "LONG", "C"], [["x", "", "a\nb"], ["yyyy", "z", ""]])
+    text = render_table(["A", "LONG", "C"], [["x", "", "a\nb"], ["yyyy", "z", ""]])
     assert text == "A      LONG   C\nx             a b\nyyyy   z"
-    assert render(["A"], [["x"]], no_headers=True) == "x"
+    assert render_table(["A"], [["x"]], no_headers=True) == "x"
 
 
 def test_paths_as_kubectl_writes_them(busy) -> None:
@@ -300,11 +299,11 @@ UID = "00000000-0000-4000-8000-000000000013"
 def test_a_table_is_made_to_fit_a_terminal_names_last() -> None:
     headers = ["NAME", "PODGROUP", "AGE"]
     rows = [["train-0", f"pg-train-{UID}", "3s"]]
-    assert fitted(headers, rows, 80).rows == rows
-    assert fitted(headers, rows, 40).rows == [["train-0", "pg-train…0013", "3s"]]
-    assert fitted(headers, rows, 10).rows[0][0] == "train-0"
+    assert fit_table(headers, rows, 80).rows == rows
+    assert fit_table(headers, rows, 40).rows == [["train-0", "pg-train…0013", "3s"]]
+    assert fit_table(headers, rows, 10).rows[0][0] == "train-0"
     long = ["podgroup.scheduling.run.ai/pg-a-workload-with-a-long-name-" + UID, "Pending", "team-a"]
-    assert fitted(["NAME", "PHASE", "QUEUE"], [long], 40).rows[0][0] == "podgroup/pg-a-work…0013"
+    assert fit_table(["NAME", "PHASE", "QUEUE"], [long], 40).rows[0][0] == "podgroup/pg-a-work…0013"
 
 
 @given(
@@ -321,9 +320,9 @@ def test_a_table_is_made_to_fit_a_terminal_names_last() -> None:
 )
 def test_sentences_are_wrapped_and_never_cut(rows: list[tuple[str, str, str]], room: int) -> None:
     headers = ["OBJECT", "TYPE", "MESSAGE"]
-    laid = fitted(headers, [headers, *rows], room)
+    laid = fit_table(headers, [headers, *rows], room)
     assert [row[2].replace("\n", " ") for row in laid.rows[1:]] == [row[2] for row in rows]
-    columns = wide(laid.abreast)
+    columns = column_widths(laid.abreast)
     assert sum(columns) + len(laid.gap) * (len(columns) - 1) <= room
     assert all(len(alone) <= room for _, alone in laid.lines())
 

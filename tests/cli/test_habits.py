@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kailab.cli.fitting import fitted
+from kailab.cli.table import fit_table
 
 LONG = """\
 apiVersion: batch/v1
@@ -137,7 +137,7 @@ def test_labels_are_readable_on_a_narrow_terminal() -> None:
     """Each whole, below its row: a label of which the middle is left out says nothing."""
     labels = "app=train,batch.kubernetes.io/job-name=a-training-job-with-a-long-name,kai.scheduler/queue=team-a"
     headers = ["NAME", "STATUS", "LABELS"]
-    laid = fitted(headers, [headers, ["a-training-job-with-a-long-name-0", "Running", labels]], 60)
+    laid = fit_table(headers, [headers, ["a-training-job-with-a-long-name-0", "Running", labels]], 60)
     alone = [line.strip() for _, line in laid.lines() if line]
     assert "".join(alone[1:]) == labels
     assert alone[1:] == [

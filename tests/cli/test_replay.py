@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from kailab.evidence import store
-from kailab.evidence.entries import Bound
+from kailab.evidence.entries import PodBound
 from tests.tables import as_text
 
 TRACE = "name,submit,seconds,gpus,team\na,0,3600,8,blue\nb,60,3600,4,red\nc,120,1800,0.5,red\n"
@@ -95,8 +95,8 @@ def test_evidence_of_it_is_as_that_of_a_test(kailab, trace, home) -> None:
     again = kailab("evidence", "replay", str(run))
     assert again.code == 0, again.err
     assert "every decision is the same" in again.out
-    assert store.show(run)[0].outcomes == {"replayed": 1}
-    bound = [one for one in store.load_test(run, "replay/trace.csv").decisions("lab") if isinstance(one, Bound)]
+    assert store.read_run(run)[0].outcomes == {"replayed": 1}
+    bound = [one for one in store.load_test(run, "replay/trace.csv").decisions("lab") if isinstance(one, PodBound)]
     assert len(bound) == 3
     assert kailab("report", str(run), "--html", "page.html").code == 0
     assert (home / "page.html").read_text().startswith("<!doctype html>")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from kailab.evidence import store
-from kailab.evidence.entries import Bound
+from kailab.evidence.entries import PodBound
 from tests.replay.clusters_file import clusters_file
 
 TRACE = "name,submit,seconds,gpus,team\na,0,3600,4,blue\nb,60,3600,4,blue\nc,120,1800,0.5,red\n"
@@ -128,7 +128,7 @@ def test_evidence_has_the_lab_of_each_cluster(kailab, trace, home) -> None:
     assert again.code == 0, again.err
     assert "every decision is the same" in again.out
     one = store.load_test(run, "replay/trace.csv")
-    bound = {lab: len([each for each in one.decisions(lab) if isinstance(each, Bound)]) for lab in ("west", "east")}
+    bound = {lab: len([each for each in one.decisions(lab) if isinstance(each, PodBound)]) for lab in ("west", "east")}
     assert bound == {"west": 1, "east": 2}
     assert kailab("report", str(run), "--html", "page.html").code == 0
 

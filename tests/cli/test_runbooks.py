@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kailab.engine.decisions import Code
-from kailab.evidence.metrics import RULES, packaged
+from kailab.evidence.metrics import RULES, read_packaged_file
 from kailab.lab.audit import FindingCode
 from kailab.lab.explain.cause import Code as CauseCode
 from kailab.model.manifests import dump
@@ -92,7 +92,7 @@ def test_a_disputed_quota(started) -> None:
 
 
 def test_each_alert_has_a_runbook() -> None:
-    groups = yaml.safe_load(packaged(RULES))["groups"]
+    groups = yaml.safe_load(read_packaged_file(RULES))["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     text = PAGE.read_text(encoding="utf-8")
     assert [alert for alert in sorted(alerts) if alert not in text] == []

@@ -134,7 +134,7 @@ def test_colours_of_kailab_itself_pass_and_no_others(
     leader, follower = pty.openpty()
     with os.fdopen(follower, "w") as screen:
         monkeypatch.setattr("sys.stdout", screen)
-        terminal.say(f"{terminal.painted('Running', 'green', screen)} {terminal.painted(EVIL, 'red', screen)}")
+        terminal.say(f"{terminal.paint('Running', 'green', screen)} {terminal.paint(EVIL, 'red', screen)}")
         screen.flush()
         written = os.read(leader, 65536).decode()
     os.close(leader)

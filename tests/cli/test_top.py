@@ -20,8 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kailab.cli.top_screen import SECTIONS, Screen, shared
-from kailab.cli.top_standing import standing
+from kailab.cli.top_screen import SECTIONS, OverviewScreen, read_overview, share_lines
 from kailab.lab import Lab
 from tests.cli.conftest import MANIFESTS
 
@@ -72,7 +71,7 @@ def lab() -> Iterator[Lab]:
 def drawn(lab: Lab, width: int = 120, **how: object) -> list[str]:
     console = Console(width=width, highlight=False, color_system=None, force_terminal=False, legacy_windows=False)
     with console.capture() as written:
-        console.print(Screen(standing(lab), **how))  # type: ignore[arg-type]
+        console.print(OverviewScreen(read_overview(lab), **how))  # type: ignore[arg-type]
     return written.get().splitlines()
 
 
@@ -118,7 +117,7 @@ def test_a_node_that_is_closed_and_a_gpu_that_is_held_in_part_are_told_without_c
 
 @given(room=st.integers(0, 200), wanted=st.lists(st.integers(1, 100), min_size=1, max_size=6))
 def test_sections_share_the_lines_there_are(room: int, wanted: list[int]) -> None:
-    given_lines = shared(room, wanted)
+    given_lines = share_lines(room, wanted)
     assert all(0 <= got <= want for got, want in zip(given_lines, wanted, strict=True))
     assert sum(given_lines) == min(room, sum(wanted))
 

@@ -13,7 +13,8 @@ import pytest
 from kailab.cluster.processes import find
 from kailab.cluster.waiting import wait_until
 from kailab.components import Cache, MissingComponents, Way, get_components, pins
-from kailab.components.build import BuildFailed, Go, build, find_go
+from kailab.components.build import Go, build, find_go
+from kailab.components.failures import BuildFailed
 from kailab.components.versions import reported_version
 
 ETCD = pins()[0]

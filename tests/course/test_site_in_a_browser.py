@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 from kailab.course.lesson_reading import lessons
-from tests.browser import LONG, WITH_A_BROWSER, Tab, serious
+from tests.browser import WITH_A_BROWSER, Tab, serious
+from tools.browser import LONG
 from tools.course_site import ROOT
 
 pytestmark = [

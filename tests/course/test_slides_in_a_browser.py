@@ -10,7 +10,8 @@ import pytest
 from kailab.course.lesson_reading import lessons
 from kailab.course.slides import deck, html
 from kailab.course.teaching import walk
-from tests.browser import LONG, WITH_A_BROWSER, serious
+from tests.browser import WITH_A_BROWSER, serious
+from tools.browser import LONG
 
 pytestmark = WITH_A_BROWSER
 

@@ -15,13 +15,12 @@ from kailab.engine.snapshot.records import Node, Requirement, Shape, Task
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import ApiError
 from kailab.evidence import cycles, store
-from kailab.evidence.cut_records import RecordCutter
-from kailab.evidence.cycles import Cycle
-from kailab.evidence.entries import Bound, Refused
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
-from kailab.evidence.replay import replay
+from kailab.evidence.cycles import RecordedCycle
+from kailab.evidence.entries import PodBound, WriteRefused
+from kailab.evidence.recorder import Recorder, write_test
+from kailab.evidence.replay import replay_run
 from kailab.evidence.run import RunFolder
+from kailab.evidence.sanitizing import RecordCutter
 from kailab.lab import Lab
 
 SECRET, OTHER = "zQ0001xK9vRtoken", "zQ0002xK9vRtoken"
@@ -86,13 +85,13 @@ def test_labels_and_refusals_that_tell_too_much(tmp_path, monkeypatch):
     content = everything(run)
     assert SECRET.encode() not in content
     assert OTHER.encode() not in content
-    (refused, *_) = (one for one in store.load_test(run, "e/t").decisions("lab") if isinstance(one, Refused))
+    (refused, *_) = (one for one in store.load_test(run, "e/t").decisions("lab") if isinstance(one, WriteRefused))
     assert (refused.verb, refused.pod) == ("bind", "default/refused")
     assert "denied the request" in refused.reason
-    found = replay(run)
+    found = replay_run(run)
     assert found.same, str(found)
     assert found.decisions > 3
-    nodes = cycles.read(run / "e/t/lab")[1][0].changes.set.nodes
+    nodes = cycles.read_cycles_file(run / "e/t/lab")[1][0].changes.set.nodes
     assert {dict(node.labels)["pool"] for node in nodes} == {"a"}, "the label that a pod selects by is kept"
 
 
@@ -106,15 +105,15 @@ def test_gpus_that_pods_share_keep_their_ids(tmp_path):
         lab.apply(QUEUE, shares)
         lab.settle()
     run = written(tmp_path, recorder)
-    (bound,) = (one for one in store.load_test(run, "e/t").decisions("lab") if isinstance(one, Bound))
+    (bound,) = (one for one in store.load_test(run, "e/t").decisions("lab") if isinstance(one, PodBound))
     assert len(bound.gpu_groups) == 2
     assert "(left out)" not in bound.gpu_groups
-    assert replay(run).same
+    assert replay_run(run).same
 
 
-def cycle(*nodes: Node, tasks: tuple[Task, ...] = ()) -> Cycle:
+def cycle(*nodes: Node, tasks: tuple[Task, ...] = ()) -> RecordedCycle:
     changes = Changes(set=Snapshot(nodes=nodes, tasks=tasks), whole=True)
-    return Cycle(number=1, now=0.0, config=EngineConfig(), changes=changes, decisions=Decisions(now=0.0))
+    return RecordedCycle(number=1, now=0.0, config=EngineConfig(), changes=changes, decisions=Decisions(now=0.0))
 
 
 def without(*secrets: str):
@@ -158,13 +157,13 @@ def test_what_was_cut_is_told_where_decisions_differ(tmp_path):
         lab.apply(QUEUE, pod("free"))
         lab.settle()
     folder = written(tmp_path, recorder) / "e/t/lab"
-    head, kept = cycles.read(folder)
+    head, kept = cycles.read_cycles_file(folder)
     (folder / cycles.NAME).unlink(missing_ok=True)
     (folder / f"{cycles.NAME}.gz").unlink(missing_ok=True)
     bound = next(one for one in kept if one.decisions.binds)
     moved = structs.replace(bound.decisions, binds=(structs.replace(bound.decisions.binds[0], node="elsewhere"),))
     kept[kept.index(bound)] = structs.replace(bound, decisions=moved)
-    cycles.write(folder, head.opened, 2, kept)
-    told = str(replay(folder.parents[2]))
+    cycles.write_cycles_file(folder, head.opened, 2, kept)
+    told = str(replay_run(folder.parents[2]))
     assert "2 texts of the records were cut when the evidence was written" in told
     assert "elsewhere" in told

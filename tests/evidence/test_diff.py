@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kailab.engine.config import EngineConfig
-from kailab.evidence.diff import Difference, diff
-from kailab.evidence.entries import Source, Waits
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.diff import RunDifference, diff
+from kailab.evidence.entries import GroupWaits, SourceLine
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab import Lab
 
@@ -101,13 +100,13 @@ def test_more_replicas_are_no_other_decision_about_others(tmp_path):
 
 def test_decisions_that_sound_the_same_are_told_apart():
     one, two = (
-        Waits(
+        GroupWaits(
             cycle=1, t=0.0, time="", action="allocate", podgroup="pg", pods=(), queue="q", reason="OverLimit", message="",
             numbers={"requested": requested},
         )
         for requested in (4, 2)
     )  # fmt: skip
-    difference = Difference("decision", "t", "lab", one, two, "decision 3 is the first")
+    difference = RunDifference("decision", "t", "lab", one, two, "decision 3 is the first")
     assert (
         str(difference) == "t (lab): decision 3 is the first: cycle 1: pending pg OverLimit: numbers.requested 4 -> 2"
     )
@@ -127,12 +126,12 @@ def test_a_notebook_shows_each_difference_as_text(tmp_path: Path) -> None:
 def test_lines_of_a_test_that_moved_are_no_difference(tmp_path):
     runs = []
     for line in (3, 5):
-        recorder = Recorder(source=lambda line=line: Source(file="test_one.py", line=line, text=f"lab.do({line})"))
+        recorder = Recorder(source=lambda line=line: SourceLine(file="test_one.py", line=line, text=f"lab.do({line})"))
         with Lab.open(observers=[recorder]) as lab:
             lab.advance(1)
             lab.noted_expectation("all", "all is well", "it is", True)
         run = RunFolder.begin(tmp_path / str(line))
-        at = Source(file="test_one.py", line=line)
+        at = SourceLine(file="test_one.py", line=line)
         run.write("a", "b", lambda folder, at=at, one=recorder: write_test(folder, "a/b", [one], "failed", source=at))
         run.finish()
         runs.append(run.path)

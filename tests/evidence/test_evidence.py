@@ -13,12 +13,12 @@ import pytest
 from kailab import __version__
 from kailab.engine.config import EngineConfig
 from kailab.errors import EvidenceError, InputError
-from kailab.evidence import store, sums
+from kailab.evidence import run as sums
+from kailab.evidence import store
 from kailab.evidence.canonical import safe_name
 from kailab.evidence.diff import diff
-from kailab.evidence.entries import Bound, Settings
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.entries import LabSettings, PodBound
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder, check_writable
 from kailab.fleet import load_fleet, read_fleet
 from kailab.lab import Lab, expect
@@ -81,14 +81,14 @@ def files(run: Path) -> dict[str, bytes]:
 
 
 def test_what_is_kept(run):
-    (summary, tests) = store.show(run)
+    (summary, tests) = store.read_run(run)
     assert summary.outcomes == {"passed": 2}
     one = tests[0]
     assert one.name == "quota/test_one"
     facts = one.labs["lab"]
     assert (facts.backend, facts.fleet, facts.scheduler) == ("embedded", "lesson", "kailab")
     assert (facts.nodes, facts.gpus) == (5, 32)
-    assert facts.settings == Settings(engine=EngineConfig(), usage=UsageParams(), adopt_default_scheduler=False)
+    assert facts.settings == LabSettings(engine=EngineConfig(), usage=UsageParams(), adopt_default_scheduler=False)
     assert facts.versions["scheduler"] == f"kailab {__version__}"
     assert facts.versions["kubernetes"].startswith("none")
     assert read_fleet(one.text("lab", "fleet.yaml")).objects() == load_fleet("lesson").objects()
@@ -99,7 +99,7 @@ def test_what_is_kept(run):
     ]
     assert "train" in [one["metadata"]["name"] for one in one.objects("lab", "before", "priorityclasses")]
     assert [step.operation for step in one.steps("lab")] == ["apply", "apply", "settle", "advance"]
-    bound = [entry for entry in one.decisions("lab") if isinstance(entry, Bound)]
+    bound = [entry for entry in one.decisions("lab") if isinstance(entry, PodBound)]
     assert len(bound) == 4
     assert {entry.pod for entry in bound} <= {f"default/p{n}" for n in range(6)}
     assert [entry.reason for entry in one.pending("lab")] == ["OverLimit", "OverLimit"]
@@ -166,8 +166,8 @@ def test_evidence_in_another_format_says_so(run):
     older = {key: value for key, value in json.loads(result.read_text()).items() if key != "format"}
     result.write_text(json.dumps(older))
     with pytest.raises(EvidenceError, match=r"quota/test_one: evidence of an older kailab \(format 1"):
-        store.show(run)
-    assert [summary.run for summary in store.runs(run.parent)] == [run.name], "it is still listed"
+        store.read_run(run)
+    assert [summary.run for summary in store.list_runs(run.parent)] == [run.name], "it is still listed"
 
 
 def test_equal_labs_give_equal_bytes(tmp_path):
@@ -177,14 +177,14 @@ def test_equal_labs_give_equal_bytes(tmp_path):
 
 
 def test_sums_are_what_sha256sum_reads(run):
-    line = (run / "quota/test_one" / sums.FILE).read_text().splitlines()[0]
+    line = (run / "quota/test_one" / sums.SUMS_FILE).read_text().splitlines()[0]
     value, name = line.split("  ")
     assert sums.digest((run / "quota/test_one" / name).read_bytes()) == value
 
 
 def test_untouched_evidence_verifies(run):
-    assert store.verify(run) == []
-    assert store.verify(run / "quota/test_one") == []
+    assert store.verify_evidence(run) == []
+    assert store.verify_evidence(run / "quota/test_one") == []
 
 
 DECISIONS = "quota/test_one/lab/decisions.jsonl"
@@ -203,7 +203,7 @@ def _rewrite(path: Path, change: Callable[[str], str]) -> None:
 
 def _relist(run: Path) -> None:
     """A test taken off the list of the run."""
-    (run / sums.FILE).write_text((run / sums.FILE).read_text().splitlines(keepends=True)[0])
+    (run / sums.SUMS_FILE).write_text((run / sums.SUMS_FILE).read_text().splitlines(keepends=True)[0])
 
 
 def _retitle(run: Path) -> None:
@@ -214,8 +214,8 @@ def _retitle(run: Path) -> None:
 def _forge(run: Path) -> None:
     """A file changed, and the test's own sums with it."""
     _append(run / DECISIONS)
-    (run / "quota/test_one" / sums.FILE).unlink()
-    sums.write(run / "quota/test_one")
+    (run / "quota/test_one" / sums.SUMS_FILE).unlink()
+    sums.write_sums(run / "quota/test_one")
 
 
 def _remove_test(run: Path) -> None:
@@ -239,9 +239,12 @@ def _link(run: Path) -> None:
         (lambda run: (run / "quota/test_one/lab/more.txt").write_text("x"), ("extra", "quota/test_one/lab/more.txt")),
         (lambda run: (run / "note.txt").write_text("x"), ("extra", "note.txt")),
         (lambda run: (run / "quota/note.txt").write_text("x"), ("extra", "quota/note.txt")),
-        (lambda run: (run / "quota/test_one" / sums.FILE).unlink(), ("missing", "quota/test_one/SHA256SUMS")),
-        (lambda run: (run / "quota/test_one" / sums.FILE).write_text("?"), ("damaged", "quota/test_one/SHA256SUMS")),
-        (lambda run: (run / sums.FILE).unlink(), ("missing", "SHA256SUMS")),
+        (lambda run: (run / "quota/test_one" / sums.SUMS_FILE).unlink(), ("missing", "quota/test_one/SHA256SUMS")),
+        (
+            lambda run: (run / "quota/test_one" / sums.SUMS_FILE).write_text("?"),
+            ("damaged", "quota/test_one/SHA256SUMS"),
+        ),
+        (lambda run: (run / sums.SUMS_FILE).unlink(), ("missing", "SHA256SUMS")),
         (_relist, ("changed", "SHA256SUMS")),
         (lambda run: (run / "run.json").unlink(), ("missing", "run.json")),
         (lambda run: (run / "run.json").write_text("{"), ("damaged", "run.json")),
@@ -266,15 +269,15 @@ def _link(run: Path) -> None:
 )
 def test_every_kind_of_tampering_is_found(run, tamper, found):
     tamper(run)
-    problems = store.verify(run)
+    problems = store.verify_evidence(run)
     assert found in [(problem.kind, problem.path) for problem in problems]
     assert all(str(problem).startswith(problem.kind) for problem in problems)
 
 
 def test_a_run_that_did_not_finish_says_so(tmp_path):
     run = written(tmp_path, finish=False)
-    assert [problem.detail for problem in store.verify(run)] == ["the run did not finish"]
-    assert not store.runs(tmp_path)[0].finished
+    assert [problem.detail for problem in store.verify_evidence(run)] == ["the run did not finish"]
+    assert not store.list_runs(tmp_path)[0].finished
 
 
 def test_a_test_that_can_not_be_written_leaves_nothing(tmp_path):
@@ -306,15 +309,15 @@ def test_where_nothing_can_be_written(tmp_path):
 
 def test_runs_are_listed_and_found(tmp_path):
     first, second = written(tmp_path), written(tmp_path)
-    assert [summary.path for summary in store.runs(tmp_path)] == [first, second]
-    assert store.find(tmp_path) == second
-    assert store.find(tmp_path, first.name) == first
+    assert [summary.path for summary in store.list_runs(tmp_path)] == [first, second]
+    assert store.find_run(tmp_path) == second
+    assert store.find_run(tmp_path, first.name) == first
     with pytest.raises(EvidenceError, match="no run 'none'"):
-        store.find(tmp_path, "none")
+        store.find_run(tmp_path, "none")
     with pytest.raises(EvidenceError, match=f"{tmp_path.name}: holds runs, and is none itself; .*/{second.name}$"):
-        store.find(tmp_path, str(tmp_path))
+        store.find_run(tmp_path, str(tmp_path))
     with pytest.raises(EvidenceError, match="no evidence is there"):
-        store.runs(tmp_path / "nowhere")
+        store.list_runs(tmp_path / "nowhere")
 
 
 def test_equal_runs_do_not_differ(tmp_path):
@@ -388,7 +391,7 @@ def test_an_unknown_report_format(run):
 def test_damaged_evidence_is_an_error_not_a_traceback(run):
     (run / "quota/test_one/result.json").write_text("{")
     with pytest.raises(EvidenceError, match=r"result\.json: damaged"):
-        store.show(run)
+        store.read_run(run)
 
 
 @pytest.mark.parametrize(

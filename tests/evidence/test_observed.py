@@ -6,8 +6,8 @@ import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
-from kailab.evidence.entries import Evicted
-from kailab.evidence.observed import LATE_SECONDS, DecisionReader
+from kailab.evidence.entries import PodEvicted
+from kailab.evidence.observed_decisions import LATE_SECONDS, DecisionObserver
 from kailab.undertest.contract import Stop, Told
 from kailab.undertest.kai.words import code, eviction
 
@@ -72,7 +72,7 @@ def podgroup(name: str, queue: str) -> dict:
 
 def test_an_eviction_names_action_and_beneficiary() -> None:
     cluster = EmbeddedCluster()
-    observer = DecisionReader(cluster, cluster.now(), eviction)
+    observer = DecisionObserver(cluster, cluster.now(), eviction)
     cluster.create(podgroup("pg-a", "team-a"))
     cluster.create(podgroup("pg-b", "team-b"))
     cluster.create(pod("a-1", "pg-a"))
@@ -80,7 +80,7 @@ def test_an_eviction_names_action_and_beneficiary() -> None:
 
     cluster.evict("default", "a-1", "Preempted", "Pod default/a-1 was preempted by workload default/pg-b.\nteam-a uses")
     (entry,) = observer.entries(2)
-    assert isinstance(entry, Evicted)
+    assert isinstance(entry, PodEvicted)
     assert (entry.action, entry.queue) == ("reclaim", "team-a")
     assert (entry.podgroup, entry.beneficiary) == ("default/pg-a", "default/pg-b")
     assert entry.beneficiary_queue == "team-b"
@@ -89,7 +89,7 @@ def test_an_eviction_names_action_and_beneficiary() -> None:
 
 def test_an_eviction_by_others_has_no_beneficiary() -> None:
     cluster = EmbeddedCluster()
-    observer = DecisionReader(cluster, cluster.now(), eviction)
+    observer = DecisionObserver(cluster, cluster.now(), eviction)
     cluster.create(pod("a-1", "pg-a"))
     cluster.evict("default", "a-1", "PreemptionByScheduler", "preempting to accommodate a higher priority pod")
     (entry,) = observer.entries(1)
@@ -106,7 +106,7 @@ def test_an_eviction_that_is_told_after_the_pod_is_gone_is_told_all_the_same(gra
         named = {one["metadata"]["uid"]: one["metadata"]["name"] for one in pods}
         return {uid: said[name] for uid, name in named.items() if name in said}
 
-    observer = DecisionReader(cluster, cluster.now(), eviction, stopped)
+    observer = DecisionObserver(cluster, cluster.now(), eviction, stopped)
     cluster.create(podgroup("pg-a", "team-a"))
     for name in ("a-1", "a-2"):
         made = pod(name, "pg-a")
@@ -119,7 +119,7 @@ def test_an_eviction_that_is_told_after_the_pod_is_gone_is_told_all_the_same(gra
     said["a-1"] = Stop("Pod default/a-1 was preempted by workload default/pg-b.")
     cluster.advance(2)
     (entry,) = observer.entries(3)
-    assert isinstance(entry, Evicted)
+    assert isinstance(entry, PodEvicted)
     assert (entry.pod, entry.queue, entry.cycle) == ("default/a-1", "team-a", 3)
     # Nothing twice, and nobody is asked about for ever.
     cluster.advance(LATE_SECONDS + 1)

@@ -11,9 +11,8 @@ import pytest
 
 from kailab.errors import EvidenceError
 from kailab.evidence import cycles, store
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
-from kailab.evidence.replay import replay
+from kailab.evidence.recorder import Recorder, write_test
+from kailab.evidence.replay import replay_run
 from kailab.evidence.run import RunFolder
 from kailab.lab import Lab
 
@@ -67,7 +66,7 @@ def altered(run: Path, change: Callable[[list[dict]], object]) -> None:
 
 
 def test_every_decision_is_the_same(run: Path) -> None:
-    found = replay(run)
+    found = replay_run(run)
     assert found.same
     assert (found.tests, found.labs, found.problems) == (1, 1, ())
     assert found.cycles == store.load_test(run, TEST).result.cycles > 3
@@ -81,7 +80,7 @@ def test_a_configuration_of_the_scheduler_is_kept(tmp_path: Path) -> None:
         "tiers": [{"plugins": [{"name": "proportion", "arguments": {"kValue": "1.0"}}]}],
         "usageDBConfig": {"clientType": "prometheus"},
     }
-    found = replay(written(tmp_path, recorded(config=config)))
+    found = replay_run(written(tmp_path, recorded(config=config)))
     assert found.same, str(found)
     assert found.labs == 1
 
@@ -96,7 +95,7 @@ def test_one_decision_altered_is_named_with_both_sides(run: Path) -> None:
 
     altered_cycles: list[int] = []
     altered(run, move)
-    found = replay(run)
+    found = replay_run(run)
     assert found.difference is not None
     assert (found.difference.test, found.difference.lab) == (TEST, "lab")
     assert [found.difference.cycle] == altered_cycles
@@ -115,7 +114,7 @@ def test_what_people_read_is_compared_too(run: Path) -> None:
     evict = next(entry for entry in entries if entry["decision"] == "evict")
     evict["beneficiary_queue"] = "somebody"
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    found = replay(run)
+    found = replay_run(run)
     assert found.difference is not None
     assert (found.difference.cycle, found.difference.file) == (evict["cycle"], "decisions.jsonl")
     assert "beneficiary_queue somebody -> team-b" in str(found)
@@ -125,11 +124,11 @@ def test_a_decision_that_was_taken_out_or_put_in(run: Path) -> None:
     file = run / TEST / "lab" / "decisions.jsonl"
     entries = file.read_text().splitlines(keepends=True)
     file.write_text("".join(entries[:-1]))
-    taken = replay(run).difference
+    taken = replay_run(run).difference
     assert taken is not None
     assert taken.cycle == json.loads(entries[-1])["cycle"]
     file.write_text("".join(entries) + entries[-1].replace('"cycle":', '"cycle":9'))
-    put = replay(run).difference
+    put = replay_run(run).difference
     assert put is not None
     assert put.cycle > taken.cycle
 
@@ -141,7 +140,7 @@ def test_another_record_gives_another_decision(run: Path) -> None:
         del lines[1]["changes"]["set"]["nodes"][0]
 
     altered(run, without_a_node)
-    found = replay(run)
+    found = replay_run(run)
     assert found.difference is not None
     assert found.difference.file == cycles.NAME
 
@@ -157,7 +156,7 @@ def test_another_record_gives_another_decision(run: Path) -> None:
 def test_damage_is_an_error_with_its_place(run: Path, damage: Callable[[Path], object], told: str) -> None:
     damage(packed(run))
     with pytest.raises(EvidenceError, match=told):
-        replay(run)
+        replay_run(run)
 
 
 @pytest.mark.parametrize(
@@ -173,18 +172,18 @@ def test_damage_is_an_error_with_its_place(run: Path, damage: Callable[[Path], o
 def test_cycles_that_make_no_sense(run: Path, change: Callable[[list[dict]], object], told: str) -> None:
     altered(run, change)
     with pytest.raises(EvidenceError, match=told):
-        replay(run)
+        replay_run(run)
 
 
 def test_evidence_of_an_older_kailab(run: Path) -> None:
     result = run / TEST / "result.json"
     result.write_text(json.dumps({**json.loads(result.read_text()), "format": 2}))
     with pytest.raises(EvidenceError, match="format 2; this one reads format 3"):
-        replay(run)
+        replay_run(run)
 
 
 def test_another_scheduler_has_nothing_to_replay(tmp_path: Path) -> None:
-    found = replay(written(tmp_path, recorded("kube-scheduler")))
+    found = replay_run(written(tmp_path, recorded("kube-scheduler")))
     assert found.same
     assert str(found) == "nothing to replay"
     assert found.passed_over == {f"{TEST} (lab)": "decided by kube-scheduler: there are no cycles of kailab's engine"}
@@ -194,7 +193,7 @@ def test_kailab_under_a_name_of_its_own(tmp_path: Path) -> None:
     """Its kind decides whether there is something to replay, not what it goes by."""
     names = tmp_path / "names.yaml"
     names.write_text("mine: {kind: kailab}\nbaseline: {kind: kube-scheduler}\n")
-    found = replay(written(tmp_path / "mine", recorded(f"mine@{names}")))
+    found = replay_run(written(tmp_path / "mine", recorded(f"mine@{names}")))
     assert found.same
     assert found.labs == 1
     assert found.passed_over == {}
@@ -205,9 +204,9 @@ def test_kailab_under_a_name_of_its_own(tmp_path: Path) -> None:
     run = written(tmp_path / "idle", idle)
     facts = store.load_test(run, TEST).labs["lab"]
     assert (facts.scheduler, facts.scheduler_kind) == ("mine", "kailab")
-    assert replay(run).passed_over == {f"{TEST} (lab)": "no cycle ran, or its scheduler kept none"}
+    assert replay_run(run).passed_over == {f"{TEST} (lab)": "no cycle ran, or its scheduler kept none"}
 
-    other = replay(written(tmp_path / "baseline", recorded(f"baseline@{names}")))
+    other = replay_run(written(tmp_path / "baseline", recorded(f"baseline@{names}")))
     assert other.passed_over == {f"{TEST} (lab)": "decided by baseline: there are no cycles of kailab's engine"}
 
 
@@ -218,5 +217,5 @@ def test_a_cycle_keeps_what_changed(owner: Recorder) -> None:
     assert len(first.changes.set.nodes) == 5
     assert not any(cycle.changes.whole or cycle.changes.set.nodes for cycle in later)
     assert any(isinstance(entry, tuple) for cycle in later for entry in (*cycle.pending, *cycle.queues))
-    again = list(cycles.whole(owner.cycles))
+    again = list(cycles.whole_cycles(owner.cycles))
     assert [len(decisions.queues) for _, _, decisions in again] == [3] * len(again)

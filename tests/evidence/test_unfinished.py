@@ -26,22 +26,22 @@ def test_a_run_killed_before_its_first_test(tmp_path: Path, inside: str) -> None
     (killed / inside).mkdir(parents=True)
     if inside.startswith("."):
         (killed / inside / "result.json").write_text("{}")
-    assert [str(one) for one in store.verify(killed) if one.kind != "unfinished"] == [
+    assert [str(one) for one in store.verify_evidence(killed) if one.kind != "unfinished"] == [
         "missing: run.json (the run did not finish)"
     ]
     later = finished(tmp_path, "20260103T000000.000Z")
-    assert [one.run for one in store.runs(tmp_path)] == [later.name]
+    assert [one.run for one in store.list_runs(tmp_path)] == [later.name]
     # One that is newer than all that is kept may be being written.
     newest = tmp_path / "20260104T000000.000Z"
     (newest / inside).mkdir(parents=True)
-    assert [one.path for one in store.prune(tmp_path, 1)] == [killed]
+    assert [one.path for one in store.prune_runs(tmp_path, 1)] == [killed]
     assert sorted(path.name for path in tmp_path.iterdir()) == [later.name, newest.name]
 
 
 def test_a_folder_without_files_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(EvidenceError, match="no evidence is there"):
-        store.verify(tmp_path / "empty")
+        store.verify_evidence(tmp_path / "empty")
 
 
 def test_a_run_that_can_not_be_written_leaves_no_folder(tmp_path: Path) -> None:

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kailab.cli.columns import View, cell, columns_of
+from kailab.cli.object_tables import TableContext, column_cell, columns_of
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.statuses import ALLOCATED, ON_NODE
 from kailab.errors import Invalid
-from kailab.evidence.decision_log import DecisionLog, Names
-from kailab.evidence.standing import standing
+from kailab.evidence.cluster_state import read_cluster_state
+from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.lab import Lab, expect
 from kailab.lab.explain.asking import ask
 from kailab.lab.picture import Picture
@@ -177,7 +177,7 @@ def test_every_row_is_as_the_engine_counts(drawn):
         cluster.create(obj)
     for number, (pod, life, place) in enumerate(drawn):
         put(cluster, number, pod, life, place)
-    shown = standing(cluster)
+    shown = read_cluster_state(cluster)
     rows = {row.name: row for row in shown.pods}
     mirror = Mirror(cluster)
     mirror.update()
@@ -211,7 +211,7 @@ def test_every_row_is_as_the_engine_counts(drawn):
     finally:
         session.close()
     looking = PresentReader(cluster, EngineConfig(), None, ["kai-scheduler"])
-    picture = Picture(cluster, DecisionLog(Names(cluster), cluster.now()), looking.present)
+    picture = Picture(cluster, DecisionLog(NameIndex(cluster), cluster.now()), looking.present)
     assert picture.shares["team"].allocated == team.allocated[2]
     assert picture.shares["team"].requested == team.request[2]
 
@@ -224,7 +224,7 @@ def test_amounts_that_were_told_differently():
         metadata = {"name": "p", "namespace": "default", "annotations": annotations or {}}
         plain = {"containers": [{"name": "c", "image": "pause"}]}
         cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**plain, **spec}})
-        (row,) = standing(cluster).pods
+        (row,) = read_cluster_state(cluster).pods
         cluster.delete("Pod", "p", "default", 0)
         return row.milli_gpus
 
@@ -251,9 +251,9 @@ def test_a_reserved_gpu_counts_once():
         metadata = {"name": name, "namespace": space, "labels": group, "annotations": told}
         spec = {"nodeName": "a100-80", "containers": [{"name": "c", "image": "pause", **asked}]}
         cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    assert standing(cluster).nodes[0].milli_gpus_used == 500
+    assert read_cluster_state(cluster).nodes[0].milli_gpus_used == 500
     cluster.patch("Pod", "half", "default", {"status": {"phase": "Succeeded"}}, "status")
-    assert standing(cluster).nodes[0].milli_gpus_used == 1000
+    assert read_cluster_state(cluster).nodes[0].milli_gpus_used == 1000
     mirror = Mirror(cluster)
     mirror.update()
     assert int(mirror.working.table.idle[2, 0]) == 15_000
@@ -282,10 +282,10 @@ def test_every_face_shows_the_same(drawn):
             if leaves and any(row.name == f"default/p{number}" for row in lab.picture().rows):
                 lab.cluster.delete("Pod", f"p{number}", "default")
         picture = lab.picture()
-        view = View(lab)
+        view = TableContext(lab)
         column = next(column for column in columns_of("Pod", True) if column.header == "GPUS")
         for pod, row in zip(picture.pods, picture.rows, strict=True):
-            shown = float(cell(column, view, pod))
+            shown = float(column_cell(column, view, pod))
             assert shown * 1000 == pytest.approx(row.milli_gpus)
             name = pod["metadata"]["name"]
             assert ask(lab, "Pod", name, tried=False, picture=picture).data()["milli_gpus"] == row.milli_gpus
@@ -298,4 +298,4 @@ def test_every_face_shows_the_same(drawn):
             name = there["metadata"]["name"]
             used = picture.accounts.used[name]
             expect(lab.node(name)).holding(used / 1000)
-            assert cell(columns["GPUS"], view, there).startswith(f"{used / 1000:g}/")
+            assert column_cell(columns["GPUS"], view, there).startswith(f"{used / 1000:g}/")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kailab.cli.top_standing import standing as standing_of
+from kailab.cli.top_screen import read_overview as standing_of
 from kailab.errors import InputError, NotFound
 from kailab.lab import Lab, expect
 

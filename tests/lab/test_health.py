@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from kailab.engine.decisions import Bind
-from kailab.evidence.decision_file import Decided
-from kailab.evidence.entries import Evicted
+from kailab.evidence.decision_file import SchedulerDecisions
+from kailab.evidence.entries import PodEvicted
 from kailab.lab import Lab
 from kailab.lab.health import Health, health, health_of_process
 
@@ -20,9 +20,9 @@ def lab():
         yield lab
 
 
-def evicted(t: float, gone: str, served: str, *, pod: int = 0, action: str = "reclaim") -> Evicted:
+def evicted(t: float, gone: str, served: str, *, pod: int = 0, action: str = "reclaim") -> PodEvicted:
     """A pod of the Job ``gone`` goes for the Job ``served``; each pod has a PodGroup of its own."""
-    return Evicted(
+    return PodEvicted(
         cycle=int(t), t=t, time="", action=action, pod=f"default/{gone}-{pod}", app="", owner=f"Job/{gone}",
         podgroup=f"default/pg-{gone}-{pod}", queue=f"queue-{gone}", node="n",
         beneficiary=f"default/pg-{served}-{pod}" if served else "", beneficiary_queue=f"queue-{served}" if served else "",
@@ -152,7 +152,9 @@ def test_under_kube_scheduler_what_is_not_known_is_said(queue, job):
 
 
 def test_a_process_by_its_decision_file_alone():
-    found = health_of_process(Decided(cycle=3, opened=100.0, time=160.0, evictions=[evicted(30, "a", "b")]), None)
+    found = health_of_process(
+        SchedulerDecisions(cycle=3, opened=100.0, time=160.0, evictions=[evicted(30, "a", "b")]), None
+    )
     assert found == Health(
         scheduler="kailab", evictions=found.evictions, unknown=found.unknown
     )  # fmt: skip
@@ -171,7 +173,10 @@ def test_a_process_that_does_not_answer():
 def test_a_loop_goes_to_and_fro_twice_at_least(drawn):
     """Whatever was evicted: a loop told is one, and a pair that alternates long enough is told."""
     log = [evicted(float(t), gone, served) for t, gone, served in sorted(drawn)]
-    found = {(one.one, one.other): one for one in health_of_process(Decided(time=200.0, evictions=log), None).loops}
+    found = {
+        (one.one, one.other): one
+        for one in health_of_process(SchedulerDecisions(time=200.0, evictions=log), None).loops
+    }
     for one, other in (("a", "b"), ("a", "c"), ("b", "c")):
         between = [gone for _, gone, served in sorted(drawn) if {gone, served} == {one, other}]
         turns = sum(1 for n, gone in enumerate(between) if n == 0 or between[n - 1] != gone)

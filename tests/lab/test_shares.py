@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.evidence.shares import NOBODY, QueueStanding, Shares
+from kailab.evidence.shares import NOBODY, QueueAmounts, QueueTreeShares
 
 
-def shares(*queues: QueueStanding) -> Shares:
-    return Shares({queue.name: queue for queue in queues})
+def shares(*queues: QueueAmounts) -> QueueTreeShares:
+    return QueueTreeShares({queue.name: queue for queue in queues})
 
 
-def standing(name: str, quota: int, allocated: int, parent: str = "") -> QueueStanding:
-    return QueueStanding(name, parent, quota=quota * 1000, limit=-1, allocated=allocated * 1000)
+def standing(name: str, quota: int, allocated: int, parent: str = "") -> QueueAmounts:
+    return QueueAmounts(name, parent, quota=quota * 1000, limit=-1, allocated=allocated * 1000)
 
 
 def test_a_borrower_lives_on_its_siblings_unused_quota():
@@ -39,7 +39,7 @@ def test_through_the_parent():
 
 
 def test_an_unlimited_quota_neither_borrows_nor_lends():
-    now = shares(QueueStanding("a", quota=-1, allocated=9000), standing("b", 8, 0))
+    now = shares(QueueAmounts("a", quota=-1, allocated=9000), standing("b", 8, 0))
     assert now["a"].borrowed == 0
     assert now.lenders("a") == []
     assert now.borrowers("b") == []

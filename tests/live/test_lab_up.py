@@ -12,7 +12,7 @@ import pytest
 from kailab.cluster.processes import ask, find
 from kailab.cluster.waiting import wait_until
 from kailab.evidence import store
-from kailab.evidence.entries import Bound
+from kailab.evidence.entries import PodBound
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("components")]
 EXERCISES = Path(__file__).resolve().parents[2] / "exercises"
@@ -129,7 +129,7 @@ def test_what_was_done_by_hand_is_evidence_and_can_be_decided_again(up):
     kailab(folder, "evidence", "verify", run)
     test = store.load_test(folder / run, "lab/by-hand")
     assert [step.operation for step in test.steps("lab")][:2] == ["apply", "settle"]
-    assert sum(isinstance(entry, Bound) and entry.app == "filler" for entry in test.decisions("lab")) == 24
+    assert sum(isinstance(entry, PodBound) and entry.app == "filler" for entry in test.decisions("lab")) == 24
     told = json.loads(kailab(folder, "evidence", "replay", run, "-o", "json"))
     assert told["same"], told
     assert told["decisions"] >= 24

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kailab.evidence.history import History
-from kailab.evidence.metrics.of_run import looks
-from kailab.evidence.metrics.series import Series, of_looks
+from kailab.evidence.history import LabHistory
+from kailab.evidence.metrics.families import SeriesCollector, collect_series
+from kailab.evidence.metrics.over_time import snapshots_over_time
 from kailab.evidence.recorder import Recorder
 from kailab.lab import Lab
 from tests import builders
@@ -53,18 +53,18 @@ def recorded(**how: Any) -> Iterator[tuple[Lab, Recorder]]:
         yield lab, recorder
 
 
-def history_of(do: Callable[[Lab], object], **how: Any) -> History:
+def history_of(do: Callable[[Lab], object], **how: Any) -> LabHistory:
     with recorded(**how) as (lab, recorder):
         do(lab)
         lab.settle()
-    return History.of_recording(recorder.recording)
+    return LabHistory.of_recording(recorder.recording)
 
 
-def series_of(do: Callable[[Lab], object], **how: Any) -> Series:
-    return of_looks(looks(history_of(do, **how)))
+def series_of(do: Callable[[Lab], object], **how: Any) -> SeriesCollector:
+    return collect_series(snapshots_over_time(history_of(do, **how)))
 
 
-def value(series: Series, name: str, t: float, **labels: str) -> float | None:
+def value(series: SeriesCollector, name: str, t: float, **labels: str) -> float | None:
     """Of the one series of that name with (among others) these labels."""
     (one,) = [each for each in series.every() if each.name == name and labels.items() <= each.labels.items()]
     return one.at(t)
@@ -74,7 +74,7 @@ TREE = (queue("org", 32), queue("team-a", 16, "org"), queue("team-b", 16, "org",
 
 
 @pytest.fixture(scope="session")
-def fair() -> History:
+def fair() -> LabHistory:
     """team-a borrows team-b's quota for ten minutes, then gives it back to a gang of team-b, which runs for ten minutes."""
 
     def do(lab: Lab) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kailab.evidence.metrics.series import OneSeries, Series
+from kailab.evidence.metrics.families import MetricSeries, SeriesCollector
 
 STEP = 60
 """Seconds between samples."""
@@ -26,7 +26,7 @@ def promtool() -> str:
     return found
 
 
-def samples(series: Iterable[OneSeries], end: float) -> list[dict[str, str]]:
+def samples(series: Iterable[MetricSeries], end: float) -> list[dict[str, str]]:
     """As promtool's tests take series: a value for each step, _ where there is none."""
     found = []
     for one in series:
@@ -38,7 +38,7 @@ def samples(series: Iterable[OneSeries], end: float) -> list[dict[str, str]]:
 
 
 def evaluate(
-    folder: Path, series: Series, rules: Sequence[dict[str, Any]], **asked: Any
+    folder: Path, series: SeriesCollector, rules: Sequence[dict[str, Any]], **asked: Any
 ) -> subprocess.CompletedProcess[str]:
     """``asked``: ``alert_rule_test`` or ``promql_expr_test``, as promtool has them."""
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "g", "rules": list(rules)}]}))

@@ -12,20 +12,19 @@ from typing import Any
 import pytest
 import yaml
 
-from kailab.evidence.history import History
-from kailab.evidence.metrics import DASHBOARD, RULES, packaged, text
-from kailab.evidence.metrics.families import FAMILIES
-from kailab.evidence.metrics.of_run import looks
-from kailab.evidence.metrics.series import Series, of_looks, sample_name
+from kailab.evidence.history import LabHistory
+from kailab.evidence.metrics import DASHBOARD, RULES, openmetrics, read_packaged_file
+from kailab.evidence.metrics.families import FAMILIES, SeriesCollector, collect_series, sample_name
+from kailab.evidence.metrics.over_time import snapshots_over_time
 from kailab.lab import Lab
 from tests.metrics.conftest import TREE, job, queue, series_of
 from tests.metrics.promtool import STEP, evaluate, promtool
 
 HOUR = 3600
 RULES_OF: dict[str, dict[str, Any]] = {
-    rule["alert"]: rule for group in yaml.safe_load(packaged(RULES))["groups"] for rule in group["rules"]
+    rule["alert"]: rule for group in yaml.safe_load(read_packaged_file(RULES))["groups"] for rule in group["rules"]
 }
-PANELS = json.loads(packaged(DASHBOARD))["panels"]
+PANELS = json.loads(read_packaged_file(DASHBOARD))["panels"]
 QUERIES = [(panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]]
 
 
@@ -115,17 +114,17 @@ MUST_NOT: dict[str, Callable[[Lab], None]] = {
     "ManyEvictions": starving,
     "QuotaStaysUnused": starving,
 }
-_RUNS: dict[Callable[[Lab], None], Series] = {}
+_RUNS: dict[Callable[[Lab], None], SeriesCollector] = {}
 
 
-def run(do: Callable[[Lab], None]) -> Series:
+def run(do: Callable[[Lab], None]) -> SeriesCollector:
     """Once for all tests of a process."""
     if do not in _RUNS:
         _RUNS[do] = series_of(do)
     return _RUNS[do]
 
 
-def firing(folder: Path, alert: str, series: Series) -> bool:
+def firing(folder: Path, alert: str, series: SeriesCollector) -> bool:
     """Whether it fires at any time of the run."""
     # What a test of promtool expects has to be known to the letter; how often an alert fires is one number. ``or vector(0)``: never.
     counted = {"record": "fired", "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'}
@@ -159,16 +158,16 @@ def test_it_does_not_fire_where_it_must_not(alert: str, do: str, tmp_path: Path)
 
 def test_promtool_finds_the_rules_in_order(tmp_path: Path) -> None:
     path = tmp_path / RULES
-    path.write_text(packaged(RULES))
+    path.write_text(read_packaged_file(RULES))
     done = subprocess.run([promtool(), "check", "rules", "--lint=all", str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(RULES_OF)} rules found" in done.stdout
 
 
 @pytest.mark.parametrize(("title", "query"), QUERIES)
-def test_each_query_of_the_dashboard_has_an_answer(title: str, query: str, fair: History, tmp_path: Path) -> None:
+def test_each_query_of_the_dashboard_has_an_answer(title: str, query: str, fair: LabHistory, tmp_path: Path) -> None:
     """At some time of a run in which there are loans, waits, evictions and gangs."""
-    series = of_looks(looks(fair))
+    series = collect_series(snapshots_over_time(fair))
     asked = [
         {
             "expr": f"max_over_time((count({query}) > bool 0)[{int(series.end)}s:{STEP}s])",
@@ -181,9 +180,11 @@ def test_each_query_of_the_dashboard_has_an_answer(title: str, query: str, fair:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_prometheus_takes_a_run_in(fair: History, tmp_path: Path) -> None:
+def test_prometheus_takes_a_run_in(fair: LabHistory, tmp_path: Path) -> None:
     """Its own reader of OpenMetrics: every sample lands in blocks of its database."""
-    (tmp_path / "run.om").write_text(text.of_series(of_looks(looks(fair)), fair.opened, STEP))
+    (tmp_path / "run.om").write_text(
+        openmetrics.render_series(collect_series(snapshots_over_time(fair)), fair.opened, STEP)
+    )
     command = [
         promtool(),
         "tsdb",

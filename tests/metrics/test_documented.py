@@ -6,9 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from kailab.evidence.metrics import RULES, packaged
-from kailab.evidence.metrics.families import FAMILIES
-from kailab.evidence.metrics.series import sample_name
+from kailab.evidence.metrics import RULES, read_packaged_file
+from kailab.evidence.metrics.families import FAMILIES, sample_name
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 
@@ -20,6 +19,6 @@ def test_each_metric_is_on_the_page_with_its_labels_and_meaning() -> None:
 
 
 def test_each_alert_is_on_the_page() -> None:
-    for group in yaml.safe_load(packaged(RULES))["groups"]:
+    for group in yaml.safe_load(read_packaged_file(RULES))["groups"]:
         for rule in group["rules"]:
             assert f"| {rule['alert']} | `{rule['expr']}`" in PAGE

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed
 
 from kailab.cli.main import app
-from kailab.evidence.metrics.endpoint import Endpoint
+from kailab.evidence.metrics.openmetrics import MetricsEndpoint
 from kailab.lab import Lab
 from kailab.lab.metered import look_at
 from tests.metrics.conftest import TREE, job
@@ -85,16 +85,16 @@ def test_bad_input(kailab: Kailab, words: tuple[str, ...], code: int, told: str)
 
 
 @pytest.fixture
-def endpoint() -> Iterator[tuple[Endpoint, Lab]]:
+def endpoint() -> Iterator[tuple[MetricsEndpoint, Lab]]:
     with Lab.open() as lab:
         lab.apply(*TREE)
         lab.settle()
-        with Endpoint("127.0.0.1", 0, lambda: look_at(lab)) as served:
+        with MetricsEndpoint("127.0.0.1", 0, lambda: look_at(lab)) as served:
             threading.Thread(target=served.serve, daemon=True).start()
             yield served, lab
 
 
-def test_each_scrape_is_of_the_lab_as_it_is_then(endpoint: tuple[Endpoint, Lab]) -> None:
+def test_each_scrape_is_of_the_lab_as_it_is_then(endpoint: tuple[MetricsEndpoint, Lab]) -> None:
     served, lab = endpoint
     held = frozenset({("queue", "team-a")})
     with urllib.request.urlopen(served.url) as answer:
@@ -109,7 +109,7 @@ def test_each_scrape_is_of_the_lab_as_it_is_then(endpoint: tuple[Endpoint, Lab])
 @pytest.mark.parametrize(
     ("path", "host", "code"), [("/", "", 404), ("/metrics", "evil.example", 403), ("/metrics/../etc/passwd", "", 404)]
 )
-def test_what_is_refused(endpoint: tuple[Endpoint, Lab], path: str, host: str, code: int) -> None:
+def test_what_is_refused(endpoint: tuple[MetricsEndpoint, Lab], path: str, host: str, code: int) -> None:
     request = urllib.request.Request(
         endpoint[0].url.removesuffix("/metrics") + path, headers={"Host": host} if host else {}
     )

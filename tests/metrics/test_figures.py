@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError
-from kailab.evidence.history import History
+from kailab.evidence.history import LabHistory
 from kailab.evidence.metrics import figures
-from kailab.evidence.metrics.series import OneSeries
+from kailab.evidence.metrics.families import MetricSeries
 from kailab.lab import Lab
 from tests.metrics.conftest import TREE, job, recorded, value
 from tests.metrics.conftest import series_of as recorded_series
@@ -24,7 +24,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("bare")
-def test_without_the_libraries_the_extra_is_named(fair: History) -> None:
+def test_without_the_libraries_the_extra_is_named(fair: LabHistory) -> None:
     named = r"which is not installed: pip install 'kailab\[figures\]'"
     series = figures.series_of(fair)
     with pytest.raises(InputError, match=f"needs matplotlib, {named}"):
@@ -35,22 +35,22 @@ def test_without_the_libraries_the_extra_is_named(fair: History) -> None:
         lab.table("pods")
 
 
-def test_only_queues_with_work_are_stacked(fair: History) -> None:
+def test_only_queues_with_work_are_stacked(fair: LabHistory) -> None:
     held = figures.held_by_queue(figures.series_of(fair))
     assert list(held) == ["team-a", "team-b"]
     assert (held["team-a"].at(300), held["team-b"].at(300)) == (32, 0)
     assert (held["team-a"].at(900), held["team-b"].at(900)) == (16, 16)
 
 
-def test_the_series_of_a_file_are_those_of_the_run(fair: History, tmp_path: Path) -> None:
+def test_the_series_of_a_file_are_those_of_the_run(fair: LabHistory, tmp_path: Path) -> None:
     from kailab.evidence import canonical
 
     path = tmp_path / "metrics.jsonl"
-    path.write_bytes(canonical.lines(figures.series_of(fair)))
+    path.write_bytes(canonical.json_lines(figures.series_of(fair)))
     assert figures.series_of(path) == figures.series_of(fair)
 
 
-def test_a_run_is_drawn(fair: History, tmp_path: Path) -> None:
+def test_a_run_is_drawn(fair: LabHistory, tmp_path: Path) -> None:
     figure = figures.use_over_time(figures.series_of(fair), "fair")
     above, below = figure.axes
     assert [one.get_text() for one in above.get_legend().get_texts()] == ["team-a", "team-b", "all GPUs"]
@@ -61,16 +61,16 @@ def test_a_run_is_drawn(fair: History, tmp_path: Path) -> None:
     assert tops == [32.0, 32.0]
     assert [one.get_text() for one in below.get_legend().get_texts()] == ["PodGroups that wait", "pods evicted so far"]
     for suffix in figures.SUFFIXES:
-        figures.save(figure, tmp_path / f"use{suffix}")
+        figures.save_figure(figure, tmp_path / f"use{suffix}")
         assert (tmp_path / f"use{suffix}").stat().st_size > 5000
 
 
 def test_nothing_to_draw_is_said() -> None:
     with pytest.raises(InputError, match="no queue with work"):
-        figures.use_over_time([OneSeries(name="kailab_gpus", labels={"state": "all"}, points=[(0.0, 32.0)])])
+        figures.use_over_time([MetricSeries(name="kailab_gpus", labels={"state": "all"}, points=[(0.0, 32.0)])])
 
 
-def test_series_are_a_table(fair: History) -> None:
+def test_series_are_a_table(fair: LabHistory) -> None:
     found = figures.frame(figures.series_of(fair))
     held = found[(found.metric == "kai_queue_allocated_gpus") & (found.queue_name == "team-a")]
     assert held.value.max() == 32
@@ -116,7 +116,7 @@ def test_the_figure_is_of_the_same_numbers_as_the_metrics() -> None:
     assert held.at(series.end) == value(series, "kai_queue_allocated_gpus", series.end, queue_name="team-a") == 20
 
 
-def test_a_notebook_shows_a_figure(fair: History) -> None:
+def test_a_notebook_shows_a_figure(fair: LabHistory) -> None:
     """As IPython asks for it; matplotlib's own figures answer only in a notebook that said %matplotlib."""
     shown = figures.use_over_time(figures.series_of(fair))._repr_png_()
     assert shown.startswith(b"\x89PNG\r\n")

@@ -11,29 +11,29 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed
 
 from kailab.errors import InputError
-from kailab.evidence.history import History
-from kailab.evidence.metrics import text
-from kailab.evidence.metrics.of_run import looks
-from kailab.evidence.metrics.series import Series, of_looks
-from kailab.evidence.metrics.written import read_series
-from kailab.evidence.metrics.written import series_of as series_in_evidence
+from kailab.evidence.history import LabHistory
+from kailab.evidence.metrics import openmetrics
+from kailab.evidence.metrics.families import SeriesCollector, collect_series
+from kailab.evidence.metrics.over_time import encode_series as series_in_evidence
+from kailab.evidence.metrics.over_time import read_series, snapshots_over_time
 from kailab.evidence.recorder import METRICS, Recorder
 from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
 from kailab.lab.metered import look_at
 from kailab.replay.job import TraceJob
+from kailab.replay.plan import Plan
 from kailab.replay.queues import one_queue
-from kailab.replay.replaying import Plan, replay
+from kailab.replay.replaying import replay
 from kailab.replay.trace import Trace
 from tests.metrics.conftest import TREE, history_of, job, queue, recorded, series_of, value
 
 
 @pytest.fixture(scope="session")
-def told(fair: History) -> Series:
-    return of_looks(looks(fair))
+def told(fair: LabHistory) -> SeriesCollector:
+    return collect_series(snapshots_over_time(fair))
 
 
-def test_use_of_queues_over_time(told: Series) -> None:
+def test_use_of_queues_over_time(told: SeriesCollector) -> None:
     a, b = {"queue_name": "team-a"}, {"queue_metadata_name": "team-b"}
     for t, held_a, held_b in ((500, 32, 0), (1000, 16, 16), (1700, 32, 0)):
         assert value(told, "kai_queue_allocated_gpus", t, **a) == held_a
@@ -52,7 +52,7 @@ def test_a_queue_with_a_display_name() -> None:
     with recorded() as (lab, recorder):
         lab.apply(*TREE)
         lab.settle()
-        now = text.of_look(look_at(lab))
+        now = openmetrics.render_snapshot(look_at(lab))
     assert (
         'kai_queue_fair_share_gpu{queue_display_name="Team B",queue_metadata_name="team-b",queue_name="Team B"}' in now
     )
@@ -62,7 +62,7 @@ def test_a_queue_with_a_display_name() -> None:
     assert b"Team B" not in series_in_evidence(recorder.recording)
 
 
-def test_what_waits_and_for_how_long(told: Series) -> None:
+def test_what_waits_and_for_how_long(told: SeriesCollector) -> None:
     assert value(told, "kai_queue_depth_total", 500) == 0
     assert value(told, "kai_queue_depth_total", 1000) == 16
     assert value(told, "kai_queue_depth", 1000, priority="train") == 16
@@ -72,7 +72,7 @@ def test_what_waits_and_for_how_long(told: Series) -> None:
     assert 560 < (value(told, "kai_queue_wait_time_p99_seconds", 1700) or 0) < 620
 
 
-def test_evictions_decisions_and_gangs(told: Series) -> None:
+def test_evictions_decisions_and_gangs(told: SeriesCollector) -> None:
     whom = {"queue": "team-a", "for_queue": "team-b", "action": "reclaim"}
     assert value(told, "kailab_evictions_total", 1000, **whom) == 16
     assert value(told, "kai_preemptions_total", 1000, priority="train") == 16
@@ -106,11 +106,11 @@ def test_a_lab_and_its_record_tell_the_same(scheduler: str) -> None:
         lab.apply(job("a", "team-a", 24), job("b", "team-b", 30, priority="build"))
         lab.settle()
         lab.advance(50)
-        now = text.of_look(look_at(lab))
-    past = list(looks(History.of_recording(recorder.recording)))
+        now = openmetrics.render_snapshot(look_at(lab))
+    past = list(snapshots_over_time(LabHistory.of_recording(recorder.recording)))
     lately = {
         (one.name, *sorted(one.labels.items())): one.value
-        for each in parsed(text.of_look(past[-1]))
+        for each in parsed(openmetrics.render_snapshot(past[-1]))
         for one in each.samples
     }
     seen = {(one.name, *sorted(one.labels.items())): one.value for each in parsed(now) for one in each.samples}
@@ -133,7 +133,7 @@ def test_evidence_has_the_series(tmp_path: Path) -> None:
         lab.advance(50)
     recorder.write(tmp_path / "lab")
     written = read_series(tmp_path / "lab" / METRICS)
-    assert written == of_looks(looks(History.of_recording(recorder.recording))).every()
+    assert written == collect_series(snapshots_over_time(LabHistory.of_recording(recorder.recording))).every()
     assert {"name", "labels", "points"} == set(json.loads((tmp_path / "lab" / METRICS).read_text().splitlines()[0]))
 
 
@@ -148,7 +148,7 @@ def test_evidence_of_a_replay_tells_what_was_held_all_the_time() -> None:
     done = replay(
         Plan(trace=trace, fleet=Fleet(name="two", pools=(pool,)), queues=one_queue(trace), observers=(recorder,))
     )
-    told = of_looks(looks(History.of_recording(recorder.recording)))
+    told = collect_series(snapshots_over_time(LabHistory.of_recording(recorder.recording)))
     shift = done.began - done.opened
     for at, held, running in (
         (300, 4, 1),
@@ -164,8 +164,8 @@ def test_evidence_of_a_replay_tells_what_was_held_all_the_time() -> None:
         assert (value(told, "kailab_pods", at + shift, phase="Running") or 0) == running, at
 
 
-def test_samples_over_time_are_openmetrics(fair: History, told: Series) -> None:
-    families = {one.name: one for one in parsed(text.of_series(told, fair.opened, 60))}
+def test_samples_over_time_are_openmetrics(fair: LabHistory, told: SeriesCollector) -> None:
+    families = {one.name: one for one in parsed(openmetrics.render_series(told, fair.opened, 60))}
     samples = [one for one in families["kai_queue_allocated_gpus"].samples if one.labels["queue_name"] == "team-a"]
     times = [float(one.timestamp) - fair.opened for one in samples]
     # The first cycle comes with the first work; then every minute, and the end.
@@ -179,9 +179,9 @@ def test_samples_over_time_are_openmetrics(fair: History, told: Series) -> None:
 
 
 @pytest.mark.parametrize("every", [0.0, -1.0, 0.001])
-def test_too_many_samples_are_refused(told: Series, every: float) -> None:
+def test_too_many_samples_are_refused(told: SeriesCollector, every: float) -> None:
     with pytest.raises(InputError, match="samples"):
-        text.of_series(told, 0.0, every)
+        openmetrics.render_series(told, 0.0, every)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -209,7 +209,7 @@ def test_whatever_happens_the_numbers_add_up(works: list[tuple[str, int, int, bo
 
     history = history_of(do)
     before: dict[tuple[str, ...], float] = {}
-    for look in looks(history):
+    for look in snapshots_over_time(history):
         assert sum(one.pods for one in look.waiting) == sum(
             count for (_, phase), count in look.pods.items() if phase == "Pending"
         )
@@ -217,7 +217,7 @@ def test_whatever_happens_the_numbers_add_up(works: list[tuple[str, int, int, bo
         assert all(one.since <= look.t for one in look.waiting)
         counts = {
             (one.name, *sorted(one.labels.items())): one.value
-            for family in parsed(text.of_look(look))
+            for family in parsed(openmetrics.render_snapshot(look))
             if family.type == "counter"
             for one in family.samples
         }

@@ -77,10 +77,10 @@ def test_members_one_after_the_other_are_one_content() -> None:
 
 
 def test_evidence_of_strangers_that_is_no_file_is_told(tmp_path) -> None:
-    from kailab.evidence import sums
+    from kailab.evidence import run
 
     (tmp_path / "decisions.jsonl").write_bytes(b"{}\n")
-    sums.write(tmp_path)
+    run.write_sums(tmp_path)
     Path(tmp_path / "decisions.jsonl").unlink()
     os.mkfifo(tmp_path / "decisions.jsonl")
-    assert list(map(str, sums.check(tmp_path))) == ["changed: decisions.jsonl (is a pipe; expected a file)"]
+    assert list(map(str, run.check_sums(tmp_path))) == ["changed: decisions.jsonl (is a pipe; expected a file)"]

@@ -10,8 +10,9 @@ import pytest
 
 from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
+from kailab.replay.plan import Plan
 from kailab.replay.queues import by_share, from_file, one_queue, without_quota
-from kailab.replay.replaying import Plan, Replayed, replay
+from kailab.replay.replaying import Replayed, replay
 from kailab.replay.trace import Trace, read_trace
 
 QUEUE = """\

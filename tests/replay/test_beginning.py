@@ -14,8 +14,9 @@ from kailab.model.labels import FAKE_NODE_TAINT
 from kailab.replay.clusters.beginning import Beginning
 from kailab.replay.clusters.queue_bounds import QueueBounds
 from kailab.replay.job import TraceJob
+from kailab.replay.plan import Plan
 from kailab.replay.queues import Queues
-from kailab.replay.replaying import Plan, replay
+from kailab.replay.replaying import replay
 from kailab.replay.trace import Trace
 
 # Mostly nothing is in the way, so that about half of all jobs begin.

@@ -17,8 +17,9 @@ from kailab.replay.clusters.estimating import room_in
 from kailab.replay.clusters.figures import as_json, figures
 from kailab.replay.clusters.tables import job_rows, timeline_rows
 from kailab.replay.fleets import replay_fleet
+from kailab.replay.plan import Plan
 from kailab.replay.queues import queues_for
-from kailab.replay.replaying import Plan, replay
+from kailab.replay.replaying import replay
 from kailab.replay.trace import read_trace
 from kailab.scheduler import patience
 from tests.replay.clusters_file import TEAMS, clusters_file, dispatched, rows, where

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.cli.table import age
+from kailab.cli.table import format_age
 from kailab.replay.clusters.figures import figures
 from tests.replay.clusters_file import dispatched
 
@@ -32,7 +32,12 @@ def test_the_files_can_be_read(file, trace_file) -> None:
 def test_it_is_as_the_page_tells_it(policy, waited, away, moved, cost) -> None:
     told = figures(dispatched(EXAMPLE / "trace.csv", EXAMPLE / "clusters.yaml", dispatch=policy))
     assert told.total.waited is not None
-    assert (age(told.total.waited.mean), told.away, told.moved / 10**12, told.cost) == (waited, away, moved, cost)
+    assert (format_age(told.total.waited.mean), told.away, told.moved / 10**12, told.cost) == (
+        waited,
+        away,
+        moved,
+        cost,
+    )
     assert f"| {cost:,} USD |" in PAGE.read_text()
 
 

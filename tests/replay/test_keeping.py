@@ -16,8 +16,9 @@ import pytest
 from kailab.errors import InputError, StateError
 from kailab.replay import tables
 from kailab.replay.keeping import Keeper, facts
+from kailab.replay.plan import Plan
 from kailab.replay.queues import by_share
-from kailab.replay.replaying import Plan, replay
+from kailab.replay.replaying import replay
 from kailab.replay.summary import as_json, summary
 from kailab.replay.trace import read_trace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kailab.evidence.metrics import text
+from kailab.evidence.metrics import openmetrics
 from kailab.replay.tables import timeline_rows
 
 TEAMS = "name,submit,seconds,gpus,team"
@@ -24,7 +24,7 @@ def test_series_tell_what_is_held_and_what_waits(trace_file, replayed) -> None:
         last = max(moment for moment in held if moment <= at)
         assert used.at(at + shift) == held[last]
     assert [waiting.at(at + shift) for at in (50, 150, 250, 650)] == [0, 1, 2, 1]
-    told = text.of_series(done.meter.series, done.opened, done.meter.every)
+    told = openmetrics.render_series(done.meter.series, done.opened, done.meter.every)
     assert re.search(r'kai_queue_allocated_gpus\{.*queue_name="red".*\} 8.0 ', told)
     assert told.endswith("# EOF\n")
 

@@ -25,7 +25,7 @@ def test_the_figure_tells_what_the_tables_tell(trace_file, replayed, tmp_path) -
     }
     assert [text.get_text() for text in held.get_legend().get_texts()] == ["held", "all GPUs"]
     for suffix in figures.SUFFIXES:
-        figures.save(plotting.figure_of(done), tmp_path / f"replay{suffix}")
+        figures.save_figure(plotting.figure_of(done), tmp_path / f"replay{suffix}")
         assert (tmp_path / f"replay{suffix}").stat().st_size
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from kailab.engine.decisions import QueueShare, QueueState
 from kailab.engine.snapshot.records import GPU
 from kailab.report import page as pages
-from kailab.report.columns import Groups, Nodes, Pods, Queues, Seen
-from kailab.report.form import FORMAT, NONE, LabForm, LabRef, Moment, Page, RunForm, TestForm
-from kailab.report.raw import RawText
-from kailab.report.takeback import Takeback
+from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, PodState, QueueColumns, UndoLog
+from kailab.report.page_data import FORMAT, NONE, LabForm, LabRef, MomentForm, Page, RunForm, TestForm
+from kailab.report.raw import RawTextFiles
 
 QUEUES = 20
 GPUS_OF_A_NODE = 8
@@ -23,9 +22,9 @@ MOMENTS = 40
 
 def lab_form(folder: Path, nodes: int, pods: int) -> tuple[LabForm, dict[str, bytes]]:
     """A lab in which a share of the pods comes with each moment, and a tenth of them moves to another node once."""
-    raw, holds = RawText(folder, "made-up/lab", "raw"), Takeback()
-    queues, racks = Queues(holds), Nodes(holds)
-    told = Pods(Groups(queues, holds), racks, holds)
+    raw, holds = RawTextFiles(folder, "made-up/lab", "raw"), UndoLog()
+    queues, racks = QueueColumns(holds), NodeColumns(holds)
+    told = PodColumns(GroupColumns(queues, holds), racks, holds)
     ref = raw.add("cycles.jsonl", "", [b'{"made": "up"}'])
     for number in range(nodes):
         racks.put(0, f"node-{number:05}", f"rack-{number // 40:03}", GPUS_OF_A_NODE * GPU, "", ref)
@@ -43,7 +42,7 @@ def lab_form(folder: Path, nodes: int, pods: int) -> tuple[LabForm, dict[str, by
             state = QueueState(name=name, parent="", priority=0, gpu=share, cpu=nothing, memory=nothing)
             queues.put(moment, name, state, ref)
     form = LabForm(name="lab", facts={}, facts_ref=ref)
-    form.moments = [Moment(kind="cycle", number=one + 1, t=one, time="", ref=ref) for one in range(MOMENTS)]
+    form.moments = [MomentForm(kind="cycle", number=one + 1, t=one, time="", ref=ref) for one in range(MOMENTS)]
     form.nodes, form.queues, form.pods, form.groups = (
         racks.form,
         queues.form,
@@ -60,10 +59,10 @@ def _share(allocated: int, quota: int) -> QueueShare:
     return QueueShare(quota=quota, limit=-1, fair_share=quota, allocated=allocated, requested=allocated)
 
 
-def _put(told: Pods, moment: int, pod: int, node: int, ref: int) -> None:
+def _put(told: PodColumns, moment: int, pod: int, node: int, ref: int) -> None:
     gang = pod // GANG
     group = told.groups.place(f"default/gang-{gang:05}", f"team-{gang % QUEUES:02}", GANG, ref)
-    told.put(moment, str(pod), f"default/gang-{gang:05}-{pod:05}", group, Seen("runs", f"node-{node:05}", GPU), ref)
+    told.put(moment, str(pod), f"default/gang-{gang:05}-{pod:05}", group, PodState("runs", f"node-{node:05}", GPU), ref)
 
 
 def write(file: Path, *, nodes: int, pods: int, tests: int) -> LabForm:
@@ -82,5 +81,5 @@ def write(file: Path, *, nodes: int, pods: int, tests: int) -> LabForm:
     ]  # fmt: skip
     run = RunForm(run="large", facts=None, outcomes={"passed": tests}, problems=[], tests=told)
     page = Page(format=FORMAT, kailab="0", kind="run", title="large", runs=[run])
-    file.write_bytes(pages.html(page, {"lab": pages.packed(form), **chunks}))
+    file.write_bytes(pages.page_html(page, {"lab": pages.pack_chunk(form), **chunks}))
     return form

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from kailab.report.form import LabForm
-from tests.browser import LONG, WITH_A_BROWSER, Tab, expects
+from kailab.report.page_data import LabForm
+from tests.browser import WITH_A_BROWSER, Tab, expects
 from tests.report import large
+from tools.browser import LONG
 
 pytestmark = WITH_A_BROWSER
 

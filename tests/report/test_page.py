@@ -13,9 +13,8 @@ import pytest
 
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import cycles, store
-from kailab.evidence.entries import Evicted, Waits
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.entries import GroupWaits, PodEvicted
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab import Lab
 from kailab.report import page
@@ -48,7 +47,7 @@ def raw(chunks: Chunks, lab: dict[str, Any], ref: int) -> tuple[str, str, str]:
 @pytest.fixture(scope="module")
 def written(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "page.html"
-    page.write([run], file)
+    page.write_page([run], file)
     return file
 
 
@@ -59,7 +58,7 @@ def chunks(written: Path) -> Chunks:
 
 def test_the_summary_has_every_test_and_what_it_expected(run: Path, chunks: Chunks) -> None:
     [told] = json.loads(chunks["page"])["runs"]
-    summary, tests = store.show(run)
+    summary, tests = store.read_run(run)
     assert told["outcomes"] == summary.outcomes == {"passed": 1, "failed": 1}
     assert [one["name"] for one in told["tests"]] == [test.name for test in tests]
     for one, test in zip(told["tests"], tests, strict=True):
@@ -82,9 +81,9 @@ def test_an_expectation_leads_to_its_entry(run: Path, chunks: Chunks) -> None:
 
 def test_queues_at_each_moment_are_as_the_engine_recorded_them(run: Path, chunks: Chunks) -> None:
     lab = lab_of(chunks, "fair/test_reclaim")
-    _, recorded = cycles.read(run / "fair/test_reclaim/lab")
+    _, recorded = cycles.read_cycles_file(run / "fair/test_reclaim/lab")
     assert len(recorded) > 2
-    for moment, (cycle, _, decisions) in enumerate(cycles.whole(recorded)):
+    for moment, (cycle, _, decisions) in enumerate(cycles.whole_cycles(recorded)):
         assert (lab["moments"][moment]["kind"], lab["moments"][moment]["number"]) == ("cycle", cycle.number)
         shown = {}
         for name, changes in zip(lab["queues"]["name"], lab["queues"]["changes"], strict=True):
@@ -117,7 +116,7 @@ def test_pods_hold_what_their_queues_are_said_to_hold(chunks: Chunks) -> None:
 def test_each_eviction_and_each_reason_to_wait_leads_to_its_entry(run: Path, chunks: Chunks) -> None:
     lab = lab_of(chunks, "fair/test_reclaim")
     decisions = store.load_test(run, "fair/test_reclaim").decisions("lab")
-    evicted = [one for one in decisions if isinstance(one, Evicted)]
+    evicted = [one for one in decisions if isinstance(one, PodEvicted)]
     assert len(evicted) == len(lab["decisions"]["evictions"]) == 16
     for entry, shown in zip(evicted, lab["decisions"]["evictions"], strict=True):
         assert shown["beneficiary_name"] == entry.beneficiary
@@ -125,7 +124,7 @@ def test_each_eviction_and_each_reason_to_wait_leads_to_its_entry(run: Path, chu
         assert file == "fair/test_reclaim/lab/decisions.jsonl"
         assert place == f"line {decisions.index(entry) + 1}"
         assert json.loads(text)["pod"] == entry.pod
-    waits = {one.podgroup for one in decisions if isinstance(one, Waits)}
+    waits = {one.podgroup for one in decisions if isinstance(one, GroupWaits)}
     assert {lab["groups"]["name"][one["group"]] for one in lab["waits"]} == waits
     for one in lab["waits"]:
         assert json.loads(raw(chunks, lab, one["ref"])[2])["message"] == one["message"]
@@ -162,7 +161,7 @@ def test_nothing_of_the_evidence_is_markup(written: Path) -> None:
 
 
 def test_the_same_run_gives_the_same_page(run: Path, written: Path, tmp_path: Path) -> None:
-    page.write([run], tmp_path / "again.html")
+    page.write_page([run], tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == written.read_bytes()
 
 
@@ -173,18 +172,18 @@ def test_a_changed_file_is_told(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, copy)
     result = copy / "fair/test_reclaim/result.json"
     result.write_text(result.read_text().replace("passed", "failed"))
-    page.write([copy], tmp_path / "page.html")
+    page.write_page([copy], tmp_path / "page.html")
     [told] = json.loads(chunks_of(tmp_path / "page.html")["page"])["runs"]
     assert any("result.json" in one for one in told["problems"])
 
 
 def test_what_is_no_run_or_no_file_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="is no run"):
-        page.write([tmp_path], tmp_path / "page.html")
+        page.write_page([tmp_path], tmp_path / "page.html")
     with pytest.raises(InputError, match="is a folder"):
-        page.write([run], tmp_path)
+        page.write_page([run], tmp_path)
     with pytest.raises(InputError, match="there is no folder"):
-        page.write([run], tmp_path / "none" / "page.html")
+        page.write_page([run], tmp_path / "none" / "page.html")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -240,7 +239,7 @@ def _told(folder: Path, recorder: Recorder) -> tuple[Chunks, dict[str, Any]]:
     run = RunFolder.begin(folder)
     run.write("fair", "test_one", lambda at: write_test(at, "fair/test_one", [recorder], "passed"))
     run.finish({"kailab": "0"}, {})
-    page.write([run.path], folder / "page.html")
+    page.write_page([run.path], folder / "page.html")
     chunks = chunks_of(folder / "page.html")
     return chunks, lab_of(chunks, "fair/test_one")
 

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from kailab.evidence import cycles, store
-from kailab.evidence.entries import Evicted
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.entries import PodEvicted
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab import Lab
 from kailab.report import page as pages
-from tests.browser import LONG, WITH_A_BROWSER, Tab, expects, serious
+from tests.browser import WITH_A_BROWSER, Tab, expects, serious
 from tests.explain.building import pod
 from tests.report.conftest import MANIFESTS, reclaimed
+from tools.browser import LONG
 
 pytestmark = WITH_A_BROWSER
 
@@ -28,7 +28,7 @@ pytestmark = WITH_A_BROWSER
 @pytest.fixture(scope="module")
 def written(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "page.html"
-    pages.write([run], file)
+    pages.write_page([run], file)
     return file
 
 
@@ -55,7 +55,7 @@ def opened(tab: Tab, file: Path, address: str = "") -> Tab:
 
 
 def lab_address(run: Path, name: str, moment: int = 0) -> str:
-    return f"#/0/{[test.name for test in store.show(run)[1]].index(name)}/0/{moment}"
+    return f"#/0/{[test.name for test in store.read_run(run)[1]].index(name)}/0/{moment}"
 
 
 def rows(tab: Tab, section: str) -> list[list[str]]:
@@ -82,9 +82,9 @@ def test_the_summary_leads_to_a_test_by_keys_alone(tab: Tab, written: Path) -> N
 
 
 def test_keys_travel_and_queues_are_as_recorded_at_each_moment(tab: Tab, run: Path, written: Path) -> None:
-    _, recorded = cycles.read(run / "fair/test_reclaim/lab")
+    _, recorded = cycles.read_cycles_file(run / "fair/test_reclaim/lab")
     opened(tab, written, lab_address(run, "fair/test_reclaim"))
-    for moment, (cycle, _, decisions) in enumerate(cycles.whole(recorded)):
+    for moment, (cycle, _, decisions) in enumerate(cycles.whole_cycles(recorded)):
         tab.wait_for_function("at => document.getElementById('moment')?.value === String(at)", arg=moment)
         assert tab.inner_text(".moment").startswith(f"cycle {cycle.number},")
         shown = {cells[0].split("\n")[-1]: cells[1:7] for cells in rows(tab, "#queues")}
@@ -122,10 +122,10 @@ def test_a_number_opens_the_entry_that_it_is_from(tab: Tab, run: Path, written: 
     text = tab.locator("dialog details[open] pre")
     expects(text).to_contain_text("allocated", timeout=LONG)
     found = json.loads(text.inner_text())
-    _, recorded = cycles.read(run / "fair/test_reclaim/lab")
+    _, recorded = cycles.read_cycles_file(run / "fair/test_reclaim/lab")
     file = next((run / "fair/test_reclaim/lab").glob("cycles.jsonl*")).name
     assert f"fair/test_reclaim/lab/{file}, line 3, queues[" in tab.inner_text("dialog details[open] summary")
-    [queue] = [one for one in list(cycles.whole(recorded))[1][2].queues if one.name == "team-a"]
+    [queue] = [one for one in list(cycles.whole_cycles(recorded))[1][2].queues if one.name == "team-a"]
     assert (found["name"], found["gpu"]["allocated"]) == ("team-a", queue.gpu.allocated)
     tab.keyboard.press("Escape")
     expects(tab.locator("dialog")).to_be_hidden(timeout=LONG)
@@ -155,7 +155,7 @@ def test_counts_lead_to_what_they_count(tab: Tab, run: Path, written: Path) -> N
 def test_evictions_point_to_whom_they_served(tab: Tab, run: Path, written: Path) -> None:
     opened(tab, written, lab_address(run, "fair/test_reclaim"))
     tab.click("#evictions button:has-text('all moments')")
-    evicted = [one for one in store.load_test(run, "fair/test_reclaim").decisions("lab") if isinstance(one, Evicted)]
+    evicted = [one for one in store.load_test(run, "fair/test_reclaim").decisions("lab") if isinstance(one, PodEvicted)]
     assert f"{len(evicted)} in all" in tab.inner_text("#evictions > p")
     first, entry = rows(tab, "#evictions")[0], evicted[0]
     assert entry.pod in first[0]
@@ -187,9 +187,9 @@ def test_names_and_sentences_are_text(tab: Tab, run: Path, tmp_path: Path) -> No
     lab = copy / "fair/test_default/lab"
     for path in [*lab.rglob("*.json"), *lab.rglob("*.jsonl")]:
         path.write_text(path.read_text().replace("team-a", evil))
-    pages.write([copy], tmp_path / "page.html")
+    pages.write_page([copy], tmp_path / "page.html")
     opened(tab, tmp_path / "page.html")
-    results = [test.result for test in store.show(run)[1]]
+    results = [test.result for test in store.read_run(run)[1]]
     assert all(text in tab.inner_text("#main") for one in results for text in (one.sentence, one.message))
     opened(tab, tmp_path / "page.html", lab_address(run, "fair/test_default", 1))
     tab.reload()
@@ -214,7 +214,7 @@ def test_a_wait_goes_on_where_its_reason_changes(tab: Tab, tmp_path: Path) -> No
     folder = RunFolder.begin(tmp_path)
     folder.write("fair", "test_waits", lambda at: write_test(at, "fair/test_waits", [recorder], "passed", ""))
     folder.finish({"kailab": "0"}, {})
-    pages.write([folder.path], tmp_path / "page.html")
+    pages.write_page([folder.path], tmp_path / "page.html")
     opened(tab, tmp_path / "page.html", lab_address(folder.path, "fair/test_waits", 0))
     tab.keyboard.press("End")
     [cells] = rows(tab, "#waiting")
@@ -250,7 +250,7 @@ def test_on_paper_lists_show_their_rows(tab: Tab, run: Path, written: Path) -> N
 
 
 def test_two_runs_stand_beside_each_other(tab: Tab, run: Path, tmp_path: Path) -> None:
-    pages.write([run, run], tmp_path / "page.html")
+    pages.write_page([run, run], tmp_path / "page.html")
     opened(tab, tmp_path / "page.html")
     [default, reclaim] = sorted(rows(tab, "#main"))
     assert default[0] == "fair/test_default"
@@ -267,7 +267,7 @@ def test_the_same_test_of_two_runs_is_told_apart(tab: Tab, run: Path, tmp_path: 
     recorder = reclaimed(owner=4)
     other.write("fair", "test_reclaim", lambda at: write_test(at, "fair/test_reclaim", [recorder], "passed"))
     other.finish({"kailab": "0"}, {})
-    pages.write([other.path, run], tmp_path / "page.html")
+    pages.write_page([other.path, run], tmp_path / "page.html")
     opened(tab, tmp_path / "page.html", "#/0/0/0/2")
     tab.select_option("#other", label=f"run {run.name}")
     tab.wait_for_function("() => document.getElementById('then-title')?.textContent.startsWith('run ')")
@@ -292,7 +292,7 @@ def test_the_same_test_of_two_runs_is_told_apart(tab: Tab, run: Path, tmp_path: 
 
 
 def test_arrows_lead_from_each_gang_that_lost_pods_to_whom_it_served(tab: Tab, run: Path, written: Path) -> None:
-    evicted = [one for one in store.load_test(run, "fair/test_reclaim").decisions("lab") if isinstance(one, Evicted)]
+    evicted = [one for one in store.load_test(run, "fair/test_reclaim").decisions("lab") if isinstance(one, PodEvicted)]
     served = {(one.podgroup, one.beneficiary, one.cycle) for one in evicted}
     opened(tab, written, lab_address(run, "fair/test_reclaim"))
     tab.keyboard.press("e")
@@ -316,7 +316,7 @@ def test_gangs_stand_before_single_pods(tab: Tab, tmp_path: Path) -> None:
     run = RunFolder.begin(tmp_path / "evidence")
     run.write("fair", "test_gang", lambda at: write_test(at, "fair/test_gang", [recorder], "passed"))
     run.finish({"kailab": "0"}, {})
-    pages.write([run.path], tmp_path / "page.html")
+    pages.write_page([run.path], tmp_path / "page.html")
     opened(tab, tmp_path / "page.html")
     tab.wait_for_selector("#fleet canvas")
     tab.focus("#main")
@@ -351,7 +351,7 @@ def test_an_expectation_that_was_not_held_is_where_a_reader_begins(tab: Tab, tmp
     run.write("fair", "test_a", lambda at: write_test(at, "fair/test_a", [recorder], "failed", "more", "It borrows."))
     run.write("fair", "test_b", lambda at: write_test(at, "fair/test_b", [], "passed"))
     run.finish({"kailab": "0"}, {})
-    pages.write([run.path], tmp_path / "page.html")
+    pages.write_page([run.path], tmp_path / "page.html")
     opened(tab, tmp_path / "page.html")
     told = rows(tab, "#main")[0][2]
     assert told.split("\n") == ["It borrows.", "expected queue team-a: 40 GPUs running; seen: 32 Running (32 GPUs)"]

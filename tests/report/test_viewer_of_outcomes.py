@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kailab.evidence.entries import Source
-from kailab.evidence.record import write_test
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.entries import SourceLine
+from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab import Lab
 from kailab.report import page as pages
-from tests.browser import LONG, WITH_A_BROWSER, Tab, serious
+from tests.browser import WITH_A_BROWSER, Tab, serious
 from tests.report.conftest import MANIFESTS
+from tools.browser import LONG
 
 pytestmark = WITH_A_BROWSER
 
@@ -35,7 +35,7 @@ def tab(browser: Any) -> Iterator[Tab]:
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     numbers = count(11)
-    recorder = Recorder(source=lambda: Source(file="checks/test_a.py", line=next(numbers), text="lab.<b>do</b>()"))
+    recorder = Recorder(source=lambda: SourceLine(file="checks/test_a.py", line=next(numbers), text="lab.<b>do</b>()"))
     by_hand = Recorder()
     for one in (recorder, by_hand):
         with Lab.open(observers=[one]) as lab:
@@ -43,14 +43,14 @@ def written(tmp_path: Path) -> Path:
             lab.settle()
             lab.noted_expectation("queue team-a", "queue team-a: 40 GPUs running", "32 Running (32 GPUs)", False)
     run = RunFolder.begin(tmp_path / "evidence")
-    at = Source(file="checks/test_a.py", line=13, text="lab.<b>do</b>()")
+    at = SourceLine(file="checks/test_a.py", line=13, text="lab.<b>do</b>()")
     run.write("fair", "test_a", lambda to: write_test(to, "fair/test_a", [recorder], "failed", "more", source=at))
     run.write(
         "fair", "test_b", lambda to: write_test(to, "fair/test_b", [], "skipped", "", "Later.", "no <i>such</i> GPU")
     )
     run.write("fair", "test_c", lambda to: write_test(to, "fair/test_c", [by_hand], "captured"))
     run.finish({"kailab": "0"}, {})
-    pages.write([run.path], tmp_path / "page.html")
+    pages.write_page([run.path], tmp_path / "page.html")
     return tmp_path / "page.html"
 
 

@@ -13,9 +13,10 @@ import pytest
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.records import GPU, PodGroup, Status, Task
 from kailab.evidence import cycles, store
-from kailab.evidence.entries import Evicted, Promised
+from kailab.evidence.entries import PodEvicted, PodPromised
 from kailab.report import page as pages
-from tests.browser import LONG, WITH_A_BROWSER, Tab
+from tests.browser import WITH_A_BROWSER, Tab
+from tools.browser import LONG
 
 pytestmark = WITH_A_BROWSER
 
@@ -73,11 +74,11 @@ def _of(kinds: set[str]) -> str:
 
 @pytest.fixture(scope="module")
 def recorded(run: Path) -> list[Recorded]:
-    _, log = cycles.read(run / TEST / "lab")
+    _, log = cycles.read_cycles_file(run / TEST / "lab")
     tasks: dict[str, Task] = {}
     groups: dict[str, PodGroup] = {}
     found = []
-    for cycle, _, decisions in cycles.whole(log):
+    for cycle, _, decisions in cycles.whole_cycles(log):
         for uid in cycle.changes.removed.tasks:
             tasks.pop(uid, None)
         tasks |= {task.uid: task for task in cycle.changes.set.tasks}
@@ -96,13 +97,13 @@ def moment(recorded: list[Recorded]) -> int:
 @pytest.fixture(scope="module")
 def written(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "page.html"
-    pages.write([run], file)
+    pages.write_page([run], file)
     return file
 
 
 @pytest.fixture(scope="module")
 def tab(browser: Any, run: Path, moment: int, written: Path) -> Iterator[Tab]:
-    place = [test.name for test in store.show(run)[1]].index(TEST)
+    place = [test.name for test in store.read_run(run)[1]].index(TEST)
     one = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme="dark")
     one.set_default_timeout(LONG)
     one.goto(f"file://{written}#/0/{place}/0/{moment}", timeout=LONG)
@@ -178,7 +179,7 @@ def test_each_workload_that_waits_with_its_reason(told: Lists, recorded: list[Re
 
 
 def test_each_eviction_with_whom_it_served(told: Lists, run: Path) -> None:
-    evicted = [one for one in store.load_test(run, TEST).decisions("lab") if isinstance(one, Evicted)]
+    evicted = [one for one in store.load_test(run, TEST).decisions("lab") if isinstance(one, PodEvicted)]
     assert len(told["Evictions"]) == len(evicted) > 0
     for cells, one in zip(told["Evictions"], evicted, strict=True):
         victim, action, served, ground, when = (" ".join(cell.split()) for cell in cells)
@@ -201,7 +202,7 @@ def test_who_has_each_gpu_and_who_gets_it(told: Lists, recorded: list[Recorded],
             queues[queue] = queues.get(queue, 0) + task.shape.gpu.devices
     assert {cells[0]: _amounts(cells[4]) for cells in told["Nodes"]} == held
     decided = store.load_test(run, TEST).decisions("lab")
-    for kind, word in ((Evicted, "evicted"), (Promised, "promised")):
+    for kind, word in ((PodEvicted, "evicted"), (PodPromised, "promised")):
         expected: dict[str, int] = {}
         for one in decided:
             if isinstance(one, kind) and one.cycle == here.number:
@@ -240,7 +241,7 @@ def test_the_bar_of_each_gang_and_for_whom_it_lost_pods(told: Lists, recorded: l
     assert shown == [one.standing() for one in recorded]
     counted: dict[tuple[str, int, str], int] = {}
     for one in store.load_test(run, TEST).decisions("lab"):
-        if isinstance(one, Evicted):
+        if isinstance(one, PodEvicted):
             key = (_UID.sub("", one.podgroup), one.cycle, _UID.sub("", one.beneficiary))
             counted[key] = counted.get(key, 0) + 1
     assert lost == {(name, pods, cycle, served) for (name, cycle, served), pods in counted.items()}

@@ -19,8 +19,8 @@ import pytest
 from kailab.fleet import load_fleet
 from kailab.lab import life
 from kailab.scheduler import settings_of
-from kailab.serve.examples import examples
-from kailab.serve.session import Session
+from kailab.serve.page_files import examples
+from kailab.serve.session import LabSession
 from kailab.undertest.naming import chosen
 
 PATIENCE_SECONDS = 240
@@ -40,14 +40,14 @@ def state(tmp_path: Path) -> Path:
     return begun(tmp_path / "lab.state")
 
 
-def opened(state: Path) -> Session:
-    session = Session(state, lambda text: None)
+def opened(state: Path) -> LabSession:
+    session = LabSession(state, lambda text: None)
     session.look()
     return session
 
 
 @pytest.fixture
-def session(state: Path) -> Session:
+def session(state: Path) -> LabSession:
     return opened(state)
 
 

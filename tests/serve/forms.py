@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from kailab.report.form import NONE
+from kailab.report.page_data import NONE
 from kailab.report.raw import SEPARATOR
-from kailab.serve.view import View
+from kailab.serve.view import PageView
 
 
-def form_of(view: View) -> Any:
+def form_of(view: PageView) -> Any:
     """The lab as a browser has it that comes late."""
     form = json.loads(gzip.decompress(view.lab))
     since = view.since(view.showing, view.first)

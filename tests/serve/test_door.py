@@ -8,7 +8,7 @@ import socket
 
 from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 
-from kailab.serve.door import Door
+from kailab.serve.connections import ConnectionLimiter
 from tests.serve.conftest import PATIENCE_SECONDS, TEXTS, Served
 
 
@@ -17,7 +17,7 @@ def test_a_client_that_never_asks_is_cut_off_and_one_that_waits_for_an_answer_is
 
 
 async def _slow() -> None:
-    door = Door(asking=0.2)
+    door = ConnectionLimiter(asking=0.2)
     answered = asyncio.Event()
 
     async def slow(request: web.Request) -> web.Response:
@@ -62,7 +62,7 @@ def test_strangers_never_take_the_places_of_those_who_were_let_in() -> None:
 
 
 async def _crowd() -> None:
-    door = Door(most=2, asking=PATIENCE_SECONDS, strangers=3)
+    door = ConnectionLimiter(most=2, asking=PATIENCE_SECONDS, strangers=3)
 
     async def answer(request: web.Request) -> web.Response:
         if not door.admit(request.transport):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kailab.lab import Lab, expect
-from kailab.serve.examples import examples
+from kailab.serve.page_files import examples
 from tests.serve.conftest import TEXTS
 
 

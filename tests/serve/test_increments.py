@@ -13,33 +13,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kailab.errors import KailabError
-from kailab.serve.session import Session
-from kailab.serve.view import View
-from kailab.serve.wishes import Drain, Remove, Set, Submit, Wish
+from kailab.serve.actions import Action, DeleteObject, DrainNode, SetFields, SubmitManifests
+from kailab.serve.session import LabSession
+from kailab.serve.view import PageView
 from tests.serve.conftest import TEXTS, begun
 from tests.serve.forms import form_of, resolved, taken_in
 
 POD = TEXTS["70-too-large"].replace("too-large", "small").replace('"64"', '"1"')
 
-WISHES: dict[str, Wish] = {
-    "small": Submit(POD),
-    "too large": Submit(TEXTS["70-too-large"]),
-    "owner": Submit(TEXTS["30-owner"]),
-    "gang": Submit(TEXTS["40-gang"]),
-    "fewer": Set(["deployment/borrower.replicas=3"]),
-    "more": Set(["deployment/borrower.replicas=30"]),
-    "cordon": Set(["node/h100-0.unschedulable=true"]),
-    "uncordon": Set(["node/h100-0.unschedulable=false"]),
-    "quota": Set(["queue/team-b.gpu.quota=4"]),
-    "no small": Remove("pod/small"),
-    "no gang": Remove("job/gang"),
-    "no owner": Remove("deployment/owner"),
-    "drain": Drain("h100-1"),
+WISHES: dict[str, Action] = {
+    "small": SubmitManifests(POD),
+    "too large": SubmitManifests(TEXTS["70-too-large"]),
+    "owner": SubmitManifests(TEXTS["30-owner"]),
+    "gang": SubmitManifests(TEXTS["40-gang"]),
+    "fewer": SetFields(["deployment/borrower.replicas=3"]),
+    "more": SetFields(["deployment/borrower.replicas=30"]),
+    "cordon": SetFields(["node/h100-0.unschedulable=true"]),
+    "uncordon": SetFields(["node/h100-0.unschedulable=false"]),
+    "quota": SetFields(["queue/team-b.gpu.quota=4"]),
+    "no small": DeleteObject("pod/small"),
+    "no gang": DeleteObject("job/gang"),
+    "no owner": DeleteObject("deployment/owner"),
+    "drain": DrainNode("h100-1"),
 }
 ORDERS = ("step", "advance", "pause", "go-on", "undo")
 
 
-def act(session: Session, what: str) -> None:
+def act(session: LabSession, what: str) -> None:
     """As the page does; what is not possible then changes nothing."""
     try:
         if what in WISHES:
@@ -57,10 +57,10 @@ class Page:
 
     def __init__(self) -> None:
         self.form: Any = None
-        self.view: View | None = None
+        self.view: PageView | None = None
         self.went_on = 0
 
-    def take(self, view: View) -> None:
+    def take(self, view: PageView) -> None:
         """As ``kailab/serve/page/server.js`` does."""
         before = self.view
         since = None if before is None else view.since(before.showing, before.number)
@@ -75,7 +75,7 @@ class Page:
 
 def anew(state: Path) -> Any:
     """By a server that has just begun."""
-    session = Session(state, lambda text: None)
+    session = LabSession(state, lambda text: None)
     view = session.look()
     found = resolved(form_of(view), view.chunks)
     session.close()
@@ -84,11 +84,11 @@ def anew(state: Path) -> Any:
 
 def test_a_change_is_told_by_what_is_new(state: Path) -> None:
     page = Page()
-    session = Session(state, lambda text: None)
+    session = LabSession(state, lambda text: None)
     page.take(session.look())
     session.show = page.take
     for name in ("10-two-teams", "20-borrower"):
-        session.apply(session.preview(Submit(TEXTS[name]))["id"])
+        session.apply(session.preview(SubmitManifests(TEXTS[name]))["id"])
     before = page.went_on
     session.apply(session.preview(WISHES["fewer"])["id"])
     session.step()
@@ -105,12 +105,12 @@ def test_what_is_new_comes_to_the_whole(does: list[str], first_cycles: bool) -> 
     """``first_cycles``: what the first cycle after a change did is shown at once, as in a large lab."""
     with TemporaryDirectory() as folder:
         state = begun(Path(folder) / "lab.state")
-        page, session = Page(), Session(state, lambda text: None)
+        page, session = Page(), LabSession(state, lambda text: None)
         page.take(session.look())
         session.show = page.take
         session.many_pods = 0 if first_cycles else session.many_pods
         for name in ("10-two-teams", "20-borrower"):
-            session.apply(session.preview(Submit(TEXTS[name]))["id"])
+            session.apply(session.preview(SubmitManifests(TEXTS[name]))["id"])
         for what in does:
             act(session, what)
             page.take(session.look())

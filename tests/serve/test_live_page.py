@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kailab.lab import Lab
-from tests.browser import LONG, WITH_A_BROWSER, Tab, expects, serious
+from tests.browser import WITH_A_BROWSER, Tab, expects, serious
 from tests.serve.conftest import PATIENCE_SECONDS, TEXTS, Served, begun
+from tools.browser import LONG
 
 pytestmark = WITH_A_BROWSER
 

@@ -11,23 +11,22 @@ import pytest
 
 from kailab.errors import StateError
 from kailab.lab import Lab
-from kailab.serve.newsroom import News, Newsroom
-from kailab.serve.room import Room
-from kailab.serve.session import Session
-from kailab.serve.wishes import Submit
+from kailab.serve.actions import SubmitManifests
+from kailab.serve.session import LabSession
+from kailab.serve.worker import Broadcaster, LabWorker, PageUpdate
 from tests.serve.conftest import TEXTS
 from tests.serve.forms import form_of
 
-TEAMS = Submit(TEXTS["10-two-teams"])
+TEAMS = SubmitManifests(TEXTS["10-two-teams"])
 
 
-def in_room(state: Path, do: Callable[[Room, Newsroom], Awaitable[None]]) -> list[News]:
+def in_room(state: Path, do: Callable[[LabWorker, Broadcaster], Awaitable[None]]) -> list[PageUpdate]:
     """What everybody was told meanwhile."""
-    heard: list[News] = []
+    heard: list[PageUpdate] = []
 
     async def looking_on() -> None:
-        newsroom = Newsroom()
-        room = Room(Session(state, print), newsroom, print)
+        newsroom = Broadcaster()
+        room = LabWorker(LabSession(state, print), newsroom, print)
         publish = newsroom.publish
 
         async def overheard(*said: Any) -> None:
@@ -45,19 +44,19 @@ def in_room(state: Path, do: Callable[[Room, Newsroom], Awaitable[None]]) -> lis
     return heard
 
 
-def queues(news: News) -> list[str]:
+def queues(news: PageUpdate) -> list[str]:
     assert news.view is not None
     told = form_of(news.view)["queues"]
     return [name for name, changes in zip(told["name"], told["changes"], strict=True) if changes[-1][1] is not None]
 
 
-async def applied(room: Room) -> str:
+async def applied(room: LabWorker) -> str:
     number = (await room.ask(lambda session: session.preview(TEAMS)))["id"]
     return await room.act(lambda session: session.apply(number))
 
 
 def test_a_change_is_told_once_and_with_what_can_be_done_then(state: Path) -> None:
-    async def do(room: Room, newsroom: Newsroom) -> None:
+    async def do(room: LabWorker, newsroom: Broadcaster) -> None:
         assert newsroom.latest.said == ""
         assert "Submit" in await applied(room)
 
@@ -72,7 +71,7 @@ def test_what_could_not_be_saved_is_taken_back_from_who_saw_it(state: Path, monk
     def refuses(lab: Lab, path: Path) -> None:
         raise StateError(f"{path}: no room")
 
-    async def do(room: Room, newsroom: Newsroom) -> None:
+    async def do(room: LabWorker, newsroom: Broadcaster) -> None:
         with monkeypatch.context() as broken:
             broken.setattr(Lab, "save", refuses)
             with pytest.raises(StateError, match="no room"):

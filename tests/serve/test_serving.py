@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.evidence.journal import Journal
+from kailab.evidence.lab_record import LabRecord
 from kailab.lab import Lab
 from tests.serve.conftest import PATIENCE_SECONDS, TEXTS, Served
 
@@ -44,7 +44,7 @@ def test_it_ends_when_asked_and_the_lab_stays_as_it_was_left(state: Path, number
     assert b"event: end" in found
     with Lab.resume(state, read_only=True) as lab:
         assert sum(row.phase == "Running" for row in lab.picture().rows) == 24
-    assert [step.operation for step in Journal(state).whole().steps][-4:] == ["apply", "settle", "apply", "settle"]
+    assert [step.operation for step in LabRecord(state).whole().steps][-4:] == ["apply", "settle", "apply", "settle"]
     assert kailab("get", "pods", "--state", str(state)).returncode == 0
 
 

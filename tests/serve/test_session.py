@@ -12,15 +12,15 @@ from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.errors import InputError, StateError
 from kailab.lab import Lab, kept
 from kailab.lab.settle import NotSettled
-from kailab.serve.session import Outdated, Session
-from kailab.serve.view import View
-from kailab.serve.wishes import AddNodes, Drain, Remove, Set, Submit, Wish, read_wish
+from kailab.serve.actions import Action, AddNodes, DeleteObject, DrainNode, SetFields, SubmitManifests, read_action
+from kailab.serve.session import LabSession, OutdatedRequest
+from kailab.serve.view import PageView
 from tests.serve.conftest import TEXTS, begun, opened
 from tests.serve.forms import form_of
 from tests.serve.sessions import BORROWER, OWNER, TEAMS, done, held, recorded, told
 
 
-def test_a_preview_tells_what_then_comes_and_changes_nothing(session: Session) -> None:
+def test_a_preview_tells_what_then_comes_and_changes_nothing(session: LabSession) -> None:
     done(session, TEAMS, BORROWER)
     before = session.path.read_bytes()
     found = session.preview(OWNER)
@@ -37,26 +37,26 @@ def test_a_preview_tells_what_then_comes_and_changes_nothing(session: Session) -
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        (Submit("kind: ["), "editor:"),
-        (Submit("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: 3}\n"), "editor:"),
-        (Submit(TEXTS["20-borrower"].replace("replicas: 24", "replicas: many")), "editor:"),
-        (Submit(TEXTS["20-borrower"], namespace="nowhere"), 'namespace "nowhere" does not exist'),
-        (Submit("# nothing\n"), "no object"),
-        (Submit("/etc/passwd"), "editor"),
-        (Submit("-"), "editor"),
-        (Submit(TEXTS["10-two-teams"].replace("parentQueue: org", "parentQueue: team-a")), "editor:"),
-        (Set(["queue/none.gpu.quota=1"]), "none"),
-        (Set(["queue/team-a.gpu.quota=much"]), "a number"),
-        (Set(["queue/team-a.colour=red"]), "expected one of these fields"),
-        (Set(["deployment/borrower.replicas=-1"]), "from 0"),
-        (Set([]), "nothing"),
-        (Remove("deployment/none"), "none"),
-        (Remove("borrower"), "KIND/NAME"),
-        (Drain("none"), "none"),
+        (SubmitManifests("kind: ["), "editor:"),
+        (SubmitManifests("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: 3}\n"), "editor:"),
+        (SubmitManifests(TEXTS["20-borrower"].replace("replicas: 24", "replicas: many")), "editor:"),
+        (SubmitManifests(TEXTS["20-borrower"], namespace="nowhere"), 'namespace "nowhere" does not exist'),
+        (SubmitManifests("# nothing\n"), "no object"),
+        (SubmitManifests("/etc/passwd"), "editor"),
+        (SubmitManifests("-"), "editor"),
+        (SubmitManifests(TEXTS["10-two-teams"].replace("parentQueue: org", "parentQueue: team-a")), "editor:"),
+        (SetFields(["queue/none.gpu.quota=1"]), "none"),
+        (SetFields(["queue/team-a.gpu.quota=much"]), "a number"),
+        (SetFields(["queue/team-a.colour=red"]), "expected one of these fields"),
+        (SetFields(["deployment/borrower.replicas=-1"]), "from 0"),
+        (SetFields([]), "nothing"),
+        (DeleteObject("deployment/none"), "none"),
+        (DeleteObject("borrower"), "KIND/NAME"),
+        (DrainNode("none"), "none"),
         (AddNodes("a100:many"), "POOL:COUNT"),
     ],
 )
-def test_what_can_not_be_done_is_refused_with_its_reason(session: Session, wish: Wish, message: str) -> None:
+def test_what_can_not_be_done_is_refused_with_its_reason(session: LabSession, wish: Action, message: str) -> None:
     done(session, TEAMS, BORROWER)
     before = session.path.read_bytes()
     with pytest.raises(InputError) as refused:
@@ -66,10 +66,10 @@ def test_what_can_not_be_done_is_refused_with_its_reason(session: Session, wish:
     assert session.path.read_bytes() == before
 
 
-def test_every_fault_of_a_text_is_told_with_its_line(session: Session) -> None:
+def test_every_fault_of_a_text_is_told_with_its_line(session: LabSession) -> None:
     text = TEXTS["10-two-teams"].replace("quota: 12", "quota: lots")
     with pytest.raises(InputError) as refused:
-        session.preview(Submit(text))
+        session.preview(SubmitManifests(text))
     lines = [number for number, line in enumerate(text.splitlines(), 1) if "quota: lots" in line]
     assert len(lines) == 2
     assert [f"editor:{number}:" in str(refused.value) for number in lines] == [True, True]
@@ -82,10 +82,10 @@ def test_every_fault_of_a_text_is_told_with_its_line(session: Session) -> None:
 )  # fmt: skip
 def test_what_is_no_wish_is_refused(body: bytes) -> None:
     with pytest.raises((InputError, RecursionError)):
-        read_wish(body)
+        read_action(body)
 
 
-def test_paused_the_scheduler_waits_for_steps(session: Session) -> None:
+def test_paused_the_scheduler_waits_for_steps(session: LabSession) -> None:
     done(session, TEAMS)
     session.pause()
     told = done(session, BORROWER)
@@ -101,7 +101,7 @@ def test_paused_the_scheduler_waits_for_steps(session: Session) -> None:
     assert held(session) == {"org": 32, "team-a": 16, "team-b": 16}
 
 
-def test_steps_come_to_where_the_lab_settles_by_itself(session: Session, tmp_path: Path) -> None:
+def test_steps_come_to_where_the_lab_settles_by_itself(session: LabSession, tmp_path: Path) -> None:
     session.pause()
     done(session, TEAMS, BORROWER, OWNER)
     for _ in range(30):
@@ -111,7 +111,7 @@ def test_steps_come_to_where_the_lab_settles_by_itself(session: Session, tmp_pat
     assert held(session) == held(other)
 
 
-def test_time_passes_as_said(session: Session) -> None:
+def test_time_passes_as_said(session: LabSession) -> None:
     with Lab.resume(session.path, read_only=True) as lab:
         before = lab.now
     session.advance(600)
@@ -122,7 +122,7 @@ def test_time_passes_as_said(session: Session) -> None:
             session.advance(seconds)
 
 
-def test_what_another_command_does_is_seen_and_outdates_previews(session: Session) -> None:
+def test_what_another_command_does_is_seen_and_outdates_previews(session: LabSession) -> None:
     done(session, TEAMS)
     preview = session.preview(BORROWER)
     assert not session.stale
@@ -130,7 +130,7 @@ def test_what_another_command_does_is_seen_and_outdates_previews(session: Sessio
         lab.patch("Queue", "team-a", {"spec": {"priority": 7}})
         lab.settle()
     assert session.stale
-    with pytest.raises(Outdated, match="has changed"):
+    with pytest.raises(OutdatedRequest, match="has changed"):
         session.apply(preview["id"])
     with pytest.raises(InputError, match="nothing to take back"):
         session.undo()
@@ -142,15 +142,15 @@ def test_what_another_command_does_is_seen_and_outdates_previews(session: Sessio
         assert lab.get("deployments") == []
 
 
-def test_a_preview_is_applied_once(session: Session) -> None:
+def test_a_preview_is_applied_once(session: LabSession) -> None:
     number = session.preview(TEAMS)["id"]
     session.apply(number)
     for unknown in (number, "", "0" * 16):
-        with pytest.raises(Outdated, match="no such preview"):
+        with pytest.raises(OutdatedRequest, match="no such preview"):
             session.apply(unknown)
 
 
-def test_a_lab_in_use_is_left_alone(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lab_in_use_is_left_alone(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> None:
     number, before = session.preview(TEAMS)["id"], session.path.read_bytes()
     monkeypatch.setattr(kept, "PATIENCE_SECONDS", 0.2)
     with StateLock(session.path), pytest.raises(StateError, match="in use"):
@@ -170,10 +170,10 @@ def test_a_lab_of_another_scheduler_is_shown_and_changed(tmp_path: Path) -> None
         assert lab.get("deployments") == []
 
 
-def test_a_change_is_shown_before_it_is_saved(session: Session) -> None:
+def test_a_change_is_shown_before_it_is_saved(session: LabSession) -> None:
     shown = []
 
-    def show(view: View) -> None:
+    def show(view: PageView) -> None:
         with Lab.resume(session.path, read_only=True) as lab:
             shown.append((told(view), [queue["metadata"]["name"] for queue in lab.get("queues")]))
 
@@ -183,16 +183,16 @@ def test_a_change_is_shown_before_it_is_saved(session: Session) -> None:
         seen, saved = shown[-1]
         assert saved == ([] if wish is TEAMS else ["org", "team-a", "team-b"])
         # Once it is saved another look, and one by somebody who comes later, see the same.
-        assert seen == told(session.look()) == told(Session(session.path, print).look())
+        assert seen == told(session.look()) == told(LabSession(session.path, print).look())
 
 
-def test_in_a_large_lab_the_change_and_the_first_cycle_are_shown_before_the_others(session: Session) -> None:
+def test_in_a_large_lab_the_change_and_the_first_cycle_are_shown_before_the_others(session: LabSession) -> None:
     done(session, TEAMS)
     done(session, BORROWER)
     session.many_pods = 1
     shown: list[tuple[Any, str]] = []
     session.show = lambda view: shown.append((told(view), session.said))
-    said = done(session, Submit(TEXTS["30-owner"]))
+    said = done(session, SubmitManifests(TEXTS["30-owner"]))
     [(changed, at_once), (first, meanwhile), (last, then)] = shown
     assert at_once == meanwhile == "Submit Deployment/owner: the scheduler is at work"
     assert then == said
@@ -200,11 +200,11 @@ def test_in_a_large_lab_the_change_and_the_first_cycle_are_shown_before_the_othe
     evicting = [[each["counts"] for each in form["moments"] if "evict" in each["counts"]] for form, _ in (first, last)]
     assert evicting[0] == evicting[1] != []
     assert len(first[0]["moments"]) < len(last[0]["moments"])
-    assert last == told(session.look()) == told(Session(session.path, print).look())
+    assert last == told(session.look()) == told(LabSession(session.path, print).look())
 
 
 def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: LabSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done(session, TEAMS)
     session.many_pods = 0
@@ -225,7 +225,7 @@ def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
     assert (session.path.read_bytes(), told(session.look()), session.said) == (before, view, said)
 
 
-def test_a_change_that_can_not_be_saved_did_not_happen(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_can_not_be_saved_did_not_happen(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> None:
     done(session, TEAMS)
     before, view, steps = session.path.read_bytes(), told(session.look()), recorded(session)
     number = session.preview(BORROWER)["id"]
@@ -243,13 +243,13 @@ def refuses(lab: Lab, path: Path) -> None:
     raise StateError(f"{path}: no room")
 
 
-def test_a_look_at_a_lab_that_is_not_at_rest_leaves_it_so(session: Session) -> None:
+def test_a_look_at_a_lab_that_is_not_at_rest_leaves_it_so(session: LabSession) -> None:
     """Read by all its parts it would go on: what is shown, and done next, is the lab of the file."""
     done(session, TEAMS)
     session.pause()
     done(session, BORROWER)
     before = session.path.read_bytes()
-    anew = Session(session.path, lambda text: None)
+    anew = LabSession(session.path, lambda text: None)
     view = anew.look()
     assert form_of(view)["pods"]["name"] == []
     assert anew.path.read_bytes() == before

@@ -8,24 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from kailab.evidence.entries import Decision, Waits
-from kailab.evidence.journal import Journal
-from kailab.evidence.replay import replay
+from kailab.evidence.entries import Decision, GroupWaits
+from kailab.evidence.lab_record import LabRecord
+from kailab.evidence.replay import replay_run
 from kailab.lab import Lab
 from kailab.lab.capture import capture
-from kailab.serve.session import Session
-from kailab.serve.wishes import Remove, Set, Submit
+from kailab.serve.actions import DeleteObject, SetFields, SubmitManifests
+from kailab.serve.session import LabSession
 from tests.serve.conftest import TEXTS, begun, opened
 from tests.serve.sessions import BORROWER, OWNER, TEAMS, done
 
 
-def test_a_lab_in_memory_goes_on_as_one_that_is_read_anew(session: Session, tmp_path: Path) -> None:
+def test_a_lab_in_memory_goes_on_as_one_that_is_read_anew(session: LabSession, tmp_path: Path) -> None:
     """The record of one session is that of many, but for what a scheduler that begins anew tells again."""
     begun(tmp_path / "other.state")
-    for wish in (TEAMS, BORROWER, OWNER, Set(["deployment/borrower.replicas=23"]), Remove("deployment/owner")):
+    for wish in (
+        TEAMS,
+        BORROWER,
+        OWNER,
+        SetFields(["deployment/borrower.replicas=23"]),
+        DeleteObject("deployment/owner"),
+    ):
         done(session, wish)
         done(opened(tmp_path / "other.state"), wish)
-    one, other = (Journal(path).whole() for path in (session.path, tmp_path / "other.state"))
+    one, other = (LabRecord(path).whole() for path in (session.path, tmp_path / "other.state"))
     assert [step.text for step in one.steps] == [step.text for step in other.steps]
     assert [state for _, state in one.states] == [state for _, state in other.states]
     assert made(one.decisions) == made(other.decisions)
@@ -36,51 +42,51 @@ def made(entries: Sequence[Decision]) -> list[tuple[type, float, str, str]]:
     return [
         (type(entry), entry.t, entry.pod, getattr(entry, "node", ""))
         for entry in entries
-        if not isinstance(entry, Waits)
+        if not isinstance(entry, GroupWaits)
     ]
 
 
-def test_a_server_that_begins_anew_records_what_is_new(session: Session, tmp_path: Path) -> None:
+def test_a_server_that_begins_anew_records_what_is_new(session: LabSession, tmp_path: Path) -> None:
     """Its first cycle goes on from the last one that was recorded: no record, and no reason, is told twice."""
-    done(session, TEAMS, BORROWER, Submit(TEXTS["70-too-large"]))
+    done(session, TEAMS, BORROWER, SubmitManifests(TEXTS["70-too-large"]))
     session.close()
-    before = Journal(session.path).whole()
-    assert any(isinstance(entry, Waits) for entry in before.decisions)
-    done(opened(session.path), Set(["deployment/borrower.replicas=23"]))
-    after = Journal(session.path).whole()
+    before = LabRecord(session.path).whole()
+    assert any(isinstance(entry, GroupWaits) for entry in before.decisions)
+    done(opened(session.path), SetFields(["deployment/borrower.replicas=23"]))
+    after = LabRecord(session.path).whole()
     assert len(after.cycles) > len(before.cycles)
     assert [cycle.number for cycle in after.cycles if cycle.changes.whole] == [1]
-    waits = [entry.podgroup for entry in after.decisions if isinstance(entry, Waits)]
+    waits = [entry.podgroup for entry in after.decisions if isinstance(entry, GroupWaits)]
     assert len(waits) == len(set(waits))
     decided_again(session.path, tmp_path)
 
 
-def test_after_what_went_unrecorded_all_is_recorded(session: Session, tmp_path: Path) -> None:
+def test_after_what_went_unrecorded_all_is_recorded(session: LabSession, tmp_path: Path) -> None:
     done(session, TEAMS, BORROWER)
     session.close()
     with Lab.resume(session.path) as lab:
         lab.scale("Deployment", "borrower", 23)
         lab.settle()
         lab.save(session.path)
-    before = len(Journal(session.path).whole().cycles)
-    done(opened(session.path), Set(["deployment/borrower.replicas=22"]))
-    assert Journal(session.path).whole().cycles[before].changes.whole
+    before = len(LabRecord(session.path).whole().cycles)
+    done(opened(session.path), SetFields(["deployment/borrower.replicas=22"]))
+    assert LabRecord(session.path).whole().cycles[before].changes.whole
     decided_again(session.path, tmp_path)
 
 
 @pytest.mark.parametrize("place", ["{record}", "{record}/.so_far.{pid}.tmp"], ids=["no folder", "half of it written"])
 def test_what_could_not_be_recorded_is_recorded_with_the_next_change(state: Path, tmp_path: Path, place: str) -> None:
     warnings: list[str] = []
-    session = Session(state, warnings.append)
+    session = LabSession(state, warnings.append)
     done(session, TEAMS, BORROWER)
     assert not warnings
-    record, aside = Journal(state).folder, tmp_path / "aside"
-    before = len(Journal(state).whole().cycles)
+    record, aside = LabRecord(state).folder, tmp_path / "aside"
+    before = len(LabRecord(state).whole().cycles)
     hindrance = Path(place.format(record=record, pid=os.getpid()))
     record.rename(aside) if hindrance == record else hindrance.mkdir()
     if hindrance == record:
         hindrance.write_bytes(b"")
-    done(session, Set(["deployment/borrower.replicas=23"]))
+    done(session, SetFields(["deployment/borrower.replicas=23"]))
     [warning] = warnings
     assert "not recorded yet" in warning
     if hindrance == record:
@@ -88,9 +94,9 @@ def test_what_could_not_be_recorded_is_recorded_with_the_next_change(state: Path
         aside.rename(record)
     else:
         hindrance.rmdir()
-    assert len(Journal(state).whole().cycles) == before
-    done(session, Set(["deployment/borrower.replicas=22"]))
-    cycles = Journal(state).whole().cycles
+    assert len(LabRecord(state).whole().cycles) == before
+    done(session, SetFields(["deployment/borrower.replicas=22"]))
+    cycles = LabRecord(state).whole().cycles
     assert [cycle.number for cycle in cycles] == list(range(1, len(cycles) + 1))
     assert len(cycles) > before + 1
     decided_again(state, tmp_path)
@@ -99,4 +105,4 @@ def test_what_could_not_be_recorded_is_recorded_with_the_next_change(state: Path
 def decided_again(state: Path, folder: Path) -> None:
     """From its evidence alone, with the same outcome."""
     with Lab.resume(state, read_only=True) as lab:
-        assert replay(capture(lab, Journal(state), folder / "evidence")).same
+        assert replay_run(capture(lab, LabRecord(state), folder / "evidence")).same

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kailab.errors import InputError
-from kailab.serve.session import Session
-from kailab.serve.wishes import Drain, Remove, Set, Wish
+from kailab.serve.actions import Action, DeleteObject, DrainNode, SetFields
+from kailab.serve.session import LabSession
 from tests.serve.conftest import begun, opened
 from tests.serve.sessions import BORROWER, OWNER, TEAMS, done, held, recorded, told
 
 
-def test_undo_puts_back_the_file_and_the_record(session: Session) -> None:
+def test_undo_puts_back_the_file_and_the_record(session: LabSession) -> None:
     begun_with, steps = session.path.read_bytes(), recorded(session)
     states = []
-    for wish in (TEAMS, BORROWER, OWNER, Set(["queue/team-a.gpu.quota=20"])):
+    for wish in (TEAMS, BORROWER, OWNER, SetFields(["queue/team-a.gpu.quota=20"])):
         states.append((session.path.read_bytes(), recorded(session)))
         done(session, wish)
     for before in reversed(states):
@@ -29,7 +29,9 @@ def test_undo_puts_back_the_file_and_the_record(session: Session) -> None:
         session.undo()
 
 
-def test_what_comes_after_undo_is_recorded_as_if_nothing_had_been_taken_back(session: Session, tmp_path: Path) -> None:
+def test_what_comes_after_undo_is_recorded_as_if_nothing_had_been_taken_back(
+    session: LabSession, tmp_path: Path
+) -> None:
     done(session, TEAMS, BORROWER)
     session.undo()
     done(session, OWNER)
@@ -42,9 +44,16 @@ def test_what_comes_after_undo_is_recorded_as_if_nothing_had_been_taken_back(ses
 
 CHANGES = st.lists(
     st.one_of(
-        st.integers(0, 40).map(lambda number: Set([f"deployment/borrower.replicas={number}"])),
-        st.integers(0, 40).map(lambda number: Set([f"queue/team-a.gpu.quota={number}"])),
-        st.sampled_from([OWNER, Remove("deployment/owner"), Drain("a100-0"), Set(["node/h100-0.unschedulable=true"])]),
+        st.integers(0, 40).map(lambda number: SetFields([f"deployment/borrower.replicas={number}"])),
+        st.integers(0, 40).map(lambda number: SetFields([f"queue/team-a.gpu.quota={number}"])),
+        st.sampled_from(
+            [
+                OWNER,
+                DeleteObject("deployment/owner"),
+                DrainNode("a100-0"),
+                SetFields(["node/h100-0.unschedulable=true"]),
+            ]
+        ),
         st.sampled_from(["pause", "go-on", "step", "advance"]),
     ),
     min_size=1,
@@ -55,7 +64,7 @@ CHANGES = st.lists(
 @settings(max_examples=8)
 @given(changes=CHANGES)
 def test_whatever_was_done_is_taken_back_step_by_step(
-    changes: list[Wish | str], tmp_path_factory: pytest.TempPathFactory
+    changes: list[Action | str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     session = opened(begun(tmp_path_factory.mktemp("lab") / "lab.state"))
     done(session, TEAMS, BORROWER)
@@ -74,7 +83,7 @@ def test_whatever_was_done_is_taken_back_step_by_step(
         assert session.path.read_bytes() == before
 
 
-def _do(session: Session, change: Wish | str) -> None:
+def _do(session: LabSession, change: Action | str) -> None:
     match change:
         case "pause":
             session.pause()

@@ -11,21 +11,20 @@ import pytest
 
 from kailab.engine.snapshot import jsonform
 from kailab.evidence import store
-from kailab.evidence.journal import Journal
+from kailab.evidence.lab_record import LabRecord
 from kailab.lab import Lab
 from kailab.lab.capture import EXERCISE, TEST, capture
-from kailab.report.form import NONE, STATES
-from kailab.report.gathering import Gathering
-from kailab.report.raw import RawText
-from kailab.report.told import of_test
-from kailab.serve.session import Session
-from kailab.serve.view import now_of
-from kailab.serve.wishes import Set, Submit
+from kailab.report.lab_form import LabFormBuilder, read_recorded_lab
+from kailab.report.page_data import NONE, STATES
+from kailab.report.raw import RawTextFiles
+from kailab.serve.actions import SetFields, SubmitManifests
+from kailab.serve.session import LabSession
+from kailab.serve.view import read_present_state
 from tests.serve.conftest import TEXTS, begun
 from tests.serve.forms import Entries, form_of, resolved
 
 
-def shown(session: Session) -> Any:
+def shown(session: LabSession) -> Any:
     """The lab as the page reads it."""
     return form_of(session.look())
 
@@ -34,11 +33,11 @@ def plain(value: Any) -> Any:
     return json.loads(jsonform.encode(value))
 
 
-def grown(state: Path, *names: str) -> Session:
-    session = Session(state, print)
+def grown(state: Path, *names: str) -> LabSession:
+    session = LabSession(state, print)
     session.look()
     for name in names:
-        session.apply(session.preview(Submit(TEXTS[name]))["id"])
+        session.apply(session.preview(SubmitManifests(TEXTS[name]))["id"])
     return session
 
 
@@ -72,8 +71,8 @@ def test_the_last_moment_is_the_lab_as_it_stands(state: Path) -> None:
 def test_what_nobody_has_acted_on_yet_is_shown(state: Path) -> None:
     session = grown(state, "10-two-teams")
     session.pause()
-    session.apply(session.preview(Submit(TEXTS["70-too-large"]))["id"])
-    session.apply(session.preview(Set(["node/h100-0.unschedulable=true"]))["id"])
+    session.apply(session.preview(SubmitManifests(TEXTS["70-too-large"]))["id"])
+    session.apply(session.preview(SetFields(["node/h100-0.unschedulable=true"]))["id"])
     form = shown(session)
     assert states_of(form) == {"default/too-large": ("waits", "")}
     node = form["nodes"]["name"].index("h100-0")
@@ -94,14 +93,14 @@ def test_a_scheduler_without_cycles_is_shown_by_its_states(tmp_path: Path) -> No
 def test_what_is_shown_is_what_evidence_tells(tmp_path: Path, scheduler: str) -> None:
     """Also of what nobody is to know: it is left out of both."""
     session = grown(begun(tmp_path / "lab.state", scheduler), "10-two-teams", "20-borrower", "30-owner")
-    session.apply(session.preview(Submit(SECRET))["id"])
+    session.apply(session.preview(SubmitManifests(SECRET))["id"])
     session.step()
     view = session.look()
     with Lab.resume(session.path, read_only=True) as lab:
-        run = capture(lab, Journal(session.path), tmp_path / "evidence")
+        run = capture(lab, LabRecord(session.path), tmp_path / "evidence")
         test = store.load_test(run, f"{EXERCISE}/{TEST}")
-        raw = RawText(test.path / "lab", f"{test.name}/lab", "raw")
-        form = Gathering(of_test(test, "lab"), raw).form(now_of(lab))
+        raw = RawTextFiles(test.path / "lab", f"{test.name}/lab", "raw")
+        form = LabFormBuilder(read_recorded_lab(test, "lab"), raw).form(read_present_state(lab))
     form.raw, chunks = raw.form()
     live = resolved(form_of(view), view.chunks)
     assert live == resolved(plain(form), chunks)
@@ -123,7 +122,7 @@ def test_each_reference_of_the_last_moment_leads_to_the_object(state: Path) -> N
 
 def test_the_desk_has_what_can_be_changed(state: Path) -> None:
     session = grown(state, "10-two-teams", "20-borrower", "40-gang")
-    session.apply(session.preview(Set(["deployment/borrower.replicas=0"]))["id"])
+    session.apply(session.preview(SetFields(["deployment/borrower.replicas=0"]))["id"])
     view = session.look()
     desk = json.loads(gzip.decompress(view.desk))
     workloads = {(one["kind"], one["name"]): one for one in desk["workloads"]}

@@ -8,9 +8,8 @@ import pytest
 
 from kailab.engine.cycle import decide
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.evidence import cycle_file
-from kailab.evidence.cycle_file import path_beside, read_cycles
-from kailab.evidence.cycles import whole
+from kailab.evidence import cycles
+from kailab.evidence.cycles import cycle_file_path, read_cycle_file, whole_cycles
 from kailab.evidence.decision_file import DecisionFile
 from kailab.scheduler.service import Alone, Service, Settings
 
@@ -21,7 +20,7 @@ class Keeping:
     def __init__(self, world, build, path: Path, caplog) -> None:
         self.world, self.build, self.caplog = world, build, caplog
         self.decisions = path
-        self.file = path_beside(path)
+        self.file = cycle_file_path(path)
         self.begin()
 
     def begin(self) -> None:
@@ -43,7 +42,7 @@ class Keeping:
     def bound_again(self) -> list[str]:
         """Names of the pods that are bound when each cycle of the file is decided again; each is decided as it was."""
         snapshot, bound = Snapshot(), []
-        for cycle, config, decisions in whole(read_cycles(self.file)):
+        for cycle, config, decisions in whole_cycles(read_cycle_file(self.file)):
             snapshot = cycle.changes.applied_to(snapshot)
             assert decide(snapshot, config, cycle.now) == decisions, cycle.number
             names = {task.uid: task.name for task in snapshot.tasks}
@@ -58,7 +57,7 @@ def keeping(world, build, tmp_path, caplog) -> Keeping:
 
 def test_after_a_cycle_that_did_not_fit_none_is_kept(keeping, monkeypatch) -> None:
     keeping.decide("first")
-    monkeypatch.setattr(cycle_file, "MOST_BYTES", keeping.file.stat().st_size + 4000)
+    monkeypatch.setattr(cycles, "MOST_BYTES", keeping.file.stat().st_size + 4000)
     keeping.decide(*(f"many-{number}" for number in range(6)))
     kept = keeping.file.read_bytes()
     keeping.decide("small")

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from kailab.conformance.fuzzing.walk import Walk, steps_of
 from kailab.errors import InputError
-from kailab.evidence.entries import Bound, Evicted, Promised
+from kailab.evidence.entries import PodBound, PodEvicted, PodPromised
 from kailab.lab.lab import Lab
 from kailab.lab.snapshots import taking
 from kailab.lab.snapshots.anonymising import _PLAIN_NOTES, Names, anonymised, read_key
@@ -104,7 +104,7 @@ def told(seen: Decisions, names: Names | None) -> list[tuple[str, ...]]:
     def mapped(text: str) -> str:
         return text if names is None else names.text(text)
 
-    kinds = Bound | Promised | Evicted
+    kinds = PodBound | PodPromised | PodEvicted
     return sorted(
         (type(one).__name__, mapped(one.pod), mapped(one.node), one.action) for one in entries if isinstance(one, kinds)
     )

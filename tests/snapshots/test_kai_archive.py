@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kailab.errors import InputError
-from kailab.evidence.entries import Bound
+from kailab.evidence.entries import PodBound
 from kailab.lab.lab import Lab
 from kailab.lab.snapshots import kai_archive, opening, snapshot, taking
 from kailab.lab.snapshots.opening import lab_of
@@ -99,7 +99,7 @@ def test_it_opens_with_its_own_settings(content: dict[str, Any], tmp_path: Path)
         assert {one["metadata"]["uid"] for one in lab.get("pods")} == uids
         lab.settle()
         (_, entries), *_ = seen.cycles
-        assert [one.app for one in entries if isinstance(one, Bound)] == ["second"]
+        assert [one.app for one in entries if isinstance(one, PodBound)] == ["second"]
         assert sum(row.phase == "Running" for row in lab.picture().rows) == 4
 
 

@@ -33,7 +33,7 @@ OWN = {
     "course/rules.py": "a shipped file, and a regular file beside it that has been read",
     "course/workspace.py": "shipped files, and a regular file that is to be replaced",
     "evidence/metrics/__init__.py": "a file of the package",
-    "evidence/export.py": "an archive that is written",
+    "evidence/store.py": "an archive that is written",
     "lab/snapshots/kai_archive.py": "bytes that were read, unpacked up to a bound",
     "report/page.py": "styles of the package",
     "replay/keeping.py": "kailab's own modules",

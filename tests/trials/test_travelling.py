@@ -16,8 +16,9 @@ import pytest
 
 from kailab.trials.store import TrialFolder
 from kailab.trials.trial import look
-from tests.browser import LONG, WITH_A_BROWSER, Tab, serious
+from tests.browser import WITH_A_BROWSER, Tab, serious
 from tests.trials.conftest import Done, Trial
+from tools.browser import LONG
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kailab.cli.trial_upgrade import upgrade
+from kailab.cli.trial import upgrade
 from kailab.errors import InputError
 from kailab.fleet import load_fleet
 from kailab.trials.upgrade.course import Plan, carry_out

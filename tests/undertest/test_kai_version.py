@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kailab.components.buildinfo import build_information
 from kailab.undertest.binaries import named_version
-from kailab.undertest.kai.buildinfo import build_information, built_version
+from kailab.undertest.kai.buildinfo import built_version
 from kailab.undertest.kai.dialects import Dialect
 from kailab.undertest.kai.folder import KaiFolder
 from kailab.undertest.kai.version import kai_version

@@ -11,7 +11,7 @@ import pytest
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ExpectationFailed, InputError
-from kailab.evidence.entries import Bound
+from kailab.evidence.entries import PodBound
 from kailab.evidence.recorder import Recorder
 from kailab.lab import Lab, at_least, expect
 from kailab.undertest.contract import NotExpressible, SchedulerUnderTest, Wiring, Within
@@ -90,7 +90,7 @@ def test_it_decides_in_a_lab(third: str, tmp_path: Path, pod: Makes) -> None:
         expect(lab.app("work")).running(2)
         assert lab.facts()["scheduler"] == "third"
         assert lab.venue.versions(lab.under_test)["scheduler"].startswith("third ")
-        binds = [entry for entry in lab.log.entries if isinstance(entry, Bound)]
+        binds = [entry for entry in lab.log.entries if isinstance(entry, PodBound)]
         assert {entry.pod for entry in binds} == {"default/a", "default/b"}
         lab.save(tmp_path / "lab.state")
     with Lab.resume(tmp_path / "lab.state") as again:

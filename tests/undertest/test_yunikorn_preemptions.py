@@ -8,8 +8,8 @@ from typing import Any
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
-from kailab.evidence.entries import Evicted
-from kailab.evidence.observed import DecisionReader
+from kailab.evidence.entries import PodEvicted
+from kailab.evidence.observed_decisions import DecisionObserver
 from kailab.undertest.contract import Stop, Told
 from kailab.undertest.naming import chosen
 from kailab.undertest.yunikorn.preemptions import Preemptions
@@ -105,7 +105,7 @@ def test_where_nobody_answers_nothing_is_known() -> None:
 
 def test_the_decision_log_has_it() -> None:
     log, cluster = Log(), EmbeddedCluster()
-    reader = DecisionReader(cluster, cluster.now(), chosen("yunikorn").eviction, Preemptions(log))
+    reader = DecisionObserver(cluster, cluster.now(), chosen("yunikorn").eviction, Preemptions(log))
     spec = {"containers": [{"name": "work", "image": "busybox"}]}
     for name in ("a", "b"):
         metadata = {
@@ -118,7 +118,7 @@ def test_the_decision_log_has_it() -> None:
     for name in ("a", "b"):
         cluster.delete("Pod", name, "default")
     (entry,) = reader.entries(2)
-    assert isinstance(entry, Evicted)
+    assert isinstance(entry, PodEvicted)
     assert (entry.pod, entry.action, entry.beneficiary_queue, entry.reason) == (
         "default/a", "reclaim", "team-b", PREEMPTED,
     )  # fmt: skip

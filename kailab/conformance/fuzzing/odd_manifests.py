@@ -23,7 +23,7 @@ from kailab.conformance.fuzzing.fuzz import Tell
 from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.conformance.report import Report, Result
 from kailab.errors import InputError
-from kailab.evidence.standing import standing
+from kailab.evidence.cluster_state import read_cluster_state
 from kailab.lab import Lab
 from kailab.lab.explain.asking import ask
 from kailab.lab.node_changes import drained
@@ -265,7 +265,7 @@ def _ask(lab: Lab) -> None:
     """What a person or the evidence asks of a lab."""
     picture = lab.picture()
     picture.waiting()
-    standing(lab.cluster)
+    read_cluster_state(lab.cluster)
     for number, row in enumerate(picture.rows[:5]):
         space, _, name = row.name.partition("/")
         # Steps for one of them: each step is tried on a copy of the lab.

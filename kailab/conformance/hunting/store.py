@@ -20,7 +20,7 @@ import msgspec
 
 from kailab.conformance.hunting.judging import Judged
 from kailab.errors import StateError
-from kailab.evidence.canonical import pretty
+from kailab.evidence.canonical import pretty_json
 from kailab.model import typed
 from kailab.model.private_files import make_folder, open_file, replace_file
 
@@ -69,13 +69,13 @@ class HuntFolder:
                     raise StateError(f"{self.path}: the hunt kept there can't go on: {told}; expected another --name")
             return
         make_folder(self.path / "clusters")
-        replace_file(file, pretty(hunt))
+        replace_file(file, pretty_json(hunt))
 
     def found(self, seed: int) -> Path:
         return self.path / "found" / f"seed-{seed}"
 
     def keep(self, decided: Decided) -> None:
-        replace_file(self.path / "clusters" / f"{decided.seed}.json", pretty(decided))
+        replace_file(self.path / "clusters" / f"{decided.seed}.json", pretty_json(decided))
 
     def decided(self) -> dict[int, Decided]:
         """By seed, in their order."""

@@ -29,7 +29,7 @@ from kailab.conformance.recorded.choosing import matching
 from kailab.conformance.recorded.scenarios import read_scenarios
 from kailab.conformance.shared import shared_folder
 from kailab.errors import KailabError
-from kailab.evidence.entries import Bound, Decision, Evicted, Promised
+from kailab.evidence.entries import Decision, PodBound, PodEvicted, PodPromised
 from kailab.lab import Lab
 from kailab.lab.snapshots import opening, snapshot, taking
 from kailab.lab.venues.plane import PlaneVenue, open_plane
@@ -92,15 +92,15 @@ class _FirstCycle(Observer):
 
     def outcome(self) -> Outcome:
         """A place that was promised is one that KAI gives in a later cycle; a victim that gets another place was evicted first."""
-        placed = Counter(one.app for one in self.entries if isinstance(one, Bound | Promised))
-        return Outcome(placed, Counter(one.app for one in self.entries if isinstance(one, Evicted)))
+        placed = Counter(one.app for one in self.entries if isinstance(one, PodBound | PodPromised))
+        return Outcome(placed, Counter(one.app for one in self.entries if isinstance(one, PodEvicted)))
 
     def told(self) -> list[tuple[str, ...]]:
         """Without what is different from lab to lab: when, and in which cycle."""
         return sorted(
-            (type(one).__name__, one.pod, "" if isinstance(one, Evicted) else one.node)
+            (type(one).__name__, one.pod, "" if isinstance(one, PodEvicted) else one.node)
             for one in self.entries
-            if isinstance(one, Bound | Promised | Evicted)
+            if isinstance(one, PodBound | PodPromised | PodEvicted)
         )
 
 

@@ -7,6 +7,6 @@ from importlib.resources import files
 DASHBOARD, RULES = "grafana.json", "alerts.yaml"
 
 
-def packaged(name: str) -> str:
+def read_packaged_file(name: str) -> str:
     """The text of the dashboard or of the alert rules."""
     return (files(__name__) / name).read_text(encoding="utf-8")

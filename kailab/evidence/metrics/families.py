@@ -1,21 +1,105 @@
-"""The metrics of a lab: every name, what it says, and how it comes from a look. KAI's keep KAI's names and labels.
-
-Those of the second table are called as documents about KAI call them; KAI itself has none of that name. What such a document leaves open
-is said in the metric's own text. kailab's own begin with ``kailab_``. GPUs are whole devices, times seconds, -1 is unlimited.
-"""
+"""How a lab stands at one moment, and what has happened to it so far, as far as metrics tell it: one value, whatever it was made from."""
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from kailab.evidence.metrics.look import Look
-from kailab.evidence.shares import UNLIMITED, QueueStanding
+import msgspec
+
+from kailab.evidence.entries import PodEvicted
+from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares
+
+
+class MetricGroup(NamedTuple):
+    """A PodGroup. ``name``: ``namespace/name``; ``priority``: its priority class; ``least``: pods that start together."""
+
+    name: str
+    queue: str = ""
+    priority: str = ""
+    least: int = 1
+
+    @property
+    def gang(self) -> bool:
+        return self.least > 1
+
+
+class WaitingGroup(NamedTuple):
+    """A PodGroup of which pods wait. ``reason``: the code; ``since``: seconds since the lab opened."""
+
+    group: MetricGroup
+    reason: str
+    since: float
+    pods: int
+    milli_gpus: int = 0
+
+
+class FleetUse(NamedTuple):
+    """GPUs in milli-GPU: of all nodes, in use, and the most that are free on one node."""
+
+    gpus: int
+    used: int
+    largest_free: int
+
+
+@dataclass
+class EventTally:
+    """What has happened since the lab opened. A count that nobody kept is None.
+
+    ``evictions``: pods by (action, queue, whose work took the place, priority class of the victim); ``evicted``: pods of each
+    PodGroup that is still there, by action. ``waits``: each time that a PodGroup started of which nothing ran, by priority class, how long it had waited, in seconds. ``gangs_started``: by priority
+    class. ``completions``: of each gang whose pods have all ended, by queue, seconds from its creation."""
+
+    binds: int | None = None
+    promises: int | None = None
+    left_waiting: int | None = None
+    refused: int | None = None
+    evictions: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    evicted: dict[str, Counter[str]] = field(default_factory=dict)
+    waits: dict[str, list[float]] = field(default_factory=dict)
+    gangs_started: Counter[str] = field(default_factory=Counter)
+    completions: dict[str, list[float]] = field(default_factory=dict)
+
+    @classmethod
+    def begun(cls) -> EventTally:
+        """From the opening on: all is counted."""
+        return cls(binds=0, promises=0, left_waiting=0, refused=0)
+
+    def evict(self, entry: PodEvicted, priority: str) -> None:
+        """``priority``: the class of the PodGroup that lost the pod."""
+        self.evictions[entry.action, entry.queue, entry.beneficiary_queue, priority] += 1
+        self.evicted.setdefault(entry.podgroup, Counter())[entry.action] += 1
+
+    def start(self, priority: str, waited: float) -> None:
+        # In order, so that percentiles cost next to nothing at each of many looks.
+        insort(self.waits.setdefault(priority, []), waited)
+
+
+@dataclass(frozen=True)
+class MetricsSnapshot:
+    """``t``: seconds since the lab opened. ``shares``: by resource (``gpu``, ``cpu``, ``memory``), as far as known. ``display``: display
+    names of queues that have one. ``pods``: by (queue, phase). ``fleet``: None before the first node was seen."""
+
+    t: float
+    shares: Mapping[str, QueueTreeShares]
+    display: Mapping[str, str]
+    waiting: tuple[WaitingGroup, ...]
+    pods: Mapping[tuple[str, str], int]
+    fleet: FleetUse | None
+    tally: EventTally
+
+
+# The metrics of a lab: every name, what it says, and how it comes from a look. KAI's keep KAI's names and labels.
+#
+# Those of the second table are called as documents about KAI call them; KAI itself has none of that name. What such a document leaves open
+# is said in the metric's own text. kailab's own begin with ``kailab_``. GPUs are whole devices, times seconds, -1 is unlimited.
 
 Labels = tuple[str, ...]
 Values = Iterable[tuple[Labels, float]]
-Of = Callable[[Look], Values]
+Of = Callable[[MetricsSnapshot], Values]
 
 QUEUE = ("queue_name", "queue_metadata_name", "queue_display_name")
 GPU = 1000
@@ -23,7 +107,7 @@ _GB = 1_000_000_000
 _UNITS = {"gpu": GPU, "cpu": 1000, "memory": 1}
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """``name``: without the ``_total`` of a counter. ``labels``: their names."""
 
     name: str
@@ -33,10 +117,10 @@ class Family(NamedTuple):
     values: Of
 
 
-def _of_queues(resource: str, value: Callable[[QueueStanding], float | None], *, shown: bool = False) -> Of:
+def _of_queues(resource: str, value: Callable[[QueueAmounts], float | None], *, shown: bool = False) -> Of:
     """``shown``: KAI's scheduler calls a queue by its display name, its queue controller by its name."""
 
-    def values(look: Look) -> Iterator[tuple[Labels, float]]:
+    def values(look: MetricsSnapshot) -> Iterator[tuple[Labels, float]]:
         shares = look.shares.get(resource)
         for name, queue in sorted(shares.queues.items()) if shares is not None else ():
             display = look.display.get(name, "")
@@ -46,7 +130,7 @@ def _of_queues(resource: str, value: Callable[[QueueStanding], float | None], *,
     return values
 
 
-def _own(value: Callable[[QueueStanding], float | None]) -> Of:
+def _own(value: Callable[[QueueAmounts], float | None]) -> Of:
     of = _of_queues("gpu", value)
     return lambda look: (((labels[1],), found) for labels, found in of(look))
 
@@ -64,73 +148,73 @@ def _allocated(resource: str) -> Of:
 
 
 def _fair(resource: str, unit: float) -> Of:
-    def share(queue: QueueStanding) -> float | None:
+    def share(queue: QueueAmounts) -> float | None:
         return None if queue.fair_share is None else _amount(queue.fair_share, unit)
 
     return _of_queues(resource, share, shown=True)
 
 
-def _used_part(queue: QueueStanding) -> float | None:
+def _used_part(queue: QueueAmounts) -> float | None:
     """Held, as a part of the quota: above 1 where it borrows. A queue without a quota of its own has no part."""
     return queue.allocated / queue.quota if queue.quota > 0 else None
 
 
-def _evicted_groups(look: Look) -> Values:
+def _evicted_groups(look: MetricsSnapshot) -> Values:
     for group, actions in sorted(look.tally.evicted.items()):
         namespace, _, name = group.rpartition("/")
         for action, pods in sorted(actions.items()):
             yield (name, namespace, "", "", action), pods
 
 
-def _depth(look: Look) -> Values:
+def _depth(look: MetricsSnapshot) -> Values:
     return [((priority,), groups) for priority, groups in sorted(_by_priority(look).items())]
 
 
-def _by_priority(look: Look) -> Counter[str]:
+def _by_priority(look: MetricsSnapshot) -> Counter[str]:
     return Counter(one.group.priority for one in look.waiting)
 
 
-def _estimate(look: Look) -> Values:
+def _estimate(look: MetricsSnapshot) -> Values:
     for priority, waits in sorted(look.tally.waits.items()):
         yield (priority,), percentile(waits, 50)
 
 
-def _worst_wait(look: Look) -> Values:
+def _worst_wait(look: MetricsSnapshot) -> Values:
     waits = [wait for of in look.tally.waits.values() for wait in of] + [look.t - one.since for one in look.waiting]
     if waits:
         yield (), percentile(waits, 99)
 
 
-def _gang_success(look: Look) -> Values:
+def _gang_success(look: MetricsSnapshot) -> Values:
     waiting = Counter(one.group.priority for one in look.waiting if one.group.gang)
     for priority in sorted({*look.tally.gangs_started, *waiting}):
         started = look.tally.gangs_started[priority]
         yield (priority,), started / (started + waiting[priority])
 
 
-def _completion(look: Look) -> Values:
+def _completion(look: MetricsSnapshot) -> Values:
     for queue, seconds in sorted(look.tally.completions.items()):
         yield (queue,), sum(seconds) / len(seconds)
 
 
-def _accepted(look: Look) -> Values:
+def _accepted(look: MetricsSnapshot) -> Values:
     tally = look.tally
     told = {"accept": tally.binds, "queue": tally.left_waiting, "reject": tally.refused}
     return [((decision,), count) for decision, count in told.items() if count is not None]
 
 
-def _decided(look: Look) -> Values:
+def _decided(look: MetricsSnapshot) -> Values:
     tally = look.tally
     told = {"bind": tally.binds, "pipeline": tally.promises, "pending": tally.left_waiting, "failure": tally.refused}
     told["evict"] = sum(tally.evictions.values())
     return [((decision,), count) for decision, count in sorted(told.items()) if count is not None]
 
 
-def _evictions(look: Look) -> Values:
+def _evictions(look: MetricsSnapshot) -> Values:
     return _summed(((action, queue, whose), pods) for (action, queue, whose, _), pods in look.tally.evictions.items())
 
 
-def _preemptions(look: Look) -> Values:
+def _preemptions(look: MetricsSnapshot) -> Values:
     return _summed(((priority,), pods) for (_, _, _, priority), pods in look.tally.evictions.items())
 
 
@@ -141,23 +225,23 @@ def _summed(counts: Iterable[tuple[Labels, int]]) -> Values:
     return sorted(found.items())
 
 
-def _pending(look: Look) -> Values:
+def _pending(look: MetricsSnapshot) -> Values:
     return sorted(Counter((one.group.queue, one.reason) for one in look.waiting).items())
 
 
-def _longest(look: Look) -> Values:
+def _longest(look: MetricsSnapshot) -> Values:
     longest: dict[str, float] = {}
     for one in look.waiting:
         longest[one.group.queue] = max(longest.get(one.group.queue, 0.0), look.t - one.since)
     return [((queue,), seconds) for queue, seconds in sorted(longest.items())]
 
 
-def _utilisation(look: Look) -> Values:
+def _utilisation(look: MetricsSnapshot) -> Values:
     whole = look.fleet.gpus if look.fleet is not None else 0
     return _own(lambda queue: queue.allocated / whole)(look) if whole else ()
 
 
-def _gpus(look: Look) -> Values:
+def _gpus(look: MetricsSnapshot) -> Values:
     if look.fleet is None:
         return ()
     gpus, used, largest = look.fleet
@@ -165,22 +249,26 @@ def _gpus(look: Look) -> Values:
     return [((state,), milli / GPU) for state, milli in told.items()]
 
 
-def _starved(queue: QueueStanding) -> float:
+def _starved(queue: QueueAmounts) -> float:
     return max(0.0, queue.due - queue.allocated) / GPU
 
 
-KAIS = (
-    Family("kai_queue_info", "gauge", "Queues info", QUEUE, _of_queues("gpu", lambda _: 1)),
-    Family("kai_queue_deserved_gpus", "gauge", "Queue deserved GPUs", QUEUE, _quota("gpu")),
-    Family("kai_queue_quota_cpu_cores", "gauge", "Queue quota CPU", QUEUE, _quota("cpu")),
-    Family("kai_queue_quota_memory_bytes", "gauge", "Queue quota memory", QUEUE, _quota("memory")),
-    Family("kai_queue_allocated_gpus", "gauge", "Queue allocated GPUs", QUEUE, _allocated("gpu")),
-    Family("kai_queue_allocated_cpu_cores", "gauge", "Queue allocated CPUs", QUEUE, _allocated("cpu")),
-    Family("kai_queue_allocated_memory_bytes", "gauge", "Queue allocated memory", QUEUE, _allocated("memory")),
-    Family("kai_queue_fair_share_gpu", "gauge", "GPU fair share of queue", QUEUE, _fair("gpu", GPU)),
-    Family("kai_queue_fair_share_cpu_cores", "gauge", "CPU fair share of queue, in cores", QUEUE, _fair("cpu", 1000)),
-    Family("kai_queue_fair_share_memory_gb", "gauge", "Memory fair share of queue, in GB", QUEUE, _fair("memory", _GB)),
-    Family(
+KAI_FAMILIES = (
+    MetricFamily("kai_queue_info", "gauge", "Queues info", QUEUE, _of_queues("gpu", lambda _: 1)),
+    MetricFamily("kai_queue_deserved_gpus", "gauge", "Queue deserved GPUs", QUEUE, _quota("gpu")),
+    MetricFamily("kai_queue_quota_cpu_cores", "gauge", "Queue quota CPU", QUEUE, _quota("cpu")),
+    MetricFamily("kai_queue_quota_memory_bytes", "gauge", "Queue quota memory", QUEUE, _quota("memory")),
+    MetricFamily("kai_queue_allocated_gpus", "gauge", "Queue allocated GPUs", QUEUE, _allocated("gpu")),
+    MetricFamily("kai_queue_allocated_cpu_cores", "gauge", "Queue allocated CPUs", QUEUE, _allocated("cpu")),
+    MetricFamily("kai_queue_allocated_memory_bytes", "gauge", "Queue allocated memory", QUEUE, _allocated("memory")),
+    MetricFamily("kai_queue_fair_share_gpu", "gauge", "GPU fair share of queue", QUEUE, _fair("gpu", GPU)),
+    MetricFamily(
+        "kai_queue_fair_share_cpu_cores", "gauge", "CPU fair share of queue, in cores", QUEUE, _fair("cpu", 1000)
+    ),
+    MetricFamily(
+        "kai_queue_fair_share_memory_gb", "gauge", "Memory fair share of queue, in GB", QUEUE, _fair("memory", _GB)
+    ),
+    MetricFamily(
         "kai_pod_group_evicted_pods",
         "counter",
         "Pods evicted per pod group that is there",
@@ -189,106 +277,106 @@ KAIS = (
     ),
 )
 
-DOCUMENTS = (
-    Family("kai_queue_depth", "gauge", "PodGroups that wait, by priority class", ("priority",), _depth),
-    Family("kai_queue_depth_total", "gauge", "PodGroups that wait", (), lambda look: [((), len(look.waiting))]),
-    Family(
+DOCUMENTED_FAMILIES = (
+    MetricFamily("kai_queue_depth", "gauge", "PodGroups that wait, by priority class", ("priority",), _depth),
+    MetricFamily("kai_queue_depth_total", "gauge", "PodGroups that wait", (), lambda look: [((), len(look.waiting))]),
+    MetricFamily(
         "kai_queue_wait_time_estimate",
         "gauge",
         "Half of the PodGroups of this priority class that started so far had waited no longer, in seconds",
         ("priority",),
         _estimate,
     ),
-    Family(
+    MetricFamily(
         "kai_queue_wait_time_p99_seconds",
         "gauge",
         "99 of 100 PodGroups, started or waiting, have waited no longer",
         (),
         _worst_wait,
     ),
-    Family(
+    MetricFamily(
         "kai_quota_usage_percent",
         "gauge",
         "GPUs that the queue holds, in percent of its quota",
         ("team",),
         _own(lambda queue: None if (part := _used_part(queue)) is None else 100 * part),
     ),
-    Family(
+    MetricFamily(
         "kai_fairshare_quota_usage",
         "gauge",
         "GPUs that the queue holds, as a part of its quota",
         ("team",),
         _own(_used_part),
     ),
-    Family(
+    MetricFamily(
         "kai_scheduling_decisions",
         "counter",
         "Decisions: accept, a pod was bound; queue, a PodGroup was left waiting for a new reason; reject, the cluster refused one",
         ("decision",),
         _accepted,
     ),
-    Family(
+    MetricFamily(
         "kai_gang_job_completion_time_seconds",
         "gauge",
         "Mean time of the queue's gangs from their creation to the end of their last pod",
         ("team",),
         _completion,
     ),
-    Family(
+    MetricFamily(
         "kai_gang_scheduling_success_rate",
         "gauge",
         "Gangs that started, as a part of those that started or wait",
         ("priority",),
         _gang_success,
     ),
-    Family(
+    MetricFamily(
         "kai_preemptions", "counter", "Pods that were evicted, by their priority class", ("priority",), _preemptions
     ),
 )
 
-OURS = (
-    Family("kailab_queue_limit_gpus", "gauge", "Limit of the queue", ("queue",), _own(lambda queue: _amount(queue.limit))),
-    Family(
+KAILAB_FAMILIES = (
+    MetricFamily("kailab_queue_limit_gpus", "gauge", "Limit of the queue", ("queue",), _own(lambda queue: _amount(queue.limit))),
+    MetricFamily(
         "kailab_queue_requested_gpus",
         "gauge",
         "GPUs that the queue's work holds or waits for",
         ("queue",),
         _own(lambda queue: queue.requested / GPU),
     ),
-    Family(
+    MetricFamily(
         "kailab_queue_borrowed_gpus",
         "gauge",
         "GPUs that the queue holds beyond its quota",
         ("queue",),
         _own(lambda queue: queue.borrowed / GPU),
     ),
-    Family(
+    MetricFamily(
         "kailab_queue_starved_gpus",
         "gauge",
         "GPUs that the queue is due, asks for and does not hold",
         ("queue",),
         _own(_starved),
     ),
-    Family(
+    MetricFamily(
         "kailab_gpu_utilisation_ratio",
         "gauge",
         "GPUs that the queue holds, as a part of the fleet",
         ("queue",),
         _utilisation,
     ),
-    Family("kailab_gpus", "gauge", "GPUs of the fleet: all, used, free, and the most that are free on one node", ("state",), _gpus),
-    Family(
+    MetricFamily("kailab_gpus", "gauge", "GPUs of the fleet: all, used, free, and the most that are free on one node", ("state",), _gpus),
+    MetricFamily(
         "kailab_pods", "gauge", "Pods by queue and phase", ("queue", "phase"), lambda look: sorted(look.pods.items())
     ),
-    Family("kailab_pending_podgroups", "gauge", "PodGroups that wait", ("queue", "reason"), _pending),
-    Family("kailab_longest_wait_seconds", "gauge", "How long the longest waits, of those that wait", ("queue",), _longest),
-    Family("kailab_decisions", "counter", "Decisions by kind", ("decision",), _decided),
-    Family(
+    MetricFamily("kailab_pending_podgroups", "gauge", "PodGroups that wait", ("queue", "reason"), _pending),
+    MetricFamily("kailab_longest_wait_seconds", "gauge", "How long the longest waits, of those that wait", ("queue",), _longest),
+    MetricFamily("kailab_decisions", "counter", "Decisions by kind", ("decision",), _decided),
+    MetricFamily(
         "kailab_evictions", "counter", "Pods that were evicted", ("action", "queue", "for_queue"), _evictions
     ),
 )  # fmt: skip
 
-FAMILIES = (*KAIS, *DOCUMENTS, *OURS)
+FAMILIES = (*KAI_FAMILIES, *DOCUMENTED_FAMILIES, *KAILAB_FAMILIES)
 
 
 def percentile(values: Iterable[float], part: int) -> float:
@@ -299,3 +387,83 @@ def percentile(values: Iterable[float], part: int) -> float:
     """
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * part // 100) - 1)]
+
+
+# Metrics over a run, as steps: a value holds until the next one. None ends a series: what it was about is there no more.
+
+Point = tuple[float, float | None]
+
+
+class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """``points``: (seconds since the lab opened, value), each where the value changed."""
+
+    name: str
+    labels: dict[str, str]
+    points: list[Point]
+
+    def at(self, t: float) -> float | None:
+        """None: it is not there at that time."""
+        found = None
+        for when, value in self.points:
+            if when > t:
+                break
+            found = value
+        return found
+
+
+class SeriesCollector:
+    """Takes looks in, in order of time."""
+
+    def __init__(self) -> None:
+        self._points: dict[tuple[str, Labels], list[Point]] = {}
+        self._there: set[tuple[str, Labels]] = set()
+        self.end = 0.0
+
+    def take(self, look: MetricsSnapshot) -> None:
+        now: set[tuple[str, Labels]] = set()
+        for family in FAMILIES:
+            for labels, value in family.values(look):
+                key = (family.name, labels)
+                now.add(key)
+                self._put(key, look.t, float(value))
+        for gone in self._there - now:
+            self._put(gone, look.t, None)
+        self._there, self.end = now, max(self.end, look.t)
+
+    def _put(self, key: tuple[str, Labels], t: float, value: float | None) -> None:
+        points = self._points.setdefault(key, [])
+        if points and points[-1][0] == t:
+            points.pop()
+        if not points or points[-1][1] != value:
+            points.append((t, value))
+
+    def families(self) -> Iterator[tuple[MetricFamily, list[MetricSeries]]]:
+        """In the order of the table, each family that has a series, and its series by labels."""
+        for family in FAMILIES:
+            found = sorted((labels, points) for (name, labels), points in self._points.items() if name == family.name)
+            if found:
+                yield (
+                    family,
+                    [
+                        MetricSeries(
+                            name=sample_name(family),
+                            labels=dict(zip(family.labels, labels, strict=True)),
+                            points=points,
+                        )
+                        for labels, points in found
+                    ],
+                )
+
+    def every(self) -> list[MetricSeries]:
+        return [one for _, several in self.families() for one in several]
+
+
+def sample_name(family: MetricFamily) -> str:
+    return f"{family.name}_total" if family.kind == "counter" else family.name
+
+
+def collect_series(looks: Iterable[MetricsSnapshot]) -> SeriesCollector:
+    series = SeriesCollector()
+    for look in looks:
+        series.take(look)
+    return series

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
-from kailab.evidence.history import History
-from kailab.evidence.metrics.of_run import looks
-from kailab.evidence.metrics.series import OneSeries, of_looks
-from kailab.evidence.metrics.written import read_series
+from kailab.evidence.history import LabHistory
+from kailab.evidence.metrics.families import MetricSeries, collect_series
+from kailab.evidence.metrics.over_time import read_series, snapshots_over_time
 from kailab.evidence.recording import Recording
 from kailab.evidence.run import write_file
 from kailab.model.optional import optional
@@ -28,16 +27,16 @@ _HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "++")
 """Areas are told apart by these too: in black and white, and by whoever sees no colours."""
 
 
-def series_of(source: Path | str | History | Recording) -> list[OneSeries]:
+def series_of(source: Path | str | LabHistory | Recording) -> list[MetricSeries]:
     """Of a lab in hand (the ``recording`` of a Recorder that observes it), of a run in hand, or of a file ``metrics.jsonl`` of evidence.
     Raises EvidenceError."""
     if isinstance(source, Path | str):
         return read_series(Path(source))
-    history = History.of_recording(source) if isinstance(source, Recording) else source
-    return of_looks(looks(history)).every()
+    history = LabHistory.of_recording(source) if isinstance(source, Recording) else source
+    return collect_series(snapshots_over_time(history)).every()
 
 
-def frame(series: Iterable[OneSeries]) -> DataFrame:
+def frame(series: Iterable[MetricSeries]) -> DataFrame:
     """A row for each point: ``metric``, ``seconds`` since the lab opened, ``value`` (NaN: the series ended), and a column for each label.
     A value holds until the next row of its series. Raises InputError where pandas is not installed."""
     several = list(series)
@@ -47,11 +46,11 @@ def frame(series: Iterable[OneSeries]) -> DataFrame:
         for one in several
         for when, value in one.points
     ]
-    found: DataFrame = load("pandas").DataFrame(rows, columns=["metric", "seconds", "value", *labels])
+    found: DataFrame = load_plotting("pandas").DataFrame(rows, columns=["metric", "seconds", "value", *labels])
     return found.astype({"seconds": float, "value": float})
 
 
-def use_over_time(series: Iterable[OneSeries], title: str = "") -> Figure:
+def use_over_time(series: Iterable[MetricSeries], title: str = "") -> Figure:
     """GPUs that the queues with work hold, stacked, below the line of all GPUs; and below it how many PodGroups wait and how many pods
     were evicted so far. A notebook shows it. Raises InputError where matplotlib is not installed, or nobody looked at queues."""
     several = list(series)
@@ -86,7 +85,7 @@ def use_over_time(series: Iterable[OneSeries], title: str = "") -> Figure:
 
 def _figure(**how: Any) -> Figure:
     """One that a notebook shows by itself: it shows matplotlib's own only after ``%matplotlib``, and else prints their size."""
-    base: type[Figure] = load("matplotlib.figure").Figure
+    base: type[Figure] = load_plotting("matplotlib.figure").Figure
 
     class Shown(base):  # type: ignore[misc,valid-type]
         def _repr_png_(self) -> bytes:
@@ -97,7 +96,7 @@ def _figure(**how: Any) -> Figure:
     return Shown(**how)
 
 
-def held_by_queue(series: Iterable[OneSeries]) -> Mapping[str, OneSeries]:
+def held_by_queue(series: Iterable[MetricSeries]) -> Mapping[str, MetricSeries]:
     """GPUs that each queue with work of its own holds: those above it count the same GPUs again."""
     several = list(series)
     working = {one.labels["queue"] for one in several if one.name == "kailab_pods"}
@@ -105,7 +104,7 @@ def held_by_queue(series: Iterable[OneSeries]) -> Mapping[str, OneSeries]:
     return {queue: found[queue] for queue in sorted(working & found.keys())}
 
 
-def save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     """As its suffix says, whole or not at all. Raises InputError for another suffix, and where the file can't be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
@@ -114,20 +113,20 @@ def save(figure: Figure, path: Path) -> None:
     write_file(path, drawn.getvalue())
 
 
-def load(module: str) -> Any:
+def load_plotting(module: str) -> Any:
     """A module of the extra ``figures``. Raises InputError where it is not installed."""
     return optional(module, "figures", f"this needs {module.partition('.')[0]}")
 
 
-def _one(series: Sequence[OneSeries], name: str, **labels: str) -> OneSeries | None:
+def _one(series: Sequence[MetricSeries], name: str, **labels: str) -> MetricSeries | None:
     return next((one for one in series if one.name == name and labels.items() <= one.labels.items()), None)
 
 
-def _all(series: Sequence[OneSeries], name: str) -> list[OneSeries | None]:
+def _all(series: Sequence[MetricSeries], name: str) -> list[MetricSeries | None]:
     return [one for one in series if one.name == name]
 
 
-def _steps(axes: Any, moments: Sequence[float], *several: OneSeries | None, **how: str) -> None:
+def _steps(axes: Any, moments: Sequence[float], *several: MetricSeries | None, **how: str) -> None:
     """The sum of series, as a line."""
     known = [one for one in several if one is not None]
     if known:
@@ -135,8 +134,8 @@ def _steps(axes: Any, moments: Sequence[float], *several: OneSeries | None, **ho
         axes.step(moments, sums, where="post", **how)
 
 
-def _sampled(one: OneSeries, moments: Sequence[float]) -> Iterator[float]:
-    """As ``OneSeries.at`` at each of the moments, which are in order: points are gone through once. 0 where there is none."""
+def _sampled(one: MetricSeries, moments: Sequence[float]) -> Iterator[float]:
+    """As ``MetricSeries.at`` at each of the moments, which are in order: points are gone through once. 0 where there is none."""
     points = iter(one.points)
     value, following = 0.0, next(points, None)
     for when in moments:

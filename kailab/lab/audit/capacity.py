@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kailab.evidence.shares import UNLIMITED, QueueStanding
+from kailab.evidence.shares import UNLIMITED, QueueAmounts
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.audit.sharing import RESOURCES, Resource, standings
 from kailab.lab.picture import Picture
@@ -27,7 +27,7 @@ def beyond_capacity(picture: Picture) -> Iterable[Finding]:
             return
 
 
-def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueStanding]) -> Iterable[Finding]:
+def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueAmounts]) -> Iterable[Finding]:
     named = RESOURCES[resource]
     promised = sum(queue.quota for queue in children if queue.quota != UNLIMITED)
     endless = [queue.name for queue in children if queue.quota == UNLIMITED] if parent else []

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from kailab.engine.decisions import TaskAmounts
 from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
-from kailab.evidence.shares import NOBODY, QueueStanding, Shares
+from kailab.evidence.shares import NOBODY, QueueAmounts, QueueTreeShares
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.explain.queue_returns import entitled, return_data, returns, stops
 from kailab.lab.picture import Picture
@@ -23,11 +23,11 @@ Resource = Literal["gpu", "cpu", "memory"]
 RESOURCES: dict[Resource, QueueResource] = {"gpu": "GPU", "cpu": "CPU", "memory": "Memory"}
 
 
-def standings(picture: Picture, resource: Resource) -> Shares:
+def standings(picture: Picture, resource: Resource) -> QueueTreeShares:
     """Where queues stand in one resource."""
     if resource == "gpu" or not picture.scheduler.knows_queues:
         return picture.shares
-    return Shares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=resource)
+    return QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=resource)
 
 
 def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[Finding]:
@@ -35,7 +35,7 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[F
     of their work asks for that no share would help."""
     if not picture.scheduler.knows_queues:
         return
-    every: dict[Resource, Shares] = {resource: standings(picture, resource) for resource in RESOURCES}
+    every: dict[Resource, QueueTreeShares] = {resource: standings(picture, resource) for resource in RESOURCES}
     parents = {queue.parent for queue in picture.shares.queues.values()}
     pairs = _pairs(picture)
     reasons: dict[str, Counter[str]] = {}
@@ -68,7 +68,7 @@ def _pairs(picture: Picture) -> dict[str, list[Return]]:
 
 def _starved(
     picture: Picture,
-    queue: QueueStanding,
+    queue: QueueAmounts,
     resource: QueueResource,
     claims: list[Return],
     reasons: Counter[str],

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kailab.cluster.protocol import Object
-from kailab.evidence.shares import lineage
+from kailab.evidence.shares import queue_ancestry
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.audit.sharing import RESOURCES, standings
 from kailab.lab.picture import Picture
@@ -26,9 +26,9 @@ def unusable(picture: Picture) -> Iterable[Finding]:
     inner = set(parents.values())
     served = served_pool(picture.scheduler)
     for name in sorted(objects):
-        line = lineage(name, parents)
+        line = queue_ancestry(name, parents)
         # A parent keeps back what waits in any queue below it.
-        below = sum(number for queue, number in waiting.items() if name in lineage(queue, parents))
+        below = sum(number for queue, number in waiting.items() if name in queue_ancestry(queue, parents))
         if name in inner and waiting[name]:
             yield _finding(FindingCode.QUEUE_NOT_LEAF, name, waiting[name], _not_leaf(name, parents))
         # The end of the line still names a parent: one that is not there, or one that comes round again.

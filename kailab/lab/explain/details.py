@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from kailab.evidence.canonical import plain
-from kailab.evidence.entries import PodRow, Reason
-from kailab.evidence.standing import condition
+from kailab.evidence.canonical import as_plain_json
+from kailab.evidence.cluster_state import condition_of
+from kailab.evidence.entries import PendingReason, PodRow
 from kailab.lab.explain.gone import eviction_lines, evictions_told, workload_of
 from kailab.lab.explain.policies import policy_lines, saving_lines
 from kailab.lab.explain.serving_order import order_data, order_lines
@@ -95,7 +95,7 @@ def said(standing: Standing) -> str:
     return ""
 
 
-def _word(entry: Reason) -> str:
+def _word(entry: PendingReason) -> str:
     return f"{entry.reason}: {' '.join(entry.message.split())}"
 
 
@@ -119,7 +119,7 @@ def detail_lines(standing: Standing) -> Iterator[str]:
         yield from eviction_lines(standing.evictions[-1])
 
 
-def _fit_line(entry: Reason) -> str:
+def _fit_line(entry: PendingReason) -> str:
     fit = entry.fits[0]
     reasons = "; ".join(f"{number} {reason}" for reason, number in fit.reasons)
     return f"Nodes: of {fit.nodes}, none takes {fit.pod.partition('/')[2]}: {reasons}."
@@ -130,7 +130,7 @@ def _without_decision(standing: Standing, row: PodRow) -> str:
     pod = standing.lab.cluster.get("Pod", name, namespace)
     if pod["spec"].get("schedulingGates"):
         return ""
-    scheduled = condition(pod, "PodScheduled")
+    scheduled = condition_of(pod, "PodScheduled")
     theirs = pod["spec"].get("schedulerName", labels.DEFAULT_SCHEDULER_NAME)
     if scheduled and scheduled.get("message"):
         return f"{scheduled.get('reason', '')}: {scheduled['message']}"
@@ -153,19 +153,19 @@ def facts(standing: Standing) -> dict[str, Any]:
     known = [full for full in groups if tuple(full.split("/", 1)) in picture.podgroups]
     return {
         "podgroups": [{"name": full, **_group_facts(standing, full)} for full in known],
-        "evictions": plain(standing.evictions),
+        "evictions": as_plain_json(standing.evictions),
     }
 
 
 def _pod_facts(standing: Standing) -> dict[str, Any]:
     row, picture = standing.row, standing.picture
-    gone = {"eviction": plain(standing.evictions[-1])} if standing.evictions else {}
+    gone = {"eviction": as_plain_json(standing.evictions[-1])} if standing.evictions else {}
     if row is None:
         return {"phase": "Gone", **gone}
     waits = row.phase == "Pending" and not row.node
     entry = picture.pending.get(group_of(row)) if waits and row.podgroup else None
     order = order_data(picture, group_of(row)) if entry else {"ahead": []}
-    return {**plain(row), **gone, **({"pending": plain(entry), **order} if waits else {})}
+    return {**as_plain_json(row), **gone, **({"pending": as_plain_json(entry), **order} if waits else {})}
 
 
 def _group_facts(standing: Standing, full: str) -> dict[str, Any]:
@@ -173,11 +173,11 @@ def _group_facts(standing: Standing, full: str) -> dict[str, Any]:
     namespace, _, name = full.partition("/")
     group = picture.podgroups.get((namespace, name))
     if group is None:
-        return {"evictions": plain(standing.evictions)}
+        return {"evictions": as_plain_json(standing.evictions)}
     return {
         "queue": group["spec"].get("queue", ""),
         "min_member": group["spec"].get("minMember", 1),
-        "pods": plain(picture.by_group.get(full, [])),
-        "pending": plain(picture.pending.get(full)),
+        "pods": as_plain_json(picture.by_group.get(full, [])),
+        "pending": as_plain_json(picture.pending.get(full)),
         **order_data(picture, full),
     }

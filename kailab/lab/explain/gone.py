@@ -8,7 +8,7 @@ from functools import partial
 from msgspec import structs
 
 from kailab.engine.decisions import Ground
-from kailab.evidence.entries import Evicted
+from kailab.evidence.entries import PodEvicted
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.subject import Standing
 from kailab.lab.owners import top_of
@@ -22,7 +22,7 @@ def evicted(standing: Standing) -> Cause:
     return evicted_for(standing.evictions, partial(workload_of, standing))
 
 
-def evicted_for(entries: Sequence[Evicted], whose: Callable[[str], str]) -> Cause:
+def evicted_for(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> Cause:
     """Why these pods were evicted; the last entries tell. ``whose``: the workload of a PodGroup, in words."""
     last = entries[-1]
     same = [one for one in entries if one.t == last.t and whose(one.beneficiary) == whose(last.beneficiary)]
@@ -43,7 +43,7 @@ def evicted_for(entries: Sequence[Evicted], whose: Callable[[str], str]) -> Caus
     )
 
 
-def _joined(entries: Sequence[Evicted]) -> Ground | None:
+def _joined(entries: Sequence[PodEvicted]) -> Ground | None:
     """What let these be taken together: what was held before the first of them and after the last."""
     first, last = entries[0].ground, entries[-1].ground
     if first is None or last is None or (first.queue, first.resource) != (last.queue, last.resource):
@@ -51,11 +51,11 @@ def _joined(entries: Sequence[Evicted]) -> Ground | None:
     return structs.replace(last, before=first.before)
 
 
-def _by(entry: Evicted) -> str:
+def _by(entry: PodEvicted) -> str:
     return f"the stale gang eviction ({entry.action})" if entry.action == STALE else entry.action
 
 
-def _for(entry: Evicted, whose: Callable[[str], str]) -> str:
+def _for(entry: PodEvicted, whose: Callable[[str], str]) -> str:
     if entry.beneficiary:
         return f" for {whose(entry.beneficiary)} of queue {entry.beneficiary_queue}"
     if entry.action == STALE:
@@ -90,7 +90,7 @@ def grounds(ground: Ground | None) -> Iterable[str]:
         )
 
 
-def eviction_lines(entry: Evicted) -> list[str]:
+def eviction_lines(entry: PodEvicted) -> list[str]:
     """One eviction in full."""
     lines = [
         f"Pod {entry.pod} was {'moved' if entry.is_move else 'evicted'} at {entry.time} (cycle {entry.cycle}) from {entry.node} by {_by(entry)}."
@@ -109,7 +109,7 @@ def eviction_lines(entry: Evicted) -> list[str]:
     return lines
 
 
-def evictions_told(entries: Sequence[Evicted], whose: Callable[[str], str]) -> list[str]:
+def evictions_told(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> list[str]:
     """All evictions, in short, the latest first. ``whose``: as in ``evicted_for``."""
     groups: dict[tuple[str, str, str, str], int] = {}
     for one in reversed(entries):

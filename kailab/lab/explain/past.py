@@ -7,28 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kailab.evidence.canonical import plain, rfc3339
-from kailab.evidence.entries import Bound, Evicted, Reason
-from kailab.evidence.history import History
-from kailab.evidence.story import Story, story
+from kailab.evidence.canonical import as_plain_json, format_rfc3339
+from kailab.evidence.entries import PendingReason, PodBound, PodEvicted
+from kailab.evidence.history import LabHistory
+from kailab.evidence.subject_timeline import SubjectTimeline, subject_timeline
 from kailab.lab.explain.answer import Answer, Verdict
 from kailab.lab.explain.gone import evicted_for, eviction_lines, evictions_told
 from kailab.lab.wording import count
 
 
-def explained(history: History, kind: str, name: str, namespace: str = "default") -> Answer:
+def explained(history: LabHistory, kind: str, name: str, namespace: str = "default") -> Answer:
     """As it stood at the end. The verdict is ``gone`` or ``running``, else none: what nobody tried nobody knows. Raises InputError where
     there is nothing of that name."""
-    told = story(history, kind, name, namespace)
+    told = subject_timeline(history, kind, name, namespace)
     return _Past(history, told).answer()
 
 
 class _Past:
-    def __init__(self, history: History, told: Story) -> None:
+    def __init__(self, history: LabHistory, told: SubjectTimeline) -> None:
         self.history = history
         self.told = told
         self.pods = {name for one in told.happenings for name in one.pods}
-        self.evictions = [one for one in history.decisions if isinstance(one, Evicted) and one.pod in self.pods]
+        self.evictions = [one for one in history.decisions if isinstance(one, PodEvicted) and one.pod in self.pods]
         phases = {
             f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": (pod.get("status") or {}).get("phase")
             for pod in history.after.get("pods", ())
@@ -59,8 +59,8 @@ class _Past:
             details=(*(line for one in self.evictions[-1:] for line in eviction_lines(one)), *told.lines()[1:]),
             facts={
                 "happenings": told.data()["happenings"],
-                "evictions": plain(self.evictions),
-                "pending": plain(reasons),
+                "evictions": as_plain_json(self.evictions),
+                "pending": as_plain_json(reasons),
             },
         )
 
@@ -81,19 +81,19 @@ class _Past:
         numbers += [f"{len(self.evictions) - moved} evicted before"] if len(self.evictions) > moved else []
         numbers += [f"{moved} moved before"] if moved else []
         end = max([one.t for one in self.history.steps] + [one.t for one in self.told.happenings], default=0.0)
-        return f"{title} at the end, {rfc3339(self.history.opened + end)}: {', '.join(numbers)}."
+        return f"{title} at the end, {format_rfc3339(self.history.opened + end)}: {', '.join(numbers)}."
 
     def _whole_since(self) -> bool:
         """As many pods of it were bound after its last evictions as were lost in them."""
         last = self.evictions[-1]
         lost = sum(one.t >= last.t for one in self.evictions)
         decisions = self.history.decisions
-        bound = sum(isinstance(one, Bound) and one.pod in self.pods and one.cycle > last.cycle for one in decisions)
+        bound = sum(isinstance(one, PodBound) and one.pod in self.pods and one.cycle > last.cycle for one in decisions)
         return bound >= lost
 
-    def _reasons(self) -> Iterator[Reason]:
+    def _reasons(self) -> Iterator[PendingReason]:
         return (one for one in self.history.pending if any(pod in self.pods for pod in one.pods))
 
 
-def _word(entry: Reason) -> str:
+def _word(entry: PendingReason) -> str:
     return f"{entry.reason}: {' '.join(entry.message.split())}"

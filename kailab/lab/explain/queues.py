@@ -11,7 +11,7 @@ import msgspec
 from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
-from kailab.evidence.shares import UNLIMITED, QueueStanding, Shares, lineage
+from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
 from kailab.lab.explain.explanation import Explanation
 from kailab.lab.explain.queue_returns import claim_lines, claims, entitled, return_data, return_lines, returns, stops
 from kailab.lab.explain.queue_share import divided, share_lines
@@ -36,13 +36,13 @@ def explain_queue(picture: Picture, name: str) -> Explanation:
     return Explanation("queue", name, (*lines, *decisive), _data(picture, shares, queue), tuple(more))
 
 
-def _arithmetic(picture: Picture, queue: QueueStanding) -> tuple[list[str], list[str]]:
+def _arithmetic(picture: Picture, queue: QueueAmounts) -> tuple[list[str], list[str]]:
     """How the fair share came about: lines of the resources in which it keeps the queue short, and GPUs; and those of the others."""
     decisive: list[str] = []
     more: list[str] = []
     if queue.fair_share is None:
         return decisive, more
-    line = lineage(queue.name, {one.name: one.parent for one in picture.shares.queues.values()})
+    line = queue_ancestry(queue.name, {one.name: one.parent for one in picture.shares.queues.values()})
     for resource in RESOURCES:
         divisions = divided(picture.present.divisions, line, resource)
         lines = [*_standing_line(picture, queue, resource), *share_lines(divisions, line)]
@@ -52,7 +52,7 @@ def _arithmetic(picture: Picture, queue: QueueStanding) -> tuple[list[str], list
     return decisive, more
 
 
-def _standing_line(picture: Picture, queue: QueueStanding, resource: QueueResource) -> Iterable[str]:
+def _standing_line(picture: Picture, queue: QueueAmounts, resource: QueueResource) -> Iterable[str]:
     """That of GPUs is the beginning of every explanation."""
     if resource == "GPU":
         return
@@ -67,20 +67,20 @@ def _standing_line(picture: Picture, queue: QueueStanding, resource: QueueResour
     )
 
 
-def _head(queue: QueueStanding) -> str:
+def _head(queue: QueueAmounts) -> str:
     share = "" if queue.fair_share is None else f", fair share now {gpus(queue.fair_share)}"
     parent = f" under {queue.parent}" if queue.parent else ""
     return f"Queue {queue.name}{parent}: quota {gpus(queue.quota)}, limit {gpus(queue.limit)}{share}."
 
 
-def _holding(queue: QueueStanding) -> str:
+def _holding(queue: QueueAmounts) -> str:
     text = f"It holds {gpus(queue.allocated)} of {gpus(queue.requested)} asked for"
     if queue.non_preemptible:
         text += f"; {gpus(queue.non_preemptible)} of them can't be taken away (non-preemptible)"
     return text + "."
 
 
-def borrowing_lines(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
+def borrowing_lines(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> Iterable[str]:
     if not queue.borrowed:
         return
     yield f"It borrows {gpus(queue.borrowed)}, {unused_words(shares, queue.name)}."
@@ -94,14 +94,14 @@ def borrowing_lines(picture: Picture, shares: Shares, queue: QueueStanding) -> I
     yield from return_lines(picture, _returns(picture, queue))
 
 
-def _returns(picture: Picture, queue: QueueStanding) -> list[Return]:
+def _returns(picture: Picture, queue: QueueAmounts) -> list[Return]:
     """By the engine. Those that the quota entitles, else those that wait below their fair share."""
     if not queue.borrowed or queue.fair_share is None:
         return []
     return entitled(returns(picture, queue.name)[queue.name])
 
 
-def _lending(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
+def _lending(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> Iterable[str]:
     beyond = [one for one in shares.queues.values() if one.parent == queue.parent and one.borrowed]
     owed = [] if queue.fair_share is None else claims(picture, queue.name)
     if beyond and queue.unused:
@@ -117,16 +117,16 @@ def _lending(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable
         yield f"{gpus(queue.unused)} of its quota {'is' if queue.unused == 1000 else 'are'} unused and not lent."
 
 
-def _waiting(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
+def _waiting(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> Iterable[str]:
     parents = {q.name: q.parent for q in shares.queues.values()}
-    waiting = [entry for entry in picture.pending.values() if queue.name in lineage(entry.queue, parents)]
+    waiting = [entry for entry in picture.pending.values() if queue.name in queue_ancestry(entry.queue, parents)]
     reasons: dict[str, int] = {}
     for entry in waiting:
         reasons[entry.reason] = reasons.get(entry.reason, 0) + 1
     if reasons:
         each = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
         yield f"{count(len(waiting), 'pod group')} of it {'waits' if len(waiting) == 1 else 'wait'}: {each}."
-    yield from _limits(picture, queue.name, lineage(queue.name, parents))
+    yield from _limits(picture, queue.name, queue_ancestry(queue.name, parents))
     if queue.quota == 0 and queue.limit == 0:
         yield (
             "Its limit is 0, so nothing in it can run; a queue without a resources block (or one without gpu) has "
@@ -150,20 +150,22 @@ def _limits(picture: Picture, name: str, line: list[str]) -> Iterable[str]:
                 yield f"{level} is at its limit of {bound}: it can't hold more however idle the cluster is."
 
 
-def standings(picture: Picture, resource: QueueResource) -> Shares:
+def standings(picture: Picture, resource: QueueResource) -> QueueTreeShares:
     """Where queues stand in one resource."""
     if resource == "GPU" or not picture.scheduler.knows_queues:
         return picture.shares
-    return Shares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=_OTHERS[resource])
+    return QueueTreeShares.counted(
+        picture.present.queues, fair=picture.scheduler.tells_shares, resource=_OTHERS[resource]
+    )
 
 
-def unused_words(shares: Shares, name: str) -> str:
+def unused_words(shares: QueueTreeShares, name: str) -> str:
     """``while 12 GPUs of the quota of b are unused``. No GPU belongs to a queue, so whose a borrowed one is nobody can say."""
     unused = [f"{gpus(amount)} of the quota of {queue}" for queue, amount in shares.unused_beside(name)]
     return f"while {some(unused)} are unused" if unused else "which no unused quota beside it covers"
 
 
-def _data(picture: Picture, shares: Shares, queue: QueueStanding) -> dict[str, Any]:
+def _data(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> dict[str, Any]:
     back = _returns(picture, queue)
     data = {
         **_standing_data(shares, queue),
@@ -175,9 +177,9 @@ def _data(picture: Picture, shares: Shares, queue: QueueStanding) -> dict[str, A
     }
     if not picture.scheduler.knows_queues:
         return data
-    line = lineage(queue.name, {one.name: one.parent for one in shares.queues.values()})
+    line = queue_ancestry(queue.name, {one.name: one.parent for one in shares.queues.values()})
     others = {
-        name: Shares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=name)
+        name: QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=name)
         for name in _OTHERS.values()
     }
     data["resources"] = {name: _standing_data(each, each[queue.name]) for name, each in others.items()}
@@ -189,7 +191,7 @@ def _data(picture: Picture, shares: Shares, queue: QueueStanding) -> dict[str, A
     return data
 
 
-def _standing_data(shares: Shares, queue: QueueStanding) -> dict[str, Any]:
+def _standing_data(shares: QueueTreeShares, queue: QueueAmounts) -> dict[str, Any]:
     return {
         **asdict(queue),
         "borrowed": queue.borrowed,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import beyond_quota
-from kailab.evidence.shares import QueueStanding, lineage
+from kailab.evidence.shares import QueueAmounts, queue_ancestry
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.queues import RESOURCES, borrowing_lines, standings, unused_words
 from kailab.lab.explain.subject import Standing
@@ -77,7 +77,7 @@ def _borrowing(standing: Standing) -> Iterable[Cause]:
     shares = picture.shares
     parents = {one.name: one.parent for one in shares.queues.values()}
     for name in _queues(standing):
-        for level in lineage(name, parents):
+        for level in queue_ancestry(name, parents):
             queue = shares[level]
             if queue.borrowed and queue.borrowed > 0:
                 yield _borrowed(standing, queue)
@@ -97,7 +97,7 @@ def _queues(standing: Standing) -> list[str]:
     return list(dict.fromkeys(name for name in found if name in standing.picture.shares))
 
 
-def _borrowed(standing: Standing, queue: QueueStanding) -> Cause:
+def _borrowed(standing: Standing, queue: QueueAmounts) -> Cause:
     lenders = standing.picture.shares.lenders(queue.name)
     unused = standing.picture.shares.unused_beside(queue.name)
     return Cause(
@@ -145,7 +145,7 @@ def _firm_lines(standing: Standing) -> Iterator[str]:
         above = [
             f"{level} holds {amount_text(resource, queue.non_preemptible)} of such work with a quota of "
             f"{amount_text(resource, queue.quota)}"
-            for level in lineage(name, parents)
+            for level in queue_ancestry(name, parents)
             for resource in RESOURCES
             if beyond_quota((queue := standings(picture, resource)[level]).non_preemptible, queue.quota)
         ]
@@ -165,7 +165,7 @@ def _beyond(picture: Picture, name: str) -> list[str]:
     parents = {one.name: one.parent for one in picture.shares.queues.values()}
     return [
         f"{level} holds {amount_text(resource, queue.borrowed)}{' of memory' if resource == 'Memory' else ''} beyond its quota of {amount_text(resource, queue.quota)}"
-        for level in lineage(name, parents)
+        for level in queue_ancestry(name, parents)
         for resource in RESOURCES
         if (queue := standings(picture, resource)[level]).borrowed
     ]

@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import PodGroup, Task
 from kailab.errors import InputError, NotFound
-from kailab.evidence.entries import Evicted, PodRow
+from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.lab import subjects
 from kailab.lab.explain.wanted import min_member, wanted_pods
 from kailab.lab.names import there_are
@@ -132,7 +132,7 @@ class Standing:
         return [row for row in self.pods if not row.node]
 
     @cached_property
-    def evictions(self) -> list[Evicted]:
+    def evictions(self) -> list[PodEvicted]:
         """Of its pods, since the lab opened; none of what had its name before it."""
         found = self._rule.evictions(self.picture)
         obj = self.object

@@ -15,8 +15,8 @@ from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.evidence.cluster_state import condition_of
 from kailab.evidence.entries import PodRow
-from kailab.evidence.standing import condition
 from kailab.lab import subjects
 from kailab.lab.explain.answer import Verdict
 from kailab.lab.explain.cause import Cause, Code
@@ -100,7 +100,7 @@ def not_whole_since_evicted(standing: Standing) -> bool:
 def _placed_at(standing: Standing, name: str) -> float:
     """When a pod was given its node; 0 where it is not told."""
     namespace, _, bare = name.partition("/")
-    scheduled = condition(standing.lab.cluster.get("Pod", bare, namespace), "PodScheduled") or {}
+    scheduled = condition_of(standing.lab.cluster.get("Pod", bare, namespace), "PodScheduled") or {}
     at = scheduled.get("lastTransitionTime")
     return parse_time(at) if at else 0.0
 

@@ -19,7 +19,7 @@ from kailab.scheduler.binding.bind_backoff import REFUSED
 from kailab.scheduler.reading.podgroups import node_pool
 
 if TYPE_CHECKING:
-    from kailab.evidence.decision_file import Decided
+    from kailab.evidence.decision_file import SchedulerDecisions
     from kailab.evidence.entries import PodRow
     from kailab.lab.lab import Lab
     from kailab.lab.picture import Picture
@@ -60,7 +60,7 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
     return _with(found, problems, _unknown(found, tells, picture.scheduler.title))
 
 
-def health_of_process(decided: Decided | None, url: str | None, window: float = WINDOW_SECONDS) -> Health:
+def health_of_process(decided: SchedulerDecisions | None, url: str | None, window: float = WINDOW_SECONDS) -> Health:
     """Of kailab's scheduler as a process, from its decision file, from where it serves its metrics, or both: what only the cluster
     shows is not known."""
     said = process.ask(url) if url is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from kailab.evidence.entries import Evicted
+from kailab.evidence.entries import PodEvicted
 from kailab.lab.health.report import Evictions, Loop, Served
 
 TURNS = 4
@@ -14,7 +14,7 @@ TURNS = 4
 Workload = Callable[[str], str]
 
 
-def workloads(evictions: Iterable[Evicted], otherwise: Workload = str) -> Workload:
+def workloads(evictions: Iterable[PodEvicted], otherwise: Workload = str) -> Workload:
     """What a PodGroup (``namespace/name``) belongs to, as ``namespace/Kind/name``: new pods of a controller have PodGroups of new
     names. Known of those of which a pod was evicted; of all others ``otherwise`` tells."""
     owners = {
@@ -25,7 +25,7 @@ def workloads(evictions: Iterable[Evicted], otherwise: Workload = str) -> Worklo
     return lambda podgroup: owners.get(podgroup) or otherwise(podgroup)
 
 
-def told(evictions: Sequence[Evicted], now: float, seconds: float, workload: Workload) -> Evictions:
+def told(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: Workload) -> Evictions:
     """Of the last ``seconds`` before ``now``; both as the entries' ``t`` has it. A younger lab is looked at from its begin."""
     seconds = min(seconds, now) if now > 0 else seconds
     recent = [entry for entry in evictions if entry.t >= now - seconds]
@@ -37,9 +37,9 @@ def told(evictions: Sequence[Evicted], now: float, seconds: float, workload: Wor
     return Evictions(seconds, len(recent), tuple(Served(*whom, pods) for whom, pods in order))
 
 
-def loops(evictions: Sequence[Evicted], now: float, seconds: float, workload: Workload) -> tuple[Loop, ...]:
+def loops(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: Workload) -> tuple[Loop, ...]:
     """Pairs of which each was evicted for the other, in turn, at least twice, the last time within the last ``seconds``."""
-    pairs: dict[tuple[str, str], list[Evicted]] = {}
+    pairs: dict[tuple[str, str], list[PodEvicted]] = {}
     for entry in evictions:
         if entry.beneficiary:
             gone, served = workload(entry.podgroup), workload(entry.beneficiary)
@@ -48,7 +48,7 @@ def loops(evictions: Sequence[Evicted], now: float, seconds: float, workload: Wo
                 pairs.setdefault((min(gone, served), max(gone, served)), []).append(entry)
     found = []
     for (one, other), entries in sorted(pairs.items()):
-        turns: list[Evicted] = []
+        turns: list[PodEvicted] = []
         for entry in sorted(entries, key=lambda entry: (entry.t, entry.cycle)):
             # Several pods of one eviction are one turn.
             if not turns or workload(turns[-1].podgroup) != workload(entry.podgroup):

@@ -23,8 +23,8 @@ from msgspec import structs
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
-from kailab.evidence import allowlist
-from kailab.evidence.decision_file import Decided
+from kailab.evidence import redaction
+from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts
 from kailab.lab.snapshots.snapshot import ClusterSnapshot
 from kailab.lab.taking_over import Counters
@@ -137,7 +137,7 @@ class Names:
         """A name, or several put together."""
         if text == _NODE_FIELD or _TIME.fullmatch(text):
             return text
-        if allowlist.keeps_label(text) or allowlist.keeps_annotation(text):
+        if redaction.keeps_label(text) or redaction.keeps_annotation(text):
             return self.known(text)
         return "".join(self._part(part) for part in re.split(f"({_UID.pattern})", text))
 
@@ -226,7 +226,7 @@ def anonymised(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
         ),
         objects={kind if kind in KINDS else names.known(kind): several for kind, several in objects.items()},
         node_pool=names.text(found.node_pool),
-        decided=Decided(cycle=found.decided.cycle),
+        decided=SchedulerDecisions(cycle=found.decided.cycle),
         counters=Counters(uids=found.counters.uids),
         left_out=dict.fromkeys(map(names.known, found.left_out), ""),
         notices=(),

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from kailab.engine.config import EngineConfig
 from kailab.errors import EvidenceError, InputError, KailabError
 from kailab.evidence import store
-from kailab.evidence.entries import Decision, LabFacts, Refused, State, Step, Waits
-from kailab.evidence.record import RESULT
-from kailab.evidence.recorder import LOOKED_AT
+from kailab.evidence.entries import ClusterState, Decision, GroupWaits, LabFacts, RecordedStep, WriteRefused
+from kailab.evidence.recorder import OBJECT_FILES, RESULT
 from kailab.evidence.run import test_folders
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.fleet import load_fleet
@@ -169,7 +168,7 @@ def _again(evidence: store.TestEvidence, lab: str, facts: LabFacts, cycle: int |
 class _TemplateNames:
     """What the ReplicaSets of Deployments were called: the name comes from the whole template, of which evidence keeps a part."""
 
-    def __init__(self, states: Iterable[State]) -> None:
+    def __init__(self, states: Iterable[ClusterState]) -> None:
         self._left: dict[str, list[str]] = {}
         for state in states:
             for row in state.pods:
@@ -194,7 +193,7 @@ class _TemplateNames:
                 lab.cluster.patch("Deployment", meta["name"], meta["namespace"], {"metadata": {"annotations": notes}})
 
 
-def _do(lab: Lab, step: Step, folder: Path) -> None:
+def _do(lab: Lab, step: RecordedStep, folder: Path) -> None:
     match step.operation:
         case "apply":
             lab.apply(*(folder / "manifests" / name for name in step.manifests), namespace=step.namespace or "default")
@@ -225,8 +224,8 @@ def _check(evidence: store.TestEvidence, lab: str, decided: Sequence[Decision], 
 
 
 def _essence(entry: Decision) -> tuple[Any, ...]:
-    about = entry.podgroup if isinstance(entry, Waits) else entry.pod
-    node = "" if isinstance(entry, Waits | Refused) else entry.node
+    about = entry.podgroup if isinstance(entry, GroupWaits) else entry.pod
+    node = "" if isinstance(entry, GroupWaits | WriteRefused) else entry.node
     return entry.cycle, type(entry).__name__.lower(), about, node
 
 
@@ -239,7 +238,7 @@ def _told(essence: tuple[Any, ...]) -> str:
 
 
 def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> Kept:
-    looks = {kind: evidence.objects(lab, "after", file) for file, kind in LOOKED_AT.items()}
+    looks = {kind: evidence.objects(lab, "after", file) for file, kind in OBJECT_FILES.items()}
     decisions = evidence.decisions(lab)
     steps = evidence.steps(lab)
     times = [parse_time(one.time) for one in decisions]

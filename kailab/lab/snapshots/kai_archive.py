@@ -22,7 +22,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import InputError, Where
-from kailab.evidence.entries import LabFacts, Settings
+from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.lab.snapshots.kai_settings import with_flags
 from kailab.lab.snapshots.snapshot import ClusterSnapshot, TooLarge, most_unpacked, told_too_large
@@ -92,7 +92,7 @@ def read(path: Path, data: bytes, at: float | None = None) -> Archive:
         scheduler="kai",
         nodes=len(nodes),
         gpus=sum(map(accounts.offered, nodes)) // GPU,
-        settings=Settings(engine=settings.engine, usage=settings.usage, adopt_default_scheduler=False),
+        settings=LabSettings(engine=settings.engine, usage=settings.usage, adopt_default_scheduler=False),
         versions={"kailab": __version__, **_server(content.discovery)},
     )
     found = ClusterSnapshot(taken=taken, opened=taken, facts=facts, node_pool=pool, objects=objects, cut=filtered.cut)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
-from kailab.evidence.journal import Journal
+from kailab.evidence.lab_record import LabRecord
 from kailab.evidence.recorder import Recorder
 from kailab.lab.lab import Lab
 from kailab.lab.snapshots import evidence_state, kai_archive, snapshot
@@ -96,7 +96,7 @@ def begin(state: Path, found: ClusterSnapshot, assumed: Assumed | None = None) -
     lab = lab_of(found, [recorder], assumed)
     try:
         lab.save(state)
-        Journal(state).begin(recorder)
+        LabRecord(state).begin(recorder)
     except BaseException:
         state.unlink(missing_ok=True)
         raise

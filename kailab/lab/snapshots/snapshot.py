@@ -10,7 +10,7 @@ import msgspec
 from kailab.cluster.embedded.storage.sealed import AnotherFile, Damaged, check, header_of, seal
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, StateError, Where
-from kailab.evidence.decision_file import Decided
+from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts
 from kailab.lab.taking_over import Counters
 from kailab.model import typed
@@ -38,7 +38,7 @@ class ClusterSnapshot(msgspec.Struct, kw_only=True):
     embedded: bool = False
     counters: Counters = Counters()
     objects: dict[str, list[Object]]
-    decided: Decided = msgspec.field(default_factory=Decided)
+    decided: SchedulerDecisions = msgspec.field(default_factory=SchedulerDecisions)
     cut: int = 0
     left_out: dict[str, str] = {}
     notices: tuple[str, ...] = ()

@@ -14,8 +14,8 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import Forbidden, InputError
-from kailab.evidence.decision_file import Decided
-from kailab.evidence.entries import LabFacts, Settings
+from kailab.evidence.decision_file import SchedulerDecisions
+from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.lab.snapshots.contents import NAMES_ONLY, NEEDED, kinds_taken
 from kailab.lab.snapshots.kai_settings import KaiSettings, settings_in
@@ -51,7 +51,7 @@ def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
     if not BACKENDS[lab.backend].starts_schedulers:
         found = settings_in(lab.cluster, looks) or found
         facts = msgspec.structs.replace(facts, settings=_settings(found, facts.settings.adopt_default_scheduler))
-    decided = Decided(cycle=log.cycle, evictions=list(log.evictions), last=log.last)
+    decided = SchedulerDecisions(cycle=log.cycle, evictions=list(log.evictions), last=log.last)
     return _snapshot(
         lab.cluster, facts, looks, left_out, found,
         opened=lab.opened, decided=decided, embedded=lab.venue.exclusive,
@@ -86,8 +86,8 @@ def of_cluster(
         cluster.close()
 
 
-def _settings(found: KaiSettings, adopt: bool) -> Settings:
-    return Settings(engine=found.settings.engine, usage=found.settings.usage, adopt_default_scheduler=adopt)
+def _settings(found: KaiSettings, adopt: bool) -> LabSettings:
+    return LabSettings(engine=found.settings.engine, usage=found.settings.usage, adopt_default_scheduler=adopt)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -146,10 +146,10 @@ def _snapshot(
     how: KaiSettings,
     *,
     opened: float,
-    decided: Decided | None = None,
+    decided: SchedulerDecisions | None = None,
     embedded: bool = False,
 ) -> ClusterSnapshot:
-    decided = decided or Decided()
+    decided = decided or SchedulerDecisions()
     gone = {
         name for entry in decided.evictions for name in (entry.pod, *entry.pod.split("/"), entry.podgroup, entry.queue)
     }
@@ -165,7 +165,7 @@ def _snapshot(
         embedded=embedded,
         counters=Counters.of(cluster),
         objects=objects,
-        decided=Decided(
+        decided=SchedulerDecisions(
             cycle=decided.cycle,
             evictions=text.entries(decided.evictions),
             last=_scrubbed(decided.last, text.value),

@@ -16,7 +16,7 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 
 if TYPE_CHECKING:
-    from kailab.evidence.decision_file import Decided
+    from kailab.evidence.decision_file import SchedulerDecisions
     from kailab.fleet import Fleet
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
@@ -122,7 +122,7 @@ class Venue(Protocol):
         """Controllers and the scheduler over the cluster, and how time passes there. ``observer`` is told what happens; ``changing``
         names what the latest cycle changed."""
 
-    def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
+    def decided(self, scheduler: SchedulerUnderTest) -> SchedulerDecisions | None:
         """What a scheduler decided that runs in a process of its own and keeps a file of it."""
 
     def answers_at(self, scheduler: SchedulerUnderTest) -> str | None:

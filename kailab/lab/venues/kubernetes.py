@@ -27,7 +27,7 @@ from kailab.undertest.contract import PROCESS_QUIET_SECONDS, Rest, SchedulerUnde
 from kailab.undertest.processes import Processes
 
 if TYPE_CHECKING:
-    from kailab.evidence.decision_file import Decided
+    from kailab.evidence.decision_file import SchedulerDecisions
 
 _WATCHED = (
     "Namespace", "PriorityClass", "Node", "Queue", "Topology", "PodGroup", "Pod", "Job", "CronJob", "Deployment",
@@ -124,7 +124,7 @@ class KubernetesVenue:
     def rest(self, scheduler: SchedulerUnderTest) -> Rest | None:
         """What tells whether the scheduler under test is done; None if nothing does."""
 
-    def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
+    def decided(self, scheduler: SchedulerUnderTest) -> SchedulerDecisions | None:
         """None: nothing is known of who decides."""
 
     def answers_at(self, scheduler: SchedulerUnderTest) -> str | None:

@@ -11,7 +11,7 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.waiting import look_until
 from kailab.cluster.writes import Create, Delete
 from kailab.errors import ConnectError, InputError, NotFound
-from kailab.evidence.standing import condition
+from kailab.evidence.cluster_state import condition_of
 from kailab.lab.venues.clearing import MARK
 
 NODES_SECONDS = 120.0
@@ -87,7 +87,7 @@ def await_ready(cluster: KubernetesCluster, names: Collection[str]) -> None:
 def _is_ready(node: Object | None) -> bool:
     if node is None:
         return False
-    ready = condition(node, "Ready")
+    ready = condition_of(node, "Ready")
     taints = node["spec"].get("taints") or ()
     return bool(ready and ready["status"] == "True" and not any(taint["key"] == _NOT_READY for taint in taints))
 

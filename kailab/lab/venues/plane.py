@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kailab.cluster.kubernetes import Connection
 from kailab.errors import ConnectError, InputError, StateError
-from kailab.evidence.decision_file import Decided, read_decisions
+from kailab.evidence.decision_file import SchedulerDecisions, read_decisions
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
@@ -96,7 +96,7 @@ class PlaneVenue(KubernetesVenue):
         beside = self._beside(scheduler)
         return None if beside is None else beside.rest(self.cluster)
 
-    def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
+    def decided(self, scheduler: SchedulerUnderTest) -> SchedulerDecisions | None:
         beside = self._beside(scheduler)
         if beside is None or beside.decisions is None:
             return None

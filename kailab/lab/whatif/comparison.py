@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from kailab.evidence.entries import MOVING
-from kailab.evidence.shares import QueueStanding
+from kailab.evidence.shares import QueueAmounts
 from kailab.lab.whatif.outcome import Eviction, Outcome, Standing, Workload, queue_data
 from kailab.lab.wording import count
 
@@ -81,8 +81,8 @@ class QueueChange:
     """One queue in both outcomes; None where it is not there."""
 
     name: str
-    before: QueueStanding | None
-    after: QueueStanding | None
+    before: QueueAmounts | None
+    after: QueueAmounts | None
 
     @property
     def same(self) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab.errors import NotFound
-from kailab.evidence.entries import Evicted, PodRow
-from kailab.evidence.shares import QueueStanding
+from kailab.evidence.entries import PodEvicted, PodRow
+from kailab.evidence.shares import QueueAmounts
 from kailab.lab.owners import top_of
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import SYSTEM_NAMESPACES
@@ -82,7 +82,7 @@ class Outcome:
 
     now: float
     workloads: Mapping[Workload, Standing]
-    queues: Mapping[str, QueueStanding]
+    queues: Mapping[str, QueueAmounts]
     evictions: tuple[Eviction, ...] = ()
 
     @classmethod
@@ -120,7 +120,7 @@ class Outcome:
         }
 
 
-def queue_data(queue: QueueStanding) -> dict[str, Any]:
+def queue_data(queue: QueueAmounts) -> dict[str, Any]:
     """Amounts in GPUs; ``quota`` and ``limit`` -1: unlimited; ``fairShare`` null where the scheduler works out none."""
     return {
         "parent": queue.parent,
@@ -182,7 +182,7 @@ class _Owners:
         return Workload(namespace, kind_key(top), top["metadata"]["name"])
 
 
-def _eviction(entry: Evicted, owners: _Owners, groups: Mapping[str, Workload]) -> Eviction:
+def _eviction(entry: PodEvicted, owners: _Owners, groups: Mapping[str, Workload]) -> Eviction:
     beneficiary = None
     if entry.beneficiary:
         namespace, _, name = entry.beneficiary.partition("/")

@@ -12,8 +12,8 @@ from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import InputError
 from kailab.model.prices import Prices
 from kailab.replay.job import TraceJob
+from kailab.replay.plan import Plan
 from kailab.replay.queues import Queues
-from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.settings.policies import policy_class

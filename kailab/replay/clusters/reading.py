@@ -46,9 +46,9 @@ from kailab.replay.clusters.declared import (
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.job import TraceJob
+from kailab.replay.plan import Plan
 from kailab.replay.policies import Named, decided_by, draws, files_of
 from kailab.replay.queues import MODES, NO_QUOTA, priorities_of, queues_for
-from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace, strange_priority, without
 from kailab.scheduler.settings.policy_files import is_file, seen_from
 

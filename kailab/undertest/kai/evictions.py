@@ -1,6 +1,6 @@
 """Why a KAI before v0.8.1 evicted pods: by the Event ``Evict`` of their PodGroup, as it leaves no condition on the pods.
 
-Source: ``Evicted`` in KAI's pkg/scheduler/cache/status_updater/default_status_updater.go, and the aggregation of client-go's
+Source: ``PodEvicted`` in KAI's pkg/scheduler/cache/status_updater/default_status_updater.go, and the aggregation of client-go's
 tools/record: the eleventh Event of one PodGroup within ten minutes, and those after it, are one that has the last message.
 """
 

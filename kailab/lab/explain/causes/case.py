@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import PodGroup, Status, Task
-from kailab.evidence.entries import PodRow, Reason
+from kailab.evidence.entries import PendingReason, PodRow
 from kailab.grouping.preview import preview
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.lab.explain.causes.node_ground import Ground
@@ -49,7 +49,7 @@ class Case:
         return self.standing.moment
 
     @property
-    def entry(self) -> Reason | None:
+    def entry(self) -> PendingReason | None:
         """Why the group waits, by the last cycle."""
         return self.picture.pending.get(self.group) if self.group else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState, TaskAmounts
 from kailab.evidence.entries import PodRow
-from kailab.evidence.shares import lineage
+from kailab.evidence.shares import queue_ancestry
 from kailab.lab.explain.cause import Cause
 from kailab.lab.explain.subject import Standing, Subject
 from kailab.lab.owners import top_of
@@ -130,7 +130,7 @@ class Setting:
     def lines(self) -> dict[str, list[str]]:
         """Queue -> itself and those above it."""
         parents = {name: queue["spec"].get("parentQueue") or "" for name, queue in self.queues.items()}
-        return {name: lineage(name, parents) for name in parents}
+        return {name: queue_ancestry(name, parents) for name in parents}
 
     @property
     def line(self) -> list[str]:

@@ -1,0 +1,167 @@
+"""OpenMetrics text: of one look, as an endpoint tells it, and of a run, each sample with its time."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from kailab.errors import InputError, KailabError
+from kailab.evidence.metrics.families import FAMILIES, MetricFamily, MetricsSnapshot, SeriesCollector
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+MOST_SAMPLES = 11_000
+"""Samples of one series; more than Prometheus itself answers with."""
+
+
+class _Metrics(Collector):
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._metrics)
+
+
+def render_snapshot(look: MetricsSnapshot) -> str:
+    """Without times: as things are."""
+    metrics = []
+    for family in FAMILIES:
+        metric = _metric(family)
+        for labels, value in family.values(look):
+            metric.add_metric(labels, value)
+        if metric.samples:
+            metrics.append(metric)
+    return _text(metrics)
+
+
+def render_series(series: SeriesCollector, opened: float, every: float) -> str:
+    """As if it had been scraped every so many seconds since the lab opened (``opened``: since the epoch), and once at its end. Raises
+    InputError for an interval at which there would be too much."""
+    if every <= 0:
+        raise InputError(f"the time between samples must be above 0, not {every:g} s")
+    if series.end / every > MOST_SAMPLES:
+        raise InputError(
+            f"{series.end:g} s with a sample every {every:g} s: more than {MOST_SAMPLES:,} samples of each series; "
+            f"expected at least {series.end / MOST_SAMPLES:.0f} s between them"
+        )
+    times = sample_times(series.end, every)
+    metrics = []
+    for family, several in series.families():
+        metric = _metric(family)
+        for one in several:
+            place, value = 0, None
+            for t in times:
+                while place < len(one.points) and one.points[place][0] <= t:
+                    value, place = one.points[place][1], place + 1
+                if value is not None:
+                    metric.add_metric(list(one.labels.values()), value, timestamp=round(opened + t, 3))
+        if metric.samples:
+            metrics.append(metric)
+    return _text(metrics)
+
+
+def sample_times(end: float, every: float) -> list[float]:
+    """When samples are taken.
+
+    >>> scraped(100, 30)
+    [0.0, 30.0, 60.0, 90.0, 100]
+    """
+    times = [place * every for place in range(int(end // every) + 1)]
+    return times if times[-1] == end else [*times, end]
+
+
+def _metric(family: MetricFamily) -> GaugeMetricFamily | CounterMetricFamily:
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    return kind(family.name, family.told, labels=list(family.labels))
+
+
+def _text(metrics: Sequence[Metric]) -> str:
+    text: bytes = generate_latest(_Metrics(metrics))
+    return text.decode()
+
+
+# A lab's metrics over HTTP, for Prometheus to scrape: each time as the lab is then.
+
+METRICS_PATH = "/metrics"
+PLAIN = "text/plain; charset=utf-8"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+PATIENCE_SECONDS = 10.0
+"""For a client to say what it wants."""
+
+
+class MetricsEndpoint:
+    """Raises InputError where it can't listen."""
+
+    def __init__(self, address: str, port: int, look: Callable[[], MetricsSnapshot]) -> None:
+        """``port`` 0: any that is free."""
+        one = Lock()  # one look at a time, however many ask
+
+        class _Server(ThreadingHTTPServer):
+            daemon_threads = True
+            address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = PATIENCE_SECONDS
+            server_version, sys_version = "kailab", ""
+
+            def do_GET(self) -> None:
+                if not _is_meant(self.headers.get("Host", ""), address):
+                    self._answer(403, PLAIN, "this is served under the address that it was told\n")
+                    return
+                if self.path.partition("?")[0] != METRICS_PATH:
+                    self._answer(404, PLAIN, f"there is {METRICS_PATH}\n")
+                    return
+                try:
+                    with one:
+                        told = render_snapshot(look())
+                except KailabError as error:
+                    self._answer(503, PLAIN, f"{error}\n")
+                else:
+                    self._answer(200, CONTENT_TYPE, told)
+
+            def _answer(self, code: int, kind: str, told: str) -> None:
+                body = told.encode()
+                self.send_response(code)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Prometheus says itself what it scrapes."""
+
+        try:
+            self._server = _Server((address, port), Handler)
+        except OSError as error:
+            raise InputError(f"can't listen at {address}:{port}: {error.strerror or error}") from None
+
+    @property
+    def url(self) -> str:
+        host, port = self._server.server_address[:2]
+        return (
+            f"http://[{host!s}]:{port}{METRICS_PATH}" if ":" in str(host) else f"http://{host!s}:{port}{METRICS_PATH}"
+        )
+
+    def serve(self) -> None:
+        """Until somebody interrupts it."""
+        self._server.serve_forever()
+
+    def __enter__(self) -> MetricsEndpoint:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.server_close()
+
+
+def _is_meant(host: str, address: str) -> bool:
+    """On this machine alone: a page of the web whose name was made to lead here has that name as its host."""
+    return address not in LOOPBACK or host.rpartition(":")[0].strip("[]") in LOOPBACK

@@ -1,0 +1,229 @@
+"""What happened to a subject of a lab, in order of time: created, waited and why, bound, evicted and for whom, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kailab.engine.decisions import Ground
+from kailab.engine.snapshot.amounts import quantity_text
+from kailab.engine.working.queues import NAMES
+from kailab.errors import InputError
+from kailab.evidence.canonical import as_plain_json, format_rfc3339
+from kailab.evidence.entries import Decision, GroupWaits, PodBound, PodEvicted, PodPromised, WriteRefused
+from kailab.evidence.history import LabHistory, PodPast
+
+FEW = 3
+"""Names that a line has room for."""
+
+
+@dataclass(frozen=True)
+class TimelineEvent:
+    """``t``: seconds since the lab opened. ``what``: created, waits, bound, promised, refused, evicted, ended, gone. ``pods``: in full.
+    ``decision``: the first decision behind it, as evidence has it."""
+
+    t: float
+    what: str
+    text: str
+    pods: tuple[str, ...] = ()
+    cycle: int | None = None
+    decision: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SubjectTimeline:
+    """``kind``, ``name``: of the subject; empty: everything."""
+
+    kind: str
+    namespace: str
+    name: str
+    opened: float
+    happenings: tuple[TimelineEvent, ...]
+
+    def lines(self) -> list[str]:
+        title = f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}" if self.kind else "All pods"
+        return [
+            f"{title}, since {format_rfc3339(self.opened)}:",
+            *(f"{one.t:>8g} s  {one.text}" for one in self.happenings),
+        ]
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "opened": format_rfc3339(self.opened),
+            "happenings": [{**asdict(one), "time": format_rfc3339(self.opened + one.t)} for one in self.happenings],
+        }
+
+
+def subject_timeline(
+    history: LabHistory, kind: str = "", name: str = "", namespace: str = "default"
+) -> SubjectTimeline:
+    """Of a pod, a PodGroup, a queue (and those below it) or a workload; without a kind of all pods. Raises InputError where the history
+    has nothing of that name."""
+    belongs = _belonging(history, kind, name, namespace)
+    pods = {pod.name: pod for pod in history.pods.values() if belongs(pod)}
+    if kind and not pods:
+        raise InputError(f"no {kind} {name!r} with pods in this history{_near(history, kind, namespace)}")
+    found = [*_lives(pods.values()), *_decided(history, pods)]
+    spaced = "" if not kind or kind == "Queue" else namespace
+    return SubjectTimeline(
+        kind, spaced, name, history.opened, tuple(sorted(found, key=lambda one: (one.t, _ORDER[one.what])))
+    )
+
+
+_ORDER = {
+    name: place
+    for place, name in enumerate(("created", "evicted", "ended", "gone", "bound", "promised", "refused", "waits"))
+}
+"""Within one moment: what makes room comes before what takes it."""
+
+
+def _belonging(history: LabHistory, kind: str, name: str, namespace: str) -> Callable[[PodPast], bool]:
+    if kind != "Queue":
+        return lambda pod: not kind or pod.is_of(kind, name, namespace)
+    parents = history.queue_parents
+    if name not in parents and not any(pod.queue == name for pod in history.pods.values()):
+        raise InputError(f"no queue {name!r} in this history; there are: {', '.join(sorted(parents)) or 'none'}")
+
+    def below(pod: PodPast) -> bool:
+        # Each parent is the one that was last seen, at different times, so parents may form a circle.
+        queue, seen = pod.queue, set[str]()
+        while queue and queue not in seen:
+            if queue == name:
+                return True
+            seen.add(queue)
+            queue = parents.get(queue, "")
+        return False
+
+    return below
+
+
+def _near(history: LabHistory, kind: str, namespace: str) -> str:
+    names = (
+        {pod.name.partition("/")[2] for pod in history.pods.values()}
+        if kind == "Pod"
+        else {
+            owner.partition("/")[2]
+            for pod in history.pods.values()
+            for owner in pod.owners
+            if owner.startswith(f"{kind}/")
+        }
+    )
+    return f"; there are: {_some(sorted(names), 8)}" if names else ""
+
+
+def _lives(pods: Iterable[PodPast]) -> Iterator[TimelineEvent]:
+    """When pods were created, ended and went, those of one moment together."""
+    moments: dict[tuple[float, str, str], list[str]] = {}
+    for pod in pods:
+        # A pod that was made anew at the same moment is told once.
+        for t in dict.fromkeys(pod.created):
+            moments.setdefault((t, "created", "created"), []).append(pod.name)
+        for t in pod.gone:
+            moments.setdefault((t, "gone", "there no more"), []).append(pod.name)
+        if pod.ended is not None:
+            moments.setdefault((pod.ended, "ended", f"ended ({pod.phase})"), []).append(pod.name)
+    for (t, what, said), names in moments.items():
+        yield TimelineEvent(t, what, f"{_pods(names)} {said}", tuple(names))
+
+
+def _decided(history: LabHistory, pods: dict[str, PodPast]) -> Iterator[TimelineEvent]:
+    """Decisions about them, those of one cycle that say the same together."""
+    groups = {pod.podgroup for pod in pods.values() if pod.podgroup}
+    together: dict[tuple[int, float, str, str], list[Decision]] = {}
+    for entry in history.decisions:
+        if isinstance(entry, GroupWaits):
+            # By its pods, too: of one that is known from records alone the PodGroup is not known.
+            own = entry.podgroup in groups or any(pod in pods for pod in entry.pods)
+        else:
+            own = entry.pod in pods
+        if own:
+            what = _WHAT[type(entry)]
+            together.setdefault((entry.cycle, entry.t, what, _why(history, entry)), []).append(entry)
+    for (cycle, t, what, why), entries in together.items():
+        names = [name for one in entries for name in (one.pods if isinstance(one, GroupWaits) else (one.pod,))]
+        text = _said(what, _pods(list(dict.fromkeys(names))), _nodes(entries), why) + _amounts(entries)
+        yield TimelineEvent(t, what, text, tuple(dict.fromkeys(names)), cycle, as_plain_json(entries[0]))
+
+
+_WHAT: Mapping[type, str] = {
+    PodBound: "bound", PodPromised: "promised", PodEvicted: "evicted", WriteRefused: "refused", GroupWaits: "waits",
+}  # fmt: skip
+
+
+def _why(history: LabHistory, entry: Decision) -> str:
+    """What is to be said beside pods and nodes: the same for those that are told together."""
+    if isinstance(entry, GroupWaits):
+        return f"{entry.reason}: {message_without_names(entry)}"
+    if isinstance(entry, WriteRefused):
+        return f"{entry.verb} was refused: {' '.join(entry.reason.split())}"
+    by = f"by {entry.action}"
+    # Allocate is the ordinary way to a place. The other actions are worth a word.
+    if not isinstance(entry, PodEvicted):
+        return "" if entry.action == "allocate" else by
+    if not entry.beneficiary:
+        return f"{by}: {' '.join(entry.reason.split())}"
+    whom = history.workloads.get(entry.beneficiary, f"PodGroup {entry.beneficiary}")
+    return f"{by} for {whom} of queue {entry.beneficiary_queue}{_ground(entry.ground)}"
+
+
+def message_without_names(entry: GroupWaits) -> str:
+    """Why something waits, without the names of those who do."""
+    text = " ".join(entry.message.split())
+    for pod in entry.pods:
+        text = text.replace(f"pod {pod}", "it")
+    return text
+
+
+def _ground(ground: Ground | None) -> str:
+    if ground is None:
+        return ""
+    if ground.priorities:
+        victim, beneficiary = ground.priorities
+        return f": priority {beneficiary} over {victim} in queue {ground.queue}"
+    if not ground.resource:
+        return ""
+    return f"; decided between {ground.queue} and {ground.beside}"
+
+
+def _amounts(entries: list[Decision]) -> str:
+    """What the victims' queue held before the first of some evictions, and after the last."""
+    grounds = [
+        entry.ground for entry in entries if isinstance(entry, PodEvicted) and entry.ground and entry.ground.resource
+    ]
+    if not grounds or not (resource := grounds[0].resource):
+        return ""
+    # Evictions of one cycle are told in order, each with what the queue held before and after it.
+    first, last, r = grounds[0], grounds[-1], NAMES.index(resource)
+    held, bound, left = (quantity_text(r, amount) for amount in (first.before, first.bound, last.after))
+    return f": {first.queue} held {held}, beyond its {first.rule} of {bound}; {left} without what was taken"
+
+
+def _said(what: str, many: str, nodes: str, why: str) -> str:
+    if what == "waits":
+        return f"{many} waiting: {why}"
+    if what == "refused":
+        return f"{many}: {why}"
+    said = {"bound": "bound to", "promised": "promised a place on", "evicted": "evicted from"}[what]
+    return f"{many} {said} {nodes} {why}".rstrip()
+
+
+def _nodes(entries: list[Decision]) -> str:
+    counts: dict[str, int] = {}
+    for entry in entries:
+        if isinstance(entry, PodBound | PodPromised | PodEvicted):
+            counts[entry.node] = counts.get(entry.node, 0) + 1
+    return _some([node if count == 1 else f"{node} ({count})" for node, count in counts.items()])
+
+
+def _pods(names: list[str]) -> str:
+    bare = [name.partition("/")[2] or name for name in names]
+    return f"pod {bare[0]}" if len(bare) == 1 else f"{len(bare)} pods ({_some(bare)})"
+
+
+def _some(names: list[str], most: int = FEW) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

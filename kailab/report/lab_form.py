@@ -1,0 +1,461 @@
+"""What a page is told of one lab: from the folder of its evidence, or from what would be written there."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from kailab.cluster.protocol import Object
+from kailab.evidence.entries import GroupWaits, LabFacts
+from kailab.evidence.history import LabHistory, WorkloadIndex
+from kailab.evidence.scrubbing import Scrubber
+from kailab.evidence.store import TestEvidence
+from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, QueueColumns, UndoLog
+from kailab.report.moments import (
+    CycleMoments,
+    DecisionColumns,
+    PresentState,
+    StateMoments,
+    WaitColumns,
+    present_moment,
+    state_moment,
+)
+from kailab.report.page_data import (
+    NONE,
+    DecisionForm,
+    GroupForm,
+    Increment,
+    LabForm,
+    NodeForm,
+    PodForm,
+    QueueForm,
+    SomeGroups,
+    SomeMoments,
+    SomeNodes,
+    SomePods,
+    SomeQueues,
+    SomeWaits,
+    StepForm,
+)
+from kailab.report.racks import ObjectsByKind, RackMap
+from kailab.report.raw import EntryReferences
+
+_OBJECT_FOLDERS: tuple[Literal["before", "after"], ...] = ("before", "after")
+
+
+class RecordedLab(NamedTuple):
+    """``states``: the names of the history's, in their order; ``events``: the object of each; ``order``: the kind of each line of the
+    timeline, and its time. ``workloads``: of PodGroups. Of a lab that was told of before ``events_gone``: how many events, the oldest,
+    are there no more. ``text`` cuts what waited at the end, where that was not done."""
+
+    name: str
+    facts: LabFacts
+    history: LabHistory
+    states: Sequence[str]
+    events: Sequence[str]
+    order: Sequence[tuple[str, float]]
+    racks: RackMap
+    workloads: WorkloadIndex
+    events_gone: int = 0
+    text: Scrubber | None = None
+
+
+def read_recorded_lab(test: TestEvidence, lab: str) -> RecordedLab:
+    """Raises EvidenceError."""
+    folder = test.path / lab
+    fleet = test.text(lab, "fleet.yaml") if (folder / "fleet.yaml").exists() else ""
+    looks: list[ObjectsByKind] = [
+        {
+            kind: test.objects(lab, look, kind)
+            for kind in ("nodes", "topologies")
+            if (folder / look / f"{kind}.json").exists()
+        }
+        for look in _OBJECT_FOLDERS
+    ]
+    history = LabHistory.of_test(test, lab)
+    return RecordedLab(
+        name=lab,
+        facts=test.labs[lab],
+        history=history,
+        states=list(test.states(lab)),
+        events=[event.object for event in test.events(lab)],
+        order=[(one.kind, one.t) for one in test.timeline(lab)],
+        racks=RackMap.of_looks(fleet, looks),
+        workloads=history.workloads,
+    )
+
+
+# What is new of a lab's form: made here, taken in by ``kailab/report/viewer/grown.js``.
+
+
+class FormCounts(NamedTuple):
+    """How many there were before."""
+
+    decisions: int
+    evictions: int
+    steps: int
+
+
+def make_increment(
+    form: LabForm,
+    before: FormCounts,
+    moments: Iterable[int],
+    queues: Iterable[int],
+    nodes: Iterable[int],
+    groups: Iterable[int],
+    waits: Iterable[int],
+) -> Increment:
+    """Of the form as it is by now, but for pods, events and where raw text is. The others: places of which something was told."""
+
+    def some(places: Iterable[int], count: int) -> list[int]:
+        return sorted(place for place in places if place < count)
+
+    at = some(moments, len(form.moments))
+    return Increment(
+        moments=SomeMoments(count=len(form.moments), places=at, values=[form.moments[place] for place in at]),
+        steps=form.steps[before.steps :],
+        nodes=_nodes(form.nodes, some(nodes, len(form.nodes.name))),
+        queues=_queues(form.queues, some(queues, len(form.queues.name))),
+        groups=_groups(form.groups, some(groups, len(form.groups.name))),
+        pods=SomePods(count=0, places=[], values=PodForm()),
+        waits=_waits(form, some(waits, len(form.waits))),
+        decisions=_decisions(form.decisions, before),
+        events=[],
+        events_gone=0,
+        parts=[],
+    )
+
+
+def _nodes(form: NodeForm, places: list[int]) -> SomeNodes:
+    values = NodeForm(
+        name=[form.name[place] for place in places],
+        rack=[form.rack[place] for place in places],
+        changes=[form.changes[place] for place in places],
+        racks=form.racks,
+        by=form.by,
+    )
+    return SomeNodes(count=len(form.name), places=places, values=values)
+
+
+def _queues(form: QueueForm, places: list[int]) -> SomeQueues:
+    values = QueueForm(name=[form.name[place] for place in places], changes=[form.changes[place] for place in places])
+    return SomeQueues(count=len(form.name), places=places, values=values)
+
+
+def _groups(form: GroupForm, places: list[int]) -> SomeGroups:
+    values = GroupForm(
+        name=[form.name[place] for place in places],
+        queue=[form.queue[place] for place in places],
+        workload=[form.workload[place] for place in places],
+        members=[form.members[place] for place in places],
+        ref=[form.ref[place] for place in places],
+        counts=[form.counts[place] for place in places],
+    )
+    return SomeGroups(count=len(form.name), places=places, values=values)
+
+
+def _waits(form: LabForm, places: list[int]) -> SomeWaits:
+    return SomeWaits(count=len(form.waits), places=places, values=[form.waits[place] for place in places])
+
+
+def _decisions(form: DecisionForm, before: FormCounts) -> DecisionForm:
+    at = before.decisions
+    return DecisionForm(
+        kinds=form.kinds,
+        actions=form.actions,
+        moment=form.moment[at:],
+        kind=form.kind[at:],
+        action=form.action[at:],
+        pod=form.pod[at:],
+        group=form.group[at:],
+        node=form.node[at:],
+        ref0=form.ref0,
+        evictions=form.evictions[before.evictions :],
+    )
+
+
+# What is told of one lab as the page's data. Nothing is run again, nothing reckoned anew.
+
+ROW_KINDS = ("nodes", "queues", "podgroups", "pods")
+
+
+class LabFormBuilder:
+    """Of one lab. ``raw`` gives entries their references. Of a lab that goes on, once it has cycles, what is new is taken in
+    (``go_on``); what held for its last moment only is taken back before."""
+
+    def __init__(self, told: RecordedLab, raw: EntryReferences) -> None:
+        self._told, self._raw, self._history = told, raw, told.history
+        self._firsts: dict[str, int] = {}
+        self.expectations = NONE  # the reference of the first one
+        facts, first = self._first("lab.json", raw.whole), self._first("decisions.jsonl", raw.lines)
+        self._form = form = LabForm(name=told.name, facts=told.facts, facts_ref=facts)
+        self._holds = holds = UndoLog()
+        self._queues, self._nodes = QueueColumns(holds), NodeColumns(holds)
+        self._groups = GroupColumns(self._queues, holds)
+        self._pods = PodColumns(self._groups, self._nodes, holds)
+        self._waiting = WaitColumns(self._groups, holds)
+        self._decisions = DecisionColumns(first, self._pods, self._nodes, self._queues)
+        self._moments = form.moments
+        form.nodes, form.queues, form.groups = self._nodes.form, self._queues.form, self._groups.form
+        form.waits, form.decisions = self._waiting.form, self._decisions.form
+        self._with_cycles = bool(told.history.cycles)
+        self._cycles = CycleMoments(self._moments, self._pods, self._nodes, self._queues, raw, told.history.opened)
+        self._states = StateMoments(self._pods, self._nodes, self._queues, self._with_cycles, raw.by_place)
+        self._numbers: dict[int, int] = {}
+        self._before: dict[str, int] = {}
+
+    def form(self, now: PresentState | None = None) -> LabForm:
+        """The lab, but for where its raw text is. ``now``: of a lab that goes on, how it stood when this was told, as the last moment.
+        Raises EvidenceError."""
+        self._take(now)
+        form, told = self._form, self._told
+        form.events_ref0 = self._first("events.json", self._raw.items)
+        form.events = list(told.events)
+        self._before = self._by_name("before")
+        self._objects("after")
+        self.expectations = self._first("expectations.jsonl", self._raw.lines)
+        form.nodes.by = told.racks.by
+        form.groups.workload[:] = [told.workloads.get(name) for name in form.groups.name]
+        self._seen_through()
+        return self.whole()
+
+    def go_on(self, told: RecordedLab, now: PresentState) -> Increment:
+        """What is new of a lab that was told of before, with cycles and as it stood then. Raises EvidenceError."""
+        form, changed = self._form, told.workloads.changed
+        before = FormCounts(self._decisions.taken, len(form.decisions.evictions), len(form.steps))
+        stepped = [one.steps for one in self._moments]
+        self._holds.back()
+        del self._moments[-1], stepped[-1]
+        cycles = len(self._moments)
+        self._told, self._history = told, told.history
+        self._take(now)
+        events = len(form.events) - told.events_gone
+        form.events[:] = told.events
+        self._groups.touched |= {place for name in changed if (place := self._groups.known(name)) != NONE}
+        for place in self._groups.touched:
+            if place < len(form.groups.name):
+                form.groups.workload[place] = told.workloads.get(form.groups.name[place])
+        moments = {place for place, steps in enumerate(stepped) if self._moments[place].steps != steps}
+        found = make_increment(
+            form, before, moments | set(range(cycles, len(self._moments))), self._queues.touched, self._nodes.touched,
+            self._groups.touched, self._waiting.touched,
+        )  # fmt: skip
+        found.pods.count = len(self._pods.names)
+        found.pods.places = sorted(place for place in self._pods.touched if place < found.pods.count)
+        found.pods.values = self._pods.form(self._before, self._after(), found.pods.places)
+        found.events, found.events_gone = form.events[events:], told.events_gone
+        self._seen_through()
+        return found
+
+    def whole(self) -> LabForm:
+        """All that was taken in by now."""
+        self._form.pods = self._pods.form(self._before, self._after())
+        return self._form
+
+    def names(self) -> dict[str, list[str]]:
+        """Columns of names, by kind."""
+        return {
+            "nodes": self._nodes.form.name,
+            "queues": self._queues.form.name,
+            "podgroups": self._groups.form.name,
+            "pods": self._pods.names,
+        }
+
+    def _seen_through(self) -> None:
+        for touched in (
+            self._queues.touched, self._nodes.touched, self._groups.touched, self._pods.touched, self._waiting.touched,
+            self._cycles.pods_told, self._told.workloads.changed,
+        ):  # fmt: skip
+            touched.clear()
+
+    # --- moments -----------------------------------------------------------------------------------------------------
+
+    def _take(self, now: PresentState | None) -> None:
+        if self._with_cycles:
+            self._from_cycles()
+        self._from_states(now)
+        self._form.steps[:] = self._steps()
+        if not self._with_cycles:
+            times = [one.t for one in self._moments]
+            for entry in self._history.decisions:
+                place = min(bisect_left(times, entry.t), len(times) - 1)
+                self._decisions.take(entry, self._moments, place)
+
+    def _from_cycles(self) -> None:
+        decisions = self._history.decisions
+        for cycle in self._history.cycles[self._cycles.taken :]:
+            place = len(self._moments)
+            waiting = self._cycles.take(cycle, self._told.racks)
+            self._numbers[cycle.number] = place
+            self._waiting.keep_only(place, set(waiting))
+            # Right after their cycle: another pod may take the name of one that is gone.
+            while self._decisions.taken < len(decisions) and decisions[self._decisions.taken].cycle <= cycle.number:
+                self._decide()
+        while self._decisions.taken < len(decisions):
+            self._decide()
+
+    def _decide(self) -> None:
+        at = self._decisions.taken
+        entry = self._history.decisions[at]
+        place = self._numbers.get(entry.cycle, NONE)
+        self._decisions.take(entry, self._moments, place)
+        if isinstance(entry, GroupWaits) and place == len(self._moments) - 1:
+            self._waiting.begin(place, entry, self._decisions.form.ref0 + at)
+
+    def _from_states(self, now: PresentState | None) -> None:
+        """After cycles only the last one: each cycle tells what it found."""
+        told = list(zip(self._told.states, self._history.states, strict=True))
+        # A cycle may have run after the last step that left a state.
+        if self._with_cycles:
+            told = [one for one in told[-1:] if not self._moments or one[1][0] >= self._moments[-1].t]
+        if self._with_cycles and now is not None:
+            told = []
+            self._holds.begin()
+        specs = None
+        if not self._with_cycles:
+            looks = (*self._history.before.get("queues", ()), *self._history.after.get("queues", ()))
+            specs = {queue["metadata"]["name"]: queue for queue in looks}
+        for name, (t, state) in told:
+            place = len(self._moments)
+            rows = self._raw.rows(f"states/{name}.json", *ROW_KINDS)
+            refs = {kind: rows.get(kind, NONE) for kind in ROW_KINDS}
+            self._states.take(place, state, refs, self._told.racks, specs)
+            if not self._with_cycles:
+                self._waiting.rows(place, state, refs["pods"])
+            self._moments.append(state_moment(int(name.partition("-")[0]), t, self._history.opened, refs["pods"]))
+        if now is not None:
+            self._now(now, specs)
+        if self._with_cycles and (told or now is not None):
+            first = self._first("pending.json", self._raw.items)
+            self._waiting.at_end(len(self._moments) - 1, self._history.pending, first, self._told.text)
+
+    def _now(self, now: PresentState, specs: dict[str, Object] | None) -> None:
+        """As the objects are, with queues as they were asked for."""
+        place, refs = len(self._moments), self._objects("after")
+        if self._with_cycles and self._raw.by_place:
+            self._states.take_now(place, now, refs, self._told.racks, self._cycles.pods_told)
+        else:
+            queues = None if now.queues else specs
+            self._states.take(place, now.state, refs, self._told.racks, queues)
+        objects = {row.name: at for at, row in enumerate(now.state.queues)}
+        for queue in now.queues:
+            at = self._queues.place(queue.name) if self._raw.by_place else objects.get(queue.name, NONE)
+            self._queues.put(place, queue.name, queue, refs["queues"] + at if queue.name in objects else NONE)
+        if now.queues:
+            self._queues.keep_only(place, {queue.name for queue in now.queues})
+        if specs is not None:
+            self._waiting.rows(place, now.state, refs["pods"])
+        # States are called after their steps: this one comes after all of them.
+        number = self._history.steps[-1].n + 1 if self._history.steps else 0
+        pods, ref = now.state.pods, refs["pods"]
+        if pods and self._raw.by_place:
+            ref += self._pods.place(pods[0].name)
+        self._moments.append(present_moment(now, number, self._history.opened, ref if pods else NONE))
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _steps(self) -> list[StepForm]:
+        first = self._first("steps.json", self._raw.items)
+        steps = [
+            StepForm(t=one.t, operation=one.operation, text=one.text, ref=first + place, source=one.source)
+            for place, one in enumerate(self._history.steps)
+        ]
+        for one in self._moments:
+            one.steps = []
+        following = self._following_cycles() if self._with_cycles else self._following_states()
+        for place, at in enumerate(following[: len(steps)]):
+            if self._moments:
+                self._moments[min(at, len(self._moments) - 1)].steps.append(place)
+        return steps
+
+    def _following_states(self) -> list[int]:
+        """For each step the moment after it: states are called after their steps."""
+        numbers = [one.number for one in self._moments]
+        return [bisect_left(numbers, step.n) for step in self._history.steps]
+
+    def checked(self) -> list[int]:
+        """For each expectation the moment that shows the lab as it was then: of those after what had been decided, and before what was
+        decided next, the last one that is not later. -1: there is no moment."""
+        steps = 0
+        found: list[int] = []
+        deciding = [*self._deciding(), len(self._moments)]
+        for kind, t, at in self._in_order():
+            steps += kind == "step"
+            if kind != "expectation":
+                continue
+            if self._with_cycles:
+                first, beyond = (deciding[at] + 1 if at >= 0 else 0), deciding[min(at + 1, len(deciding) - 1)]
+                later = [place for place in range(first + 1, beyond) if self._moments[place].t <= t]
+                found.append(min([first, *later][-1], len(self._moments) - 1))
+            else:
+                done = self._history.steps[:steps]
+                before = [place for place, one in enumerate(self._moments) if done and one.number <= done[-1].n]
+                found.append([min(0, len(self._moments) - 1), *before][-1])
+        return found
+
+    def _deciding(self) -> list[int]:
+        return [place for place, one in enumerate(self._moments) if one.counts]
+
+    def _in_order(self) -> Iterator[tuple[str, float, int]]:
+        """Each line of the timeline, its time, and which of the deciding moments was reached then; -1: none. Steps and cycles may have the
+        same time; the timeline has their order."""
+        deciding = self._deciding()
+        at, stepped = -1, True
+        for kind, t in self._told.order:
+            if kind == "step":
+                stepped = True
+            elif kind == "decision":
+                at = self._next(deciding, at, t, stepped)
+                stepped = False
+            yield kind, t, at
+
+    def _following_cycles(self) -> list[int]:
+        """For each step the moment of the first cycle after it that decided something."""
+        deciding = self._deciding()
+        found: list[int] = []
+        open_steps = 0
+        for kind, _, at in self._in_order():
+            if kind == "step":
+                open_steps += 1
+            elif kind == "decision":
+                found += [deciding[at] if at < len(deciding) else len(self._moments) - 1] * open_steps
+                open_steps = 0
+        return found + [len(self._moments) - 1] * open_steps
+
+    def _next(self, deciding: Sequence[int], at: int, t: float, stepped: bool) -> int:
+        if 0 <= at < len(deciding) and not stepped and self._moments[deciding[at]].t == t:
+            return at
+        at += 1
+        while at < len(deciding) and self._moments[deciding[at]].t < t:
+            at += 1
+        return at
+
+    # --- references --------------------------------------------------------------------------------------------------
+
+    def _first(self, file: str, of: Callable[[str], int]) -> int:
+        """The reference of the first entry of a file. Asked again it is the same."""
+        if file not in self._firsts:
+            self._firsts[file] = of(file)
+        return self._firsts[file]
+
+    def _objects(self, look: str) -> dict[str, int]:
+        """Of each kind the reference of the first object."""
+        return {kind: self._first(f"{look}/{kind}.json", self._raw.items) for kind in ROW_KINDS}
+
+    def _by_name(self, look: str) -> dict[str, int]:
+        """References to pods."""
+        objects = (self._history.before if look == "before" else self._history.after).get("pods", ())
+        first = self._objects(look)["pods"]
+        return {
+            f"{one['metadata'].get('namespace', '')}/{one['metadata']['name']}": first + place
+            for place, one in enumerate(objects)
+        }
+
+    def _after(self) -> Callable[[int], int]:
+        """References to pods as they were at the end, by their places."""
+        names, first = self._pods.names, self._objects("after")["pods"]
+        if self._raw.by_place:
+            return lambda place: first + place if self._states.is_there(names[place]) else NONE
+        by_name = self._by_name("after")
+        return lambda place: by_name.get(names[place], NONE)

@@ -1,0 +1,415 @@
+"""A lab's moments from the cycles of kailab's engine: how each found the cluster, from its records, and what it decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kailab.cluster.protocol import Object
+from kailab.engine.decisions import QueueState
+from kailab.engine.snapshot.counting import held_gpus, offered_gpus, smallest_device, wanted_gpus
+from kailab.engine.snapshot.records import GPU, Node, PodGroup, Task
+from kailab.errors import EvidenceError, InputError
+from kailab.evidence import cycles as cycle_files
+from kailab.evidence.canonical import format_rfc3339
+from kailab.evidence.cycles import RecordedCycle
+from kailab.evidence.entries import (
+    ClusterState,
+    Decision,
+    GroupWaits,
+    PendingReason,
+    PodEvicted,
+    PodGroupRow,
+    PodOnNode,
+    PodRow,
+    QueueRow,
+)
+from kailab.evidence.scrubbing import Scrubber
+from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, PodState, QueueColumns, UndoLog
+from kailab.report.page_data import NONE, STATE_OF_STATUS, DecisionForm, EvictionForm, MomentForm, WaitForm
+from kailab.report.racks import RackMap
+from kailab.report.raw import CycleReferences, EntryReferences
+
+
+class CycleMoments:
+    """Takes cycles in, one after the other. ``moments`` gets a moment of each."""
+
+    def __init__(
+        self,
+        moments: list[MomentForm],
+        pods: PodColumns,
+        nodes: NodeColumns,
+        queues: QueueColumns,
+        raw: EntryReferences,
+        opened: float,
+    ) -> None:
+        self.taken = 0
+        """So many cycles."""
+        self.pods_told: set[int] = set()
+        """Places of pods of which something was told since somebody emptied it."""
+        self._moments = moments
+        self._pods, self._nodes, self._queues = pods, nodes, queues
+        self._raw, self._opened = raw, opened
+        self._whole = cycle_files.CycleReader()
+        self._groups: dict[str, PodGroup] = {}
+        self._records: dict[str, Node] = {}
+        self._held: dict[str, int] = {}
+        self._smallest = 0
+        self._order: list[str] = []
+
+    def take(self, cycle: RecordedCycle, racks: RackMap) -> list[str]:
+        """The next one. Gives the PodGroups that it left pending, by name. Raises EvidenceError for damaged cycles."""
+        try:
+            _, decisions = self._whole.take(cycle)
+        except InputError as error:
+            raise EvidenceError(f"{cycle_files.NAME}: {error}") from error
+        self._take(cycle, self._raw.cycle(self.taken, cycle), racks)
+        self.taken += 1
+        # What a task counts for on its node is said when it is bound; its record says only what it asks for.
+        self._held |= {bind.task: bind.amounts.gpu for bind in decisions.binds}
+        return [self._name(one.podgroup) for one in decisions.pending]
+
+    def _take(self, cycle: RecordedCycle, texts: CycleReferences, racks: RackMap) -> None:
+        moment = len(self._moments)
+        self._take_nodes(moment, cycle, texts.records("nodes"), racks)
+        self._take_groups(cycle, texts.records("podgroups"))
+        self._take_tasks(moment, cycle, texts.records("tasks"))
+        self._pods.groups.end_of(moment)
+        if cycle.queues:
+            self._take_queues(moment, cycle, texts.queues())
+        # Its line may be large: the decisions of it are what a reader looks for.
+        ref = texts.decisions()
+        t = round(cycle.now - self._opened, 6)
+        self._moments.append(
+            MomentForm(kind="cycle", number=cycle.number, t=t, time=format_rfc3339(cycle.now), ref=ref)
+        )
+
+    def _take_nodes(self, moment: int, cycle: RecordedCycle, first: int, racks: RackMap) -> None:
+        if cycle.changes.whole:
+            self._records = {}
+            self._nodes.keep_only(moment, {node.name for node in cycle.changes.set.nodes})
+        for name in cycle.changes.removed.nodes:
+            self._records.pop(name, None)
+            self._nodes.gone(moment, name)
+        for place, node in enumerate(cycle.changes.set.nodes):
+            self._records[node.name] = node
+            rack = racks.of(node.name, node.labels)
+            self._nodes.put(moment, node.name, rack, offered_gpus(node), node.unavailable, first + place)
+        if cycle.changes.set.nodes:
+            self._smallest = smallest_device([node.gpu_memory_mib for node in self._records.values()])
+
+    def _take_groups(self, cycle: RecordedCycle, first: int) -> None:
+        for place, group in enumerate(cycle.changes.set.podgroups):
+            self._groups[group.uid] = group
+            least = sum(podset.min_available for podset in group.root.podsets) or NONE
+            self._pods.groups.place(f"{group.namespace}/{group.name}", group.queue, least, first + place)
+
+    def _take_tasks(self, moment: int, cycle: RecordedCycle, first: int) -> None:
+        if cycle.changes.whole:
+            there = {self._pods.by_identity(task.uid) for task in cycle.changes.set.tasks}
+            self._pods.keep_only(moment, there)
+            self.pods_told.update(range(len(self._pods.names)))
+        for uid in cycle.changes.removed.tasks:
+            if (gone := self._pods.by_identity(uid)) != NONE:
+                self._pods.gone(moment, gone)
+                self.pods_told.add(gone)
+        for place, task in enumerate(cycle.changes.set.tasks):
+            name = f"{task.namespace}/{task.name}"
+            group = self._pods.groups.place(self._name(task.podgroup) if task.podgroup else name)
+            self.pods_told.add(self._pods.put(moment, task.uid, name, group, self._seen(task), first + place))
+
+    def _seen(self, task: Task) -> PodState:
+        node = self._records.get(task.node)
+        if node is None:
+            milli = wanted_gpus(task.shape.gpu, self._smallest)
+        else:
+            held = self._held.get(task.uid)
+            milli = held if held is not None else held_gpus(task.accepted or task.shape.gpu, node.gpu_memory_mib)
+        return PodState(STATE_OF_STATUS[task.status], task.node, milli, " ".join(task.gpu_groups))
+
+    def _take_queues(self, moment: int, cycle: RecordedCycle, first: int) -> None:
+        before, order = self._order, list[str]()
+        for place, told in enumerate(cycle.queues):
+            if isinstance(told, tuple):
+                order += before[told[0] : told[0] + told[1]]
+            else:
+                order.append(told.name)
+                self._queues.put(moment, told.name, told, first + place)
+        self._queues.keep_only(moment, set(order))
+        self._order = order
+
+    def _name(self, uid: str) -> str:
+        group = self._groups.get(uid)
+        return uid if group is None else f"{group.namespace}/{group.name}"
+
+
+# A moment from a state of the evidence: how the cluster stood after a step, in rows.
+
+_STATE_OF = {
+    "Running": "runs",
+    "Terminating": "leaves",
+    "Succeeded": "succeeded",
+    "Failed": "failed",
+    "Unknown": "unknown",
+}
+
+
+class PresentState(NamedTuple):
+    """A lab that goes on, as it stands. ``t``: seconds since it opened. ``queues``: as the scheduler reckons; none where it tells no
+    shares."""
+
+    t: float
+    state: ClusterState
+    queues: Sequence[QueueState] = ()
+
+
+class StateMoments:
+    """Takes states in, one after the other. Rows have no UID: a pod is the one that was there by that name before."""
+
+    def __init__(
+        self, pods: PodColumns, nodes: NodeColumns, queues: QueueColumns, after_cycles: bool, by_place: bool
+    ) -> None:
+        """``after_cycles``: a PodGroup's record is what the scheduler read. ``by_place``: references go by the places of columns, not by
+        those of rows."""
+        self._pods, self._nodes, self._queues = pods, nodes, queues
+        self._after_cycles, self._by_place = after_cycles, by_place
+        self._rows: dict[str, PodRow] = {}
+        self._group_rows: dict[str, PodGroupRow] = {}
+        self._stood: set[str] = set()
+        """Pods of which something was told when the lab was looked at last, by name; and PodGroups."""
+        self._stood_groups: set[str] = set()
+
+    def take(
+        self,
+        moment: int,
+        state: ClusterState,
+        refs: Mapping[str, int],
+        racks: RackMap,
+        specs: Mapping[str, Object] | None,
+    ) -> None:
+        """``refs``: the first row of each list. ``specs``: queues as objects, for what rows do not say; None: queues are known better
+        from elsewhere."""
+        self._take_nodes(moment, state, refs["nodes"], racks)
+        for place, group in enumerate(state.podgroups):
+            self._take_group(group, refs["podgroups"], place)
+        there = {self._take_pod(moment, row, refs["pods"], place) for place, row in enumerate(state.pods)}
+        self._rows = {row.name: row for row in state.pods}
+        self._pods.keep_only(moment, there)
+        self._pods.groups.end_of(moment)
+        if specs is not None:
+            for place, queue in enumerate(state.queues):
+                self._queues.put(moment, queue.name, _queue(queue, specs.get(queue.name, {})), refs["queues"] + place)
+            self._queues.keep_only(moment, {queue.name for queue in state.queues})
+
+    def take_now(self, moment: int, now: PresentState, refs: Mapping[str, int], racks: RackMap, told: set[int]) -> None:
+        """How a lab stands whose last stand was taken back: what is as it was then costs a look. ``told``: places of pods of which cycles
+        told since. References go by the places of columns."""
+        pods, groups, state = self._pods, self._pods.groups, now.state
+        self._take_nodes(moment, state, refs["nodes"], racks)
+        group_rows = {row.name: row for row in state.podgroups}
+        self._stood_groups |= {groups.form.name[place] for place in groups.touched if place < len(groups.form.name)}
+        before = groups.touched
+        groups.touched = set()
+        for name, group in group_rows.items():
+            if self._group_rows.get(name) is not group or name in self._stood_groups:
+                self._take_group(group, refs["podgroups"], 0)
+        rows, was = {row.name: row for row in state.pods}, self._rows
+        self._stood |= {pods.names[place] for place in told} | (was.keys() - rows.keys())
+        before_pods, pods.touched = pods.touched, set()
+        places = told | {place for name in self._stood if (place := pods.place(name)) != NONE}
+        for name, row in rows.items():
+            if was.get(name) is not row or name in self._stood:
+                places.add(self._take_pod(moment, row, refs["pods"], 0))
+        for place in sorted(places):
+            if pods.names[place] not in rows or pods.place(pods.names[place]) != place:
+                pods.gone(moment, place)
+        groups.end_of(moment)
+        self._rows, self._group_rows = rows, group_rows
+        # What was told now and does not hold beyond: to be looked at again when it is taken back.
+        self._stood = {pods.names[place] for place in pods.touched}
+        self._stood_groups = {groups.form.name[place] for place in groups.touched}
+        # Whether there is an object is told of a pod, too.
+        pods.touched |= before_pods | {pods.place(name) for name in was.keys() ^ rows.keys()} - {NONE}
+        groups.touched |= before
+
+    def is_there(self, pod: str) -> bool:
+        """Whether it was, when the lab was looked at."""
+        return pod in self._rows
+
+    def _take_nodes(self, moment: int, state: ClusterState, first: int, racks: RackMap) -> None:
+        for place, node in enumerate(state.nodes):
+            column = self._nodes.place(node.name) if self._by_place else place
+            if column == NONE:
+                column = len(self._nodes.form.name)
+            rack = racks.of(node.name) if self._nodes.place(node.name) == NONE else ""
+            self._nodes.put(moment, node.name, rack, node.gpus * GPU, node.unavailable, first + column)
+        self._nodes.keep_only(moment, {node.name for node in state.nodes})
+
+    def _take_group(self, group: PodGroupRow, first: int, place: int) -> None:
+        groups, least = self._pods.groups, NONE if group.min_member is None else group.min_member
+        column = groups.place(group.name)
+        known = self._after_cycles and groups.form.ref[column] != NONE
+        groups.place(group.name, group.queue, least, NONE if known else first + (column if self._by_place else place))
+
+    def _take_pod(self, moment: int, row: PodRow, first: int, place: int) -> int:
+        group = self._pods.groups.place(row.group, row.queue)
+        known = self._pods.place(row.name)
+        was = self._pods.last(known) if known != NONE else None
+        state = _STATE_OF.get(row.phase) or ("starts" if row.node else "waits")
+        if was is not None and was.state == "gated" and state == "waits":
+            state = "gated"  # a row does not tell
+        shared = was.shared if was is not None and was.node == row.node else ""
+        identity = self._pods.identity(known) if known != NONE and was is not None and was.state != "gone" else ""
+        seen = PodState(state, row.node, row.milli_gpus, shared)
+        column = place if not self._by_place else known if identity else len(self._pods.names)
+        return self._pods.put(moment, identity or f"{row.name}@{moment}", row.name, group, seen, first + column)
+
+
+def state_moment(state_number: int, t: float, opened: float, ref: int) -> MomentForm:
+    return MomentForm(kind="state", number=state_number, t=t, time=format_rfc3339(opened + t), ref=ref)
+
+
+def present_moment(now: PresentState, number: int, opened: float, ref: int) -> MomentForm:
+    t = round(now.t, 6)
+    return MomentForm(kind="now", number=number, t=t, time=format_rfc3339(opened + t), ref=ref)
+
+
+def _queue(row: QueueRow, spec: Object) -> dict[str, Any]:
+    """As the objects say it, in their words: nothing of it was reckoned by a scheduler that kailab could ask."""
+    own = spec.get("spec") or {}
+    return {
+        "name": row.name,
+        "parent": row.parent,
+        "priority": own.get("priority"),
+        "resources": own.get("resources") or {},
+        "status": row.status,
+    }
+
+
+# The decisions of a lab as columns, and what waited from when to when.
+
+
+class DecisionColumns:
+    """Takes decisions in, in their order. ``taken``: so many."""
+
+    def __init__(self, first: int, pods: PodColumns, nodes: NodeColumns, queues: QueueColumns) -> None:
+        """``first``: reference of the first entry."""
+        self.form = DecisionForm(ref0=first)
+        self.taken = 0
+        self._pods, self._nodes, self._queues = pods, nodes, queues
+        self._kinds: dict[str, int] = {}
+        self._actions: dict[str, int] = {}
+
+    def take(self, entry: Decision, moments: Sequence[MomentForm], moment: int) -> None:
+        """``moment``: that it is of, NONE for none. A pod is the latest one of its name by then."""
+        form, pods = self.form, self._pods
+        kind = str(entry.__struct_config__.tag)
+        form.moment.append(moment)
+        form.kind.append(_place(self._kinds, form.kinds, kind))
+        form.action.append(_place(self._actions, form.actions, entry.action))
+        form.pod.append(NONE if isinstance(entry, GroupWaits) else pods.place(entry.pod))
+        group = getattr(entry, "podgroup", "")
+        form.group.append(pods.groups.place(group) if group else NONE)
+        form.node.append(self._nodes.place(entry.node) if isinstance(entry, PodOnNode) else NONE)
+        if isinstance(entry, PodEvicted):
+            form.evictions.append(_eviction(self.taken, entry, pods, self._queues))
+        if moment != NONE:
+            counts = moments[moment].counts
+            counts[kind] = counts.get(kind, 0) + 1
+        self.taken += 1
+
+
+def _place(places: dict[str, int], names: list[str], name: str) -> int:
+    found = places.get(name)
+    if found is None:
+        found = places[name] = len(names)
+        names.append(name)
+    return found
+
+
+def _eviction(place: int, entry: PodEvicted, pods: PodColumns, queues: QueueColumns) -> EvictionForm:
+    return EvictionForm(
+        decision=place,
+        beneficiary=pods.groups.place(entry.beneficiary) if entry.beneficiary else NONE,
+        beneficiary_name=entry.beneficiary,
+        beneficiary_queue=queues.place(entry.beneficiary_queue),
+        reason=entry.reason,
+        ground=entry.ground,
+        taking=None if entry.taking is None else msgspec.to_builtins(entry.taking),
+        shares=msgspec.to_builtins(entry.shares),
+    )
+
+
+class WaitColumns:
+    """What waits, told moment by moment. A wait is open until another moment says otherwise. ``touched``: places of which something
+    was told since somebody emptied it."""
+
+    def __init__(self, groups: GroupColumns, holds: UndoLog) -> None:
+        self.form: list[WaitForm] = []
+        self.touched: set[int] = set()
+        self._open: dict[str, int] = {}
+        self._groups, self._holds = groups, holds
+
+    def begin(self, moment: int, reason: PendingReason, ref: int) -> None:
+        self._close(moment, reason.podgroup)
+        self._put(
+            reason.podgroup,
+            WaitForm(
+                group=self._groups.place(reason.podgroup, reason.queue),
+                begins=moment,
+                ends=NONE,
+                code=reason.reason,
+                message=reason.message,
+                ref=ref,
+                queue_context=reason.queue_context,
+                fits=[(fit.pod, fit.nodes, list(fit.reasons)) for fit in reason.fits],
+                tried=list(reason.tried),
+                numbers=dict(reason.numbers),
+                place=reason.place,
+                because=reason.because,
+            ),
+        )
+
+    def keep_only(self, moment: int, groups: set[str]) -> None:
+        for name in [name for name in self._open if name not in groups]:
+            self._close(moment, name)
+
+    def at_end(self, moment: int, pending: Sequence[PendingReason], first: int, text: Scrubber | None = None) -> None:
+        """As the last look told it. A reason that goes on keeps its entry. ``text`` cuts reasons, where that was not done."""
+        self.keep_only(moment, {reason.podgroup for reason in pending})
+        for place, reason in enumerate(pending):
+            was, message = self._opened(reason.podgroup), reason.message if text is None else text.text(reason.message)
+            if was is None or (was.code, was.message) != (reason.reason, message):
+                self.begin(moment, reason if text is None else text.entry(reason), first + place)
+
+    def rows(self, moment: int, state: ClusterState, first: int) -> None:
+        """Of a scheduler that tells no reasons: what conditions of pods say."""
+        waits: dict[str, tuple[str, str, int]] = {}
+        for place, row in enumerate(state.pods):
+            if row.phase == "Pending" and not row.node:
+                waits.setdefault(row.group, (row.reason or "Pending", row.message, first + place))
+        self.keep_only(moment, set(waits))
+        for name, (code, message, ref) in waits.items():
+            was = self._opened(name)
+            if was is None or (was.code, was.message) != (code, message):
+                self._close(moment, name)
+                group = self._groups.place(name)
+                self._put(name, WaitForm(group=group, begins=moment, ends=NONE, code=code, message=message, ref=ref))
+
+    def _opened(self, name: str) -> WaitForm | None:
+        place = self._open.get(name)
+        return None if place is None else self.form[place]
+
+    def _put(self, name: str, wait: WaitForm) -> None:
+        self.touched.add(len(self.form))
+        self._holds.put(self._open, name, len(self.form))
+        self._holds.append(self.form, wait)
+
+    def _close(self, moment: int, name: str) -> None:
+        place = self._open.get(name)
+        if place is not None:
+            self._holds.drop(self._open, name)
+            self._holds.set(self.form[place], "ends", moment)
+            self.touched.add(place)
