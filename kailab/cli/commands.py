@@ -1,7 +1,7 @@
-"""The commands there are: each in a module of its own, imported when it is called.
+"""The table of commands. Each command is a click command in a module of its own, which is imported when the command is called.
 
-A new command is a module with a click command in it, and a line here. Help and shell completion are made from this table, so
-that they import no command.
+To add a command, write a module with a click command and add a line to a section here. Help and shell completion are made from this table
+and import no command.
 """
 
 from __future__ import annotations
@@ -17,75 +17,96 @@ from kailab.cli.error_messages import ReportingGroup
 
 
 class CommandEntry(NamedTuple):
-    """``module``: in kailab.cli. ``attribute``: the click command in it. ``help``: its line in the list of commands."""
+    """``module``: the module in ``kailab.cli``. ``attribute``: the click command in it. ``help``: its line in ``kailab --help``."""
 
     module: str
     attribute: str
     help: str
 
 
-COMMANDS: Mapping[str, CommandEntry] = {
-    "up": CommandEntry("life", "up", "Start a lab: a fleet of fake GPU nodes and a scheduler."),
-    "down": CommandEntry("life", "down", "End the lab and remove its file."),
-    "status": CommandEntry("life", "status", "Sum up the lab: fleet, scheduler, time, GPUs, pods."),
-    "apply": CommandEntry("objects", "apply", "Apply manifests, then run the lab until nothing changes."),
-    "submit": CommandEntry("submit", "submit", "Submit a Job in a line: its queue and its gang are said for you."),
-    "delete": CommandEntry("objects", "delete", "Delete objects, then run the lab until nothing changes."),
-    "scale": CommandEntry("editing", "scale", "Set how many replicas something has."),
-    "patch": CommandEntry("patching", "patch", "Change fields of objects."),
-    "label": CommandEntry("editing", "label", "Set labels of objects, or take them away."),
-    "annotate": CommandEntry("editing", "annotate", "Set annotations of objects, or take them away."),
-    "cordon": CommandEntry("node_commands", "cordon", "Let no more pods onto nodes."),
-    "uncordon": CommandEntry("node_commands", "uncordon", "Let pods onto nodes again."),
-    "drain": CommandEntry("node_commands", "drain", "Cordon nodes and delete their pods."),
-    "taint": CommandEntry("node_commands", "taint", "Keep pods off nodes that do not tolerate it."),
-    "fail": CommandEntry("node_commands", "fail", "Let nodes fail: not ready, and tainted as Kubernetes does."),
-    "recover": CommandEntry("node_commands", "recover", "Let failed nodes be well again."),
-    "get": CommandEntry("get", "get", "Show objects: pods, queues, podgroups, nodes, jobs ..."),
-    "describe": CommandEntry("describe", "describe", "Show what is known of an object, its events included."),
-    "wait": CommandEntry("wait", "wait", "Let the lab go on until objects are as wanted."),
-    "explain": CommandEntry("explain", "explain", "Say why something waits and what would let it run."),
-    "audit": CommandEntry("audit", "audit", "Look through all queues: who starves, what is idle, what can never run."),
-    "timeline": CommandEntry("timeline", "timeline", "Say what happened to something: bound, evicted, for whom."),
-    "health": CommandEntry("health", "health", "Say how the scheduler is doing, and what is wrong with it."),
-    "cost": CommandEntry("cost", "cost", "Say what the GPUs cost: at work, lent, idle, held for nothing."),
-    "metrics": CommandEntry("metrics", "group", "Print metrics for Prometheus: of the lab, or of a run over time."),
-    "simulate": CommandEntry("simulate", "simulate", "Say whether work would run: now, after a time, or never."),
-    "whatif": CommandEntry(
-        "whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."
-    ),
-    "replay": CommandEntry("replay", "replay", "Replay a trace of a real cluster in virtual time."),
-    "trace": CommandEntry("trace", "group", "Record the jobs of a cluster as a trace."),
-    "sweep": CommandEntry("sweep", "sweep", "Replay a trace under many settings, and tell which serve."),
-    "capacity": CommandEntry("capacity", "capacity", "Find the fewest GPUs that serve a trace as asked."),
-    "trial": CommandEntry("trial", "group", "Compare schedulers, releases, configurations on the same exercises."),
-    "hunt": CommandEntry("hunt", "hunt", "Look for clusters that kailab and another scheduler decide otherwise."),
-    "translate": CommandEntry(
-        "translate", "translate", "Say what of KAI's acts as the policies that documents about it show."
-    ),
-    "lint": CommandEntry("lint", "lint", "Hold manifests against what practice asks for."),
-    "course": CommandEntry("course", "group", "Learn: lessons that ask you first, challenges that start broken."),
-    "run": CommandEntry("life", "run", "Let time pass in the lab."),
-    "top": CommandEntry("top", "top", "Show the lab in the terminal as it changes."),
-    "serve": CommandEntry("serve", "serve", "Serve a live page of the lab: look, change, preview, undo."),
-    "open": CommandEntry("open", "open_lab", "Open a snapshot of a cluster as a lab."),
-    "snapshot": CommandEntry("snapshot", "group", "Take a snapshot of a cluster."),
-    "report": CommandEntry("evidence", "report", "Report on a test run: expected, seen, and why."),
-    "doctor": CommandEntry("doctor", "doctor", "Say what is installed: Python, packages, backends, tools."),
-    "fleet": CommandEntry("fleets", "group", "List, show and check fleets: files that describe fake nodes."),
-    "evidence": CommandEntry("evidence", "group", "Show, check, compare, replay and capture evidence."),
-    "components": CommandEntry("components", "group", "Get and check the programs of a real control plane."),
-    "kind": CommandEntry("kind", "group", "Make node images for the backend kind, without an image registry."),
-    "vcluster": CommandEntry("vcluster", "group", "Make the image of virtual clusters, without an image registry."),
-    "conformance": CommandEntry("conformance", "group", "Compare with recorded behaviour of a real KAI."),
-    "bench": CommandEntry("bench", "group", "Measure how long a lab takes from jobs to running pods."),
-    "scheduler": CommandEntry("scheduler", "group", "Run kailab's scheduler on a Kubernetes cluster."),
-    "completion": CommandEntry("completion", "completion", "Print a script that completes commands in a shell."),
+SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
+    "Lab": {
+        "up": CommandEntry("life", "up", "Start a lab: a fleet of fake GPU nodes and a scheduler."),
+        "down": CommandEntry("life", "down", "Stop the lab and delete its file."),
+        "status": CommandEntry("life", "status", "Summarise the lab: fleet, scheduler, time, GPUs, pods."),
+        "run": CommandEntry("life", "run", "Advance the lab's clock; pods finish and the scheduler acts."),
+        "top": CommandEntry("top", "top", "Watch GPUs, queues, pending work and events in the terminal."),
+        "serve": CommandEntry("life", "serve", "Serve a live web page of the lab: view, change, preview, undo."),
+        "snapshot": CommandEntry("snapshot", "group", "Save a cluster's objects to a file."),
+        "open": CommandEntry("snapshot", "open_lab", "Load a snapshot of a cluster as a lab."),
+    },
+    "Objects": {
+        "get": CommandEntry("get", "get", "List objects: pods, queues, podgroups, nodes, jobs ..."),
+        "describe": CommandEntry("describe", "describe", "Show an object in detail, with its events."),
+        "apply": CommandEntry("objects", "apply", "Apply manifests, then settle the lab."),
+        "submit": CommandEntry("objects", "submit", "Submit a Job to a queue without writing a manifest."),
+        "delete": CommandEntry("objects", "delete", "Delete objects, then settle the lab."),
+        "scale": CommandEntry("objects", "scale", "Set the number of replicas."),
+        "patch": CommandEntry("objects", "patch", "Update fields of objects."),
+        "label": CommandEntry("objects", "label", "Set or remove labels."),
+        "annotate": CommandEntry("objects", "annotate", "Set or remove annotations."),
+        "cordon": CommandEntry("node_commands", "cordon", "Mark nodes unschedulable."),
+        "uncordon": CommandEntry("node_commands", "uncordon", "Mark nodes schedulable."),
+        "drain": CommandEntry("node_commands", "drain", "Cordon nodes and delete their pods."),
+        "taint": CommandEntry("node_commands", "taint", "Set or remove taints of nodes."),
+        "fail": CommandEntry("node_commands", "fail", "Make nodes NotReady, with the taints that Kubernetes adds."),
+        "recover": CommandEntry("node_commands", "recover", "Bring failed nodes back."),
+        "wait": CommandEntry("wait", "wait", "Advance the lab's clock until a condition of objects is met."),
+    },
+    "Questions": {
+        "explain": CommandEntry("explain", "explain", "Explain why work is pending and what would let it run."),
+        "timeline": CommandEntry("timeline", "timeline", "List what happened to a workload: bound, evicted, for whom."),
+        "whatif": CommandEntry("whatif", "whatif", "Preview a change: who would run, wait, move or be evicted."),
+        "simulate": CommandEntry("whatif", "simulate", "Predict whether work would run: now, later or never."),
+        "audit": CommandEntry("audit", "audit", "Check all queues: starvation, idle quota, work that can't run."),
+        "health": CommandEntry("health", "health", "Check the scheduler: last cycle, failed binds, eviction loops."),
+        "cost": CommandEntry("cost", "cost", "Calculate what the GPUs cost: used, borrowed, idle, blocked."),
+        "metrics": CommandEntry("metrics", "group", "Print Prometheus metrics of the lab or of a test run."),
+        "lint": CommandEntry("lint", "lint", "Check manifests against best practices."),
+        "translate": CommandEntry(
+            "translate", "translate", "Translate policies that KAI does not have into ones it has."
+        ),
+    },
+    "Tests and evidence": {
+        "report": CommandEntry("evidence", "report", "Report a test run: expected, observed, and why."),
+        "evidence": CommandEntry("evidence", "group", "List, verify, sign, compare and replay test evidence."),
+    },
+    "Compare": {
+        "trial": CommandEntry("trial", "group", "Compare schedulers, releases, configurations on the same tests."),
+        "hunt": CommandEntry("hunt", "hunt", "Search for clusters where kailab and another scheduler differ."),
+    },
+    "Traces": {
+        "trace": CommandEntry("trace", "group", "Record the jobs of a cluster as a trace."),
+        "replay": CommandEntry("replay", "replay", "Replay a trace of a real cluster in virtual time."),
+        "sweep": CommandEntry("sweep", "sweep", "Replay a trace under many settings and rank them."),
+        "capacity": CommandEntry("capacity", "capacity", "Find the smallest fleet that meets a target for a trace."),
+    },
+    "Learn": {
+        "course": CommandEntry("course", "group", "Take lessons, and repair labs that start broken."),
+    },
+    "Set up": {
+        "doctor": CommandEntry("doctor", "doctor", "Check what is installed: Python, packages, backends, tools."),
+        "fleet": CommandEntry("fleets", "group", "List, show and validate fleets of fake nodes."),
+        "components": CommandEntry(
+            "components", "group", "Download, build and verify the programs of a control plane."
+        ),
+        "kind": CommandEntry("kind", "group", "Build node images for the backend kind."),
+        "vcluster": CommandEntry("vcluster", "group", "Build images for the backend vcluster."),
+        "scheduler": CommandEntry("scheduler", "group", "Run kailab's scheduler on a Kubernetes cluster."),
+        "completion": CommandEntry("completion", "completion", "Print a shell completion script."),
+    },
+    "Develop kailab": {
+        "conformance": CommandEntry("conformance", "group", "Compare with recorded behaviour of a real KAI."),
+        "bench": CommandEntry("bench", "group", "Measure the time from jobs to running pods."),
+    },
 }
+"""The sections of ``kailab --help`` in order, with their commands."""
+
+COMMANDS: Mapping[str, CommandEntry] = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
 class CommandTable(ReportingGroup):
-    """A group whose commands are those of the table."""
+    """A click group whose commands are those of the table."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -95,16 +116,18 @@ class CommandTable(ReportingGroup):
         if entry is None:
             return None
         command: click.Command = getattr(import_module(f"kailab.cli.{entry.module}"), entry.attribute)
-        # Two names may lead to one module: what the user typed is what usage and errors have to say.
+        # Usage lines and errors must show the name that the user typed, not the name of the function.
         command.name = cmd_name
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), entry.help) for name, entry in section.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        # The group's own completion would load every command whose name fits, only to ask whether it is hidden.
+        # click's own completion imports every command with that prefix, to ask whether it is hidden.
         named = [
             CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
         ]

@@ -159,7 +159,7 @@ def _report_unexpected(error: Exception) -> int:
         terminal.error(f"{error.filename}: {error.strerror}")
         return 2
     said = " ".join(str(error).split())
-    terminal.error(f"something went wrong inside kailab: {type(error).__name__}: {said:.300}")
+    terminal.error(f"internal error of kailab: {type(error).__name__}: {said:.300}")
     terminal.notice(f"see where with: {DEBUG}=1 kailab ...")
     return 2
 

@@ -1,4 +1,4 @@
-"""The command line put together. What commands need they import when they run, so that ``--help`` is quick."""
+"""The entry point ``kailab``: the group of all commands, with its own options. Commands import what they need when they run."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ import os
 import click
 
 from kailab import __version__
+from kailab.cli import terminal
 from kailab.cli.commands import CommandTable
 from kailab.cli.error_messages import DEBUG
 
-# A lab makes a great many objects that live as long as it does: looking through all of them for cycles every few
-# hundred allocations, as Python does by default, costs more than the lab itself.
+# A lab creates many objects that live as long as it does. With Python's default thresholds the cycle collector scans all of them every few
+# hundred allocations, which costs more than the lab itself.
 _COLLECT_AFTER = (100_000, 50, 100)
 
 
 @click.group("kailab", cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, envvar=DEBUG, show_envvar=True, help="Show where errors come from.")
-def app(debug: bool) -> None:
+@click.option("--debug", is_flag=True, envvar=DEBUG, show_envvar=True, help="Show tracebacks of errors.")
+@click.option("--verbose", "-v", is_flag=True, help="Log retries, lost answers, watch restarts and settling to stderr.")
+def app(debug: bool, verbose: bool) -> None:
     """A lab for GPU-cluster scheduling on fake GPUs, compatible with NVIDIA's KAI scheduler."""
     if debug:
         os.environ[DEBUG] = "1"
+    if verbose:
+        terminal.log_to_stderr(debug=True)
 
 
 def main() -> None:
-    """The entry point ``kailab``."""
+    """Run the command line."""
     gc.set_threshold(*_COLLECT_AFTER)
-    atexit.register(gc.freeze)  # all memory goes back with the process: Python need not look through it first
+    atexit.register(gc.freeze)  # the process ends: a last collection of garbage would only cost time
     app(prog_name="kailab")
 
 

@@ -437,10 +437,10 @@ def replay(
     lab's own scheduler. Tells how long they waited, by queue and by size, and where the GPU time went. With --clusters over several."""
     from kailab.evidence.recorder import Recorder
     from kailab.model.prices import load_prices
-    from kailab.replay import replaying
     from kailab.replay.clusters.reading import Otherwise
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.keeping import facts
+    from kailab.replay.plan import Plan
     from kailab.replay.policies import decided_by
 
     replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
@@ -459,7 +459,7 @@ def replay(
         replay_over_clusters(clusters_file, read, otherwise, lasting, written, resume, output)
         return
     recorder = Recorder() if evidence_folder else None
-    plan = replaying.Plan(
+    plan = Plan(
         trace=read,
         fleet=described,
         queues=_queues(read, described, queues, quota_by_share, one_queue),

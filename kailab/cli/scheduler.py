@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import configurations, options, terminal
+from kailab.cli.error_messages import DEBUG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -140,7 +141,7 @@ def run(  # long: every option of the process is an argument
     from kailab.scheduler.service.process import Process, connection_of, default_identity
 
     _check_lease(lambda name: getattr(command.get_parameter_source(name), "name", "") == "COMMANDLINE", leader_elect)
-    _log_to_stderr()
+    terminal.log_to_stderr(debug=bool(os.environ.get(DEBUG)))
     connection = connection_of(kubeconfig, context)
     read = configurations.read_settings(config)
     if not lease_name:
@@ -178,14 +179,6 @@ def _observers(decisions: Path | None, cycles: bool) -> Callable[[Cluster], Iter
     if decisions is None and cycles:
         raise InputError("--record-cycles keeps cycles beside the decisions: give --decisions FILE too")
     return lambda cluster: [DecisionFile(decisions, cluster.now(), cycles=cycles)] if decisions is not None else []
-
-
-def _log_to_stderr() -> None:
-    import logging
-
-    level = logging.DEBUG if os.environ.get("KAILAB_DEBUG") else logging.INFO
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("kailab").setLevel(level)
 
 
 @group.command()

@@ -75,6 +75,23 @@ def print_traceback(error: BaseException) -> None:
     _write("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
 
 
+def log_to_stderr(*, debug: bool) -> None:
+    """Send the log of kailab's modules to stderr: level INFO, or DEBUG. A second call can only lower the level."""
+    import logging
+
+    class EscapingHandler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            notice(self.format(record))
+
+    logger = logging.getLogger("kailab")
+    level = logging.DEBUG if debug else logging.INFO
+    if not logging.getLogger().handlers:
+        handler = EscapingHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logger.setLevel(min(level, logger.level or level))
+
+
 def console(**how: Any) -> Console:
     """One of rich's, which writes text in the same way."""
     from rich.console import Console

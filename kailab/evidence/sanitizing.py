@@ -28,7 +28,7 @@ from kailab.evidence.scrubbing import Scrubber
 from kailab.model import yamltext
 from kailab.model.manifests import dump
 
-Mapped = TypeVar("T")
+Mapped = TypeVar("Mapped")
 
 
 def record_names(cycles: Iterable[RecordedCycle]) -> set[str]:

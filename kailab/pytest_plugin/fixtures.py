@@ -108,8 +108,8 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 SETTINGS = pytest.StashKey[PluginSettings]()
 EVIDENCE = pytest.StashKey[RunEvidence]()
-LABS = pytest.StashKey["Labs"]()
-VENUES = pytest.StashKey["Venues"]()
+LABS = pytest.StashKey["LabFactory"]()
+VENUES = pytest.StashKey["VenuePool"]()
 
 
 class LabFactory:

@@ -1,8 +1,19 @@
-"""The live page of a lab: served on the loopback address to who has the printed URL. What it shows is the viewer's (``kailab.report``), of a
-lab that goes on; what it does goes through the lab, as commands do.
+"""The live page of a lab, served on the loopback address to the holder of the printed URL. The page shows the viewer of ``kailab.report`` for a
+running lab. Its actions go through the lab's file and lock, as commands do.
 
-    door        connections: how many, and for how long
-    gate        who may ask: token, host, origin; the headers of every answer
-    app         what can be asked, and the news that is pushed
-    session     the lab: looked at, changed, taken back
+The path of an action: ``app`` receives the request, ``actions`` decodes it, ``worker`` runs it in the lab's thread, ``session`` changes the lab
+and shows it through ``view``, and ``worker`` publishes the update to all open pages.
+
+    server          start and end: the socket, signals
+    connections     limits on the number and idle time of connections
+    authentication  token, cookie, Host and Origin of a request; headers of every response
+    app             routes and the pushed updates
+    page_files      the page, its modules and styles, and the library of example manifests
+    worker          the thread of the lab, and the broadcast of updates
+    session         the lab behind the page: read, change, preview, undo
+    actions         the actions of the page, as changes of the lab
+    held_lab        the lab kept in memory between changes, undo points, and a watch of a real cluster
+    view            what the page shows: the viewer's form, increments, and the editable objects
+    live_record     the lab's record in the form of evidence, updated look by look
+    raw_text        the raw text behind each fact, encoded on request
 """

@@ -1,4 +1,4 @@
-"""What the page asks to be done to the lab, as JSON, and the changes that it stands for."""
+"""The actions of the page, as JSON, and the changes of the lab that they stand for."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kailab.lab.whatif.removal import deleted
 from kailab.lab.wording import some
 
 EDITOR = "editor"
-"""What errors and the record call text from the page."""
+"""The file name that errors and the record give to text from the page."""
 
 
 class _Action(msgspec.Struct, tag_field="do", forbid_unknown_fields=True):
-    """Any of them."""
+    """Base of all actions. The JSON key ``do`` selects the action."""
 
 
 class SubmitManifests(_Action, tag="submit"):
@@ -34,27 +34,27 @@ class SubmitManifests(_Action, tag="submit"):
 
 
 class SetFields(_Action, tag="set"):
-    """Fields of objects, as ``kailab whatif --set`` takes them."""
+    """Set fields of objects, in the form of ``kailab whatif --set``."""
 
     fields: list[str]
     namespace: str = "default"
 
 
 class DeleteObject(_Action, tag="delete"):
-    """``what``: KIND/NAME."""
+    """Delete an object. ``what``: KIND/NAME."""
 
     what: str
     namespace: str = "default"
 
 
 class DrainNode(_Action, tag="drain"):
-    """Empty a node and cordon it."""
+    """Cordon a node and delete its pods."""
 
     node: str
 
 
 class AddNodes(_Action, tag="add-nodes"):
-    """``nodes``: POOL:COUNT."""
+    """Add nodes like those of a pool. ``nodes``: POOL:COUNT."""
 
     nodes: str
 
@@ -64,7 +64,7 @@ Action: TypeAlias = SubmitManifests | SetFields | DeleteObject | DrainNode | Add
 
 @dataclass(frozen=True)
 class PlannedAction:
-    """``title``: what it is, in words. ``notes``: what is worth saying about the input."""
+    """``title``: the action in words. ``notes``: warnings about its input."""
 
     title: str
     changes: tuple[Change, ...]
@@ -72,43 +72,43 @@ class PlannedAction:
 
 
 def read_action(body: bytes) -> Action:
-    """Raises InputError."""
+    """Decode an action. Raises InputError."""
     try:
         return msgspec.json.decode(body, type=Action)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"this request can't be read: {error}") from error
 
 
-def plan_action(lab: Lab, wish: Action) -> PlannedAction:
-    """What is to be done to a lab. Raises InputError or InputErrors for what can't be done there."""
-    match wish:
+def plan_action(lab: Lab, action: Action) -> PlannedAction:
+    """The changes of an action. Raises InputError or InputErrors if the lab does not allow it."""
+    match action:
         case SubmitManifests():
-            return _submitted(lab, wish)
+            return _plan_submission(lab, action)
         case SetFields():
-            if not wish.fields:
-                raise InputError("nothing is to be changed")
-            patches = tuple(patch_of(lab, one, wish.namespace) for one in wish.fields)
-            return PlannedAction("Set " + ", ".join(wish.fields), patches)
+            if not action.fields:
+                raise InputError("no fields to set; expected KIND/NAME.FIELD=VALUE")
+            patches = tuple(patch_of(lab, one, action.namespace) for one in action.fields)
+            return PlannedAction("Set " + ", ".join(action.fields), patches)
         case DeleteObject():
-            return PlannedAction(f"Delete {wish.what}", (deleted(lab, wish.what, wish.namespace),))
+            return PlannedAction(f"Delete {action.what}", (deleted(lab, action.what, action.namespace),))
         case DrainNode():
-            notes = tuple(broken_by(lab, leaving(lab, wish.node)))
-            return PlannedAction(f"Drain {wish.node}", tuple(drained(lab, wish.node)), notes)
+            notes = tuple(broken_by(lab, leaving(lab, action.node)))
+            return PlannedAction(f"Drain {action.node}", tuple(drained(lab, action.node)), notes)
         case AddNodes():
-            change = added_nodes(lab, wish.nodes)
+            change = added_nodes(lab, action.nodes)
             names = [one["metadata"]["name"] for one in change.objects if one["kind"] == "Node"]
-            note = f"{some(names)} {'comes' if len(names) == 1 else 'come'} to the lab"
-            return PlannedAction(f"Add nodes {wish.nodes}", (change,), (note,))
+            note = f"{some(names)} {'is' if len(names) == 1 else 'are'} added"
+            return PlannedAction(f"Add nodes {action.nodes}", (change,), (note,))
 
 
-def _submitted(lab: Lab, wish: SubmitManifests) -> PlannedAction:
-    text = Text(EDITOR, wish.text)
-    read = intake.read([text], namespace=wish.namespace)
+def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedAction:
+    text = Text(EDITOR, action.text)
+    read = intake.read([text], namespace=action.namespace)
     objects = tuple(obj for _, part in read.parts for obj in part)
     if not objects:
-        raise InputError("there is no object in the text")
-    # Applied to a copy: what is refused there names the line, and what is worth saying is said before anything is done.
+        raise InputError("the text contains no objects")
+    # Applied to a copy first: errors name the line, and warnings are shown before anything changes.
     with lab.fork() as trial:
-        warnings = trial.apply(text, namespace=wish.namespace).warnings
+        warnings = trial.apply(text, namespace=action.namespace).warnings
     names = [f"{obj['kind']}/{obj['metadata'].get('name', '')}" for obj in objects]
-    return PlannedAction(f"Submit {some(names)}", (Apply(objects, wish.namespace, (text,)),), tuple(warnings))
+    return PlannedAction(f"Submit {some(names)}", (Apply(objects, action.namespace, (text,)),), tuple(warnings))

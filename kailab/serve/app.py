@@ -1,13 +1,15 @@
-"""What can be asked of the server.
+"""The HTTP interface of the live page.
 
-GET  /                          the page; with ?token= it lets the browser in
+GET  /                          the page; with ?token= it sets the cookie
 GET  /files/NAME                its modules and styles
-GET  /events                    news of the lab, pushed (server-sent events)
-GET  /news/VERSION              the latest news, where they are later than that version: for browsers that can't share one stream
-GET  /data/VERSION/lab          the lab as the viewer's form, /since/SHOWING/NUMBER: what is new since a view of that number,
-                                /desk: what of it can be changed, /raw/CHUNK: raw text
-GET  /examples                  the library
-POST /preview, /apply, /do      a change tried on a copy; carried out; pause, step, advance, undo
+GET  /events                    updates of the lab, pushed (server-sent events)
+GET  /news/VERSION              the latest update if it is newer than VERSION; for browsers that can't share one event stream
+GET  /data/VERSION/lab          the lab as a LabForm
+GET  /data/VERSION/since/SHOWING/NUMBER     the increments since view NUMBER
+GET  /data/VERSION/desk         the objects that the page can change
+GET  /data/VERSION/raw/CHUNK    raw text
+GET  /examples                  the library of example manifests
+POST /preview, /apply, /do      try an action on a copy; carry it out; pause, step, advance, undo
 """
 
 from __future__ import annotations
@@ -27,20 +29,20 @@ from kailab.serve.session import OutdatedRequest
 from kailab.serve.worker import Broadcaster, LabWorker, PageUpdate
 
 MOST_BYTES = 2**20
-"""Of a request's body."""
+"""Limit of a request's body."""
 BODY_SECONDS = 10.0
 _WRITE_SECONDS = 20.0
-"""A browser that does not take its news for so long has its connection closed; it asks again when it wakes."""
+"""A browser that does not read for this long is disconnected. It connects again when it wakes up."""
 
 _JSON = "application/json"
 
 
-class _Numbered(msgspec.Struct, forbid_unknown_fields=True):
+class _ApplyRequest(msgspec.Struct, forbid_unknown_fields=True):
     id: str
 
 
-class _Order(msgspec.Struct, forbid_unknown_fields=True):
-    """``seen``: the revision of the news that whoever asks has seen."""
+class _DoRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """``seen``: the revision that the page shows."""
 
     do: str
     seen: int
@@ -50,21 +52,21 @@ class _Order(msgspec.Struct, forbid_unknown_fields=True):
 class Application:
     def __init__(
         self,
-        room: LabWorker,
-        newsroom: Broadcaster,
+        worker: LabWorker,
+        broadcaster: Broadcaster,
         files: PageFiles,
-        gate: Authenticator,
+        authenticator: Authenticator,
         report: Callable[[BaseException], None],
     ) -> None:
-        """``report`` gets what went wrong that nobody foresaw."""
-        self._room, self._newsroom, self._files, self._gate = room, newsroom, files, gate
+        """``report`` is called with unexpected errors."""
+        self._worker, self._broadcaster, self._files, self._authenticator = worker, broadcaster, files, authenticator
         self._report = report
-        self._desk_of: tuple[Any, asyncio.Future[bytes] | None] = (None, None)
+        self._encoded_desk: tuple[Any, asyncio.Future[bytes] | None] = (None, None)
 
-    def made(self) -> web.Application:
+    def build(self) -> web.Application:
         app = web.Application(client_max_size=MOST_BYTES, middlewares=[])
-        self._gate.guard(app)
-        app.middlewares.append(self._errors_told)
+        self._authenticator.protect(app)
+        app.middlewares.append(self._report_errors)
         app.add_routes(
             [
                 web.get("/", self._page),
@@ -84,8 +86,8 @@ class Application:
         return app
 
     @web.middleware
-    async def _errors_told(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The same messages as commands tell, a line each."""
+    async def _report_errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Turn errors into JSON with the messages that commands print, one per line."""
         try:
             return await handler(request)
         except KailabError as error:
@@ -99,14 +101,14 @@ class Application:
             raise
         except Exception as error:
             self._report(error)
-            return _json({"errors": [f"something went wrong inside kailab: {type(error).__name__}"]}, 500)
+            return _json({"errors": [f"internal error of kailab: {type(error).__name__}"]}, 500)
 
-    # --- to look at ------------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------------
 
     async def _page(self, request: web.Request) -> web.Response:
         response = web.Response(body=self._files.page, content_type="text/html", charset="utf-8")
-        # Not a redirect: from a link in a mail or a chat its cookie would not be sent.
-        self._gate.remember(response)
+        # No redirect: after a click on a link in a mail or a chat, browsers do not send a SameSite=Strict cookie with it.
+        self._authenticator.remember(response)
         return response
 
     async def _file(self, request: web.Request) -> web.Response:
@@ -116,33 +118,33 @@ class Application:
         return web.Response(body=found.content, content_type=found.kind, charset="utf-8")
 
     async def _lab(self, request: web.Request) -> web.Response:
-        return _compressed(self._asked(request).lab, _JSON)
+        return _compressed(self._requested_view(request).lab, _JSON)
 
     async def _since(self, request: web.Request) -> web.Response:
         showing, number = request.match_info["showing"], request.match_info["number"]
         if not number.isascii() or not number.isdecimal() or len(number) > 9:
             raise web.HTTPNotFound(text="there is no such part\n")
-        found = self._asked(request).since(showing, int(number))
+        found = self._requested_view(request).since(showing, int(number))
         if found is None:
-            raise web.HTTPGone(text="what is new since then is not known any more\n")
+            raise web.HTTPGone(text="the increments since that view are not available any more\n")
         return _compressed(found, _JSON)
 
     async def _desk(self, request: web.Request) -> web.Response:
-        view = self._asked(request)
-        of, made = self._desk_of
+        view = self._requested_view(request)
+        of, made = self._encoded_desk
         if of is not view or made is None or (made.done() and (made.cancelled() or made.exception() is not None)):
-            # Made now, once for all: in the thread of the lab, as all that reads it.
-            made = asyncio.ensure_future(self._room.ask(lambda _: view.desk))
-            self._desk_of = view, made
+            # Encoded on the first request, in the thread of the lab, and shared by all requests for this view.
+            made = asyncio.ensure_future(self._worker.ask(lambda _: view.desk))
+            self._encoded_desk = view, made
         return _compressed(await asyncio.shield(made), _JSON)
 
     async def _raw(self, request: web.Request) -> web.Response:
-        chunks, name = self._asked(request).chunks, request.match_info["chunk"]
-        # Written now: in the thread of the lab, as all that reads it.
-        return _compressed(await self._room.ask(lambda _: chunks.get(name)), "text/plain")
+        chunks, name = self._requested_view(request).chunks, request.match_info["chunk"]
+        # Encoded in the thread of the lab, because it reads the lab.
+        return _compressed(await self._worker.ask(lambda _: chunks.get(name)), "text/plain")
 
-    def _asked(self, request: web.Request) -> Any:
-        latest = self._newsroom.latest
+    def _requested_view(self, request: web.Request) -> Any:
+        latest = self._broadcaster.latest
         if latest.view is None or request.match_info["version"] != str(latest.version):
             raise web.HTTPGone(text="the lab has changed since\n")
         return latest.view
@@ -153,43 +155,43 @@ class Application:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         await response.prepare(request)
-        async for news in self._newsroom.follow():
+        async for update in self._broadcaster.follow():
             async with asyncio.timeout(_WRITE_SECONDS):
-                await response.write(b": still here\n\n" if news is None else _event("lab", news))
+                await response.write(b": still here\n\n" if update is None else _event("lab", update))
         async with asyncio.timeout(_WRITE_SECONDS):
             await response.write(b"event: end\ndata: {}\n\n")
         return response
 
     async def _news(self, request: web.Request) -> web.Response:
-        latest = self._newsroom.latest
+        latest = self._broadcaster.latest
         if request.match_info["version"] == str(latest.version):
             return web.Response(status=204)
         return _json(latest.data())
 
-    # --- to do -----------------------------------------------------------------------------------------------------
+    # --- acting ----------------------------------------------------------------------------------------------------
 
     async def _preview(self, request: web.Request) -> web.Response:
         wish = read_action(await _body(request))
-        return _json(await self._room.ask(lambda session: session.preview(wish)))
+        return _json(await self._worker.ask(lambda session: session.preview(wish)))
 
     async def _apply(self, request: web.Request) -> web.Response:
-        number = _read(await _body(request), _Numbered).id
-        return _json({"said": await self._room.act(lambda session: session.apply(number))})
+        number = _read(await _body(request), _ApplyRequest).id
+        return _json({"said": await self._worker.act(lambda session: session.apply(number))})
 
     async def _do(self, request: web.Request) -> web.Response:
-        order = _read(await _body(request), _Order)
+        order = _read(await _body(request), _DoRequest)
         if order.seconds and order.do != "advance":
             raise InputError(f"{order.do} takes no seconds")
-        orders: dict[str, Callable[[Any], str]] = {
+        operations: dict[str, Callable[[Any], str]] = {
             "pause": lambda session: session.pause(order.seen),
             "go-on": lambda session: session.go_on(order.seen),
             "step": lambda session: session.step(order.seen),
             "undo": lambda session: session.undo(order.seen),
             "advance": lambda session: session.advance(order.seconds, order.seen),
         }
-        if order.do not in orders:
-            raise InputError(f"there is no {order.do!r}; expected one of: {', '.join(orders)}")
-        return _json({"said": await self._room.act(orders[order.do])})
+        if order.do not in operations:
+            raise InputError(f"{order.do!r} is not an operation; expected one of: {', '.join(operations)}")
+        return _json({"said": await self._worker.act(operations[order.do])})
 
 
 async def _body(request: web.Request) -> bytes:
@@ -198,7 +200,7 @@ async def _body(request: web.Request) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except TimeoutError:
-        raise web.HTTPRequestTimeout(text="the body did not come\n") from None
+        raise web.HTTPRequestTimeout(text="the body did not arrive in time\n") from None
 
 
 def _read(body: bytes, type: Any) -> Any:
@@ -218,5 +220,5 @@ def _compressed(content: bytes | None, kind: str) -> web.Response:
     return web.Response(body=content, content_type=kind, headers={"Content-Encoding": "gzip"})
 
 
-def _event(name: str, news: PageUpdate) -> bytes:
-    return f"event: {name}\ndata: {msgspec.json.encode(news.data()).decode()}\n\n".encode()
+def _event(name: str, update: PageUpdate) -> bytes:
+    return f"event: {name}\ndata: {msgspec.json.encode(update.data()).decode()}\n\n".encode()

@@ -1,12 +1,12 @@
-"""Who may ask. The page acts on a lab, and any site that is open in the same browser can send requests to a loopback address, so each
-request has to show that it is the page's:
+"""Authentication of requests. The page can change a lab, and every site that is open in the same browser can send requests to a loopback
+address. Each request must prove that it comes from the page:
 
-* a cookie that the printed URL left, which no script reads and no other site's request carries. Browsers keep cookies by host, not by port: any
-  other server on this machine gets it, too, from a browser that visits it. So it opens the page without what is in it, and nothing more;
-* for what the lab is and what is done to it, the token of the printed URL as well, in a header. The page takes it from its address and keeps it where
-  the browser lets no other port look;
-* a Host that is ours: a foreign name that was made to lead here (DNS rebinding) is not;
-* for what writes, an Origin that is ours.
+* by a cookie that the printed URL sets. No script can read it, and requests of other sites do not carry it. Browsers keep cookies by host, not by
+  port, so every other server on this machine also receives it. The cookie therefore only gives access to the empty page and its files;
+* by the token of the printed URL, in a header, for reading and changing the lab. The page takes it from its address and keeps it in storage that
+  the browser separates by port;
+* by a Host header with an address of this server. DNS rebinding (a foreign name that resolves to the loopback address) fails here;
+* by an Origin header of this server, for requests that write.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READING = ("GET", "HEAD")
 TOKEN_HEADER = "X-Kailab-Token"
 _PAGE = "/"
 FILES = "/files/"
-"""What paths of the page's own files begin with."""
+"""Prefix of the paths of the page's own files."""
 LOOPBACK = "127.0.0.1"
 NAMES = (LOOPBACK, "localhost")
 
@@ -41,35 +41,35 @@ _HEADERS = {
 
 
 class Authenticator:
-    """``token``: made for each run of the server."""
+    """``token``: a secret of this run of the server. ``url``: the address to print, with the token."""
 
-    def __init__(self, port: int, door: ConnectionLimiter, script: str) -> None:
-        """``script``: source of the one script within the page, as a Content-Security-Policy names it."""
+    def __init__(self, port: int, limiter: ConnectionLimiter, script: str) -> None:
+        """``script``: the hash of the page's inline script, as a Content-Security-Policy source."""
         self.token = secrets.token_urlsafe(32)
-        # Another secret than the token: whoever gets the one does not know the other.
+        # A different secret than the token, so that a leaked cookie does not reveal the token.
         self._cookie_value = secrets.token_urlsafe(32)
-        # Browsers keep cookies by host, whatever the port: two servers must not overwrite each other's.
+        # The name has the port, because browsers keep cookies by host: two servers must not overwrite each other's cookie.
         self._cookie = f"kailab-{port}"
         self._hosts = {f"{name}:{port}" for name in NAMES}
         self._origins = {f"http://{host}" for host in self._hosts}
-        self._door = door
+        self._limiter = limiter
         self._policy = (
             f"default-src 'none'; script-src 'self' {script}; style-src 'self'; img-src data:; connect-src 'self'; "
             "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
         self.url = f"http://{LOOPBACK}:{port}/?token={self.token}"
 
-    def guard(self, app: web.Application) -> None:
-        """Every request to the application comes by here first, and every answer gets its headers here."""
+    def protect(self, app: web.Application) -> None:
+        """Check every request to the application first, and add the security headers to every response."""
         app.middlewares.append(self._admit)
         app.on_response_prepare.append(self._prepare)
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        with self._door.answering(request.transport):
-            refused = self._refused(request)
-            # Only who shows the token has a place that no stranger takes.
-            if refused is None and self._shows_token(request) and not self._door.admit(request.transport):
+        with self._limiter.answering(request.transport):
+            refused = self._refusal(request)
+            # A connection that has shown the token counts against the limit of authenticated connections.
+            if refused is None and self._shows_token(request) and not self._limiter.admit(request.transport):
                 refused = 503, "too many connections are open"
             if refused is not None:
                 code, why = refused
@@ -83,7 +83,7 @@ class Authenticator:
         response.headers["Content-Security-Policy"] = self._policy
         response.headers.pop("Server", None)
 
-    def _refused(self, request: web.Request) -> tuple[int, str] | None:
+    def _refusal(self, request: web.Request) -> tuple[int, str] | None:
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 403, "this host is not served here"
@@ -96,12 +96,12 @@ class Authenticator:
                 return 403, "this comes from another site"
             if request.content_type != "application/json":
                 return 415, "expected application/json"
-        return self._stranger(request)
+        return self._authentication_failure(request)
 
-    def _stranger(self, request: web.Request) -> tuple[int, str] | None:
+    def _authentication_failure(self, request: web.Request) -> tuple[int, str] | None:
         cookie, token = _cookie(request, self._cookie), _token(request)
-        known = _same(cookie, self._cookie_value)
-        # The page and what it is made of tell nothing of the lab.
+        known = _equals_secret(cookie, self._cookie_value)
+        # The page and its files contain nothing of the lab.
         public = request.path == _PAGE or request.path.startswith(FILES)
         if (known and public) or (self._shows_token(request) and (known or request.path == _PAGE)):
             return None
@@ -110,25 +110,25 @@ class Authenticator:
         return 401, "open the URL that `kailab serve` printed: it has a token"
 
     def _shows_token(self, request: web.Request) -> bool:
-        return _same(_token(request), self.token)
+        return _equals_secret(_token(request), self.token)
 
     def remember(self, response: web.Response) -> None:
-        """Whoever gets this answer may load the page."""
+        """Set the cookie that gives access to the page and its files."""
         response.set_cookie(self._cookie, self._cookie_value, path="/", httponly=True, samesite="Strict")
 
 
 def _token(request: web.Request) -> str:
-    """In the address of the page, in a header else: addresses are kept and passed on."""
+    """The token of a request: in the address of the page, and in a header everywhere else, because addresses are logged and shared."""
     return request.query.get("token", "") if request.path == _PAGE else request.headers.get(TOKEN_HEADER, "")
 
 
 def _cookie(request: web.Request, name: str) -> str:
     try:
         return request.cookies.get(name, "")
-    except (CookieError, ValueError):  # no cookies at all, whatever it is
+    except (CookieError, ValueError):  # not a valid Cookie header
         return "malformed"
 
 
-def _same(text: str, secret: str) -> bool:
-    # A header can have bytes that are no text.
+def _equals_secret(text: str, secret: str) -> bool:
+    # Headers may contain bytes that are not UTF-8.
     return hmac.compare_digest(text.encode("utf-8", "surrogateescape"), secret.encode())

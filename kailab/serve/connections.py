@@ -1,21 +1,24 @@
-"""Connections on their way in: at most so many at once, and none that keeps a place without asking for anything.
+"""Limits on incoming connections: their number, and how long one may stay open without a complete request.
 
-aiohttp bounds the size of what is asked, not the time that asking takes: a client that sends a header letter by letter would hold its
-connection for ever. And whoever can reach the port can open connections, with a token or without: those that have shown none have places
-of their own, and where these are taken the one that has waited longest has to go. So they never take the places of the page.
+aiohttp limits the size of a request but not the time that it takes: a client that sends a header byte by byte would hold its connection for
+ever. Any process on the machine can open connections to the port. Connections that have not shown the token therefore have a limit of their own;
+when it is reached, the one that has waited longest is closed. They never use up the connections of the page.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+_log = logging.getLogger(__name__)
+
 MOST_CONNECTIONS = 256
 MOST_STRANGERS = 256
-"""Connections that have not shown a token yet, or never do."""
+"""Limit for connections that have not shown the token."""
 ASKING_SECONDS = 10.0
-"""So long a connection may be open without a whole request, from the first byte on and between two of them."""
+"""How long a connection may stay open without a complete request: from its start, and between two requests."""
 
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 30\r\n\r\n"
@@ -24,7 +27,7 @@ _FULL = (
 
 
 class ConnectionLimiter:
-    """All connections of a server, the oldest first."""
+    """All connections of a server, oldest first."""
 
     def __init__(
         self, most: int = MOST_CONNECTIONS, asking: float = ASKING_SECONDS, strangers: int = MOST_STRANGERS
@@ -32,13 +35,13 @@ class ConnectionLimiter:
         self.most, self.asking, self.strangers = most, asking, strangers
         self.open: dict[object, LimitedConnection] = {}
 
-    def through(self, factory: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
-        """Protocols that pass on to those of a factory, as ``create_server`` takes them."""
+    def limit(self, factory: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
+        """Wrap a protocol factory for ``create_server``, so that each connection is limited."""
         return lambda: LimitedConnection(self, factory())
 
     @contextmanager
     def answering(self, transport: object) -> Iterator[None]:
-        """A request of that connection came whole and is being answered, which may take as long as it takes."""
+        """Stop the idle timer of a connection while one of its requests is being answered."""
         connection = self.open.get(transport)
         if connection is None:
             yield
@@ -51,43 +54,45 @@ class ConnectionLimiter:
             connection.wait()
 
     def admit(self, transport: object) -> bool:
-        """A request of that connection has shown the token. Whether there is room for one more of those."""
+        """Count a connection as authenticated: one of its requests has shown the token. Return False if the limit is reached."""
         connection = self.open.get(transport)
         if connection is None or connection.admitted:
             return True
         connection.admitted = sum(one.admitted for one in self.open.values()) < self.most
         return connection.admitted
 
-    def room(self) -> bool:
-        """Make room for a newcomer: the stranger that has waited longest goes. False where each of them is being answered."""
+    def make_room(self) -> bool:
+        """Make room for a new connection by closing the unauthenticated one that has waited longest. Return False if requests of all of them are
+        being answered."""
         strangers = [one for one in self.open.values() if not one.admitted]
         if len(strangers) < self.strangers:
             return True
         longest = next((one for one in strangers if not one.answering), None)
         if longest is None:
             return False
+        _log.debug("%d connections without the token are open: the oldest is closed", len(strangers))
         longest.abort()
         return True
 
 
 class LimitedConnection(asyncio.Protocol):
-    """One of them. ``answering``: requests of it that are being answered. ``admitted``: one has shown the token."""
+    """``answering``: number of requests being answered. ``admitted``: a request has shown the token."""
 
-    def __init__(self, door: ConnectionLimiter, inner: asyncio.Protocol) -> None:
-        self._door, self._inner = door, inner
+    def __init__(self, limiter: ConnectionLimiter, inner: asyncio.Protocol) -> None:
+        self._limiter, self._inner = limiter, inner
         self._transport: asyncio.BaseTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.answering = 0
         self.admitted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not self._door.room():
+        if not self._limiter.make_room():
             assert isinstance(transport, asyncio.Transport)
             transport.write(_FULL)
             transport.close()
             return
         self._transport = transport
-        self._door.open[transport] = self
+        self._limiter.open[transport] = self
         self._inner.connection_made(transport)
         self.wait()
 
@@ -95,7 +100,7 @@ class LimitedConnection(asyncio.Protocol):
         if self._transport is None:
             return
         self._stop()
-        self._door.open.pop(self._transport, None)
+        self._limiter.open.pop(self._transport, None)
         self._transport = None
         self._inner.connection_lost(error)
 
@@ -115,16 +120,15 @@ class LimitedConnection(asyncio.Protocol):
             self._inner.resume_writing()
 
     def wait(self) -> None:
-        """For a whole request, not for ever."""
+        """Start the timer that closes the connection unless a complete request arrives."""
         self._stop()
-        # One that is gone waits for nothing.
         if self._transport is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._door.asking, self._expired)
+            self._timer = asyncio.get_running_loop().call_later(self._limiter.asking, self._expired)
 
     def abort(self) -> None:
-        """It is closed at once, and counts no more."""
+        """Close the connection at once, and stop counting it."""
         if isinstance(self._transport, asyncio.Transport):
-            self._door.open.pop(self._transport, None)
+            self._limiter.open.pop(self._transport, None)
             self._transport.abort()
 
     def _stop(self) -> None:

@@ -1,8 +1,13 @@
-"""What the lab was before each change, so that one can be taken back: its file and its record are kept as they were."""
+"""The lab of a file, kept in memory from change to change, so that the cost of a change does not include reading the lab.
+
+``HeldLab`` reads, views and saves the lab. ``UndoHistory`` keeps the file and the length of the record from before each change. ``LabWatcher`` notices
+changes of a real cluster, whose lab file does not change.
+"""
 
 from __future__ import annotations
 
 import gc
+import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -22,12 +27,14 @@ from kailab.model.private_files import replace_file
 from kailab.serve.live_record import EventFeed
 from kailab.serve.view import PageView, ViewBuilder
 
+_log = logging.getLogger(__name__)
+
 MOST_CHANGES = 100
 MOST_BYTES = 256 * 2**20
 
 
 class UndoPoint(NamedTuple):
-    """``what``: the change that came after."""
+    """``what``: the change that followed, in words. ``file``: the content of the lab's file. ``mark``: the place in its record."""
 
     what: str
     file: bytes
@@ -35,19 +42,19 @@ class UndoPoint(NamedTuple):
 
 
 def take_undo_point(path: Path, what: str) -> UndoPoint:
-    """The lab of a file as it is, by who holds its lock. Raises OSError, EvidenceError."""
+    """Remember the lab's present state; the caller holds its lock. Raises OSError, EvidenceError."""
     return UndoPoint(what, path.read_bytes(), LabRecord(path).mark())
 
 
 def restore_undo_point(path: Path, before: UndoPoint) -> None:
-    """By who holds the lock. Raises OSError, EvidenceError."""
-    # The record first: a lab with a record that is short of steps can be gone on with, one with steps that never were can't.
+    """Restore the lab's file and record; the caller holds the lock. Raises OSError, EvidenceError."""
+    # The record first: a lab can continue with a record that lacks steps, but not with one that has steps which never happened.
     LabRecord(path).back_to(before.mark)
     replace_file(path, before.file)
 
 
 class UndoHistory:
-    """Changes that can be taken back, the last first."""
+    """Undo points, oldest first, limited by number and by bytes."""
 
     def __init__(self, most: int = MOST_CHANGES, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -68,17 +75,15 @@ class UndoHistory:
         self._before.pop()
 
     def forget(self) -> None:
-        """The lab is another than the one that was left."""
+        """Drop all undo points, because another process changed the lab."""
         self._before.clear()
 
-
-# Whether a lab has changed whose cluster goes on by itself: the file of such a lab stays as it is.
 
 WATCHED_KINDS = ("Pod", "PodGroup", "Queue", "Node")
 
 
 class LabWatcher:
-    """Of the lab of a file, until it is closed. Raises StateError, ConnectError."""
+    """Watches the cluster of a lab until it is closed. Raises StateError, ConnectError."""
 
     def __init__(self, path: Path) -> None:
         self._lab = Lab.resume(path, read_only=True)
@@ -87,7 +92,7 @@ class LabWatcher:
         self.moved()
 
     def moved(self) -> bool:
-        """Whether anything has changed since it was asked last."""
+        """True if anything has changed since the last call."""
         cluster = self._lab.cluster
         if isinstance(cluster, LiveNews):
             cluster.wait(0.0)
@@ -99,7 +104,7 @@ class LabWatcher:
     def _counts(self, event: WatchEvent) -> bool:
         if event.kind != "Node":
             return True
-        # Heartbeats are no news.
+        # Heartbeats of nodes do not count as a change.
         name, shown = event.object["metadata"]["name"], _shown(event.object)
         same = event.type == "MODIFIED" and self._nodes.get(name) == shown
         self._nodes[name] = shown
@@ -120,33 +125,30 @@ def _shown(node: Object) -> Object:
     }
 
 
-# The lab of a file, kept in memory from change to change: what a change costs does not grow with reading the lab anew.
-
-
 class HeldLab:
-    """Of one file. What is in memory counts only while the file is the one that was read or written here."""
+    """The lab of one file. The lab in memory is valid only while the file is the one that was read or written here."""
 
     def __init__(self, path: Path, warn: Tell) -> None:
-        """``warn`` is told what goes unrecorded."""
+        """``warn`` is called when something can't be recorded."""
         self._path, self._warn = path, warn
         self._journal = LabRecord(path)
         self._lab: Lab | None = None
         self._recorder: Recorder | None = None
         self._stamp: Stamp = None
         self._saved: Recording | None = None
-        """What is in the record, as far as somebody asked."""
+        """The recording on disk, once it was read."""
         self._showing = ViewBuilder()
         self._events: EventFeed | None = None
 
     @property
     def held(self) -> Lab | None:
-        """The lab as the file has it; None where it would have to be read."""
+        """The lab in memory; None if it must be read from the file."""
         if self._lab is not None and (self._stamp is None or kept.stamp(self._path) != self._stamp):
-            self.let_go()
+            self.release()
         return self._lab
 
     def lab(self) -> Lab:
-        """The lab as the file has it, to look at or to change. Raises StateError."""
+        """The lab, from memory or from the file. Raises StateError."""
         found = self.held
         if found is not None:
             return found
@@ -154,54 +156,54 @@ class HeldLab:
         try:
             self._recorder = self._journal.recorder()
         except EvidenceError as error:
-            # The lab matters more than the record of what is done to it.
-            self._warn(f"{self._path}: what is done now is not recorded: {error}")
+            # The lab can be used without a record.
+            self._warn(f"{self._path}: changes are not recorded: {error}")
         with collector_off():
             self._lab = Lab.resume(self._path, [] if self._recorder is None else [self._recorder])
         self._lab.shares_pictures = True
         if self._recorder is not None:
             self._recorder.ask(self._lab.standing)
-        # It stays as long as nobody else changes it: Python's collector need not look through it.
+        # The lab stays in memory, so the garbage collector need not scan it.
         gc.freeze()
         return self._lab
 
     def catch_up(self) -> None:
-        """Have the lab in memory read by all its parts, so that the first change need not wait for that. One that was not at rest changes by it: it is let go, since
-        the lab is the file. Raises StateError, EvidenceError."""
+        """Prepare all parts of the lab in memory, so that the first change does not wait for that. If this changes the lab (it had not settled), drop it from
+        memory, because the file is authoritative. Raises StateError, EvidenceError."""
         lab = self.lab()
         if lab.catch_up():
-            self.let_go()
+            self.release()
         elif self._recorder is not None:
             self._recorder.catch_up()
             self._go_on(lab, self._recorder)
 
     def _go_on(self, lab: Lab, recorder: Recorder) -> None:
-        """Have the first cycle told by what is new since the last one that was recorded, as every other is."""
+        """Continue from the last recorded cycle, so that the next cycle is recorded as a difference to it."""
         if self._saved is None:
             self._saved = self._journal.whole()
         try:
             last = last_cycle(self._saved.cycles)
         except InputError:
-            return  # whoever looks is told
-        # A cycle that went unrecorded told something else since.
+            return  # reading the record reports the error
+        # Not if a later cycle ran without being recorded.
         if last is not None and last.number == lab.log.cycle:
             recorder.go_on_from(last)
             lab.log.go_on_from(last.decisions.pending)
 
     def stay(self) -> None:
-        """What was read and told of the lab is to stay: Python's collector need not look through it, as it would within the first change."""
+        """Exclude all objects that exist now from garbage collection; otherwise the first change would pay for a scan."""
         if self._lab is not None:
             gc.freeze()
 
     def view(self) -> PageView:
-        """The lab in memory, with what is not saved yet. Raises EvidenceError."""
+        """The view of the lab in memory, with changes that are not saved yet. Raises EvidenceError."""
         assert self._lab is not None
         if self._saved is None:
             self._saved = self._journal.whole()
         recording = copy_recording(self._saved)
         if self._recorder is not None:
             append_recording(recording, self._recorder.recording)
-        # The events of a scheduler in a process of its own come from elsewhere, and its cycles are read anew each time.
+        # A scheduler in its own process writes events and cycles itself; they are read again for each view.
         if self._lab.venue.decided(self._lab.under_test) is not None:
             return ViewBuilder().view(self._lab, recorded(self._lab, recording))
         if self._events is None:
@@ -209,23 +211,24 @@ class HeldLab:
         return self._showing.view(self._lab, recorded(self._lab, recording, events=False), self._events, at_once=False)
 
     def save(self) -> None:
-        """Write what was done, by who holds the lock. Where that fails the lab in memory is let go: the file is the lab. Raises
-        StateError."""
+        """Save the lab and its record; the caller holds the lock. If that fails, drop the lab from memory. Raises StateError."""
         lab = self._lab
         if lab is None:
-            raise StateError(f"{self._path}: there is no lab in memory to be saved")
+            raise StateError(f"{self._path}: there is no lab in memory to save")
         try:
             with collector_off():
                 lab.save(self._path)
                 self._record()
         except BaseException:
-            self.let_go()
+            self.release()
             raise
         self._stamp = kept.stamp(self._path)
 
-    def let_go(self) -> None:
-        """Of a lab that is not, or may not be, as the file has it."""
+    def release(self) -> None:
+        """Drop the lab from memory, because it differs, or may differ, from the file."""
         lab, recorder = self._lab, self._recorder
+        if lab is not None:
+            _log.debug("%s: the lab is dropped from memory and will be read from its file", self._path)
         self._lab = self._recorder = self._stamp = self._saved = None
         events, self._events, self._showing = self._events, None, ViewBuilder()
         if events is not None:
@@ -233,7 +236,7 @@ class HeldLab:
         if lab is not None:
             gc.unfreeze()
             if recorder is not None:
-                lab.observers.remove(recorder)  # the lab goes on in its file: nothing takes a last look
+                lab.observers.remove(recorder)  # the lab continues in its file, so its recording does not end here
             with suppress(StateError):
                 lab.close()
 
@@ -243,9 +246,9 @@ class HeldLab:
         try:
             self._journal.add(self._recorder)
         except EvidenceError as error:
-            # It stays in hand and is written with what comes next: later cycles are told by what is new since these.
+            # The part is kept and written with the next change, because later cycles are recorded as differences to these.
             self._warn(
-                f"{self._path}: what was done is not recorded yet, and is tried again with the next change: {error}"
+                f"{self._path}: the last change is not recorded yet; kailab tries again with the next change: {error}"
             )
             return
         if self._saved is not None:

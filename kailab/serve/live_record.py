@@ -1,4 +1,7 @@
-"""Kubernetes Events of a lab that goes on: taken in as they come, in the order in which they began."""
+"""The record of a running lab in the form of its evidence, without writing and reading files. From look to look only new entries are cut.
+
+``EventFeed`` follows the Kubernetes Events of the cluster. ``LiveRecord`` cuts new steps, decisions and objects as evidence does, and keeps the rest.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ _KIND = "Event"
 
 
 class EventFeed(Sequence[Object]):
-    """Of one cluster, until it is closed. Their objects are read when somebody asks for one."""
+    """The Events of one cluster in the order of their first occurrence, until it is closed. Their objects are read on request."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.about: list[str] = []
-        """The object of each, as evidence calls it."""
+        """The involved object of each event, as evidence writes it."""
         self._cluster = cluster
         self._watch = cluster.watch((_KIND,))
         self._keys: list[tuple[str, str]] = []
@@ -35,8 +38,8 @@ class EventFeed(Sequence[Object]):
         self._gone = 0
         self._read: dict[tuple[str, str], Object] | None = None
 
-    def look(self) -> int | None:
-        """Take in what came. How many, the oldest, went; None where others went, and all of it is another."""
+    def update(self) -> int | None:
+        """Read new events. Return how many of the oldest were deleted, or None if others were deleted and all positions have changed."""
         gone: set[tuple[str, str]] = set()
         self._read = None
         for event in self._watch.poll():
@@ -93,16 +96,14 @@ def _about(event: Object) -> str:
     return f"{involved.get('kind', '')} {involved.get('namespace', '')}/{involved.get('name', '')}"
 
 
-# A lab that goes on, told as its evidence would tell it, without writing and reading it: what is new is cut, the rest is known.
-
 _NOTHING, _DECIDED = 0, 1
 
 RAW = "raw"
-"""What names of chunks of raw text begin with."""
+"""The prefix of the names of chunks of raw text."""
 
 
 class _RecordedSoFar:
-    """What was told, as evidence keeps it; it grows."""
+    """All entries so far, as evidence keeps them."""
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
@@ -112,7 +113,7 @@ class _RecordedSoFar:
         self.events: list[str] = []
         self.order: list[tuple[str, float]] = []
         self.ordered = Counter[int]()
-        """Of ``order``: how many steps and expectations; under 0 how many decisions."""
+        """How many steps, expectations and decisions ``order`` has; under ``_NOTHING`` how many cycles without decisions."""
         self.stood = 0
         self.rows: set[int] = set()
         self.stands: ClusterState | None = None
@@ -121,50 +122,50 @@ class _RecordedSoFar:
         self.cycles = 0
         self.racks: RackMap | None = None
         self.nodes: Any = None
-        self.asked: LiveRawText | None = None
+        self.raw_text: LiveRawText | None = None
 
 
 class LiveRecord:
-    """Of one lab, look by look."""
+    """The record of one lab, updated look by look."""
 
     def __init__(self) -> None:
         self._cuts = CutCache()
         self._so_far: _RecordedSoFar | None = None
 
-    def told(self, recorder: Recorder, events: EventFeed | None = None) -> tuple[RecordedLab, LiveRawText, bool]:
-        """``recorder``: after the last look; ``events``: None where the recorder has them. And whether this goes on from what was told
-        before."""
+    def update(self, recorder: Recorder, events: EventFeed | None = None) -> tuple[RecordedLab, LiveRawText, bool]:
+        """Read what is new. ``recorder``: after its last look; ``events``: None if the recorder has the events. The third value is False if everything was read
+        again, because increments to the state before are not possible."""
         recording, keeping = recorder.recording, recorder.keeping(self._cuts)
         text = keeping.text
-        gone = 0 if events is None else events.look()
-        found, goes_on = self._so_far, True
+        gone = 0 if events is None else events.update()
+        found, continues = self._so_far, True
         if (
             found is None or found.generation != self._cuts.generation or gone is None or events is None
             or not found.cycles or found.nodes != self._nodes(recording)
         ):  # fmt: skip
-            found, goes_on = _RecordedSoFar(self._cuts.generation), False
+            found, continues = _RecordedSoFar(self._cuts.generation), False
         self._so_far = found
         self._take(found, recording, keeping, text)
         objects = events if events is not None else recording.events
         about = events.about if events is not None else [read_event(event).object for event in recording.events]
-        del found.events[: gone if goes_on and gone else 0]
+        del found.events[: gone if continues and gone else 0]
         found.events += [text.text(one) for one in about[len(found.events) :]]
         cutter = RecordCutter(keeping.keeps_label, text.text)
         cutter.look_at(recording.cycles)
         files = self._files(found, recording, text, objects)
-        if found.asked is None:
-            found.asked = LiveRawText(files, cutter, f"{EXERCISE}/{TEST}/{recorder.lab}", RAW)
+        if found.raw_text is None:
+            found.raw_text = LiveRawText(files, cutter, f"{EXERCISE}/{TEST}/{recorder.lab}", RAW)
         else:
-            found.asked.renew(files, cutter)
-        return self._told(found, recorder, keeping, gone or 0), found.asked, goes_on
+            found.raw_text.renew(files, cutter)
+        return self._recorded_lab(found, recorder, keeping, gone or 0), found.raw_text, continues
 
-    def stands(self, state: ClusterState) -> None:
-        """How the lab stands that was told: what its rows tell, its objects have told already."""
+    def set_state(self, state: ClusterState) -> None:
+        """Set the lab's present state, whose rows repeat what its objects said."""
         if self._so_far is not None:
             self._so_far.rows = {id(row) for row in state.pods}
             self._so_far.stands = state
 
-    def _told(self, found: _RecordedSoFar, recorder: Recorder, keeping: Sanitizer, gone: int) -> RecordedLab:
+    def _recorded_lab(self, found: _RecordedSoFar, recorder: Recorder, keeping: Sanitizer, gone: int) -> RecordedLab:
         recording = recorder.recording
         facts, text = recording.facts, keeping.text
         assert facts is not None
@@ -173,7 +174,7 @@ class LiveRecord:
             kinds = ("nodes", "topologies")
             looks = self._kept(BEFORE, recording.before, kinds), self._kept(AFTER, recording.after, kinds)
             found.racks, found.nodes = RackMap.of_looks(fleet, looks), self._nodes(recording)
-        # Where there are cycles nothing is read of states, but the rows that are taken in above.
+        # With cycles, only the rows of states are used, and those are read in ``_take``.
         states = [] if recording.cycles else [(name, text.entry(state)) for name, state in recording.states]
         history = LabHistory(
             recording.opened,
@@ -200,7 +201,7 @@ class LiveRecord:
         )
 
     def _take(self, found: _RecordedSoFar, recording: Recording, keeping: Sanitizer, text: Scrubber) -> None:
-        """What is new of what was recorded."""
+        """Cut and keep the new entries of the recording."""
         new = [text.entry(entry) for entry in recording.decisions[len(found.decisions) :]]
         found.decisions += new
         found.steps += [text.entry(keeping.step(step)) for step in recording.steps[len(found.steps) :]]
@@ -220,13 +221,13 @@ class LiveRecord:
                 workloads.looked(kept.get("pods", ()), kept.get("podgroups", ()))
         for _, state in recording.states[found.stood :]:
             workloads.stood([row for row in state.pods if id(row) not in found.rows])
-            # The recording holds the rows: no other takes the identity of one.
+            # The recording keeps the rows alive, so their identities stay unique.
             found.rows = {id(row) for row in state.pods}
         found.stood = len(recording.states)
 
     @staticmethod
     def _order(found: _RecordedSoFar, recording: Recording) -> None:
-        """As a timeline has it."""
+        """Continue the order of the timeline's entries."""
         ordered = found.ordered
         for what in recording.order[len(found.order) + ordered[_NOTHING] :]:
             if what == STEP:
@@ -245,7 +246,7 @@ class LiveRecord:
         return {kind: [self._cuts.kept(name, kind, one) for one in look[kind]] for kind in kinds if kind in look}
 
     def _nodes(self, recording: Recording) -> Any:
-        """What racks go by."""
+        """The data from which racks are derived."""
         nodes = {one["metadata"]["name"]: one["metadata"].get("labels") for one in recording.after.get("nodes", ())}
         return nodes, recording.after.get("topologies")
 

@@ -1,5 +1,8 @@
-"""The page and what it loads: the viewer's modules and styles, and those of the live page. All are read when the server begins; nothing
-that is asked for is looked up on disk."""
+"""The page with its modules and styles (those of the viewer and of the live page), and the library of example manifests. All files are read when
+the server starts; no request reads from disk.
+
+An example is a YAML file whose first comment line is its title. The following comment lines say what to observe.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class PageFile(NamedTuple):
 
 
 class PageFiles:
-    """``page``: the HTML; ``named``: what it loads; ``script``: the one script within it, as a Content-Security-Policy names it."""
+    """``page``: the HTML; ``named``: the files that it loads, by name; ``script``: the hash of its inline script, as a Content-Security-Policy source."""
 
     def __init__(self) -> None:
         modules = {f"{folder.name}-{path.name}": path for folder in (VIEWER, PAGE) for path in folder.glob("*.js")}
@@ -46,9 +49,6 @@ class PageFiles:
         self.page = environment.get_template("page.html").render(imports=imports, styles=_STYLES).encode()
 
 
-# The library of the page: manifests to submit, each a file whose first line of comment is its title and whose further ones say what to
-# look at.
-
 LIBRARY = Path(__file__).parent / "library"
 
 
@@ -61,7 +61,7 @@ class Example(NamedTuple):
 
 @cache
 def examples() -> Sequence[Example]:
-    """In the order of their file names."""
+    """The example manifests, in order of file name."""
     return tuple(_read_example(path) for path in sorted(LIBRARY.glob("*.yaml")))
 
 

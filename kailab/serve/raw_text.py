@@ -1,4 +1,9 @@
-"""Objects of a look at a lab that goes on, by the places of what they are in the form's columns: those stay, places in lists do not."""
+"""Raw text of a running lab: the entries that its evidence would contain, encoded on request.
+
+The viewer refers to an entry by number. In a running lab the numbers must stay valid while files grow, so each file has a range of its own
+(``FILE_REFERENCES``). Entries of files that grow in several places get numbers behind all ranges. Objects of the last look are numbered by their place in the
+form's columns, which stays, and not by their place in a list (``ObjectsByPlace``).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ from kailab.report.raw import LINE, SEPARATOR, CycleReferences
 
 
 class ObjectsByPlace(Sequence[Object | None]):
-    """``names``: the column, in full names; None where no object of that name is there."""
+    """The objects of one kind in the order of a column. ``names``: the column, with full names. An item is None if no such object exists."""
 
     def __init__(self, objects: Sequence[Object]) -> None:
         self.names: Sequence[str] = ()
@@ -45,28 +50,26 @@ class ObjectsByPlace(Sequence[Object | None]):
 
 
 def full_name(obj: Object) -> str:
-    """``namespace/name``; the name of what is in no namespace."""
+    """``namespace/name``, or the name of an object without a namespace."""
     metadata = obj["metadata"]
     space = metadata.get("namespace", "")
     return f"{space}/{metadata['name']}" if space else str(metadata["name"])
 
 
-# Raw text of a lab that goes on: what would stand in its evidence, written when somebody asks for it.
-
 CHUNK_ENTRIES = 256
-"""Entries in a chunk."""
+"""Number of entries in a chunk."""
 FILE_REFERENCES = 2**26
-"""References that a file has for itself: it may grow without those of others becoming others."""
+"""Size of the range of references of one file. It can grow without changing the references of other files."""
 FACTS = "lab.json"
-"""One entry, the whole file."""
+"""A file that is one entry as a whole."""
 _FIRST_SHARED_REFERENCE = 2**31 - FILE_REFERENCES
-"""Where the rooms end; behind it come entries of files that grow in several places."""
+"""End of the ranges of files. Entries of files that grow in several places follow."""
 
 Write: TypeAlias = Callable[[Any], bytes]
 
 
 class FileEntries(NamedTuple):
-    """Of a file, or of one place in it. One that is None is not there."""
+    """The entries of a file, or of one list in it, and their encoder. None stands for an object that does not exist."""
 
     entries: Sequence[Any]
     write: Write = canonical.compact_json
@@ -76,30 +79,30 @@ EvidenceFiles: TypeAlias = Mapping[str, FileEntries | Mapping[str, FileEntries]]
 
 
 class LiveRawText:
-    """Gives references. Those of a lab that goes on stay what they are: ``renew`` tells what its files have by now."""
+    """Assigns references and encodes entries. References stay valid; ``renew`` replaces the content of the files."""
 
     by_place = True
 
     def __init__(self, files: EvidenceFiles, cutter: RecordCutter, shown: str, chunk: str) -> None:
-        """``files``: what there is; those of more than one list by the name of each list. ``cutter``: of records. ``shown``: what the
-        lab's folder is called on the page. ``chunk``: what the chunks' names begin with."""
+        """``files``: the entries by file; for files with several lists, by the name of the list. ``cutter``: removes private data from records. ``shown``: the
+        name of the lab's folder on the page. ``chunk``: the prefix of chunk names."""
         self.files, self._cutter = files, cutter
         self._shown, self.chunk = shown, chunk
-        self._rooms = [name for name, entries in files.items() if isinstance(entries, FileEntries)]
+        self._numbered_files = [name for name, entries in files.items() if isinstance(entries, FileEntries)]
         self._parts = [
             (f"{shown}/{name}", "" if name.endswith(".json") and name != FACTS else LINE, place * FILE_REFERENCES)
-            for place, name in enumerate(self._rooms)
+            for place, name in enumerate(self._numbered_files)
         ]
         self._firsts: list[int] = []
         self._texts: list[FileEntries] = []
         self._count = _FIRST_SHARED_REFERENCE
-        self._told = 0
+        self._reported = 0
 
     def renew(self, files: EvidenceFiles, cutter: RecordCutter) -> None:
         self.files, self._cutter = files, cutter
 
     def lines(self, file: str) -> int:
-        return self._rooms.index(file) * FILE_REFERENCES if file in self._rooms else NONE
+        return self._numbered_files.index(file) * FILE_REFERENCES if file in self._numbered_files else NONE
 
     items = whole = lines
 
@@ -112,7 +115,7 @@ class LiveRawText:
         return _CycleTexts(self, place + 2, cycle)
 
     def add(self, file: str, place: str, entries: FileEntries) -> int:
-        """Entries that stand at one place of a file, behind all that were added. The reference of the first."""
+        """Add the entries of one list of a file. Return the reference of the first."""
         if not entries.entries:
             return NONE
         first = self._count
@@ -123,33 +126,33 @@ class LiveRawText:
         return first
 
     def last_look(self, kind: str) -> ObjectsByPlace:
-        """Objects of a kind, whose column of names is to be told."""
+        """The objects of a kind, whose column of names must be set."""
         found = self.files[f"after/{kind}.json"]
         assert isinstance(found, FileEntries)
         assert isinstance(found.entries, ObjectsByPlace)
         return found.entries
 
     def cut(self) -> RecordCutter:
-        """Of records, by what is known now."""
+        """The cutter for records, with the present rules."""
         return self._cutter
 
     def form(self) -> RawIndex:
-        """What the page has of it."""
-        self._told = len(self._parts)
+        """The index of all entries, for the page."""
+        self._reported = len(self._parts)
         return RawIndex(parts=list(self._parts), each=CHUNK_ENTRIES, name=self.chunk, entries=self._count)
 
     def new_parts(self) -> list[tuple[str, str, int]]:
-        """Those since somebody asked for any."""
-        found = self._parts[self._told :]
-        self._told = len(self._parts)
+        """The parts since the last call of this or of ``form``."""
+        found = self._parts[self._reported :]
+        self._reported = len(self._parts)
         return found
 
     def chunks(self) -> Mapping[str, bytes]:
-        """Chunks by name, compressed, as long as nothing is renewed."""
+        """Chunks by name, compressed. Valid until the next ``renew``."""
         return _Chunks(self)
 
     def texts(self, first: int) -> Iterator[bytes]:
-        """Of a chunk's entries, from its first on."""
+        """The encoded entries of a chunk, by the reference of its first entry."""
         for ref in range(first, first + CHUNK_ENTRIES):
             if ref >= _FIRST_SHARED_REFERENCE:
                 if ref >= self._count:
@@ -157,8 +160,8 @@ class LiveRawText:
                 part = bisect_right(self._firsts, ref) - 1
                 (entries, write), at = self._texts[part], ref - self._firsts[part]
             else:
-                room, at = divmod(ref, FILE_REFERENCES)
-                found = self.files[self._rooms[room]] if room < len(self._rooms) else None
+                file, at = divmod(ref, FILE_REFERENCES)
+                found = self.files[self._numbered_files[file]] if file < len(self._numbered_files) else None
                 if not isinstance(found, FileEntries) or at >= len(found.entries):
                     return
                 entries, write = found
@@ -166,55 +169,57 @@ class LiveRawText:
             yield b"" if one is None else write(one)
 
     def firsts(self) -> Iterator[int]:
-        """Of all chunks."""
-        for room, file in enumerate(self._rooms):
+        """The first references of all chunks."""
+        for number, file in enumerate(self._numbered_files):
             found = self.files[file]
             assert isinstance(found, FileEntries)
-            yield from range(room * FILE_REFERENCES, room * FILE_REFERENCES + len(found.entries), CHUNK_ENTRIES)
+            yield from range(number * FILE_REFERENCES, number * FILE_REFERENCES + len(found.entries), CHUNK_ENTRIES)
         yield from range(_FIRST_SHARED_REFERENCE, self._count, CHUNK_ENTRIES)
 
 
 class _CycleTexts:
-    """The parts of one cycle."""
+    """The lists of one cycle."""
 
-    def __init__(self, asked: LiveRawText, number: int, cycle: RecordedCycle) -> None:
-        self._asked, self._number, self._cycle = asked, number, cycle
+    def __init__(self, raw_text: LiveRawText, number: int, cycle: RecordedCycle) -> None:
+        self._raw_text, self._number, self._cycle = raw_text, number, cycle
 
     def records(self, kind: str) -> int:
-        asked = self._asked
+        raw_text = self._raw_text
         return self._add(
-            f"changes.set.{kind}", getattr(self._cycle.changes.set, kind), lambda record: asked.cut().record(record)
+            f"changes.set.{kind}", getattr(self._cycle.changes.set, kind), lambda record: raw_text.cut().record(record)
         )
 
     def queues(self) -> int:
         return self._add("queues", self._cycle.queues, lambda queue: queue)
 
     def decisions(self) -> int:
-        asked = self._asked
-        return self._add("decisions", [self._cycle], lambda cycle: asked.cut().decisions(cycle.decisions))
+        raw_text = self._raw_text
+        return self._add("decisions", [self._cycle], lambda cycle: raw_text.cut().decisions(cycle.decisions))
 
     def _add(self, part: str, entries: Sequence[Any], cut: Callable[[Any], Any]) -> int:
         place = f"line {self._number}, {part}"
-        return self._asked.add(cycle_files.NAME, place, FileEntries(entries, lambda entry: jsonform.encode(cut(entry))))
+        return self._raw_text.add(
+            cycle_files.NAME, place, FileEntries(entries, lambda entry: jsonform.encode(cut(entry)))
+        )
 
 
 class _Chunks(Mapping[str, bytes]):
-    """Written and compressed one by one, as they are asked for."""
+    """Encodes and compresses each chunk on request."""
 
-    def __init__(self, asked: LiveRawText) -> None:
-        self._asked = asked
+    def __init__(self, raw_text: LiveRawText) -> None:
+        self._raw_text = raw_text
 
     def __getitem__(self, name: str) -> bytes:
         chunk, _, number = name.partition(".")
         if not number.isdecimal() or len(number) > 9 or name != f"{chunk}.{int(number)}":
             raise KeyError(name)
-        texts = list(self._asked.texts(int(number) * CHUNK_ENTRIES))
-        if chunk != self._asked.chunk or not texts:
+        texts = list(self._raw_text.texts(int(number) * CHUNK_ENTRIES))
+        if chunk != self._raw_text.chunk or not texts:
             raise KeyError(name)
         return gzip.compress(SEPARATOR.join(texts), 1, mtime=0)
 
     def __iter__(self) -> Iterator[str]:
-        return (f"{self._asked.chunk}.{first // CHUNK_ENTRIES}" for first in self._asked.firsts())
+        return (f"{self._raw_text.chunk}.{first // CHUNK_ENTRIES}" for first in self._raw_text.firsts())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -1,8 +1,8 @@
-"""The lab behind the page: looked at, changed, taken back. All of it runs in one thread, one thing after the other.
+"""The lab behind the page: read, changed, previewed, undone. All of it runs in one thread.
 
-The lab lives in its file, as between commands: each change holds its lock, and what other commands do to it is seen here. So nothing is
-lost when the server ends, and nobody has to end it to type a command. Between changes it is kept in memory (``holding``), and who looks on
-sees a change before it is saved; whoever asked for it is answered afterwards."""
+The lab lives in its file, as it does between commands. Each change holds the file's lock, and changes by other commands are noticed here. Nothing is
+lost when the server ends, and commands can be used while it runs. Between changes the lab is kept in memory (``held_lab``). A change is shown to
+all open pages before it is saved; the request is answered after it is saved."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ Show: TypeAlias = Callable[[PageView], None]
 
 MOST_PREVIEWS = 32
 MANY_PODS = 10_000
-"""In a lab of so many a cycle takes so long that a change is shown before it, and what the first one did before the others are through."""
+"""With this many pods a cycle takes so long that a change is shown before the first cycle, and once more after it."""
 MOST_SECONDS = 366 * 86_400.0
 
 
 class OutdatedRequest(InputError):
-    """What was previewed is not what would be done now."""
+    """The lab has changed since the page showed or previewed it."""
 
 
 @dataclass(frozen=True)
 class PreviewedAction:
-    """``stamp``: of the lab that it was tried on."""
+    """``stamp``: the stamp of the lab's file when the action was tried."""
 
-    wished: PlannedAction
+    planned: PlannedAction
     stamp: Stamp
 
 
 class LabSession:
-    """``tell`` gets what is waited for and what goes unrecorded. ``show`` gets the lab after a change, before it is saved; where it can't be
-    saved the lab is to be looked at again."""
+    """``tell`` is called with notices: a wait for the lock, a record that could not be written. ``show`` is called with the view after a change, before
+    it is saved. If saving fails, the lab must be read again."""
 
     def __init__(self, path: Path, tell: Tell, show: Show | None = None) -> None:
         self.path = path
@@ -62,26 +62,26 @@ class LabSession:
         self.many_pods = MANY_PODS
         self.paused = False
         self.said = ""
-        """What was done last, in words."""
+        """The last operation, in words."""
         self.revision = 0
-        """Of what is shown: another number for each state of the lab, and of its controls, that somebody can have seen."""
+        """A number that changes with each state of the lab and its controls that a page can have shown."""
         self._tell = tell
         self._stamp: Stamp = None
-        self._holding = HeldLab(path, tell)
-        self._past = held_lab.UndoHistory()
+        self._held_lab = HeldLab(path, tell)
+        self._undo_history = held_lab.UndoHistory()
         self._previews: OrderedDict[str, PreviewedAction] = OrderedDict()
         self._virtual = True
-        self._onlooker: LabWatcher | None = None
+        self._watcher: LabWatcher | None = None
 
-    # --- looked at -----------------------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------------------------
 
     def look(self) -> PageView:
-        """How the lab stands. Raises StateError, EvidenceError."""
+        """Read the lab's present state. Raises StateError, EvidenceError."""
         with kept.locked(self.path, self._tell):
             stamp = self.stamp()
             if stamp != self._stamp:
-                # Somebody else did something to it, or began another: what was kept is not what came before.
-                self._past.forget()
+                # Another process changed the lab or started a new one, so the undo history does not apply any more.
+                self._undo_history.forget()
                 self._stamp = stamp
                 self.revision += 1
                 self.close()
@@ -89,63 +89,63 @@ class LabSession:
                 self._virtual = isinstance(lab.cluster, VirtualTime)
                 view = None if self._virtual else self._view(lab)
             if view is None:
-                # To stay in memory: what is done to it next is told by what is new.
+                # The lab stays in memory, so that the next change is recorded as a difference to this state.
                 with collector_off():
-                    self._holding.catch_up()
-                    view = self._view(self._holding.lab())
-                    self._holding.stay()
-        # What changes while it is looked at is news again.
-        if not self._virtual and self._onlooker is None:
-            self._onlooker = LabWatcher(self.path)
+                    self._held_lab.catch_up()
+                    view = self._view(self._held_lab.lab())
+                    self._held_lab.stay()
+        # The watch starts after the reading: a change during the reading is reported once more.
+        if not self._virtual and self._watcher is None:
+            self._watcher = LabWatcher(self.path)
         return view
 
     def stamp(self) -> Stamp:
-        """Of the file as it is; None where there is none."""
+        """The stamp of the file now; None if there is no file."""
         return kept.stamp(self.path)
 
     @property
     def stale(self) -> bool:
-        """Whether somebody else changed the lab since it was looked at."""
+        """True if another process changed the lab since it was read."""
         return self.stamp() != self._stamp
 
     def moved(self) -> bool:
-        """Whether a cluster that goes on by itself has changed since this was asked last."""
-        return self._onlooker is not None and self._onlooker.moved()
+        """True if a cluster that runs by itself has changed since the last call."""
+        return self._watcher is not None and self._watcher.moved()
 
     def close(self) -> None:
-        """Nobody looks on any more."""
-        self._holding.let_go()
-        if self._onlooker is not None:
-            self._onlooker.close()
-            self._onlooker = None
+        """Release the lab in memory and the watch."""
+        self._held_lab.release()
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
 
     def controls(self) -> Mapping[str, Any]:
-        """What can be done beside changes of objects; ``why`` it can't be."""
+        """The controls beside changes of objects; ``why`` says why one is not available."""
         real = (
             ""
             if self._virtual
-            else "the cluster of this lab has a clock of its own, and its scheduler is another process"
+            else "this lab runs on a real API server: its clock and its scheduler can't be controlled"
         )
-        last = self._past.last
-        nothing = "nothing was done from this page since the lab was begun, or changed by somebody else"
+        last = self._undo_history.last
+        nothing = "nothing was changed from this page since the lab started or another process changed it"
         return {
             "paused": self.paused,
             "pause": {"why": real},
             "step": {"why": real},
             "advance": {"why": real},
             "undo": {
-                "why": "what a real API server was told can't be taken back" if real else "" if last else nothing,
+                "why": "changes on a real API server can't be undone" if real else "" if last else nothing,
                 "what": last.what if last else "",
             },
         }
 
-    # --- changed -------------------------------------------------------------------------------------------------
+    # --- changing ------------------------------------------------------------------------------------------------
 
-    def preview(self, wish: Action) -> dict[str, Any]:
-        """What would become of the lab: tried on a copy, beside the lab left alone. Raises InputError, NotSettled."""
+    def preview(self, action: Action) -> dict[str, Any]:
+        """Try an action on a copy, and compare with a copy without it. Raises InputError, NotSettled."""
         stamp = self.stamp()
         with self._seen(to_try=True) as lab:
-            found = plan_action(lab, wish)
+            found = plan_action(lab, action)
             tried = what_if(lab, [Alternative(found.title, found.changes)])
         number = secrets.token_hex(8)
         self._previews[number] = PreviewedAction(found, stamp)
@@ -157,39 +157,39 @@ class LabSession:
             "title": found.title,
             "notes": list(found.notes),
             "summary": comparison.summary(),
-            "after": elapsed(max(0.0, tried.end - tried.start)),  # a real clock goes on meanwhile
+            "after": elapsed(max(0.0, tried.end - tried.start)),  # a real clock advances meanwhile
             "scheduler": tried.scheduler,
             **{part: comparison.data()[part] for part in ("workloads", "queues")},
         }
 
     def apply(self, number: str) -> str:
-        """Carry out what was previewed, if the lab is still as it was then. Raises InputError, Outdated, NotSettled."""
+        """Carry out a previewed action if the lab has not changed since. Raises InputError, OutdatedRequest, NotSettled."""
         preview = self._previews.get(number)
         if preview is None:
-            raise OutdatedRequest("there is no such preview any more; preview the change again")
+            raise OutdatedRequest("this preview is not available any more; preview the change again")
 
         def do(lab: Lab) -> str:
             before = LabChanges(lab)
-            for change in preview.wished.changes:
+            for change in preview.planned.changes:
                 change.do(lab)
             return self._settled(lab, before)
 
-        told = self._act(preview.wished.title, do, preview.stamp)
+        result = self._act(preview.planned.title, do, preview.stamp)
         del self._previews[number]
-        return told
+        return result
 
     def pause(self, seen: int | None = None) -> str:
-        """From now on changes are not acted on before the scheduler is stepped or goes on. ``seen``, here and below: the revision that whoever asks
-        has seen. Raises Outdated where the lab is another by now."""
+        """Stop the scheduler until ``step`` or ``go_on``. ``seen``, here and below: the revision that the page shows. Raises OutdatedRequest if the lab
+        has changed since."""
         self._check_virtual()
-        self._as_seen(seen)
+        self._check_seen(seen)
         self.paused = True
         self.revision += 1
         self.said = "The scheduler is paused"
         return self.said
 
     def go_on(self, seen: int | None = None) -> str:
-        """Until nothing changes. Raises NotSettled, Outdated."""
+        """Let the scheduler continue, and settle the lab. Raises NotSettled, OutdatedRequest."""
         self._check_virtual()
 
         def do(lab: Lab) -> str:
@@ -198,10 +198,10 @@ class LabSession:
             self.paused = False
             return before.told()
 
-        return self._act("The scheduler goes on", do, self._as_seen(seen))
+        return self._act("The scheduler goes on", do, self._check_seen(seen))
 
     def step(self, seen: int | None = None) -> str:
-        """The next cycle of the scheduler; where it has nothing to decide, on to the next moment, a second at most. Raises Outdated."""
+        """Run the next cycle of the scheduler. If it has nothing to decide, advance to the next timer, one second at most. Raises OutdatedRequest."""
         self._check_virtual()
 
         def do(lab: Lab) -> str:
@@ -211,10 +211,10 @@ class LabSession:
                     break
             return before.told("one step,")
 
-        return self._act("Step", do, self._as_seen(seen))
+        return self._act("Step", do, self._check_seen(seen))
 
     def advance(self, seconds: float, seen: int | None = None) -> str:
-        """Raises InputError, NotSettled, Outdated."""
+        """Let time pass. Raises InputError, NotSettled, OutdatedRequest."""
         self._check_virtual()
         if not 0 < seconds <= MOST_SECONDS:
             raise InputError(f"expected seconds from 0 to {MOST_SECONDS:.0f}, not {seconds:g}")
@@ -226,33 +226,33 @@ class LabSession:
                 lab.settle()
             return before.told("ran for")
 
-        return self._act(f"Advance {elapsed(seconds)}", do, self._as_seen(seen))
+        return self._act(f"Advance {elapsed(seconds)}", do, self._check_seen(seen))
 
     def undo(self, seen: int | None = None) -> str:
-        """The lab as it was before the last change. Raises InputError where there is none, Outdated."""
+        """Restore the lab as it was before the last change. Raises InputError if there is none, OutdatedRequest."""
         self._check_virtual()
-        self._as_seen(seen)
+        self._check_seen(seen)
         with kept.locked(self.path, self._tell):
-            last = self._past.last
+            last = self._undo_history.last
             if self.stale or last is None:
-                self._past.forget()
+                self._undo_history.forget()
                 raise InputError(
-                    "there is nothing to take back: the lab is as it was begun, or somebody else changed it"
+                    "there is nothing to undo: nothing was changed since the lab started or another process changed it"
                 )
-            self._holding.let_go()
-            _kept(lambda: held_lab.restore_undo_point(self.path, last))
-            self._past.pop()
+            self._held_lab.release()
+            _undo_step(lambda: held_lab.restore_undo_point(self.path, last))
+            self._undo_history.pop()
             self._stamp = self.stamp()
             self.revision += 1
-        self.said = f"Taken back: {last.what}"
+        self.said = f"Undone: {last.what}"
         return self.said
 
-    # --- inside --------------------------------------------------------------------------------------------------
+    # --- internals------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _seen(self, *, to_try: bool = False) -> Iterator[Lab]:
-        """The lab as the file has it, to look at. ``to_try``: something that may be done to it next."""
-        held = self._holding.lab() if to_try and self._virtual and not self.stale else self._holding.held
+        """The lab of the file, to read. ``to_try``: keep it in memory, because a change may follow."""
+        held = self._held_lab.lab() if to_try and self._virtual and not self.stale else self._held_lab.held
         if held is not None:
             with collector_off():
                 yield held
@@ -261,14 +261,14 @@ class LabSession:
             yield lab
 
     def _act(self, what: str, do: Callable[[Lab], str], stamp: Stamp = None) -> str:
-        """Do something to the lab, show it and save it. ``stamp``: only to the lab as it was then."""
+        """Change the lab, show it and save it. ``stamp``: only if the file still has this stamp."""
         with kept.locked(self.path, self._tell):
             if stamp is not None and self.stamp() != stamp:
                 raise OutdatedRequest(
-                    "the lab has changed since this was previewed or shown; look at it, and ask for it again"
+                    "the lab has changed since it was previewed or shown; check the page and try again"
                 )
             if self.stale:
-                self._past.forget()
+                self._undo_history.forget()
             if self._virtual:
                 self._changed(what, do)
             else:
@@ -278,41 +278,41 @@ class LabSession:
             self._stamp = self.stamp()
         return self.said
 
-    def _as_seen(self, seen: int | None) -> Stamp:
-        """The lab's stamp, where what somebody has seen is what there is; None where nobody says what was seen. Raises Outdated."""
+    def _check_seen(self, seen: int | None) -> Stamp:
+        """The lab's stamp if the page shows the present revision; None without ``seen``. Raises OutdatedRequest."""
         if seen is None:
             return None
         if seen != self.revision or self.stale:
             raise OutdatedRequest(
-                "the lab has changed since the page showed it, and nothing was done; look at it as it is now, and ask again"
+                "the lab has changed since the page showed it, so nothing was done; check the page and try again"
             )
         return self._stamp
 
     def _changed(self, what: str, do: Callable[[Lab], str]) -> None:
-        """By who holds the lock."""
-        before, said, paused = _kept(lambda: held_lab.take_undo_point(self.path, what)), self.said, self.paused
-        lab = self._holding.lab()
+        """Change a lab with virtual time; the caller holds the lock."""
+        before, said, paused = _undo_step(lambda: held_lab.take_undo_point(self.path, what)), self.said, self.paused
+        lab = self._held_lab.lab()
         self.said = f"{what}: the scheduler is at work"
         try:
             with collector_off():
-                told = f"{what}: {do(lab)}"
+                result = f"{what}: {do(lab)}"
         except BaseException:
-            # It may be half done: the lab is what the file has.
-            self._holding.let_go()
+            # The change may be incomplete. The file has the last complete state.
+            self._held_lab.release()
             self.said, self.paused = said, paused
             raise
-        self.said = told
+        self.said = result
         self.revision += 1
-        self._past.push(before)
+        self._undo_history.push(before)
         try:
             with collector_off():
                 self._show(lab)
-            self._holding.save()
+            self._held_lab.save()
         except BaseException:
-            self._holding.let_go()
-            # What was shown of it is not what there is.
+            self._held_lab.release()
+            # The pages show a change that does not exist.
             self.revision += 1
-            self._past.pop()
+            self._undo_history.pop()
             self.said, self.paused = said, paused
             raise
 
@@ -320,13 +320,13 @@ class LabSession:
         if self.show is None:
             return
         self.revision += 1
-        # One that can't be shown is changed all the same.
+        # A lab that can't be shown is changed nevertheless.
         with suppress(EvidenceError):
             self.show(self._view(lab))
 
     def _view(self, lab: Lab) -> PageView:
-        if lab is self._holding.held:
-            return self._holding.view()
+        if lab is self._held_lab.held:
+            return self._held_lab.view()
         return ViewBuilder().view(lab, recorded(lab, LabRecord(self.path).whole()))
 
     def _settled(self, lab: Lab, before: LabChanges) -> str:
@@ -341,28 +341,27 @@ class LabSession:
         if not self._is_large(lab):
             lab.settle()
             return
-        told: list[bool] = []
+        shown = False
 
         def between() -> None:
-            if not told:
-                told.append(True)
+            nonlocal shown
+            if not shown:
+                shown = True
                 self._show(lab)
 
         lab.settle(between)
 
     def _is_large(self, lab: Lab) -> bool:
-        """Whether those who look on are shown a change, and its first cycle, before the rest of it."""
+        """True if a change, and then its first cycle, is shown before the lab has settled."""
         return self._virtual and len(lab.cluster.list("Pod")) >= self.many_pods
 
     def _check_virtual(self) -> None:
         if not self._virtual:
-            raise InputError(
-                "a lab on a real API server can't be paused, stepped or taken back: its time passes by itself"
-            )
+            raise InputError("a lab on a real API server can't be paused, stepped or undone: its time passes by itself")
 
 
-def _kept(do: Callable[[], Any]) -> Any:
+def _undo_step(do: Callable[[], Any]) -> Any:
     try:
         return do()
     except (OSError, EvidenceError) as error:
-        raise StateError(f"the lab can't be kept as it is: {error}") from error
+        raise StateError(f"the lab's undo point can't be read or written: {error}") from error

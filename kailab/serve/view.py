@@ -1,4 +1,4 @@
-"""What the page shows of a lab: its past and how it stands, in the viewer's form, and what of it can be changed."""
+"""What the page shows of a lab: its history and present state in the viewer's form, and the objects that can be changed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from kailab.serve.raw_text import LiveRawText
 
 _LEVEL, _QUICK = 3, 1
 _MOST_INCREMENTS = 8 * 2**20
-"""Bytes of increments beyond which the whole is made anew for those who come."""
+"""When the increments exceed this many bytes, a new complete form is encoded for new pages."""
 
 
 class PageView:
-    """What is shown of a lab at one moment. ``number`` counts the views of one showing (``showing`` names it): from one of an earlier
-    number ``increments`` lead here."""
+    """The lab at one moment. ``number`` counts the views of one series, which ``showing`` names. A page with an earlier view of the same series only needs
+    the increments since then."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class PageView:
         lab: Mapping[str, Any],
         desk: Callable[[], bytes],
     ) -> None:
-        """``base``: the lab at an earlier number or this one; ``increments``: those from there on, JSON. ``chunks``: raw text, by name,
-        compressed; ``lab``: what the lab is; ``desk``: what of it can be changed, JSON, compressed, made when it is asked for."""
+        """``base``: the complete form at this or an earlier number; ``increments``: those since, as JSON. ``chunks``: raw text by name, compressed. ``lab``: facts
+        about the lab. ``desk``: encodes the objects that can be changed (JSON, compressed) on request."""
         self.showing, self.number, self.chunks, self.about = showing, number, chunks, lab
         self._base, self._increments, self._desk = base, increments, desk
 
     @property
     def lab(self) -> bytes:
-        """A ``LabForm`` as it was at the number ``first``, as JSON, compressed."""
+        """The ``LabForm`` at the number ``first``: JSON, compressed."""
         return self._base.content
 
     @property
@@ -63,7 +63,7 @@ class PageView:
         return self._base.number
 
     def since(self, showing: str, number: int) -> bytes | None:
-        """What makes of a view with that number this one: a list of ``Increment``, JSON, compressed. None where it can't be told."""
+        """The increments from a view to this one: a list of ``Increment``, JSON, compressed. None if they are not available."""
         if showing != self.showing or not self._base.number <= number <= self.number:
             return None
         found = self._increments[number - self._base.number :]
@@ -75,42 +75,42 @@ class PageView:
 
 
 class PackedForm(NamedTuple):
-    """``content``: a ``LabForm``, JSON, compressed, as it was at that number."""
+    """A complete ``LabForm`` at a number: JSON, compressed."""
 
     number: int
     content: bytes
 
 
 class ViewBuilder:
-    """Of one lab that goes on: views, each told by what is new since the one before, as far as that can be done."""
+    """Builds the views of one running lab. Each view after the first is an increment to the one before, where possible."""
 
     def __init__(self) -> None:
         self._name = secrets.token_hex(8)
-        self._telling = LiveRecord()
-        self._gathering: LabFormBuilder | None = None
+        self._record = LiveRecord()
+        self._builder: LabFormBuilder | None = None
         self._number = 0
         self._base = PackedForm(0, b"")
         self._increments: list[bytes] = []
 
     def view(self, lab: Lab, recorder: Recorder, events: EventFeed | None = None, *, at_once: bool = True) -> PageView:
-        """Of a lab and what was recorded of it, after the last look. ``events``: None where the recorder has them. ``at_once``: all is
-        made now, as the lab is not kept."""
-        told, asked, goes_on = self._telling.told(recorder, events)
-        now, gathering = read_present_state(lab), self._gathering
+        """Build the next view. ``recorder``: the lab's record after its last look. ``events``: None if the recorder has the events. ``at_once``: encode everything
+        now, because the lab is not kept in memory."""
+        recorded, raw, continues = self._record.update(recorder, events)
+        now, builder = read_present_state(lab), self._builder
         self._number += 1
-        if gathering is not None and goes_on:
-            found = gathering.go_on(told, now)
-            found.parts = asked.new_parts()
+        if builder is not None and continues:
+            found = builder.go_on(recorded, now)
+            found.parts = raw.new_parts()
             self._increments.append(jsonform.encode(found))
         else:
-            gathering = self._gathering = LabFormBuilder(told, asked)
-            self._telling.stands(now.state)
-            self._pack(gathering.form(now), asked)
-        names = gathering.names()
+            builder = self._builder = LabFormBuilder(recorded, raw)
+            self._record.set_state(now.state)
+            self._pack(builder.form(now), raw)
+        names = builder.names()
         for kind, column in names.items():
-            asked.last_look(kind).names = column
+            raw.last_look(kind).names = column
         if sum(map(len, self._increments)) > _MOST_INCREMENTS:
-            self._pack(gathering.whole(), asked)
+            self._pack(builder.whole(), raw)
         facts = _facts(lab, now.state)
         desk = _packed(_desk(lab)) if at_once else None
         return PageView(
@@ -118,13 +118,13 @@ class ViewBuilder:
             self._number,
             self._base,
             tuple(self._increments),
-            asked.chunks(),
+            raw.chunks(),
             facts,
             lambda: _packed(_desk(lab)) if desk is None else desk,
         )
 
-    def _pack(self, form: LabForm, asked: LiveRawText) -> None:
-        form.raw = asked.form()
+    def _pack(self, form: LabForm, raw: LiveRawText) -> None:
+        form.raw = raw.form()
         self._base = PackedForm(self._number, gzip.compress(jsonform.encode(form), _LEVEL, mtime=0))
         self._increments = []
 
@@ -179,7 +179,7 @@ def _workload(lab: Lab, one: Workload) -> dict[str, Any]:
     known = KINDS.get(one.kind)
     replicas = None
     if known is not None and known.scalable:
-        # Pods may be left of what is gone.
+        # Pods may remain after their workload was deleted.
         with suppress(NotFound):
             replicas = lab.get(one.kind, one.name, one.namespace)["spec"].get("replicas", 1)
     return {**one.data(), "replicas": replicas}
@@ -194,8 +194,8 @@ def _counts(standing: Any) -> dict[str, Any]:
     }
 
 
-def _without_pods(lab: Lab, told: set[Workload]) -> list[dict[str, Any]]:
-    """Those that were scaled to nothing: they can be scaled up again, and deleted."""
+def _without_pods(lab: Lab, listed: set[Workload]) -> list[dict[str, Any]]:
+    """Workloads that are scaled to zero: they can be scaled up again, or deleted."""
     none = {"queue": "", "running": 0, "waiting": 0, "done": 0}
     found = (
         Workload(obj["metadata"].get("namespace", ""), key, obj["metadata"]["name"])
@@ -204,7 +204,7 @@ def _without_pods(lab: Lab, told: set[Workload]) -> list[dict[str, Any]]:
         for obj in lab.get(key, namespace=None)
         if not obj["metadata"].get("ownerReferences")
     )
-    return [_workload(lab, one) | none for one in found if one not in told]
+    return [_workload(lab, one) | none for one in found if one not in listed]
 
 
 def _queue(queue: dict[str, Any]) -> dict[str, Any]:

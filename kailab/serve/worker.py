@@ -1,10 +1,14 @@
-"""News for all who look at the page: a number that grows with each view of the lab, and what was said last. Whoever is slow misses what
-came in between and gets the latest."""
+"""The thread of the lab, and the broadcast of its state to all open pages.
+
+Everything that reads or changes the lab runs in one thread (``LabWorker``). After each change the worker publishes a ``PageUpdate`` with a version
+number that grows with each view. A page that is too slow skips updates and gets the latest one (``Broadcaster``).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,8 +23,8 @@ HEARTBEAT_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class PageUpdate:
-    """``view``: None where the lab is down, or can't be shown (``trouble`` says why). ``revision``: of the session, as it was when the lab was
-    looked at: what is asked for by somebody who sees this names it."""
+    """``view``: None if the lab is down or can't be shown (``trouble`` says why). ``said``: the last operation, in words. ``revision``: the session's
+    revision when the lab was read; requests of the page name it."""
 
     version: int
     view: PageView | None = None
@@ -31,12 +35,12 @@ class PageUpdate:
 
     def data(self) -> dict[str, Any]:
         view = self.view
-        told = None if view is None else {"showing": view.showing, "number": view.number, "first": view.first}
+        shown = None if view is None else {"showing": view.showing, "number": view.number, "first": view.first}
         return {
             "version": self.version,
             "revision": self.revision,
             "there": view is not None,
-            "view": told,
+            "view": shown,
             "lab": None if view is None else view.about,
             "said": self.said,
             "trouble": self.trouble,
@@ -46,7 +50,7 @@ class PageUpdate:
 
 class Broadcaster:
     def __init__(self) -> None:
-        self.latest = PageUpdate(0, trouble="the lab has not been looked at yet")
+        self.latest = PageUpdate(0, trouble="the lab has not been read yet")
         self.ended = False
         self._changed = asyncio.Condition()
 
@@ -63,13 +67,13 @@ class Broadcaster:
             self._changed.notify_all()
 
     async def end(self) -> None:
-        """The server ends."""
+        """End all subscriptions, because the server ends."""
         async with self._changed:
             self.ended = True
             self._changed.notify_all()
 
     async def follow(self) -> AsyncIterator[PageUpdate | None]:
-        """The latest news, and then each that comes; None where nothing came for a while. Ends with the server."""
+        """Yield the latest update, then each new one; None as a heartbeat. Ends with the server."""
         seen = -1
         while not self.ended:
             async with self._changed:
@@ -78,28 +82,27 @@ class Broadcaster:
                         await self._changed.wait_for(lambda seen=seen: self.ended or self.latest.version != seen)  # type: ignore[misc]
                 except TimeoutError:
                     pass
-                news = self.latest
-            yield None if news.version == seen else news
-            seen = news.version
+                update = self.latest
+            yield None if update.version == seen else update
+            seen = update.version
 
 
-# The one thread in which the lab is worked on, and what follows from it: after each change everybody is told.
-
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_WAITING = 32
 LOOK_SECONDS = 0.3
-"""So often it is looked whether somebody else changed the lab's file."""
+"""Interval between checks whether another process changed the lab's file."""
 
 
 class TooManyRequests(KailabError):
-    """More is asked of the lab than it can do."""
+    """Too many requests wait for the lab."""
 
 
 class LabWorker:
-    def __init__(self, session: LabSession, newsroom: Broadcaster, report: Callable[[BaseException], None]) -> None:
-        """``report`` gets what went wrong that nobody foresaw."""
-        self._session, self._newsroom, self._report = session, newsroom, report
+    def __init__(self, session: LabSession, broadcaster: Broadcaster, report: Callable[[BaseException], None]) -> None:
+        """``report`` is called with unexpected errors."""
+        self._session, self._broadcaster, self._report = session, broadcaster, report
         self._shown = False
         self._loop: asyncio.AbstractEventLoop | None = None
         session.show = self._show
@@ -107,9 +110,9 @@ class LabWorker:
         self._waiting = 0
 
     async def ask(self, do: Callable[[LabSession], T]) -> T:
-        """Something that leaves the lab as it is. Raises KailabError."""
+        """Run a function that only reads the lab, in its thread. Raises KailabError."""
         if self._waiting >= MOST_WAITING:
-            raise TooManyRequests("too much is asked of the lab at once; try again")
+            raise TooManyRequests("too many requests wait for the lab; try again")
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, do, self._session)
@@ -117,15 +120,15 @@ class LabWorker:
             raise
         except Exception as error:
             self._report(error)
-            raise StateError(f"something went wrong inside kailab: {type(error).__name__}: {error!s:.300}") from error
+            raise StateError(f"internal error of kailab: {type(error).__name__}: {error!s:.300}") from error
         finally:
             self._waiting -= 1
 
     async def act(self, do: Callable[[LabSession], T]) -> T:
-        """Something that changes it. Everybody is told what became of it, also where whoever asked has gone."""
-        return await asyncio.shield(asyncio.ensure_future(self._acted(do)))
+        """Run a function that changes the lab, and publish the result, even if the request is cancelled meanwhile."""
+        return await asyncio.shield(asyncio.ensure_future(self._run_and_publish(do)))
 
-    async def _acted(self, do: Callable[[LabSession], T]) -> T:
+    async def _run_and_publish(self, do: Callable[[LabSession], T]) -> T:
         self._loop = asyncio.get_running_loop()
         shown = False
 
@@ -138,46 +141,46 @@ class LabWorker:
                 shown = self._shown
 
         try:
-            told = await self.ask(done)
+            result = await self.ask(done)
         except BaseException:
-            # What was shown could not be saved: the lab is as it was.
-            if shown or self._session.revision != self._newsroom.latest.revision:
+            # The change was shown but could not be saved: publish the unchanged lab.
+            if shown or self._session.revision != self._broadcaster.latest.revision:
                 await self.look()
             raise
         if not shown:
             await self.look()
-        return told
+        return result
 
     def _show(self, view: PageView) -> None:
-        """A change that is not saved yet. In the thread of the lab."""
+        """Publish a change that is not saved yet. Called in the thread of the lab."""
         session, self._shown = self._session, True
-        told = self._newsroom.publish(view, session.said, "", session.controls(), session.revision)
+        publishing = self._broadcaster.publish(view, session.said, "", session.controls(), session.revision)
         assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(told, self._loop)
+        asyncio.run_coroutine_threadsafe(publishing, self._loop)
 
     async def look(self) -> None:
-        """Look at the lab and tell everybody."""
+        """Read the lab and publish it."""
         try:
-            # All in the thread of the lab: what is told together is of one moment.
+            # All values in one call in the thread of the lab, so that they belong to one moment.
             seen = await self.ask(
                 lambda session: (session.look(), session.said, "", session.controls(), session.revision)
             )
         except KailabError as error:
-            await self._newsroom.publish(None, self._session.said, str(error), None, self._session.revision)
+            await self._broadcaster.publish(None, self._session.said, str(error), None, self._session.revision)
         else:
-            await self._newsroom.publish(*seen)
+            await self._broadcaster.publish(*seen)
 
     async def watch(self) -> None:
-        """What others do to the lab is told, too. Ends when it is cancelled."""
-        told: object = ()
+        """Publish changes made by other processes, and by a cluster that runs by itself. Ends when it is cancelled."""
+        published: object = ()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._waiting:
                 continue
             stamp = self._session.stamp()
-            if self._session.stale and stamp != told:
-                # A lab that can't be looked at is not looked at again before it changes.
-                told = stamp
+            if self._session.stale and stamp != published:
+                # Also remembered if the lab can't be read: it is not read again before its file changes.
+                published = stamp
             elif not await self._moved():
                 continue
             self._session.said = ""
@@ -186,12 +189,13 @@ class LabWorker:
     async def _moved(self) -> bool:
         try:
             return await self.ask(lambda session: session.moved())
-        # A cluster that does not answer is asked again; what is done to it says so.
-        except KailabError:
+        # A cluster that does not answer is asked again in the next round. An action on it reports the error.
+        except KailabError as error:
+            _log.debug("the cluster of the lab does not answer, and is asked again: %s", error)
             return False
 
     def close(self) -> None:
-        """What is being done is done to its end; what waits is not begun."""
+        """Finish the current function, and drop those that wait."""
         with contextlib.suppress(RuntimeError):
             self._thread.shutdown(wait=True, cancel_futures=True)
         self._session.close()

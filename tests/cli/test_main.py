@@ -53,7 +53,7 @@ class _Fault(KailabError):
         (ExpectationFailed("expected 8, saw 7"), 1, "error: expected 8, saw 7"),
         (PermissionError(errno.EACCES, "Permission denied", "a.file"), 2, "error: a.file: Permission denied"),
         (RecursionError(), 2, "error: the input is nested too deeply"),
-        (ZeroDivisionError("division by zero"), 2, "error: something went wrong inside kailab: ZeroDivisionError"),
+        (ZeroDivisionError("division by zero"), 2, "error: internal error of kailab: ZeroDivisionError"),
     ],
 )
 def test_what_goes_wrong_is_one_message(

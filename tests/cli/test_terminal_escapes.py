@@ -130,7 +130,7 @@ def test_errors_of_the_command_line_pass_nothing_on(kailab: Kailab, command: tup
 def test_colours_of_kailab_itself_pass_and_no_others(
     evil: Kailab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "colourful", lambda stream: True)
+    monkeypatch.setattr(terminal, "uses_colour", lambda stream: True)
     leader, follower = pty.openpty()
     with os.fdopen(follower, "w") as screen:
         monkeypatch.setattr("sys.stdout", screen)

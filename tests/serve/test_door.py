@@ -30,7 +30,7 @@ async def _slow() -> None:
     runner = web.AppRunner(app)
     await runner.setup()
     assert runner.server is not None
-    server = await asyncio.get_running_loop().create_server(door.through(runner.server), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(door.limit(runner.server), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with asyncio.timeout(PATIENCE_SECONDS):
         patient, patient_in = await asyncio.open_connection("127.0.0.1", port)
@@ -74,7 +74,7 @@ async def _crowd() -> None:
     runner = web.AppRunner(app)
     await runner.setup()
     assert runner.server is not None
-    server = await asyncio.get_running_loop().create_server(door.through(runner.server), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(door.limit(runner.server), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
 
     async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

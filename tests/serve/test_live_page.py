@@ -155,7 +155,7 @@ def test_a_quota_is_changed_by_keys_alone_and_taken_back(tab: Tab, served: Serve
     tab.keyboard.press("Enter")
     shown_after(tab, version)
     assert queues(tab) == before == of_the_lab(served)
-    assert "Taken back" in tab.inner_text("#said")
+    assert "Undone" in tab.inner_text("#said")
 
 
 def test_scale_delete_cordon_and_time(tab: Tab, served: Served) -> None:

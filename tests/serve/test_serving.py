@@ -92,7 +92,7 @@ def test_a_port_in_use_and_a_lab_that_can_not_be_read_are_refused(state: Path, t
         taken.listen()
         refused = kailab("serve", "--state", str(state), "--port", str(taken.getsockname()[1]))
     assert refused.returncode == 2
-    assert "another process listens there" in refused.stderr
+    assert "another process uses this port" in refused.stderr
     damaged = tmp_path / "damaged.state"
     damaged.write_bytes(b"nothing")
     refused = kailab("serve", "--state", str(damaged))
@@ -155,7 +155,7 @@ def test_what_is_asked_for_is_done_to_the_lab_that_was_seen_or_not_at_all(state:
     while served.seen() == seen:
         time.sleep(0.05)  # until the page has noticed
     assert "one step" in served.order("step").json()["said"]
-    assert "Taken back" in served.order("undo").json()["said"]
+    assert "Undone" in served.order("undo").json()["said"]
     assert served.order("pause").code == served.order("go-on").code == 200
     assert served.end()[0] == 0
 

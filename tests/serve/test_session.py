@@ -49,7 +49,7 @@ def test_a_preview_tells_what_then_comes_and_changes_nothing(session: LabSession
         (SetFields(["queue/team-a.gpu.quota=much"]), "a number"),
         (SetFields(["queue/team-a.colour=red"]), "expected one of these fields"),
         (SetFields(["deployment/borrower.replicas=-1"]), "from 0"),
-        (SetFields([]), "nothing"),
+        (SetFields([]), "no fields"),
         (DeleteObject("deployment/none"), "none"),
         (DeleteObject("borrower"), "KIND/NAME"),
         (DrainNode("none"), "none"),
@@ -132,7 +132,7 @@ def test_what_another_command_does_is_seen_and_outdates_previews(session: LabSes
     assert session.stale
     with pytest.raises(OutdatedRequest, match="has changed"):
         session.apply(preview["id"])
-    with pytest.raises(InputError, match="nothing to take back"):
+    with pytest.raises(InputError, match="nothing to undo"):
         session.undo()
     session.look()
     assert not session.stale
@@ -146,7 +146,7 @@ def test_a_preview_is_applied_once(session: LabSession) -> None:
     number = session.preview(TEAMS)["id"]
     session.apply(number)
     for unknown in (number, "", "0" * 16):
-        with pytest.raises(OutdatedRequest, match="no such preview"):
+        with pytest.raises(OutdatedRequest, match="not available any more"):
             session.apply(unknown)
 
 

@@ -22,7 +22,7 @@ def test_undo_puts_back_the_file_and_the_record(session: LabSession) -> None:
         states.append((session.path.read_bytes(), recorded(session)))
         done(session, wish)
     for before in reversed(states):
-        assert "Taken back" in session.undo()
+        assert "Undone" in session.undo()
         assert (session.path.read_bytes(), recorded(session)) == before
     assert (session.path.read_bytes(), recorded(session)) == (begun_with, steps)
     with pytest.raises(InputError, match="nothing to take back"):
