@@ -1,7 +1,7 @@
-"""One way to write each value, so that equal runs give equal bytes.
+"""The canonical form of values in evidence, so that equal runs give equal bytes.
 
-JSON with sorted keys; virtual times as seconds since the lab opened (float, at most microseconds) beside RFC 3339 text;
-names of files and folders from a small alphabet, kept distinct by a digest where something had to be replaced.
+JSON has sorted keys. Virtual times are seconds since the lab opened (float, microseconds at most) beside RFC 3339 text. File and folder names use a
+small alphabet; a digest keeps names apart in which characters were replaced.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ import msgspec
 from kailab.model import times
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
-# Allowed is what is safe in a path on every system and in a shell; test ids have brackets, slashes and spaces.
+# These characters are safe in paths on every system and in shells. Test ids contain brackets, slashes and spaces.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+")
 NAME_LENGTH = 100
 
 
 def compact_json(value: Any) -> bytes:
-    """JSON on one line, keys sorted."""
+    """Encode as JSON on one line, with sorted keys."""
     return _ENCODER.encode(value)
 
 
 def pretty_json(value: Any) -> bytes:
-    """JSON for people, keys sorted, two spaces deep, ending in a line break."""
+    """Encode as indented JSON with sorted keys and a final line break."""
     return msgspec.json.format(_ENCODER.encode(value), indent=2) + b"\n"
 
 
 def as_plain_json(value: Any) -> Any:
-    """As JSON has it: dicts, lists, texts and numbers."""
+    """Convert to plain JSON values: dicts, lists, strings and numbers."""
     return msgspec.json.decode(_ENCODER.encode(value))
 
 
 def json_lines(values: Iterable[Any]) -> bytes:
-    """JSON lines."""
+    """Encode as JSON lines."""
     return b"".join(_ENCODER.encode(value) + b"\n" for value in values)
 
 
 def format_rfc3339(seconds: float) -> str:
-    """Seconds since the epoch as Kubernetes writes times; fractions only where there are any.
+    """Format seconds since the epoch as Kubernetes does; with a fraction only if there is one.
 
     >>> rfc3339(1767225600.0)
     '2026-01-01T00:00:00Z'
@@ -53,12 +53,12 @@ def format_rfc3339(seconds: float) -> str:
 
 
 def safe_name(text: str) -> str:
-    """A file or folder name for any text. Texts that had to be changed get a digest, so that they stay apart.
+    """A file or folder name for any text. Changed texts get a digest, so that different texts get different names.
 
     >>> safe_name("test_borrow")
     'test_borrow'
     """
-    # A leading dot would hide the folder: readers of a run pass over what begins with one.
+    # No leading dot: readers of a run skip hidden folders.
     name = _UNSAFE.sub("-", text).strip("-.")
     if name and name == text and len(name) <= NAME_LENGTH:
         return name

@@ -1,6 +1,7 @@
-"""How a cluster stands at one moment, in rows small enough to keep at every step.
+"""The state of a cluster at one moment, in rows small enough to keep after every step.
 
-The rows are in ``kailab.evidence.entries``: pods, PodGroups, queues and nodes.
+``read_cluster_state`` reads pods, PodGroups, queues and nodes of a cluster. ``RowCache`` reuses the rows of objects that did not change. The row types are in
+``kailab.evidence.entries``.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def shown_phase(pod: Object) -> str:
-    """``status.phase``, or ``Terminating`` for a pod on its way out."""
+    """``status.phase``, or ``Terminating`` for a pod that is being deleted."""
     if pod["metadata"].get("deletionTimestamp"):
         return "Terminating"
     return (pod.get("status") or {}).get("phase") or "Pending"
 
 
 def controller_name(obj: Object) -> str:
-    """The controlling owner as ``Kind/name``; empty for none."""
+    """The controlling owner as ``Kind/name``; empty without owners."""
     references = obj["metadata"].get("ownerReferences") or ()
     for reference in references:
         if reference.get("controller"):
             return f"{reference['kind']}/{reference['name']}"
-    # None of them controls it: the first, by which grouping goes, too.
+    # No owner controls it: the first one, as grouping uses it.
     return f"{references[0]['kind']}/{references[0]['name']}" if references else ""
 
 
 def condition_of(obj: Object, type: str) -> Mapping[str, Any] | None:
-    """The condition of that type in ``status.conditions``."""
+    """The condition of a type in ``status.conditions``; None without one."""
     for entry in (obj.get("status") or {}).get("conditions") or ():
         if entry.get("type") == type:
             return entry
@@ -46,7 +47,7 @@ def condition_of(obj: Object, type: str) -> Mapping[str, Any] | None:
 
 
 def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
-    """The queue a pod counts for: that of its PodGroup, else its own label."""
+    """The queue of a pod: the queue of its PodGroup, else of its own label."""
     metadata = pod["metadata"]
     name = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
     group = podgroups.get((metadata.get("namespace", ""), name)) if name else None
@@ -57,12 +58,12 @@ def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
 
 
 def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: Accounts) -> PodRow:
-    """One pod. It holds the rest of what it asks for where it holds its GPUs."""
+    """The row of one pod."""
     metadata, spec = pod["metadata"], pod["spec"]
     place = spec.get("nodeName") or ""
-    # A placed pod's condition may be of the time when it waited.
+    # The condition of a placed pod may be from the time when it waited.
     scheduled = None if place else condition_of(pod, "PodScheduled")
-    told = scheduled if scheduled and scheduled.get("status") == "False" else _NOTHING
+    unscheduled = scheduled if scheduled and scheduled.get("status") == "False" else _NOTHING
     return PodRow(
         name=f"{metadata.get('namespace', '')}/{metadata['name']}",
         app=(metadata.get("labels") or {}).get("app", ""),
@@ -73,13 +74,13 @@ def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: 
         podgroup=(metadata.get("annotations") or {}).get(labels.POD_GROUP, ""),
         milli_gpus=accounts.gpus(pod),
         holds=accounts.holds(pod),
-        reason=told.get("reason", ""),
-        message=told.get("message", ""),
+        reason=unscheduled.get("reason", ""),
+        message=unscheduled.get("message", ""),
     )
 
 
 class _Known(NamedTuple):
-    """``key``: of the PodGroup that it names, whose object was ``group``. The object is held, so that no other takes its identity."""
+    """A row with the objects that it was made from. ``key``: the PodGroup that the pod names. The objects are referenced, so that identities stay unique."""
 
     pod: Object
     key: tuple[str, str]
@@ -88,7 +89,7 @@ class _Known(NamedTuple):
 
 
 class RowCache:
-    """Rows of a cluster, from look to look: where nothing changed that a row depends on it is the one of before."""
+    """The rows of a cluster from look to look. A row is reused if no object that it depends on has changed."""
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Object] = {}
@@ -105,7 +106,7 @@ class RowCache:
         nodes: Mapping[str, Object],
         accounts: Accounts,
     ) -> list[PodRow]:
-        """``podgroups``: by namespace and name; ``nodes``: by name."""
+        """The rows of pods. ``podgroups``: by namespace and name. ``nodes``: by name."""
         before = self._known if self._are_alike(nodes) else {}
         known: dict[int, _Known] = {}
         self._nodes, self._known, found = nodes, known, []
@@ -119,13 +120,13 @@ class RowCache:
             key = metadata.get("namespace", ""), (metadata.get("annotations") or {}).get(labels.POD_GROUP, "")
             row = pod_row(pod, podgroups, accounts)
             found.append(row)
-            # A claim counts by those who share it, what reserves a GPU by those who share that.
+            # Not cached: pods with claims and reservation pods, whose amounts depend on the pods that share a claim or a GPU.
             if not pod["spec"].get("resourceClaims") and key[0] != labels.RESERVATION_NAMESPACE:
                 known[id(pod)] = _Known(pod, key, podgroups.get(key), row)
         return found
 
     def _are_alike(self, nodes: Mapping[str, Object]) -> bool:
-        """What GPU memory counts for is a matter of nodes' labels."""
+        """True if nodes have the labels of the look before; the value of GPU memory depends on them."""
         before = self._nodes
         return len(nodes) == len(before) and all(
             (was := before.get(name)) is node
@@ -134,17 +135,17 @@ class RowCache:
         )
 
     def of_groups(self, groups: Sequence[Object]) -> tuple[PodGroupRow, ...]:
-        """Of PodGroups."""
+        """The rows of PodGroups."""
         self._groups, rows = _kept(self._groups, groups, _podgroup_row)
         return rows
 
     def of_queues(self, queues: Sequence[Object]) -> tuple[QueueRow, ...]:
-        """Of queues."""
+        """The rows of queues."""
         self._queues, rows = _kept(self._queues, queues, _queue_row)
         return rows
 
     def of_nodes(self, nodes: Mapping[str, Object], accounts: Accounts, used: Mapping[str, int]) -> tuple[NodeRow, ...]:
-        """Of nodes. ``used``: as the accounts tell."""
+        """The rows of nodes. ``used``: milli-GPU in use by node."""
         offered: dict[str, tuple[Object, int, int, str]] = {}
         rows: dict[str, NodeRow] = {}
         for name, node in nodes.items():
@@ -164,19 +165,19 @@ class RowCache:
 def _kept(
     before: dict[int, tuple[Object, Row]], objects: Sequence[Object], make: Callable[[Object], Row]
 ) -> tuple[dict[int, tuple[Object, Row]], tuple[Row, ...]]:
-    """Rows of objects, those of before where an object is the same."""
+    """Rows of objects; the rows of unchanged objects are reused."""
     known = {id(obj): before.get(id(obj)) or (obj, make(obj)) for obj in objects}
     return known, tuple(row for _, row in known.values())
 
 
 def read_cluster_state(cluster: Cluster, rows: RowCache | None = None) -> ClusterState:
-    """All of a cluster, as it is now. ``rows``: of earlier looks at it."""
+    """Read the present state of a cluster. ``rows``: the cache of earlier looks."""
     rows = rows or RowCache()
     groups = cluster.list("PodGroup")
     by_name = {(group["metadata"].get("namespace", ""), group["metadata"]["name"]): group for group in groups}
     nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
     pods = cluster.list("Pod")
-    # Over all pods at once: a claim that several pods of a node share counts there once.
+    # For all pods at once, because a claim that pods of a node share counts once.
     accounts = Accounts(cluster, pods, nodes)
     told = rows.of(pods, by_name, nodes, accounts)
     return state_of_rows(cluster, rows, nodes, told, accounts, accounts.used_by(told), groups)
@@ -191,7 +192,7 @@ def state_of_rows(
     used: Mapping[str, int],
     groups: Sequence[Object] | None = None,
 ) -> ClusterState:
-    """The same where the rows of pods are known."""
+    """The present state, from pod rows that are known already."""
     return ClusterState(
         pods=tuple(pods),
         podgroups=rows.of_groups(cluster.list("PodGroup") if groups is None else groups),

@@ -1,10 +1,10 @@
-"""The cycles of kailab's scheduler as they are kept: what each was decided on and what it decided, so that it can be decided
-again from the folder alone.
+"""The recorded cycles of kailab's scheduler: the input and the decisions of each, so that a run can be decided again from its folder.
 
-    cycles.jsonl, or cycles.jsonl.gz where it is large: a Head, then a Cycle on each line
+    cycles.jsonl, or cycles.jsonl.gz if it is large: a CycleHead, then a RecordedCycle on each line
 
-While a lab runs a cycle is held by reference (records and decisions are frozen), without what it has in common with the one
-before: recording costs what changed. It is encoded when the evidence is written.
+A running lab keeps a cycle by reference (records and decisions are frozen) and only its difference to the cycle before, so recording costs what
+changed. Cycles are encoded when the evidence is written. ``CycleFile`` appends the cycles of a scheduler in its own process to a file beside its decision
+file. That file is not sanitised, because it lies with the lab's own data; it is sanitised when the lab is captured.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from kailab.model.private_files import make_folder, open_file, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 
 FORMAT = 1
-"""Of the file."""
+"""The format number of the file."""
 
 NAME = "cycles.jsonl"
 LARGE = 100_000
-"""Bytes from which on it is compressed."""
+"""The file is compressed from this many bytes on."""
 
 CarriedRange = tuple[int, int]
-"""Stands for so many entries of the same list in the cycle before, from this one on: (start, count)."""
+"""(start, count): stands for entries of the same list in the cycle before."""
 
 Listed = TypeVar("Listed", Pending, QueueState)
 
 
 class CycleHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``kailab``: the version that decided. ``opened``: when the lab began, seconds since the epoch. ``cut``: texts in records of which something was left out; what is decided on the
-    rest may be another."""
+    """The first line. ``kailab``: the version that decided. ``opened``: when the lab started, seconds since the epoch. ``cut``: number of texts in records of
+    which a part was left out; decisions on the rest may differ."""
 
     format: int
     kailab: str
@@ -55,8 +55,9 @@ class CycleHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RecordedCycle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """``number`` counts from 1, as in the decision log; a scheduler that was begun anew goes on counting, and its changes are
-    all records, unless it goes on from what was recorded of the one before. ``config``: None as in the cycle before. ``decisions`` are without what ``pending`` and ``queues`` have."""
+    """One cycle. ``number`` counts from 1, as in the decision log. A restarted scheduler continues the count; its first changes contain all records unless it
+    continues from the recorded state. ``config``: None if equal to the cycle before. ``decisions``: without pending entries and queues, which ``pending`` and
+    ``queues`` have."""
 
     number: int
     now: float
@@ -68,7 +69,7 @@ class RecordedCycle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class LastRecordedCycle(NamedTuple):
-    """The last one of a record, as a whole. ``records``: that it was decided on."""
+    """The last recorded cycle, complete. ``records``: its input."""
 
     number: int
     records: Snapshot
@@ -77,23 +78,22 @@ class LastRecordedCycle(NamedTuple):
 
 
 class CycleLog:
-    """Takes cycles in, one after the other."""
+    """Appends cycles as differences to the cycle before."""
 
     def __init__(self, cycles: list[RecordedCycle]) -> None:
-        """``cycles``: where they go."""
+        """``cycles``: the list to append to."""
         self.cycles = cycles
         self._config: EngineConfig | None = None
         self._pending: tuple[Pending, ...] = ()
         self._queues: tuple[QueueState, ...] = ()
 
     def go_on(self, last: LastRecordedCycle) -> None:
-        """The next one comes after this one."""
+        """Continue after a recorded cycle."""
         self._config, self._pending, self._queues = last.config, last.decisions.pending, last.decisions.queues
 
     def take(self, record: CycleRecord, number: int) -> None:
-        """A cycle whose records were followed; another can't be decided again, and is passed over. ``number``: in the decision
-        log."""
-        # Nobody asked the scheduler to follow its records in this cycle.
+        """Append a cycle whose records were followed; skip one whose records were not, because it can't be decided again. ``number``: in the decision log."""
+        # The scheduler did not follow its records in this cycle.
         if record.changes is None:
             return
         decisions = record.decisions
@@ -101,7 +101,7 @@ class CycleLog:
             RecordedCycle(
                 number=number,
                 now=record.now,
-                # Compared by value: the scheduler makes a new one for each cycle, with past usage and promises in it.
+                # Compared by value: the scheduler makes a new configuration for each cycle, with past usage and promises.
                 config=None if record.config == self._config else record.config,
                 changes=record.changes,
                 decisions=structs.replace(decisions, pending=(), queues=()),
@@ -114,26 +114,26 @@ class CycleLog:
 
 
 def whole_cycles(cycles: Iterable[RecordedCycle]) -> Iterator[tuple[RecordedCycle, EngineConfig, Decisions]]:
-    """Each cycle with its configuration and all that it decided. Raises InputError where a cycle refers to what the one before
-    does not have."""
+    """Yield each cycle with its configuration and complete decisions. Raises InputError if a cycle refers to entries that the cycle before does not
+    have."""
     so_far = CycleReader()
     for cycle in cycles:
         yield cycle, *so_far.take(cycle)
 
 
 def last_cycle(cycles: Sequence[RecordedCycle]) -> LastRecordedCycle | None:
-    """None where there are no cycles. Raises InputError as ``whole`` does."""
-    so_far, told = CycleReader(), None
+    """The last cycle; None if there are none. Raises InputError as ``whole_cycles``."""
+    reader, last = CycleReader(), None
     for cycle in cycles:
-        told = so_far.take(cycle)
-    if told is None:
+        last = reader.take(cycle)
+    if last is None:
         return None
-    config, decisions = told
+    config, decisions = last
     return LastRecordedCycle(cycles[-1].number, summed(cycle.changes for cycle in cycles), config, decisions)
 
 
 class CycleReader:
-    """The same, cycle by cycle."""
+    """Completes cycles one after the other."""
 
     def __init__(self) -> None:
         self._config: EngineConfig | None = None
@@ -151,20 +151,20 @@ class CycleReader:
 
 
 def _carried_over(before: Sequence[Listed], now: Sequence[Listed], identity: str) -> Iterator[Listed | CarriedRange]:
-    """A list, told by what it has in common with the one before it."""
-    # Found by identity and then compared as a whole, so a list costs a look-up an entry, wherever an entry moved to.
+    """Encode a list by the ranges that it has in common with the list before."""
+    # Entries are looked up by name and then compared, so the cost is one look-up for each entry, wherever it moved.
     places = {getattr(entry, identity): place for place, entry in enumerate(before)}
     start = count = 0
     for entry in now:
         place = places.get(getattr(entry, identity))
         if place is not None and before[place] == entry:
-            # A run goes on only while entries follow each other there as here. The order is part of what is kept.
+            # A range continues only while entries follow each other in both lists, because the order is recorded too.
             if count and place == start + count:
                 count += 1
                 continue
             if count:
                 yield start, count
-            # An unchanged entry that does not follow the last one begins a run of its own.
+            # An unchanged entry that does not follow the last one starts a new range.
             start, count = place, 1
             continue
         if count:
@@ -178,12 +178,12 @@ def _carried_over(before: Sequence[Listed], now: Sequence[Listed], identity: str
 def _put_back(before: Sequence[Listed], told: Iterable[Listed | CarriedRange], number: int) -> tuple[Listed, ...]:
     found: list[Listed] = []
     for one in told:
-        # Structs are no tuples: only a reference is one.
+        # Only a range is a tuple; entries are structs.
         if not isinstance(one, tuple):
             found.append(one)
             continue
         start, count = one
-        # Python's slices would take both in silence, and a shorter list would be replayed.
+        # Python's slices would accept both silently, and a shorter list would be replayed.
         if start < 0 or start + count > len(before):
             raise InputError(f"cycle {number} refers to what the one before does not have")
         found += before[start : start + count]
@@ -191,13 +191,13 @@ def _put_back(before: Sequence[Listed], told: Iterable[Listed | CarriedRange], n
 
 
 def write_cycles_file(folder: Path, opened: float, cut: int, cycles: Sequence[RecordedCycle]) -> None:
-    """``opened``, ``cut``: as in the head. Raises OSError."""
+    """Write the file. ``opened``, ``cut``: as in the head. Raises OSError."""
     head = CycleHead(format=FORMAT, kailab=__version__, opened=opened, cycles=len(cycles), cut=cut)
     content = b"".join(jsonform.encode(one) + b"\n" for one in (head, *cycles))
     if len(content) < LARGE:
         write_bytes(folder / NAME, content)
     else:
-        # No time of writing in it: equal runs give equal bytes.
+        # Without the time of writing, so that equal runs give equal bytes.
         write_bytes(folder / f"{NAME}.gz", gzip.compress(content, 6, mtime=0))
 
 
@@ -206,7 +206,7 @@ def has_cycles(folder: Path) -> bool:
 
 
 def read_lines(folder: Path) -> tuple[Path, list[bytes]]:
-    """The file, and its lines as they stand in it. Raises EvidenceError."""
+    """The path of the file and its raw lines. Raises EvidenceError."""
     path = _path(folder)
     try:
         content = file_bytes(path)
@@ -216,7 +216,7 @@ def read_lines(folder: Path) -> tuple[Path, list[bytes]]:
 
 
 def read_cycles_file(folder: Path) -> tuple[CycleHead, list[RecordedCycle]]:
-    """Raises EvidenceError, naming file and line, for what is damaged, cut short, or of another format."""
+    """Read the file. Raises EvidenceError with file and line if it is damaged, truncated or of another format."""
     path, lines = read_lines(folder)
     head: CycleHead | None = None
     cycles: list[RecordedCycle] = []
@@ -228,7 +228,7 @@ def read_cycles_file(folder: Path) -> tuple[CycleHead, list[RecordedCycle]]:
                 cycles.append(jsonform.decode(line, RecordedCycle, "a recorded cycle"))
         except InputError as error:
             raise EvidenceError(f"{path}, line {number}: {error}") from error
-    # A file that was cut at a line break has only sound lines; the head says how many there were.
+    # A file truncated at a line break has only valid lines; the head says how many there were.
     if head is None or head.cycles != len(cycles):
         expected = "a head" if head is None else f"{head.cycles} cycles"
         raise EvidenceError(f"{path}: damaged: {expected} expected, {len(cycles)} cycles found")
@@ -240,12 +240,8 @@ def _path(folder: Path) -> Path:
     return plain if plain.exists() else folder / f"{NAME}.gz"
 
 
-# The cycles of a scheduler in another process, in a file beside its decision file: a line each, as they run.
-#
-# The file is not cut as evidence is: it lies with the lab's own data, and is cut when the lab is captured.
-
 MOST_BYTES = 256 * 1024 * 1024
-"""No cycle is added beyond."""
+"""No cycle is appended beyond this size."""
 
 
 def cycle_file_path(decisions: Path) -> Path:
@@ -253,8 +249,8 @@ def cycle_file_path(decisions: Path) -> Path:
 
 
 class CycleFile:
-    """Appends. What an earlier scheduler wrote there stays. After a cycle that could not be added none is: a cycle says only what is
-    other than in the one before."""
+    """Appends cycles; cycles of an earlier scheduler stay. After a cycle that could not be appended no other is, because each cycle is a difference to the
+    one before."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -262,35 +258,33 @@ class CycleFile:
         self._ended = ""
 
     def take(self, record: CycleRecord, number: int) -> None:
-        """``number``: in the decision log. Raises StateError where it can't be written, or there is no more room for it, and from
-        then on."""
+        """Append a cycle. ``number``: in the decision log. Raises StateError if it can't be written or the file is full, and on every later call."""
         if self._ended:
             raise StateError(self._ended)
         self._log.take(record, number)
         lines = b"".join(jsonform.encode(cycle) + b"\n" for cycle in self._log.cycles)
-        # The log itself remembers the latest cycle, which the next is told by. All of them would grow without end.
+        # The log remembers the last cycle itself. Keeping all of them here would grow without limit.
         self._log.cycles.clear()
         try:
             make_folder(self._path.parent)
             with open_file(self._path, "a+b") as file:
-                # Asked of the file, as an earlier scheduler may have written a part of it.
+                # The size of the file counts, because an earlier scheduler may have written a part of it.
                 if _whole_lines(file) + len(lines) > MOST_BYTES:
-                    self._ended = f"{self._path}: full ({MOST_BYTES >> 20} MiB): cycles from now on can't be decided again; begin the lab anew"
+                    self._ended = f"{self._path}: full ({MOST_BYTES >> 20} MiB): later cycles are not recorded and can't be replayed; start a new lab"
                     raise StateError(self._ended)
                 file.write(lines)
         except OSError as error:
             self._ended = (
-                f"{self._path}: cycles can't be written: {error.strerror or error}: those from now on can't be decided again "
-                "until the scheduler begins anew"
+                f"{self._path}: cycles can't be written: {error.strerror or error}: later cycles can't be replayed until the "
+                "scheduler restarts"
             )
             raise StateError(self._ended) from error
 
 
 def _whole_lines(file: IO[bytes]) -> int:
-    """Bytes of them, after what follows the last was cut off: a scheduler broke off while it wrote, and the next line would go on
-    from there."""
+    """The number of bytes in complete lines, after removing an incomplete last line, which a killed scheduler may have left."""
     size = file.seek(0, os.SEEK_END)
-    # Nothing can't be mapped.
+    # An empty file can't be mapped.
     if not size:
         return 0
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -301,7 +295,7 @@ def _whole_lines(file: IO[bytes]) -> int:
 
 
 def read_cycle_file(path: Path) -> list[RecordedCycle]:
-    """Those that are there: a last line that is being written is left out. Raises EvidenceError for damage."""
+    """Read the cycles; an incomplete last line is skipped. Raises EvidenceError if the file is damaged."""
     try:
         content = file_bytes(path)
     except FileNotFoundError:
@@ -309,7 +303,7 @@ def read_cycle_file(path: Path) -> list[RecordedCycle]:
     except OSError as error:
         raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
     cycles = []
-    # What follows the last line break is still being written by the scheduler.
+    # The scheduler may still be writing the last line.
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
         try:
             cycles.append(jsonform.decode(line, RecordedCycle, "a recorded cycle"))

@@ -1,4 +1,9 @@
-"""What cycles decided, as entries with names, from the cycles alone."""
+"""The decisions of a scheduler in its own process, in a file from which explanations read them.
+
+JSON with the same content as a saved lab: ``cycle`` (number of cycles), ``evictions`` (the latest entries of the decision log) and ``last`` (the Decisions of
+the last cycle, or null). ``opened`` and ``time`` are seconds since the epoch: the origin of the entries' ``t``, and when the file was written. The file is
+replaced as a whole, so readers never see a part of it. ``NamedCycles`` turns recorded cycles into entries with names.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +31,22 @@ from kailab.scheduler.observers import Deciding, Observer
 
 
 class NamedCycles:
-    """Takes cycles one after the other. ``others``: knows labels and owners of pods, which are not among the records."""
+    """Turns recorded cycles into decision entries with names. ``others``: knows labels and owners of pods, which the records do not have."""
 
     def __init__(self, opened: float, others: NameLookup | None = None) -> None:
         self.names = _RecordNames(others)
         self._log = DecisionLog(self.names, opened, keep_all=True)
 
-    def tell(self, cycle: RecordedCycle, decisions: Decisions) -> list[Decision]:
+    def entries(self, cycle: RecordedCycle, decisions: Decisions) -> list[Decision]:
         """The entries of a cycle."""
         self.names.take(cycle.changes)
-        # A scheduler that began anew tells all reasons once more; the log then did, too. ``take`` counts this cycle.
+        # A restarted scheduler reports all reasons again, so the log does too. ``take`` counts this cycle.
         if cycle.changes.whole:
             self._log.begin_anew(cycle.number - 1)
         return self._log.take(decisions)
 
-    def once(self, decisions: Decisions) -> list[Decision]:
-        """As if they were the first."""
+    def entries_alone(self, decisions: Decisions) -> list[Decision]:
+        """The entries of decisions as if no cycle came before."""
         return DecisionLog(self.names, 0.0, keep_all=True).take(decisions)
 
 
@@ -69,22 +74,16 @@ class _RecordNames:
     def of(self, uid: str) -> ObjectName:
         known = self._known.get(uid) or ObjectName(uid)
         other = self._others.of(uid) if self._others is not None else known
-        # The name of the record wins: it may be that of a pod which the others never saw.
+        # The record's name wins, because ``others`` may never have seen the pod.
         return known._replace(app=other.app, owner=other.owner)
 
-
-# What a scheduler in another process decided, in a file: what explanations need of it.
-#
-# JSON with what a saved lab keeps: ``cycle`` (how many ran), ``evictions`` (entries of the decision log, the latest ones) and
-# ``last`` (the Decisions of the latest cycle, or null); beside these ``opened`` and ``time`` (seconds since the epoch: when the
-# entries' ``t`` begins, and when the file was written). Replaced as a whole, so a reader never sees half of it.
 
 MOST_EVICTIONS = 5000
 PAUSE_SECONDS = 1.0
 
 
 class SchedulerDecisions(msgspec.Struct, kw_only=True):
-    """The content of a decision file. ``cycles``: the file in which each cycle is kept, to be decided again; empty for none."""
+    """The content of a decision file. ``cycles``: the file with the recorded cycles; empty if they are not recorded."""
 
     cycle: int = 0
     evictions: list[PodEvicted] = []
@@ -95,18 +94,20 @@ class SchedulerDecisions(msgspec.Struct, kw_only=True):
 
 
 def read_decisions(path: str | Path) -> SchedulerDecisions:
-    """Raises StateError for a file that is not there or damaged."""
+    """Read a decision file. Raises StateError if it is missing or damaged."""
     path = Path(path)
     try:
         return typed.decode_json(file_bytes(path), SchedulerDecisions)
     except FileNotFoundError:
-        raise StateError(f"{path}: no decisions are here; does the scheduler run with --decisions {path}?") from None
+        raise StateError(
+            f"{path}: there are no decisions; check that the scheduler runs with --decisions {path}"
+        ) from None
     except (OSError, msgspec.MsgspecError) as error:
         raise StateError(f"{path}: the scheduler's decisions can't be read: {error}") from error
 
 
 class _MirrorNames:
-    """Names of what a cycle speaks of, from the mirror it decided on: an index of its own would grow without bound."""
+    """Names from the mirror on which the cycle decided; an index would grow without limit."""
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
@@ -130,26 +131,26 @@ class _MirrorNames:
 
 
 class DecisionFile(Observer):
-    """Writes one. A scheduler follows it from cycle to cycle; what an earlier one wrote there is carried on.
+    """Writes a decision file; continues the file of an earlier scheduler.
 
-    Written when a cycle bound or evicted something or left other PodGroups waiting than the one before, at most once a
-    second, and when it is closed. Raises StateError where the file can't be written.
+    The file is written after a cycle that bound or evicted pods or changed the waiting PodGroups, at most once a second, and at the end. Raises StateError
+    if it can't be written.
     """
 
     def __init__(
         self, path: str | Path, opened: float, clock: Callable[[], float] = time.monotonic, *, cycles: bool = False
     ) -> None:
-        """``cycles``: keep each cycle too, in a file beside."""
+        """``cycles``: also record each cycle in a file beside it."""
         self._path = Path(path)
         self._cycles = CycleFile(cycle_file_path(self._path)) if cycles else None
         self._clock = clock
         self._kept = SchedulerDecisions(opened=opened)
-        # No file yet, or a damaged one: a scheduler is not kept from running by what an earlier one left.
+        # A missing or damaged file must not keep the scheduler from running.
         with suppress(StateError):
             self._kept = read_decisions(self._path)
         self._log: DecisionLog | None = None
         self._waiting: dict[str, tuple[str, str]] = {}
-        # Written at the first turn, whatever it decided: who reads the file sees then that a scheduler is at work.
+        # The first turn always writes the file, so that readers see that a scheduler runs.
         self._changed = True
         self._written_at = float("-inf")
 
@@ -160,14 +161,14 @@ class DecisionFile(Observer):
             scheduler.follow_records()
 
     def on_cycle(self, record: CycleRecord) -> None:
-        """Take in one cycle."""
+        """Add one cycle."""
         log = self._log
         assert log is not None
         decisions = record.decisions
         log.take(decisions)
-        # In place: the list of the log is the one that is kept.
+        # In place, because ``_kept`` shares the list of the log.
         del log.evictions[:-MOST_EVICTIONS]
-        # Not the whole reasons: figures in them may change though nothing else is told than before.
+        # Only code and message: numbers in a reason may change although nothing else does.
         waiting = {pending.podgroup: (str(pending.code), pending.message) for pending in decisions.pending}
         self._changed |= decisions.changed or waiting != self._waiting
         self._waiting = waiting
@@ -179,19 +180,19 @@ class DecisionFile(Observer):
             self._cycles.take(record, log.cycle)
 
     def on_turn(self) -> None:
-        """Write what is new, if the last time is long enough ago."""
+        """Write changes, if the last writing was long enough ago."""
         if self._changed and self._clock() >= self._written_at + PAUSE_SECONDS:
             self._write()
 
     def on_end(self) -> None:
-        """Write the latest."""
+        """Write the last state."""
         if self._kept.last is not None:
             self._write()
 
     def _write(self) -> None:
         path = self._path
         self._written_at = self._clock()
-        # In the same folder, since a rename is atomic only within one file system.
+        # In the same folder, because a rename is atomic only within one file system.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             make_folder(path.parent)

@@ -1,7 +1,7 @@
-"""What the scheduler decided, cycle by cycle, with names where the engine has UIDs.
+"""The scheduler's decisions, cycle by cycle, with names instead of the engine's UIDs.
 
-Names must outlive what they name (an evicted pod is gone by the time someone asks), so the index is fed by a watch and
-never forgets. A PodGroup that stays pending for the same reason is logged once, not once per cycle.
+Names must outlive their objects (an evicted pod is gone when somebody asks), so the index is filled by a watch and never forgets. A PodGroup that stays
+pending for the same reason is logged once, not in each cycle.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ObjectName(NamedTuple):
-    """``namespace/name`` of a pod or PodGroup; a pod's ``app`` label and its owner as ``Kind/name``."""
+    """``name``: ``namespace/name`` of a pod or PodGroup. ``app``, ``owner``: a pod's label and its owner as ``Kind/name``."""
 
     name: str
     app: str = ""
@@ -42,7 +42,7 @@ class ObjectName(NamedTuple):
 
 
 class NameLookup(Protocol):
-    """Knows pods and PodGroups by UID."""
+    """Looks up names of pods and PodGroups by UID."""
 
     def refresh(self) -> None: ...
 
@@ -54,7 +54,7 @@ class NameLookup(Protocol):
 
 
 class NameIndex:
-    """UID -> name of every pod and PodGroup that there was since it began to watch: ``at_once``, or when first asked."""
+    """UID -> name of every pod and PodGroup since the watch began: ``at_once``, or at the first use."""
 
     def __init__(self, cluster: Cluster, *, at_once: bool = True) -> None:
         self._cluster = cluster
@@ -69,9 +69,9 @@ class NameIndex:
         return self._watch
 
     def refresh(self) -> None:
-        """Take in what has come since the last call."""
+        """Read new objects."""
         for event in self._begin().poll():
-            # An object is told as it was when it came. DELETED is passed over: what is gone is still asked for.
+            # DELETED is ignored, because names of deleted objects are still needed.
             if event.type == "ADDED":
                 metadata = event.object["metadata"]
                 name = f"{metadata.get('namespace', '')}/{metadata['name']}"
@@ -82,19 +82,19 @@ class NameIndex:
                     self._known[metadata["uid"]] = ObjectName(name, kind="PodGroup")
 
     def carry_on(self, other: NameIndex) -> None:
-        """Know whom another knows, too."""
+        """Add the names of another index."""
         if other._watch is not None:
             other.refresh()
-        # The other's come first, and with them the order of ``everyone``; what is known here counts where both know it.
+        # The names of the other index come first in ``everyone``; for UIDs in both, the name here counts.
         self._known = other._known | self._known
 
     def everyone(self) -> Iterable[ObjectName]:
-        """All that there ever were."""
+        """All names, also of deleted objects."""
         self.refresh()
         return self._known.values()
 
     def of(self, uid: str) -> ObjectName:
-        """The UID itself stands in for a name that is not known."""
+        """The name of a UID; the UID itself if it is not known."""
         return self._known.get(uid) or ObjectName(uid)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class NameIndex:
 
 
 class CycleMoment(NamedTuple):
-    """When a cycle decided: its number, seconds since the lab opened, and RFC 3339."""
+    """A cycle's number and time: seconds since the lab opened, and RFC 3339."""
 
     cycle: int
     t: float
@@ -111,8 +111,8 @@ class CycleMoment(NamedTuple):
 
 
 class DecisionLog(Observer):
-    """Entries of all cycles (``keep_all``), or only evictions and what is pending now: what explanations need. ``tell`` is given the
-    entries of each cycle."""
+    """Keeps the entries of all cycles (``keep_all``), or only what explanations need: evictions and the PodGroups pending now. ``tell`` receives the entries of
+    each cycle."""
 
     def __init__(self, names: NameLookup, opened: float, keep_all: bool = False, tell: Observer | None = None) -> None:
         self.names = names
@@ -126,7 +126,7 @@ class DecisionLog(Observer):
         self._pending: dict[str, tuple[str, str]] = {}
 
     def carry_on(self, other: DecisionLog) -> None:
-        """Go on where another is; what it decided so far counts as decided here."""
+        """Continue another log: its decisions count as decided here."""
         self.cycle, self.last, self._pending = other.cycle, other.last, other._pending
         self.evictions = list(other.evictions)
         if isinstance(self.names, NameIndex) and isinstance(other.names, NameIndex):
@@ -141,11 +141,10 @@ class DecisionLog(Observer):
         self._tell.on_decisions(entries)
 
     def take(self, decisions: Decisions, failures: Iterable[Failure] = ()) -> list[Decision]:
-        """Log one cycle; the entries it gave (all kinds, even if only evictions are kept). ``failures``: decisions that were
-        not carried out."""
+        """Log one cycle and return its entries (of all kinds, even if only evictions are kept). ``failures``: decisions that could not be carried out."""
         self.cycle += 1
         self.last = decisions
-        # Nothing of it would be kept, so nobody's name is looked up.
+        # No entry would be kept, so no name is looked up.
         if not (self.keep_all or decisions.evictions):
             return []
         self.names.refresh()
@@ -154,31 +153,31 @@ class DecisionLog(Observer):
         return entries
 
     def begin_anew(self, cycle: int) -> None:
-        """After ``cycle`` cycles by a scheduler that knows nothing of what was told before."""
+        """Continue the count after ``cycle`` cycles, with a scheduler that has no memory of earlier cycles."""
         self.cycle = cycle
-        # A reason that was told before is told once more, as by a process that has just started.
+        # All reasons are logged again, as by a process that has just started.
         self._pending = {}
 
     def go_on_from(self, pending: Iterable[Pending]) -> None:
-        """Take these for told already."""
+        """Take these reasons as logged already."""
         self._pending = {one.podgroup: _reason_key(one) for one in pending}
 
     def observe(self, entries: Sequence[Decision]) -> None:
-        """Log entries, also those that were seen of a scheduler that tells nothing (kailab.evidence.observed_decisions)."""
-        # Kept in any case: an eviction can't be read off the cluster once the pod is gone.
+        """Log entries, also those observed of a scheduler that reports none (``observed_decisions``)."""
+        # Evictions are always kept: they can't be read off the cluster once the pod is gone.
         self.evictions.extend(entry for entry in entries if isinstance(entry, PodEvicted))
         if self.keep_all:
             self.entries.extend(entries)
 
     def _entries(self, decisions: Decisions, failures: Iterable[Failure]) -> Iterable[Decision]:
         moment = CycleMoment(self.cycle, round(decisions.now - self._opened, 6), format_rfc3339(decisions.now))
-        # Evictions first: that is the order in which they make sense to a reader, and in which they are carried out.
+        # Evictions first: this is the order in which decisions are carried out and best understood.
         yield from (self._evicted(evict, moment) for evict in decisions.evictions)
         yield from (self._bound(bind, moment) for bind in decisions.binds)
         yield from (self._promised(promise, moment) for promise in decisions.pipelines)
         yield from self._waiting(decisions.pending, moment)
         for failure in failures:
-            # The bind or eviction is told above, too, as it was decided: this is what the cluster made of it.
+            # The decision itself is an entry above; this entry is the cluster's refusal.
             pod = self.names.of(failure.task)
             yield WriteRefused(
                 **moment._asdict(),
@@ -228,13 +227,13 @@ class DecisionLog(Observer):
         for one in pending:
             now[one.podgroup] = said = _reason_key(one)
             if self._pending.get(one.podgroup) != said:
-                # The last action that tried is the one that gave up; one that no action tried for was left by allocate.
+                # The last action that tried gave up. Without one, allocate left the PodGroup pending.
                 action = one.tried[-1][0] if one.tried else "allocate"
                 yield GroupWaits(**moment._asdict(), action=action, **structs.asdict(self.reason(one)))
         self._pending = now
 
     def reason(self, pending: Pending) -> PendingReason:
-        """Why a PodGroup waits, with names."""
+        """Why a PodGroup is pending, with names."""
         of = self.names.of
         return PendingReason(
             podgroup=of(pending.podgroup).name,
@@ -252,7 +251,7 @@ class DecisionLog(Observer):
         )
 
     def pending_now(self) -> list[PendingReason]:
-        """Every PodGroup that the last cycle left pending."""
+        """The reasons of all PodGroups that the last cycle left pending."""
         if self.last is None:
             return []
         self.names.refresh()

@@ -1,4 +1,10 @@
-"""What is another value in two structures, field by field: ``spec.resources.gpu.quota 16 -> 8``."""
+"""The differences between two runs, and between two values.
+
+``diff`` compares runs: first causes (settings, fleet, objects, steps), then effects (outcomes, the first decision that differs, workloads that ended
+elsewhere). ``field_changes`` compares two structures field by field (``spec.resources.gpu.quota 16 -> 8``). ``moved_workloads`` compares where the
+workloads of two labs ended; names of pods and UIDs do not count, because a Deployment's pods get other names as soon as one more was created
+before them.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +32,13 @@ from kailab.model.files import file_bytes
 from kailab.model.htmltable import table
 
 NOTHING: Any = None
-"""Stands for what one side does not have."""
+"""Stands for a value that one side does not have."""
 
 _LONGEST = 120
 
 
 class FieldChange(NamedTuple):
-    """One field. ``path``: its place, dots between the steps."""
+    """One field. ``path``: its place, with dots between the keys."""
 
     path: str
     first: Any
@@ -43,7 +49,7 @@ class FieldChange(NamedTuple):
 
 
 def field_changes(first: Any, second: Any, path: str = "") -> Iterator[FieldChange]:
-    """Every field that differs, in the order of the first."""
+    """Yield every field that differs, in the order of the first value."""
     if first == second:
         return
     if isinstance(first, Mapping) and isinstance(second, Mapping):
@@ -52,7 +58,7 @@ def field_changes(first: Any, second: Any, path: str = "") -> Iterator[FieldChan
                 first.get(key, NOTHING), second.get(key, NOTHING), f"{path}.{key}" if path else str(key)
             )
         return
-    # Lists of different length are told as a whole: index by index, one more at the front would change everything.
+    # Lists of different length are compared as a whole: index by index, an insertion at the front would change every item.
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         for number, (left, right) in enumerate(zip(first, second)):
             yield from field_changes(left, right, f"{path}[{number}]")
@@ -61,7 +67,7 @@ def field_changes(first: Any, second: Any, path: str = "") -> Iterator[FieldChan
 
 
 def object_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[FieldChange]:
-    """Of two states of one object. A queue's resources go by the words that people use: ``gpu quota``."""
+    """The differences between two states of an object. Resources of queues are shortened to ``gpu quota``."""
     for change in field_changes(first, second):
         path = change.path.removeprefix("spec.")
         if first.get("kind") == "Queue" and path.startswith("resources."):
@@ -70,7 +76,7 @@ def object_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> Itera
 
 
 def format_value(value: Any) -> str:
-    """A value in a line of text."""
+    """Format a value on one line."""
     if value is NOTHING:
         return "nothing"
     text = value if isinstance(value, str) else compact_json(value).decode()
@@ -78,15 +84,10 @@ def format_value(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-# Where workloads of a lab ended, and the first decision about each, of two labs, that is another.
-#
-# Names of pods and UIDs are left out of the comparison: a Deployment's pods have other names as soon as one more was made before them.
-
-
 @dataclass(frozen=True)
 class WorkloadEndedElsewhere:
-    """A workload that ended elsewhere. ``first``, ``second``: how, ``Running on a100-0`` -> number of pods (empty: it has none).
-    ``decisions``: the first ones about it that differ (None: there was none), and ``told``, both in words."""
+    """A workload that ended elsewhere. ``first``, ``second``: phase and node (``Running on a100-0``) -> number of pods; empty if it has no pods.
+    ``decisions``: the first decisions about it that differ (None: no decision), and ``told``: both in words."""
 
     workload: str
     first: dict[str, int]
@@ -95,7 +96,7 @@ class WorkloadEndedElsewhere:
     told: tuple[str, str]
 
     def data(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Of each side: where it ended, and its decision."""
+        """Where the workload ended and the decision, for each side."""
         left, right = (None if one is None else as_plain_json(one) for one in self.decisions)
         return {"ended": self.first, "decision": left}, {"ended": self.second, "decision": right}
 
@@ -107,10 +108,10 @@ class WorkloadEndedElsewhere:
 
 
 def moved_workloads(first: LabHistory, second: LabHistory) -> Iterator[WorkloadEndedElsewhere]:
-    """In the order in which workloads came to be known."""
+    """Yield the workloads that ended elsewhere, in the order of their first appearance."""
     one, two = _endings(first), _endings(second)
     left, right = _about(first), _about(second)
-    # Of a scheduler that tells nothing of its own binds and evictions are known, and not by which action.
+    # Only binds and evictions are known of a scheduler that reports no decisions, and not their actions.
     observed = any(entry.action == ACTION for history in (first, second) for entry in history.decisions)
     other = _first_other_seen if observed else _first_other
     for workload in dict.fromkeys((*one, *two, *left, *right)):
@@ -127,14 +128,14 @@ def _endings(history: LabHistory) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for pod in history.after.get("pods", ()):
         metadata = pod["metadata"]
-        # The history has read the same look, so every pod of it is known there.
+        # The history contains every pod of this look.
         past = history.pods[f"{metadata.get('namespace', '')}/{metadata['name']}"]
         phase = (pod.get("status") or {}).get("phase") or "Pending"
         node = (pod.get("spec") or {}).get("nodeName")
         how = f"{phase} on {node}" if node else phase
         of = found.setdefault(past.workload, {})
         of[how] = of.get(how, 0) + 1
-    # Sorted, since two runs list the same pods in another order once one of them has another name.
+    # Sorted, because the order of pods depends on their names.
     return {workload: dict(sorted(counts.items())) for workload, counts in found.items()}
 
 
@@ -151,14 +152,14 @@ def _about(history: LabHistory) -> dict[str, list[Decision]]:
 
 def _first_other(one: list[Decision], two: list[Decision]) -> tuple[Decision | None, Decision | None]:
     for left, right in zip_longest(one, two):
-        # Compared as they are told: cycle, time and names of pods may differ where the decision is the same.
+        # Compared in words: cycle, time and pod names may differ for the same decision.
         if _decision_words(left) != _decision_words(right):
             return left, right
     return None, None
 
 
 def _first_other_seen(one: list[Decision], two: list[Decision]) -> tuple[Decision | None, Decision | None]:
-    """By what the cluster shows. Of a side that decided nothing more, why it waits is told, where that is known."""
+    """The first difference in binds and evictions. If one side made no further decision, its last reason to wait, if known."""
     pairs = zip_longest(*([entry for entry in side if isinstance(entry, PodBound | PodEvicted)] for side in (one, two)))
     for left, right in pairs:
         if _seen(left) != _seen(right):
@@ -175,7 +176,7 @@ def _last_wait(entries: list[Decision]) -> Decision | None:
 
 
 def _decision_words(entry: Decision | None) -> str:
-    """A decision in words, without names of pods."""
+    """A decision in words, without pod names."""
     match entry:
         case None:
             return "nothing"
@@ -196,9 +197,6 @@ def _ending_words(counts: dict[str, int]) -> str:
     return ", ".join(f"{number} {how}" for how, number in counts.items()) or "no pods"
 
 
-# Where two runs differ, as data: what was another (settings, fleet, objects, steps), and what came of it (outcomes, the
-# first decision that is another, which workloads ended elsewhere and what was decided otherwise about each).
-
 What = Literal[
     "only_in_first",
     "only_in_second",
@@ -215,12 +213,12 @@ What = Literal[
 ]
 _FEW = 20
 _COUNTS = ("nodes", "gpus")
-"""Facts that follow from the fleet, which is told by itself."""
+"""Facts that follow from the fleet, whose differences are listed by themselves."""
 
 
 @dataclass(frozen=True)
 class RunDifference:
-    """One difference. ``first`` and ``second`` are what each run has (None: nothing); ``detail``: of what."""
+    """One difference. ``first``, ``second``: the values of the two runs (None: no value). ``detail``: the place of the difference."""
 
     what: What
     test: str
@@ -244,7 +242,7 @@ class RunDifference:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """``identical``: every file of every test is the same, byte for byte, but for the lines of the tests that did it."""
+    """``identical``: every file of every test is equal byte for byte, except for the source lines of tests."""
 
     first: str
     second: str
@@ -264,7 +262,7 @@ class RunComparison:
 
 
 def diff(first: Path, second: Path) -> RunComparison:
-    """Compare two runs (folders). Times of the run do not count. Raises EvidenceError."""
+    """Compare two run folders. The times at which they ran do not count. Raises EvidenceError."""
     one = {test.name: test for test in store.read_run(first)[1]}
     two = {test.name: test for test in store.read_run(second)[1]}
     differences: list[RunDifference] = []
@@ -285,17 +283,17 @@ def _tests(one: TestEvidence, two: TestEvidence) -> list[RunDifference]:
         found.append(RunDifference("labs", name, "", list(one.labs), list(two.labs), "labs"))
     shared = [lab for lab in one.labs if lab in two.labs]
     for lab in shared:
-        # Causes of all labs, then the outcome, then effects: what was another stands before what came of it.
+        # Causes of all labs first, then the outcome, then the effects.
         found += _causes(one, two, lab)
     if one.outcome != two.outcome:
         found.append(RunDifference("outcome", name, "", one.outcome, two.outcome, "outcome"))
     for lab in shared:
         found += _effects(one, two, lab)
-    # Bytes are looked at only where nothing else tells the difference: each cause changes many files.
+    # Files are compared only if nothing else differs, because each cause changes many files.
     return found or _files(one, two)
 
 
-# --- what was another -------------------------------------------------------------------------------------------------
+# --- causes ----------------------------------------------------------------------------------------------------------
 
 
 def _causes(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
@@ -310,7 +308,7 @@ def _causes(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDiffe
 
 
 def _fleet(test: TestEvidence, lab: str) -> Any:
-    """Pools by name, so that one more shifts no other."""
+    """The fleet with its pools by name, so that an added pool does not shift the others."""
     if not (test.path / lab / "fleet.yaml").exists():
         return {}
     (definition,) = _documents(test, lab, "fleet.yaml")
@@ -321,17 +319,17 @@ def _objects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDiff
     left, right = _applied(one, lab), _applied(two, lab)
     for key in [*left, *(key for key in right if key not in left)]:
         name, again = key
-        told = f"{name}, applied again ({again})" if again else name
+        label = f"{name}, applied again ({again})" if again else name
         if key not in right or key not in left:
             there, here = ("applied" if key in side else NOTHING for side in (left, right))
-            yield RunDifference("object", one.name, lab, there, here, told)
+            yield RunDifference("object", one.name, lab, there, here, label)
             continue
         for change in list(object_changes(left[key], right[key]))[:_FEW]:
-            yield RunDifference("object", one.name, lab, change.first, change.second, f"{told}: {change.path}")
+            yield RunDifference("object", one.name, lab, change.first, change.second, f"{label}: {change.path}")
 
 
 def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, Any]]:
-    """(``queue team-a``, how often it was applied before) -> the object as it was applied."""
+    """(``queue team-a``, how often it was applied before) -> the applied object."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     counts: dict[str, int] = {}
     for file in sorted((test.path / lab / "manifests").glob("*")):
@@ -339,7 +337,7 @@ def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, An
             meta = obj["metadata"]
             space = f"{meta['namespace']}/" if meta.get("namespace") not in (None, "default") else ""
             name = f"{obj['kind'].lower()} {space}{meta.get('name') or meta.get('generateName')}"
-            # The same object may be applied several times: the first time is compared with the first, and so on.
+            # An object may be applied several times: the first application is compared with the first, and so on.
             found[name, counts.get(name, 0)] = obj
             counts[name] = counts.get(name, 0) + 1
     return found
@@ -350,9 +348,9 @@ def _documents(test: TestEvidence, lab: str, file: str) -> list[Any]:
 
 
 def _steps(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
-    """The first step at which something else was done."""
+    """Yield the first step that differs."""
     for number, (left, right) in enumerate(zip_longest(one.steps(lab), two.steps(lab)), 1):
-        # Times don't count: a step that comes later because something took longer is the same step.
+        # Times do not count: a step is the same if it happens later because something took longer.
         if _done(left) != _done(right):
             yield RunDifference("step", one.name, lab, _done(left), _done(right), f"step {number}:")
             return
@@ -361,11 +359,11 @@ def _steps(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDiffer
 def _done(step: RecordedStep | None) -> str | None:
     if step is None:
         return None
-    told = f"{step.operation} {step.text}".rstrip()
-    return told if step.patch is None else f"{told} {format_value(step.patch)}"
+    text = f"{step.operation} {step.text}".rstrip()
+    return text if step.patch is None else f"{text} {format_value(step.patch)}"
 
 
-# --- what came of it --------------------------------------------------------------------------------------------------
+# --- effects ----------------------------------------------------------------------------------------------------------
 
 
 def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
@@ -373,7 +371,7 @@ def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDiff
         if left != right:
             yield RunDifference("decision", one.name, lab, left, right, f"decision {number} is the first that differs")
             break
-    # What follows on the first other decision is mostly its consequence, so only this one is told.
+    # Later differences are mostly consequences of the first one, so only the first is listed.
     for one_moved in moved_workloads(LabHistory.of_test(one, lab), LabHistory.of_test(two, lab)):
         yield RunDifference("workload", one.name, lab, *one_moved.data(), str(one_moved))
     first, second = _ending(one, lab), _ending(two, lab)
@@ -383,7 +381,7 @@ def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDiff
 
 
 def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
-    """App -> phase -> number of pods, when the lab closed."""
+    """App -> phase -> number of pods when the lab closed."""
     counts: dict[str, dict[str, int]] = {}
     for pod in test.objects(lab, "after", "pods"):
         app = (pod["metadata"].get("labels") or {}).get("app", "(no app)")
@@ -394,7 +392,7 @@ def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
 
 
 def describe_decisions(first: Decision | None, second: Decision | None) -> str:
-    """Two decisions in a line; of two that sound the same, what differs in them."""
+    """Describe two decisions on one line; if their words are equal, the fields that differ."""
     left, right = _decision_line(first), _decision_line(second)
     if left != right:
         return f"{left} -> {right}"
@@ -410,7 +408,7 @@ def _decision_line(entry: Decision | None) -> str:
 
 
 def _files(one: TestEvidence, two: TestEvidence) -> list[RunDifference]:
-    """Files that differ where nothing that matters more does."""
+    """The files that differ, if no cause or effect does."""
     left = {name: _digest(one.path / name) for name in run.files_in(one.path)}
     right = {name: _digest(two.path / name) for name in run.files_in(two.path)}
     return [
@@ -421,14 +419,14 @@ def _files(one: TestEvidence, two: TestEvidence) -> list[RunDifference]:
 
 
 def _digest(path: Path) -> str:
-    """Of a file, but for the lines of the test from which something was done: they move with every edit above them."""
+    """The digest of a file without source lines of tests, which move with every edit above them."""
     try:
         content = file_bytes(path)
     except OSError as error:
         raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
     decode = _WITH_SOURCES.get(path.name)
     if decode is not None:
-        # One that is damaged is compared as it is.
+        # A damaged file is compared byte for byte.
         with suppress(msgspec.MsgspecError, AttributeError):
             content = canonical.json_lines(
                 {key: value for key, value in one.items() if key != "source"} for one in decode(content)
@@ -441,4 +439,4 @@ _WITH_SOURCES: dict[str, Callable[[bytes], list[dict[str, Any]]]] = {
     "expectations.jsonl": msgspec.json.Decoder().decode_lines,
     RESULT: lambda content: [msgspec.json.decode(content)],
 }
-"""File -> its entries."""
+"""Files with source lines -> a function that decodes their entries."""

@@ -1,10 +1,9 @@
-"""What evidence is made of: the type of every entry in its files, for those that write them and those that read them.
+"""The types of all entries in evidence, for code that writes them and code that reads them.
 
-On disk an entry is JSON with its keys sorted (``kailab.evidence.canonical``). Amounts of GPUs are milli-GPU (1000 = one
-device); ``t`` is seconds of the lab's own clock since it opened. A field with a default was added for some entries only and
-is left out of the file where it has nothing to say.
+On disk an entry is JSON with sorted keys (``kailab.evidence.canonical``). Amounts of GPUs are milli-GPU (1000 = one device); ``t`` is seconds of the lab's clock since
+it opened. A field with a default was added later and is left out of the file if it has its default.
 
-To add a field: here, where it is filled in (``decision_log``, ``standing``, ``recorder``), and in evidence/README.md.
+To add a field: add it here, fill it in ``decision_log``, ``cluster_state`` or ``recorder``, and document it in evidence/README.md.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from kailab.engine.decisions import EvictionTotals, Ground, Numbers, QueueShare,
 from kailab.scheduler import UsageParams
 
 FORMAT = 3
-"""Of a test's folder. 1 had manifests byte for byte and neither settings, versions nor the fleet's definition; 2 had no
-cycles, so that nothing of it can be decided again."""
+"""The format number of a test's folder. Format 1 had unchanged manifests and neither settings, versions nor the fleet's definition; format 2 had no cycles, so it
+can't be replayed."""
 
 
 class EvidenceEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Any of them."""
+    """Base of all entries."""
 
 
 EntryType = TypeVar("EntryType", bound=EvidenceEntry)
@@ -33,10 +32,9 @@ EntryType = TypeVar("EntryType", bound=EvidenceEntry)
 
 
 class PendingReason(EvidenceEntry, frozen=True, kw_only=True, omit_defaults=False):
-    """Why a PodGroup waits. ``podgroup``, ``pods``: ``namespace/name``. ``reason``: the code, ``message``: the sentence.
-    ``queue_context``: the queue whose quota or limit stopped it. ``tried``: evicting actions, each with its outcome. ``amounts``: what
-    each of ``pods`` asks for. ``place``: when its turn is, from 1, where that was asked for; ``because``: what put it behind the
-    one before it (``engine.decisions.Turn``)."""
+    """Why a PodGroup is pending. ``podgroup``, ``pods``: ``namespace/name``. ``reason``: the code; ``message``: the sentence. ``queue_context``: the queue whose quota or
+    limit stopped it. ``tried``: actions that tried to evict for it, with their outcome. ``amounts``: the request of each pod. ``place``: its position in the
+    serving order, from 1, if it was asked for; ``because``: why it is behind the one before it."""
 
     podgroup: str
     pods: tuple[str, ...]
@@ -53,7 +51,7 @@ class PendingReason(EvidenceEntry, frozen=True, kw_only=True, omit_defaults=Fals
 
 
 class NodeFit(EvidenceEntry, frozen=True, kw_only=True):
-    """Why a pod fits nowhere: of ``nodes``, so many by reason, most first."""
+    """Why a pod fits on no node. ``nodes``: number of nodes. ``reasons``: (reason, number of nodes), most frequent first."""
 
     pod: str
     nodes: int
@@ -72,7 +70,7 @@ class PodEntry(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class PodOnNode(PodEntry, frozen=True, kw_only=True):
-    """One that has a node. ``amounts``: what the pod counts for there."""
+    """A decision with a node. ``amounts``: the resources that the pod uses there."""
 
     podgroup: str
     queue: str
@@ -81,33 +79,33 @@ class PodOnNode(PodEntry, frozen=True, kw_only=True):
 
 
 class PodBound(PodOnNode, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
-    """A pod was given a node."""
+    """A pod was bound to a node."""
 
     gpu_groups: tuple[str, ...] = ()
     owner: str = ""
 
 
 class PodPromised(PodOnNode, frozen=True, kw_only=True, tag_field="decision", tag="pipeline"):
-    """A pod was promised a place that leaving pods will free. ``moved``: it is a victim with a new place."""
+    """A pod was promised (pipelined) a place that terminating pods will free. ``moved``: the pod is a victim with a new place."""
 
     moved: bool
     reason: str
 
 
 class ShareChange(EvidenceEntry, frozen=True, kw_only=True):
-    """Where a queue stood in GPUs, before an eviction and after it."""
+    """A queue's GPUs before and after an eviction."""
 
     before: QueueShare
     after: QueueShare
 
 
 MOVING = "consolidation"
-"""The action that evicts only what it has another place for: what it does is to move pods."""
+"""The action that only evicts pods for which it has another place."""
 
 
 class PodEvicted(PodOnNode, frozen=True, kw_only=True, omit_defaults=False, tag_field="decision", tag="evict"):
-    """A pod was evicted for a PodGroup (``beneficiary``; empty: for nobody). ``taking``: what the action took in all for it.
-    ``shares``: both queues' standing. ``owner``: the pod's controller as ``Kind/name``. ``ground``: what let it be taken."""
+    """A pod was evicted for a PodGroup (``beneficiary``; empty: for none). ``taking``: all that the action evicted for it. ``shares``: the amounts of both queues.
+    ``owner``: the pod's controller as ``Kind/name``. ``ground``: the rule that allowed the eviction."""
 
     owner: str
     beneficiary: str
@@ -119,12 +117,12 @@ class PodEvicted(PodOnNode, frozen=True, kw_only=True, omit_defaults=False, tag_
 
     @property
     def is_move(self) -> bool:
-        """Whether it went to be placed elsewhere at once."""
+        """True if the pod gets another place at once."""
         return self.action == MOVING
 
 
 class GroupWaits(PendingReason, frozen=True, kw_only=True, tag_field="decision", tag="pending"):
-    """A PodGroup stays pending, for another reason than in the cycle before."""
+    """A PodGroup is pending, for another reason than in the cycle before."""
 
     cycle: int
     t: float
@@ -133,7 +131,7 @@ class GroupWaits(PendingReason, frozen=True, kw_only=True, tag_field="decision",
 
 
 class WriteRefused(PodEntry, frozen=True, kw_only=True, tag_field="decision", tag="failure"):
-    """A decision that the cluster did not carry out; it is tried again. ``verb``: bind or evict."""
+    """A bind or eviction that the cluster refused; it is tried again. ``verb``: bind or evict."""
 
     verb: str
     reason: str
@@ -141,12 +139,12 @@ class WriteRefused(PodEntry, frozen=True, kw_only=True, tag_field="decision", ta
 
 Decision = PodBound | PodPromised | PodEvicted | GroupWaits | WriteRefused
 
-# --- how the cluster stands -------------------------------------------------------------------------------------------
+# --- the state of a cluster -------------------------------------------------------------------------------------------
 
 
 class PodRow(EvidenceEntry, frozen=True, kw_only=True):
-    """One pod. ``milli_gpus``: what it counts for; ``holds``: whether it takes that on its node now. ``owner`` as
-    ``Kind/name``; ``podgroup``: the bare name. ``reason`` and ``message`` while it waits."""
+    """One pod. ``milli_gpus``: its GPUs; ``holds``: it uses them on its node now. ``owner``: ``Kind/name``. ``podgroup``: the name without namespace. ``reason`` and
+    ``message``: while it is pending."""
 
     name: str
     app: str
@@ -162,7 +160,7 @@ class PodRow(EvidenceEntry, frozen=True, kw_only=True):
 
     @property
     def group(self) -> str:
-        """``namespace/name`` of its PodGroup; of a pod without one its own."""
+        """``namespace/name`` of the pod's PodGroup; of the pod itself without one."""
         return f"{self.name.partition('/')[0]}/{self.podgroup}" if self.podgroup else self.name
 
 
@@ -181,7 +179,7 @@ class QueueRow(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class NodeRow(EvidenceEntry, frozen=True, kw_only=True):
-    """``unavailable``: why nothing new may go there; empty where it may, and in evidence of earlier versions."""
+    """``unavailable``: why the node takes no new pods; empty if it does, and in evidence of earlier versions."""
 
     name: str
     gpus: int
@@ -190,7 +188,7 @@ class NodeRow(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class ClusterState(EvidenceEntry, frozen=True, kw_only=True):
-    """All of a cluster at one moment, each list by name."""
+    """The state of a cluster at one moment; each list is sorted by name."""
 
     pods: tuple[PodRow, ...]
     podgroups: tuple[PodGroupRow, ...]
@@ -198,12 +196,12 @@ class ClusterState(EvidenceEntry, frozen=True, kw_only=True):
     nodes: tuple[NodeRow, ...]
 
 
-# --- what was done, expected and told ---------------------------------------------------------------------------------
+# --- steps, expectations and timeline -------------------------------------------------------------------------------
 
 
 class SourceLine(EvidenceEntry, frozen=True, kw_only=True):
-    """A line of a test, or of code that it calls: the innermost that is the user's own. ``file``: from pytest's rootdir, of a file outside
-    of it the name. ``text``: the line, without what evidence leaves out; empty where it is very long."""
+    """A line of a test or of the user's code that it calls: the innermost one. ``file``: relative to pytest's rootdir, or the name of a file outside it. ``text``: the
+    line without what evidence leaves out; empty if it is very long."""
 
     file: str
     line: int
@@ -211,8 +209,7 @@ class SourceLine(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class RecordedStep(EvidenceEntry, frozen=True, kw_only=True):
-    """Something was done to the lab; which of the fields from ``namespace`` on are there goes by the operation. ``source``: from where,
-    if a test did it."""
+    """An operation on the lab. The fields from ``namespace`` on depend on the operation. ``source``: the line of the test that called it."""
 
     n: int
     t: float
@@ -233,7 +230,7 @@ class RecordedStep(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class CheckedExpectation(EvidenceEntry, frozen=True, kw_only=True):
-    """An expectation that was checked. ``source``: from where, if a test did it."""
+    """An expectation that was checked. ``source``: the line of the test that stated it."""
 
     t: float
     subject: str
@@ -263,7 +260,7 @@ class TimelineEntry(EvidenceEntry, frozen=True, kw_only=True):
     text: str
 
 
-# --- what a lab is, and how a test came out ---------------------------------------------------------------------------
+# --- facts of labs, tests and runs ------------------------------------------------------------------------------------
 
 
 class LabSettings(EvidenceEntry, frozen=True, kw_only=True, omit_defaults=False):
@@ -273,8 +270,8 @@ class LabSettings(EvidenceEntry, frozen=True, kw_only=True, omit_defaults=False)
 
 
 class LabFacts(EvidenceEntry, frozen=True, kw_only=True):
-    """What a lab is made of, enough to open the same again. ``versions``: program -> version. ``devices``: the fleet's GPUs
-    are there for claims. ``scheduler_kind``: of the scheduler under test, where it goes by a name of its own."""
+    """The facts with which the same lab can be opened again. ``versions``: program -> version. ``devices``: the fleet's GPUs are published for resource claims.
+    ``scheduler_kind``: the kind of the scheduler under test if it has a name of its own."""
 
     fleet: str
     backend: str
@@ -288,9 +285,9 @@ class LabFacts(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class TestOutcome(EvidenceEntry, frozen=True, kw_only=True):
-    """``outcome``: passed, failed, error (of a fixture), skipped, xfailed, xpassed or interrupted; of a lab that was captured: captured.
-    ``message``: why it failed. ``reason``: why it was skipped, or expected to fail. ``labs``: its folders. ``cycles``: how many can be decided
-    again. ``sentence``: the test's docstring, in one line. ``source``: the line at which it failed."""
+    """``outcome``: passed, failed, error (of a fixture), skipped, xfailed, xpassed or interrupted; captured for a captured lab. ``message``: why the test failed.
+    ``reason``: why it was skipped or expected to fail. ``labs``: its folders. ``cycles``: number of cycles that can be replayed. ``sentence``: the test's
+    docstring on one line. ``source``: the line at which it failed."""
 
     format: int
     test: str
@@ -307,7 +304,7 @@ class TestOutcome(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class RanOn(EvidenceEntry, frozen=True, kw_only=True):
-    """A combination that labs of a run had, and how many had it."""
+    """A combination of facts, and the number of the run's labs that had it."""
 
     backend: str
     scheduler: str
@@ -317,8 +314,7 @@ class RanOn(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class RunFacts(EvidenceEntry, frozen=True, kw_only=True):
-    """``run.json``: wall times, and what all tests share. ``sums``: the digest of the run's SHA256SUMS; ``digest``: of all
-    the other fields."""
+    """``run.json``: wall times and facts common to all tests. ``sums``: the digest of the run's SHA256SUMS. ``digest``: the digest of all other fields."""
 
     run: str
     begun: str

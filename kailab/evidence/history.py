@@ -1,4 +1,8 @@
-"""The workload at the top of each PodGroup, told bit by bit: a lab that goes on need not be looked through again."""
+"""The past of a lab in one form, from its evidence or from its record: steps, decisions, states, and all pods with their owners.
+
+``LabHistory`` reads pods from decisions, cycles, objects and states. ``WorkloadIndex`` finds the workload of each PodGroup; a running lab updates it with what
+is new.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +38,12 @@ if TYPE_CHECKING:
 
 
 _TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
-# The hash that a Deployment puts behind its name; Kubernetes' are up to 10 characters long.
+# A Deployment appends a hash of up to 10 characters to the name of its ReplicaSet.
 _REPLICA_SET = re.compile(r"ReplicaSet/(.+)-[0-9a-z]{6,10}")
 
 
 def add_owner(owners: list[str], told: str) -> None:
-    """A ReplicaSet with a hash at the end of its name is a Deployment's."""
+    """Add an owner; a ReplicaSet whose name ends in a hash also adds its Deployment."""
     if not told or told in owners:
         return
     owners.append(told)
@@ -48,16 +52,16 @@ def add_owner(owners: list[str], told: str) -> None:
 
 
 def group_workload(group: Object) -> str:
-    """The workload that a PodGroup was made for, as ``Kind/name``; empty where it does not tell."""
-    # A text of five lines that grouping writes: a pattern reads it without a YAML parser.
+    """The workload that a PodGroup belongs to, as ``Kind/name``, from its annotation; empty without one."""
+    # Grouping writes five lines of YAML; a regular expression reads them without a parser.
     lines = _TOP.findall((group["metadata"].get("annotations") or {}).get(TOP_OWNER_METADATA, ""))
-    # In quotes is what YAML would take for something else than text, as a name of digits.
+    # Quotes surround values that YAML would not read as a string, for example digits.
     told = {key: text for key, _, text in lines}
     return f"{told['kind']}/{told['name']}" if told.get("kind") and told.get("name") else ""
 
 
 class WorkloadIndex:
-    """As ``History.workloads``. ``changed``: PodGroups whose workload may be another since somebody emptied it."""
+    """The workload of each PodGroup, updated by new entries. ``changed``: PodGroups whose workload may have changed since the caller cleared the set."""
 
     def __init__(self) -> None:
         self.changed: set[str] = set()
@@ -68,8 +72,7 @@ class WorkloadIndex:
         self._of_owner: dict[tuple[str, str], dict[str, None]] = {}
 
     def get(self, podgroup: str, default: str = "") -> str:
-        """Its workload, ``Kind namespace/name``; the pod itself where it is nobody's. Of a pod without a PodGroup, under its own
-        name, the same."""
+        """The workload of a PodGroup as ``Kind namespace/name``; the pod itself if it has no owner. A pod without a PodGroup is found under its own name."""
         pods = self._pods.get(podgroup)
         if pods:
             pod, top = next(reversed(pods)), self._top(podgroup)
@@ -85,14 +88,14 @@ class WorkloadIndex:
         return f"{kind} {_space(pod)}/{name}"
 
     def decided(self, entries: Iterable[Decision]) -> None:
-        """Take in decisions."""
+        """Read decisions."""
         for entry in entries:
             if isinstance(entry, PodBound | PodPromised | PodEvicted):
-                # A promise does not tell whose the pod is.
+                # A promise does not have the pod's owner.
                 self._take(entry.pod, entry.podgroup, "" if isinstance(entry, PodPromised) else entry.owner)
 
     def looked(self, pods: Iterable[Object], groups: Iterable[Object], gone: Iterable[Object] = ()) -> None:
-        """Take in objects. ``gone``: PodGroups that are not there any more."""
+        """Read objects. ``gone``: PodGroups that were deleted."""
         for pod in pods:
             metadata = pod["metadata"]
             space = metadata.get("namespace", "")
@@ -104,7 +107,7 @@ class WorkloadIndex:
             self._tell(_full(one), group_workload(one))
 
     def stood(self, rows: Sequence[PodRow]) -> None:
-        """Take in rows of a state."""
+        """Read the rows of a state."""
         for row in rows:
             self._take(row.name, f"{_space(row.name)}/{row.podgroup}" if row.podgroup else "", row.owner)
 
@@ -137,7 +140,7 @@ class WorkloadIndex:
         else:
             del self._tops[podgroup]
         self.changed.add(podgroup)
-        # A PodGroup that tells nothing goes by others of the same owner.
+        # A PodGroup without the annotation gets the workload of others with the same owner.
         for key in {key for pod in self._pods.get(podgroup, ()) if (key := self._key(pod))}:
             self.changed |= {one for one in self._of_owner[key] if one not in self._tops}
 
@@ -163,17 +166,14 @@ def _full(obj: Object) -> str:
     return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
 
 
-# What is known of a lab's past, from its evidence or from its record, in one form: steps, decisions, states, and which pods there
-# were and whose they are.
-
 _ENDED = {Status.SUCCEEDED: "Succeeded", Status.FAILED: "Failed"}
 
 
 @dataclass
 class PodPast:
-    """What had one name, there or gone: a controller may make a pod of the same name again. ``name``: ``namespace/name``. ``owners``:
-    ``Kind/name``, from the pod up, as far as known. ``podgroup``: in full. ``phase``: how it was last seen. Times are seconds since the
-    lab opened: when it was ``created`` and was there no more (``gone``), each time; when it ``ended`` (None: nothing tells)."""
+    """All pods of one name: a controller may create a pod of the same name again. ``name``, ``podgroup``: ``namespace/name``. ``owners``: ``Kind/name``, from the
+    pod up, as far as known. ``phase``: the last one seen. Times are seconds since the lab opened: ``created`` and ``gone`` (deleted) of each pod, and
+    ``ended`` (None: not known)."""
 
     name: str
     app: str = ""
@@ -191,14 +191,14 @@ class PodPast:
 
     @property
     def workload(self) -> str:
-        """What stands at the top of it, ``Kind namespace/name``: the pod itself where it is nobody's."""
+        """The top of its owners as ``Kind namespace/name``; the pod itself without owners."""
         if not self.owners:
             return f"Pod {self.name}"
         kind, _, name = self.owners[-1].partition("/")
         return f"{kind} {self.namespace}/{name}"
 
     def is_of(self, kind: str, name: str, namespace: str) -> bool:
-        """Whether it is, or belongs to, an object of that kind."""
+        """True if the pod is that object or belongs to it."""
         full = f"{namespace}/{name}"
         if kind == "Pod":
             return self.name == full
@@ -209,7 +209,7 @@ class PodPast:
 
 @dataclass(frozen=True)
 class LabHistory:
-    """``states``: (seconds since the lab opened, how it stood); ``pending``: what waited at the end; ``opened``: since the epoch."""
+    """``states``: (seconds since the lab opened, state). ``pending``: the PodGroups pending at the end. ``opened``: seconds since the epoch."""
 
     opened: float
     steps: Sequence[RecordedStep]
@@ -222,7 +222,7 @@ class LabHistory:
 
     @classmethod
     def of_test(cls, test: TestEvidence, lab: str) -> LabHistory:
-        """Raises EvidenceError."""
+        """Read the history of a test's lab from its evidence. Raises EvidenceError."""
         steps, folder = test.steps(lab), test.path / lab
         cycles: list[RecordedCycle] = []
         opened = None
@@ -234,7 +234,7 @@ class LabHistory:
             for look in ("before", "after")
         }
         decisions = test.decisions(lab)
-        # Another scheduler's lab has no cycles. Any decision tells both clocks.
+        # A lab with another scheduler has no cycles. Each decision has both clocks.
         if opened is None:
             opened = _opened(decisions, folder)
         states = time_states(list(test.states(lab).items()), steps)
@@ -242,7 +242,7 @@ class LabHistory:
 
     @classmethod
     def of_recording(cls, recording: Recording) -> LabHistory:
-        """Of a lab that was recorded, after the last look."""
+        """The history of a recorded lab, after its last look."""
         states = time_states(recording.states, recording.steps)
         return cls(
             recording.opened, recording.steps, recording.decisions, states, recording.cycles, recording.before,
@@ -251,17 +251,17 @@ class LabHistory:
 
     @cached_property
     def pods(self) -> dict[str, PodPast]:
-        """Every pod that is or was, by its name in full, in the order in which they came to be known."""
+        """All pods by full name, in the order of their first appearance."""
         found: dict[str, PodPast] = {}
         for entry in self.decisions:
             if isinstance(entry, PodBound | PodPromised | PodEvicted):
                 self._take_decision(found, entry)
-        # Before the looks: a pod whose creation a record tells is not counted as created once more.
+        # Before the objects, so that a creation known from a record is not counted twice.
         uids = self._take_cycles(found)
         for look in (self.before, self.after):
             for pod in look.get("pods", ()):
                 self._take_object(found, pod, uids)
-        # States last. They are taken only after steps, so their times count where nothing else tells one.
+        # States last: they exist only after steps, so their times count only if there is no better one.
         for t, state in self.states:
             self._take_rows(found, t, state.pods)
         tops = self._tops(found)
@@ -272,7 +272,7 @@ class LabHistory:
 
     @cached_property
     def queue_parents(self) -> dict[str, str]:
-        """Queue -> its parent, empty for a root, of every queue that there was."""
+        """Queue -> its parent (empty for a root), for all queues of the history."""
         found = {row.name: row.parent for _, state in self.states for row in state.queues}
         for look in (self.before, self.after):
             for queue in look.get("queues", ()):
@@ -281,7 +281,7 @@ class LabHistory:
 
     @cached_property
     def workloads(self) -> WorkloadIndex:
-        """PodGroup, in full -> the workload at the top of its pods, ``Kind namespace/name``; the pod itself where it is nobody's."""
+        """PodGroup (full name) -> the workload of its pods."""
         found = WorkloadIndex()
         found.decided(self.decisions)
         for look in (self.before, self.after):
@@ -290,12 +290,12 @@ class LabHistory:
             found.stood(state.pods)
         return found
 
-    # --- where pods are told of -----------------------------------------------------------------------------------
+    # --- sources of pods ------------------------------------------------------------------------------------------
 
     def _take_decision(self, found: dict[str, PodPast], entry: PodBound | PodPromised | PodEvicted) -> None:
         pod = found.setdefault(entry.pod, PodPast(entry.pod))
         pod.app, pod.podgroup, pod.queue = entry.app or pod.app, entry.podgroup, entry.queue
-        # A promise does not tell whose the pod is.
+        # A promise does not have the pod's owner.
         if not isinstance(entry, PodPromised):
             add_owner(pod.owners, entry.owner)
 
@@ -325,10 +325,10 @@ class LabHistory:
                 pod.podgroup = f"{pod.namespace}/{row.podgroup}"
             if not pod.created:
                 pod.created.append(t)
-            # The first state that shows it; the look at the end has the moment itself, and was read before.
+            # The first state that shows the end; objects have the exact time and were read before.
             if row.phase in ("Succeeded", "Failed") and pod.ended is None:
                 pod.ended, pod.phase = t, row.phase
-        # Cycles tell the moment at which a pod went, and this would tell it once more, later.
+        # Cycles have the exact time of a deletion; states would add it again, later.
         if self.cycles:
             return
         there = {row.name for row in rows}
@@ -337,7 +337,7 @@ class LabHistory:
                 pod.gone.append(t)
 
     def _take_cycles(self, found: dict[str, PodPast]) -> set[str]:
-        """The scheduler's own records tell when a pod was created, and when it was there no more, to the moment. UIDs of the pods."""
+        """Read exact times of creation and deletion from the scheduler's records. Return the UIDs of the pods."""
         names: dict[str, PodPast] = {}
         for cycle in self.cycles:
             t = round(cycle.now - self.opened, 6)
@@ -346,7 +346,7 @@ class LabHistory:
                 if task.uid not in names:
                     names[task.uid] = found.setdefault(full, PodPast(full))
                     names[task.uid].created.append(round(task.created - self.opened, 6) if task.created else t)
-                # The look at the end has the moment itself, of those that are there then.
+                # Objects at the end have the exact time of pods that still exist.
                 if task.status in _ENDED and names[task.uid].ended is None:
                     names[task.uid].ended, names[task.uid].phase = t, _ENDED[task.status]
             for uid in cycle.changes.removed.tasks:
@@ -355,14 +355,14 @@ class LabHistory:
         return set(names)
 
     def _tops(self, found: Mapping[str, PodPast]) -> dict[str, str]:
-        """PodGroup -> the workload it was made for, as ``Kind/name``: as the PodGroup tells, else as other pods of the owner."""
+        """PodGroup -> its workload as ``Kind/name``: from its annotation, else from other pods of the owner."""
         tops: dict[str, str] = {}
         for look in (self.before, self.after):
             for group in look.get("podgroups", ()):
                 metadata = group["metadata"]
                 if top := group_workload(group):
                     tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = top
-        # A PodGroup that went before the last look is in neither. Its pods' owner mostly has others that tell.
+        # A PodGroup deleted before the last look is in neither; other PodGroups of the owner mostly have the annotation.
         by_owner = {
             (pod.namespace, pod.owners[0]): tops[pod.podgroup]
             for pod in found.values()
@@ -380,7 +380,7 @@ class LabHistory:
 def time_states(
     states: Sequence[tuple[str, ClusterState]], steps: Sequence[RecordedStep]
 ) -> list[tuple[float, ClusterState]]:
-    """States by the time of the step after which they were taken, whose number their name begins with."""
+    """Pair states with the times of the steps after which they were taken; the step's number begins the state's name."""
     times = {step.n: step.t for step in steps}
     return [(times.get(int(name.partition("-")[0]), 0.0), state) for name, state in states]
 

@@ -1,12 +1,12 @@
-"""The record of a lab that outlives the commands which act on it: a folder beside the lab's file, in which each command that
-changed the lab leaves a part. ``kailab evidence capture`` joins them.
+"""The record of a lab that outlives its commands: a folder beside the lab's file. Each command that changes the lab adds a part; ``kailab evidence capture``
+joins the parts.
 
     lab.state.record/
-        so_far          what the next part needs to know of the earlier ones
+        so_far          the numbers and facts that the next part continues
         000001 ...      a Recording each, JSON, compressed
 
-It holds objects as they were applied, as the lab's file does; evidence is cut when it is written. A part is written after the
-lab's file: a command that is killed in between has acted and left none, which the next one does not notice.
+The record has objects as they were applied, like the lab's file; they are sanitised when evidence is written. A part is written after the lab's file: a
+command that is killed in between has acted without leaving a part, and the next command does not notice.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from kailab.model.files import file_bytes, unpacked
 from kailab.model.private_files import make_folder, write_bytes
 
 _SO_FAR = "so_far"
-_LEVEL = 1  # every command waits for it
+_LEVEL = 1  # a low level, because every command waits for it
 
 
 class RecordMark(NamedTuple):
-    """A place in a record: how many ``parts`` there were, and ``so_far`` as it was (None: nothing was recorded)."""
+    """A place in a record: the number of ``parts``, and the content of ``so_far`` (None if nothing was recorded)."""
 
     parts: int
     so_far: bytes | None
 
 
 class LabRecord:
-    """Of the lab of a file ``state``."""
+    """The record of the lab in the file ``state``."""
 
     def __init__(self, state: Path) -> None:
         self.folder = state.with_name(f"{state.name}.record")
 
     def begin(self, recorder: Recorder) -> None:
-        """A lab began: what an earlier one left goes. Raises EvidenceError."""
-        # First of all: parts of another lab at this place would be joined with those of this one.
+        """Start the record of a new lab; an earlier record is removed. Raises EvidenceError."""
+        # Removed first, so that parts of another lab are never joined with those of this one.
         self.end()
         self.add(recorder)
 
     def recorder(self) -> Recorder | None:
-        """For the next command; None where nobody recorded how the lab began. Raises EvidenceError for a damaged record."""
+        """The recorder for the next command; None if the start of the lab was not recorded. Raises EvidenceError if the record is damaged."""
         path = self.folder / _SO_FAR
         return Recorder(so_far=_read(path)) if path.exists() else None
 
     def add(self, recorder: Recorder) -> None:
-        """Keep what a command did. Raises EvidenceError; nothing of it is kept then, and it can be added again."""
+        """Add the part of a command. Raises EvidenceError; then nothing was written, and the part can be added again."""
         recording, part = recorder.recording, None
         try:
             make_folder(self.folder)
@@ -68,17 +68,17 @@ class LabRecord:
             raise EvidenceError(f"{self.folder}: the record can't be written: {error.strerror or error}") from error
 
     def whole(self) -> Recording:
-        """All of it. Raises EvidenceError where there is nothing, or it is damaged."""
+        """All parts joined. Raises EvidenceError if there are none or one is damaged."""
         parts = self._parts()
         if not parts:
             raise EvidenceError(
-                f"{self.folder}: nothing was recorded of this lab; begin it anew with `kailab up --fresh`, and what is done to "
-                "it from then on can be captured"
+                f"{self.folder}: this lab has no record; start it again with `kailab up --fresh` to record what "
+                "happens from then on"
             )
         return join_recordings(map(_read, parts))
 
     def mark(self) -> RecordMark:
-        """Where the record is, to come back to. Raises EvidenceError."""
+        """The present end of the record, for ``back_to``. Raises EvidenceError."""
         path = self.folder / _SO_FAR
         try:
             return RecordMark(len(self._parts()), file_bytes(path) if path.exists() else None)
@@ -86,7 +86,7 @@ class LabRecord:
             raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
 
     def back_to(self, mark: RecordMark) -> None:
-        """Forget what was recorded since: the lab is put back to what it was then. Raises EvidenceError."""
+        """Remove all parts since a mark, because the lab is restored to that state. Raises EvidenceError."""
         try:
             for part in self._parts()[mark.parts :]:
                 part.unlink()
@@ -95,14 +95,14 @@ class LabRecord:
                 write_bytes(partial, mark.so_far)
                 os.replace(partial, self.folder / _SO_FAR)
         except OSError as error:
-            raise EvidenceError(f"{self.folder}: the record can't be put back: {error.strerror or error}") from error
+            raise EvidenceError(f"{self.folder}: the record can't be restored: {error.strerror or error}") from error
 
     def end(self) -> None:
-        """The lab is down."""
+        """Remove the record, because the lab is down."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def leftovers(self) -> list[Path]:
-        """Half-written files of processes that were killed."""
+        """Partial files of killed processes."""
         return list(self.folder.glob(".*.tmp"))
 
     def _parts(self) -> list[Path]:

@@ -1,7 +1,7 @@
-"""Decisions read off a cluster, for schedulers that tell nothing of their own: what was bound, what was evicted.
+"""Decisions read off a cluster, for schedulers that report none: which pods were bound and which were evicted.
 
-The entries are those of the decision log; reasons are those that pods carry. The action of an eviction is what its
-reason tells, where the scheduler says it, and ``schedule`` otherwise, as for binds.
+The entries are those of the decision log, with the reasons that pods carry. The action of an eviction is taken from its reason if the scheduler
+writes it there; otherwise it is ``schedule``, as for binds.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kailab.undertest.contract import Stop, Stopped, Told
 
 ACTION = "schedule"
 LATE_SECONDS = 20.0
-"""So long after a pod began to leave what its scheduler says elsewhere is waited for: on a busy machine Events come after the pod is gone."""
-_AGAIN_SECONDS = 1.0  # between two looks at what is said elsewhere, as each costs
+"""How long after the start of a deletion the scheduler's reason is still expected: on a busy machine, Events arrive after the pod is gone."""
+_AGAIN_SECONDS = 1.0  # between two queries for reasons, because each costs time
 
 
 class _Cause(NamedTuple):
-    """Of an eviction, as far as its reason tells it."""
+    """The cause of an eviction, as far as its reason shows it."""
 
     action: str
     beneficiary: str
@@ -31,8 +31,8 @@ class _Cause(NamedTuple):
 
 
 class DecisionObserver:
-    """Sees pods being bound and evicted by others. ``opened``: the time that ``t`` counts from. ``eviction``: reads what their
-    scheduler says of an eviction; ``stopped``: what it says elsewhere (``SchedulerUnderTest``)."""
+    """Observes binds and evictions of pods. ``opened``: the origin of ``t``. ``eviction``: reads the scheduler's message of an eviction. ``stopped``: finds reasons that
+    the scheduler writes elsewhere (``SchedulerUnderTest``)."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class DecisionObserver:
         self._stopped = stopped
         self._watch = cluster.watch(["Pod", "PodGroup"])
         self._opened = opened
-        self._bound: set[str] = set()  # by UID, as the next pod may have the same name
+        self._bound: set[str] = set()  # by UID, because the next pod may have the same name
         self._evicted: set[str] = set()
-        self._groups: dict[tuple[str, str], Object] = {}  # also those that are gone: a victim may outlive its PodGroup
+        self._groups: dict[tuple[str, str], Object] = {}  # also deleted ones, because a victim may outlive its PodGroup
         self._unexplained: dict[
             str, tuple[Object, float]
-        ] = {}  # by UID: it leaves, and nobody has said why; since when
+        ] = {}  # by UID: pods that are being deleted without a known reason, and since when
         self._asked_at = float("-inf")
         self._watch_begins()
 
     def _watch_begins(self) -> None:
-        """What is bound already is nobody's news."""
+        """Skip pods that are bound already."""
         for event in self._watch.poll():
             if event.kind == "PodGroup":
                 self._know(event.object)
@@ -64,23 +64,23 @@ class DecisionObserver:
                 self._bound.add(event.object["metadata"]["uid"])
 
     def entries(self, cycle: int) -> list[Decision]:
-        """What has happened since the last call, as decision log entries of a cycle."""
+        """The binds and evictions since the last call, as entries of a cycle."""
         now = self._cluster.now()
         found: list[Decision] = []
         events = self._watch.poll()
-        stopped = self._told_elsewhere(events)
+        stopped = self._reasons_elsewhere(events)
         moment: dict[str, Any] = {"cycle": cycle, "t": round(now - self._opened, 6), "time": format_rfc3339(now)}
         for event in events:
             if event.kind == "PodGroup":
                 self._know(event.object)
                 continue
             pod, uid = event.object, event.object["metadata"]["uid"]
-            # Every later event of a pod that was bound has its node, too.
+            # Only the first event with a node is the bind.
             if pod["spec"].get("nodeName") and uid not in self._bound:
                 self._bound.add(uid)
                 found.append(PodBound(**moment, action=ACTION, **self._pod(pod)))
-            # KAI's default evictor and kube-scheduler's preemption set it before they delete the pod. A workload's
-            # controller does not.
+            # KAI's default evictor and kube-scheduler's preemption set DisruptionTarget before they delete a pod; controllers of workloads
+            # do not.
             stop = None if uid in self._evicted else _evicted_because(pod) or stopped.get(uid)
             if stop is not None:
                 self._evicted.add(uid)
@@ -91,7 +91,7 @@ class DecisionObserver:
             if event.type == "DELETED":
                 self._bound.discard(uid)
                 self._evicted.discard(uid)
-        return [*found, *(self._evicted_entry(moment, pod, stop) for pod, stop in self._told_late(now))]
+        return [*found, *(self._evicted_entry(moment, pod, stop) for pod, stop in self._late_reasons(now))]
 
     def close(self) -> None:
         self._watch.close()
@@ -99,13 +99,13 @@ class DecisionObserver:
     def _know(self, group: Object) -> None:
         self._groups[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = group
 
-    def _told_elsewhere(self, events: Sequence[WatchEvent]) -> Mapping[str, Stop]:
+    def _reasons_elsewhere(self, events: Sequence[WatchEvent]) -> Mapping[str, Stop]:
         pods = {event.object["metadata"]["uid"]: event.object for event in events if event.kind == "Pod"}
         asked = [pod for uid, pod in pods.items() if uid not in self._evicted]
         return self._stopped(asked) if asked and self._stopped is not None else {}
 
-    def _told_late(self, now: float) -> list[tuple[Object, Stop]]:
-        """Those of which it was not said yet when they began to leave."""
+    def _late_reasons(self, now: float) -> list[tuple[Object, Stop]]:
+        """Evictions whose reason was not known when the deletion started."""
         waited = self._unexplained.items()
         self._unexplained = {uid: (pod, since) for uid, (pod, since) in waited if now - since <= LATE_SECONDS}
         if self._stopped is None or not self._unexplained or now - self._asked_at < _AGAIN_SECONDS:
@@ -113,7 +113,7 @@ class DecisionObserver:
         self._asked_at = now
         told = self._stopped([pod for pod, _ in self._unexplained.values()])
         late = [(self._unexplained.pop(uid)[0], told[uid]) for uid in [*self._unexplained] if uid in told]
-        # Of those that are there yet nothing is to be told twice.
+        # Pods that still exist must not be reported twice.
         self._evicted |= {pod["metadata"]["uid"] for pod, _ in late} & self._bound
         return late
 

@@ -1,22 +1,24 @@
-"""Keeps what happens in one lab, and writes it into a folder.
+"""Records one lab, and writes its evidence into a folder.
 
-While a lab runs this only holds on to references (objects handed out by a cluster never change), so recording costs
-next to nothing; all the writing happens in ``write``. Nothing here looks at a wall clock. Objects are cut to what decisions
-need (``kailab.evidence.redaction``), and free text that quotes the rest is, too: there is no other way into the folder.
+While a lab runs, the recorder only keeps references (objects from a cluster never change), so recording costs little. ``write`` does the rest. Nothing here
+reads a wall clock. Objects are cut to what decisions need, and free text that quotes the rest is cut too (``sanitizing``); there is no other way into
+the folder.
 
     lab.json                fleet, backend, scheduler under test, versions, settings
     fleet.yaml              the fleet's definition
-    manifests/NN-name       what was applied, written anew from the objects that were read
-    steps.json              what was done, in order, with the virtual time
-    states/NN-operation.json    pods, PodGroups, queues and nodes after each step, a row each
+    manifests/NN-name       applied manifests, written from the objects that were read
+    steps.json              steps in order, with virtual time
+    states/NN-operation.json    pods, PodGroups, queues and nodes after each step, as rows
     before/, after/         nodes, queues, PodGroups, pods, topologies and priority classes
-    decisions.jsonl         every decision of every cycle, with names
-    cycles.jsonl            what each cycle was decided on and decided, as the engine has it (kailab.evidence.cycles)
+    decisions.jsonl         the decisions of all cycles, with names
+    cycles.jsonl            input and decisions of each cycle in the engine's form (``cycles``)
     events.json             Kubernetes Events
-    pending.json            what stayed pending, and why
-    expectations.jsonl      what was expected and seen
+    pending.json            the PodGroups pending at the end, with reasons
+    expectations.jsonl      expectations with what was observed
     timeline.json, timeline.txt
-    metrics.jsonl           how queues, waits, gangs, decisions and use went over time, as series (kailab.evidence.metrics)
+    metrics.jsonl           metrics over time, as series (``kailab.evidence.metrics``)
+
+``write_test`` writes a test's result and the folders of its labs.
 """
 
 from __future__ import annotations
@@ -62,19 +64,19 @@ OBJECT_FILES = {
     "topologies": "Topology",
     "priorityclasses": "PriorityClass",
 }
-"""File -> the kind of which it has every object, before and after."""
+"""File in ``before/`` and ``after/`` -> the kind of its objects."""
 METRICS = "metrics.jsonl"
 
 
 class Recorder(Observer):
-    """One lab's record. ``lab`` names it among the labs of a test."""
+    """Observes one lab. ``lab``: its name among the labs of a test."""
 
     wants_decisions = True
 
     def __init__(
         self, lab: str = "lab", so_far: Recording | None = None, source: Callable[[], SourceLine | None] = lambda: None
     ) -> None:
-        """``so_far``: what was recorded of the lab before, to go on from there. ``source``: tells from where the lab is called now."""
+        """``so_far``: an earlier recording of the lab, to continue. ``source``: returns the line of the test that calls the lab now."""
         self.lab = lab
         self._source = source
         self.recording = so_far or Recording()
@@ -109,7 +111,7 @@ class Recorder(Observer):
         return self._cluster is not None
 
     def on_opened(self, opening: Opening) -> None:
-        """Of a lab that was recorded before, this goes on with it."""
+        """Start the recording, or continue an earlier one."""
         recording = self.recording
         if recording.facts is None:
             recording.opened = opening.opened
@@ -119,49 +121,49 @@ class Recorder(Observer):
         self.go_on(opening.cluster)
 
     def go_on(self, cluster: Cluster) -> None:
-        """With a lab that was opened before."""
+        """Continue with a lab that was opened before."""
         self._cluster = cluster
 
     def ask(self, stands: Callable[[], ClusterState]) -> None:
-        """Ask somebody else how the cluster stands, who looks at it as well."""
+        """Use a state that another observer reads anyway, instead of reading the cluster."""
         self._stands = stands
 
     def begin_part(self) -> None:
-        """What was recorded so far is kept elsewhere; what comes is a part of its own, told by what came before."""
+        """Start a new part, because the part so far was saved. The new part continues its numbers and differences."""
         self.recording = self.recording.following()
         self._log.cycles = self.recording.cycles
 
     def on_begin(self, scheduler: Deciding) -> None:
-        """What it decides on is kept, too."""
-        # Not by default: following costs something in each cycle, and only who keeps cycles needs it.
+        """Have the scheduler report its records, so that cycles can be recorded."""
+        # Not the default, because it costs time in each cycle.
         scheduler.follow_records()
         self._scheduler = scheduler
 
     def go_on_from(self, last: LastRecordedCycle) -> None:
-        """The next cycle is told by what is another than in the last one that was recorded of the lab."""
+        """Record the next cycle as a difference to the last recorded one."""
         if self._scheduler is not None:
             self._scheduler.go_on_from(last.records, last.decisions.pending)
             self._log.go_on(last)
 
     def _manifest(self, name: str, objects: Sequence[Object]) -> str:
-        """Keep what is about to be applied. Returns the name under which it is kept."""
+        """Keep a manifest before it is applied. Return its file name."""
         plain = name.removesuffix(".json").removesuffix(".yml").removesuffix(".yaml")
         recording = self.recording
-        # Goes on from command to command where a lab outlives them, so that no file stands for two manifests.
+        # The count continues from command to command, so that no file name is used twice.
         number = recording.manifests_before + len(recording.manifests) + 1
         kept = f"{number:02d}-{canonical.safe_name(f'{plain}.yaml')}"
         recording.manifests.append(
             (kept, msgspec.Raw(msgspec.json.encode(objects)))
-        )  # whoever gave them may go on with them
+        )  # encoded now, because the caller may change the objects
         return kept
 
     def on_refusal(self, sources: Sequence[str | Object]) -> None:
-        """Texts or objects that were not taken: errors may quote them."""
+        """Keep refused texts and objects, because errors may quote them."""
         self.recording.refused.extend(sources)
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
-        """Something was done (apply, delete, scale, settle, advance). ``state``: note how the cluster stands
-        after it. ``detail``: fields of a Step, but manifests as (name, objects)."""
+        """Record an operation (apply, delete, scale, settle, advance). ``state``: also record the state after it. ``detail``: fields of a RecordedStep, except
+        manifests, which are (name, objects)."""
         if "manifests" in detail:
             detail["manifests"] = tuple(self._manifest(name, objects) for name, objects in detail["manifests"])
         recording = self.recording
@@ -171,12 +173,12 @@ class Recorder(Observer):
         recording.order.append(STEP)
         if state and self._cluster is not None:
             now = self._standing(self._cluster)
-            # A step that changed nothing (a settle with nothing to do) leaves no state.
+            # No state after a step that changed nothing, for example a settle of a settled lab.
             if not recording.states or recording.states[-1][1] != now:
                 recording.states.append((f"{entry.n:02d}-{operation}", now))
 
     def catch_up(self) -> None:
-        """Look at the cluster as a step would have it looked at, so that the next one finds most of it known."""
+        """Read the cluster's state, so that the next step finds most rows in the cache."""
         if self._cluster is not None:
             self._standing(self._cluster)
 
@@ -184,8 +186,7 @@ class Recorder(Observer):
         return read_cluster_state(cluster, self._rows) if self._stands is None else self._stands()
 
     def on_decisions(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
-        """The named entries that one cycle added to the decision log. ``record``: the cycle, where it was kailab's scheduler's,
-        and its ``number`` in the log."""
+        """Record the entries that one cycle added to the decision log. ``record``: the cycle, if kailab's scheduler ran it; ``number``: its number in the log."""
         if record is not None:
             self._log.take(record, number)
         if entries:
@@ -193,7 +194,7 @@ class Recorder(Observer):
             self.recording.order.append(len(entries))
 
     def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
-        # The evidence of a lab goes from its opening to its last look.
+        # The evidence of a lab ends with its last look.
         if not self.is_open:
             return
         entry = CheckedExpectation(
@@ -203,33 +204,33 @@ class Recorder(Observer):
         self.recording.order.append(EXPECTATION)
 
     def on_closing(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
-        """Take the last look."""
+        """Record the last look."""
         if self._cluster is not None:
             self.recording.events = self._cluster.list("Event")
             self.look(waiting)
 
     def look(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
-        """The last look, but for events."""
+        """Record the last look, without events."""
         if self._cluster is not None:
             self.recording.after = _looked_at(self._cluster)
             self.recording.pending = waiting()
             self._cluster = None
 
     def timeline(self) -> list[TimelineEntry]:
-        """See kailab.evidence.recording."""
+        """The lines of the timeline (``timeline_entries``)."""
         return self.text.entries(timeline.timeline_entries(self.recording.moments()))
 
     @property
     def text(self) -> Scrubber:
-        """Cuts what evidence leaves out of texts that tell of this lab, as it is known by now."""
+        """Removes from texts what evidence leaves out, as far as it is known now."""
         return self._sanitizer().text
 
     def scrub(self, text: str) -> str:
-        """Text that tells of this lab, without what evidence leaves out."""
+        """A text without what evidence leaves out."""
         return self.text.text(text) if text else text
 
     def write(self, folder: Path) -> None:
-        """All of it into ``folder``, which is made."""
+        """Write all evidence into a new folder."""
         make_folder(folder, new=True)
         keeping = self._sanitizer()
         recording, text = self.recording, keeping.text
@@ -246,10 +247,10 @@ class Recorder(Observer):
         }
         if self.cycles:
             cutter = RecordCutter(keeping.keeps_label, text.text)
-            # A list, because what was cut is known only once all of them are through.
+            # A list, because ``cutter.cut`` is complete only after all cycles.
             kept = list(cutter.cycles(self.cycles))
             cycles.write_cycles_file(folder, recording.opened, len(cutter.cut), kept)
-        # With numpy under it, what reckons is loaded when there is something to write.
+        # Imported here because it needs numpy, and tests without evidence do not.
         from kailab.evidence.metrics.over_time import encode_series
 
         files[METRICS] = encode_series(recording)
@@ -265,12 +266,12 @@ class Recorder(Observer):
             _write_all(folder / name, looks)
 
     def keeping(self, cuts: CutCache) -> Sanitizer:
-        """What of all that is known by now evidence keeps. ``cuts``: what was cut before."""
+        """The sanitizer for all that is recorded now. ``cuts``: the cache of earlier looks."""
         return self._sanitizer(cuts)
 
     def _sanitizer(self, cuts: CutCache | None = None) -> Sanitizer:
         recording = self.recording
-        # While the lab is open (a failure is told) there is no last look yet.
+        # While the lab is open (a failure is being reported) there is no last look yet.
         after = recording.after if self._cluster is None else _looked_at(self._cluster)
         patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
         if cuts is None:
@@ -282,7 +283,7 @@ class Recorder(Observer):
 
     def _t(self) -> float:
         if self._cluster is None:
-            # The cluster's clock is gone with it; nothing happens after the last step.
+            # The cluster and its clock are closed; nothing happens after the last step.
             return self.steps[-1].t if self.steps else 0.0
         return round(self._cluster.now() - self.recording.opened, 6)
 
@@ -292,7 +293,7 @@ def _looked_at(cluster: Cluster) -> dict[str, list[Object]]:
 
 
 def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Without files there is no folder: none that is empty is evidence."""
+    """Write files into a new folder; no folder without files, because evidence has no empty folders."""
     if not files:
         return
     make_folder(folder, new=True)
@@ -301,7 +302,7 @@ def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def read_event(event: Object) -> RecordedEvent:
-    """As evidence has it."""
+    """An Event object as an entry."""
     involved = event.get("involvedObject") or {}
     return RecordedEvent(
         type=event.get("type", ""),
@@ -313,8 +314,6 @@ def read_event(event: Object) -> RecordedEvent:
         last=event.get("lastTimestamp"),
     )
 
-
-# The evidence of one test: its labs' records and how it came out.
 
 RESULT = "result.json"
 
@@ -329,10 +328,8 @@ def write_test(
     reason: str = "",
     source: SourceLine | None = None,
 ) -> None:
-    """result.json, and a folder for each lab that was opened: none of a test that was skipped before.
-
-    The rest is as ``Result`` has it, ``message`` in words that are the same in every run.
-    """
+    """Write result.json and a folder for each lab that was opened. The other arguments are fields of TestOutcome; ``message`` must be the same in every
+    run."""
     opened = [recorder for recorder in recorders if recorder.facts is not None]
     for recorder in opened:
         recorder.write(folder / canonical.safe_name(recorder.lab))
@@ -350,8 +347,7 @@ def write_test(
         reason=reason,
         source=source,
     )
-    # A failure may quote objects of any of the labs, as may a docstring, so what each of them leaves out is cut from all of it. Where no
-    # lab was opened, what has the form of a credential.
+    # A message or docstring may quote objects of any of the labs, so the rules of each lab apply. Without a lab, only texts in the form of a credential are cut.
     for text in [recorder.text for recorder in opened] or [Scrubber((), ())]:
         kept = text.entry(result)
         result = structs.replace(kept, test=result.test, outcome=result.outcome, labs=result.labs)
@@ -359,14 +355,14 @@ def write_test(
 
 
 class ResultHead(msgspec.Struct):
-    """As much of a result as every format has."""
+    """The fields of result.json that every format has."""
 
     format: int = 1
     outcome: str = "unknown"
 
 
 def check_format(found: int, place: Path) -> None:
-    """Raises EvidenceError for evidence in another format than this kailab's."""
+    """Raise EvidenceError if evidence has another format than this version writes."""
     if found != FORMAT:
         whose = "a newer" if found > FORMAT else "an older"
         raise EvidenceError(

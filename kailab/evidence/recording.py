@@ -1,7 +1,8 @@
-"""The story of a lab in order of time: what was done, what the scheduler decided, what was expected and seen.
+"""The recording of one lab as a value, and its timeline.
 
-One line per kind of thing that happened in a cycle ("bind 8 pods of trainer (team-a)"), not one per pod: the
-decision log has each of them."""
+``Recording`` is kept in memory while a test runs, and in parts between the commands of a lab that outlives them (``lab_record``). ``timeline_entries`` lists steps,
+decisions and expectations in order, with one line for each kind of decision in a cycle ("bind 8 pods of trainer (team-a)") and not one for each pod.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ from kailab.evidence.entries import (
 )
 
 TimelineMoment = RecordedStep | CheckedExpectation | Sequence[Decision]
-"""What the recorder keeps in order; decisions are those of one cycle."""
+"""An entry of the order: a step, an expectation, or the decisions of one cycle."""
 
 
 def timeline_entries(moments: Iterable[TimelineMoment]) -> list[TimelineEntry]:
-    """The lines of a timeline."""
+    """The lines of a timeline, in order."""
     entries: list[TimelineEntry] = []
     for moment in moments:
         if isinstance(moment, RecordedStep):
@@ -45,7 +46,7 @@ def timeline_entries(moments: Iterable[TimelineMoment]) -> list[TimelineEntry]:
 
 
 def render_timeline(entries: Iterable[TimelineEntry]) -> str:
-    """Entries as text, the time in seconds since the lab opened in front of each.
+    """Format a timeline as text; each line begins with seconds since the lab opened.
 
     >>> render([Told(t=3.0, kind="step", text="apply queues.yaml")])
     '       3 s  apply queues.yaml\\n'
@@ -63,7 +64,7 @@ def _expectation(entry: CheckedExpectation) -> str:
 def _cycle(entries: Sequence[Decision]) -> Iterable[str]:
     counts: dict[tuple[str, ...], int] = {}
     for entry in entries:
-        # Dicts keep the order of insertion, so lines stand where the first of their kind was decided.
+        # Lines are in the order of the first decision of their kind.
         key = _kind_of(entry)
         counts[key] = counts.get(key, 0) + 1
     for (decision, action, what, queue, extra), count in counts.items():
@@ -98,15 +99,12 @@ def _s(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-# What was recorded of a lab so far, as one value: kept in memory while a test runs, and in parts between the commands of a lab
-# that outlives them (``kailab.evidence.lab_record``).
-
-STEP, EXPECTATION = -1, -2  # negative, since numbers from 1 on count decisions
+STEP, EXPECTATION = -1, -2  # negative, because positive numbers count decisions
 
 
 class Recording(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """``manifests``: name -> the objects as JSON. ``order``: what came when: ``STEP``, ``EXPECTATION``, or how many decisions a
-    cycle had. ``steps_before``, ``manifests_before``: how many earlier parts have."""
+    """``manifests``: (file name, objects as JSON). ``order``: ``STEP``, ``EXPECTATION``, or the number of decisions of a cycle. ``steps_before``,
+    ``manifests_before``: the numbers of steps and manifests in earlier parts."""
 
     facts: LabFacts | None = None
     opened: float = 0.0
@@ -127,7 +125,7 @@ class Recording(msgspec.Struct, kw_only=True, omit_defaults=True):
     pending: Sequence[PendingReason] = ()
 
     def following(self) -> Recording:
-        """The part that comes after this one."""
+        """An empty part that continues this one."""
         return Recording(
             facts=self.facts,
             opened=self.opened,
@@ -137,7 +135,7 @@ class Recording(msgspec.Struct, kw_only=True, omit_defaults=True):
         )
 
     def moments(self) -> Iterator[TimelineMoment]:
-        """Steps, expectations and the decisions of cycles, in order."""
+        """Yield steps, expectations and the decisions of each cycle, in order."""
         steps, expectations = iter(self.steps), iter(self.expectations)
         decided = 0
         for what in self.order:
@@ -146,7 +144,7 @@ class Recording(msgspec.Struct, kw_only=True, omit_defaults=True):
             elif what == EXPECTATION:
                 yield next(expectations)
             else:
-                # Decisions of all cycles stand in one list; the order says how many of them belong to each.
+                # The decisions of all cycles are in one list; ``order`` has their number for each cycle.
                 yield self.decisions[decided : decided + what]
                 decided += what
 
@@ -155,7 +153,7 @@ _JOINED = ("manifests", "refused", "steps", "states", "decisions", "expectations
 
 
 def join_recordings(parts: Iterable[Recording]) -> Recording:
-    """Parts one after the other, the first with how the lab began. A state that is as the one before is left out."""
+    """Join parts in order; the first one has the start of the lab. Equal consecutive states are dropped."""
     first, *later = parts
     for part in later:
         append_recording(first, part)
@@ -163,13 +161,13 @@ def join_recordings(parts: Iterable[Recording]) -> Recording:
 
 
 def append_recording(first: Recording, part: Recording) -> None:
-    """Take in the part that comes after."""
-    # Each command looks for itself whether a state is new, and does not know the last one of the command before.
+    """Append the next part."""
+    # Each command drops equal states itself, but does not know the last state of the command before.
     same = bool(first.states and part.states) and first.states[-1][1] == part.states[0][1]
     for name in _JOINED:
         getattr(first, name).extend(getattr(part, name)[1 if same and name == "states" else 0 :])
 
 
 def copy_recording(recording: Recording) -> Recording:
-    """One that can go on by itself."""
+    """A copy that can be extended independently."""
     return structs.replace(recording, **{name: list(getattr(recording, name)) for name in _JOINED})

@@ -1,5 +1,8 @@
-"""The list of what evidence keeps of an object: fields, labels and annotations that scheduling reads. What is on no list is
-left out, so that a field nobody thought of takes nothing along."""
+"""Cuts objects to what scheduling decisions need. Environments, arguments, data and credentials stay out of evidence.
+
+The lists at the top say which fields, labels and annotations are kept; a field on no list is left out, so unknown fields leak nothing. ``Redaction`` cuts
+objects to the lists and remembers what it cut, so that free text which quotes it can be cut too (``scrubbing``). Objects are read, never changed.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,14 @@ from kailab.cluster.protocol import Object
 from kailab.model import labels
 
 NAME_ONLY = frozenset({"Secret", "ConfigMap", "ServiceAccount"})
-"""Kinds of which the name is kept, and nothing else: what a pod refers to must be there."""
+"""Kinds of which only the name is kept, because pods refer to them."""
 
 WHOLE_GROUPS = ("resource.k8s.io", "topology.node.k8s.io")
-"""API groups whose objects are kept whole, but for parameters of drivers: their text is selectors and attributes of devices, and
-policies of nodes."""
+"""API groups whose objects are kept whole except for driver parameters: their texts are selectors and attributes of devices, and policies of nodes."""
 
 TEXT = frozenset(
     {
-        # what it is
+        # identity
         "apiVersion", "kind", "name", "namespace", "generateName", "apiGroup", "group", "plural", "singular", "scope",
         "containerName", "groupName", "uid", "phase", "type", "reason", "status", "state", "mode",
         # queues, PodGroups, topologies
@@ -45,7 +47,7 @@ TEXT = frozenset(
         "volumeMode", "volumeName", "claimName",
     }
 )  # fmt: skip
-"""Fields whose text is kept, wherever they stand."""
+"""Fields whose text is kept, at any place in an object."""
 
 WHOLE = frozenset(
     {
@@ -55,9 +57,9 @@ WHOLE = frozenset(
         "ownerReferences", "finalizers", "topologyConstraint", "resourceClaimStatuses", "allowedTopologies", "hard",
     }
 )  # fmt: skip
-"""Fields that are kept with all that is in them: what scheduling compares, and amounts by resource."""
+"""Fields that are kept with all their content: selectors, amounts by resource and other data that scheduling compares."""
 
-# Asked before the other lists. Only containers, whose rules are their own (redaction), keep a part of some of these.
+# Checked before the other lists. Only containers have rules of their own that keep a part of some of these.
 NOT_AT_ALL = frozenset(
     {
         "env", "envFrom", "envVars", "envSecretKeyRefs", "args", "command", "arguments", "parameters", "data", "stringData", "binaryData",
@@ -67,24 +69,24 @@ NOT_AT_ALL = frozenset(
         "opaque", "secrets", "credentials", "ephemeralContainers", "dnsConfig", "hostAliases", "secretName",
     }
 )  # fmt: skip
-"""Fields of which nothing is kept, wherever they stand, whatever is in them."""
+"""Fields that are never kept, at any place in an object."""
 
 MESSAGES = frozenset({"message"})
-"""Free text that a component wrote about what it decided: kept, without what was left out elsewhere,"""
+"""Free text of components about their decisions. It is kept for ``DECIDED_KINDS``, without what was left out elsewhere."""
 DECIDED_KINDS = frozenset({"Pod", "PodGroup", "BindRequest"})
-"""of these kinds. Of others (conditions of nodes, of claims, of workloads) anybody's program wrote it, about anything."""
+"""Kinds whose messages are kept. Messages of other kinds (conditions of nodes, claims, workloads) can come from any program."""
 
 ENUMERATED = frozenset({"type", "reason", "status", "phase", "state", "mode"})
-"""Fields of ``TEXT`` that hold one of a few words, as the API server asks it of a condition's reason; anything longer is a sentence."""
+"""Fields of ``TEXT`` that hold one word of an enumeration, as the API server requires for a condition's reason."""
 _ENUMERATED_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9_,:./-]{0,99}")
 
 
 def is_enumerated(text: str) -> bool:
-    """Whether a text can be one of a few words."""
+    """True if a text can be a word of an enumeration."""
     return not text or _ENUMERATED_TEXT.fullmatch(text) is not None
 
 
-# Also their subdomains. Labels of anybody else's domain stay only where a selector in the lab names them.
+# With subdomains. Labels of other domains are kept only if a selector in the lab names them.
 _LABEL_DOMAINS = (
     "kai.scheduler", "kai.nvidia.com", "kailab.dev", "run.ai", "runai", "nvidia.com", "amd.com", "kubeflow.org", "ray.io", "k8s.io",
     "kubernetes.io", "knative.dev", "grove.io", "argoproj.io",
@@ -95,12 +97,12 @@ _LABELS = frozenset(
         "spark-role", "spark-app-name", "spark-app-selector", "notebook-name", "project", "user", labels.PRIORITY_CLASS, labels.GPU_GROUP,
     }
 )  # fmt: skip
-# Fewer than for labels: no selector reads annotations, and tools put whole configurations into theirs.
+# Fewer than for labels: selectors do not read annotations, and tools store whole configurations in them.
 _ANNOTATION_DOMAINS = ("kai.scheduler", "runai", "run.ai")
 _SECONDS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?[a-z]{0,2}([\d.]+[a-z]{1,2}){0,3}")
 _COUNTS = re.compile(r"[\dTZ.:=,@+-]{0,4096}")
 _NAME_TEXT = re.compile(r"[A-Za-z0-9._:/=,@+-]{0,253}")
-# kailab's own, by what their text is. Of others in its domain nobody reads anything.
+# kailab's own annotations, with the form of their text. Nothing reads others of its domain.
 _OWN_ANNOTATIONS: Mapping[str, re.Pattern[str]] = {
     labels.RUN_SECONDS: _SECONDS,
     labels.READY_SECONDS: _SECONDS,
@@ -133,12 +135,12 @@ _ANNOTATIONS = frozenset(
 
 
 def keeps_label(key: str) -> bool:
-    """Whether a label is kept though no selector names it: those of KAI, Kubernetes, devices and operators, and ``app``."""
+    """True if a label is kept even if no selector names it: labels of KAI, Kubernetes, devices and operators, and ``app``."""
     return key in _LABELS or _is_of(key, _LABEL_DOMAINS)
 
 
 def keeps_annotation(key: str, text: object = "") -> bool:
-    """Whether an annotation is kept: those that grouping, scheduling, controllers and the fake kubelet read, if its text is what they read."""
+    """True if grouping, scheduling, controllers or the fake kubelet read an annotation, and its text has the form that they read."""
     own = _OWN_ANNOTATIONS.get(key)
     if own is not None:
         return not text or (isinstance(text, str) and own.fullmatch(text) is not None)
@@ -150,19 +152,14 @@ def _is_of(key: str, domains: tuple[str, ...]) -> bool:
     return bool(slash) and any(domain == known or domain.endswith(f".{known}") for known in domains)
 
 
-# What decisions need of an object, and nothing else: environments, arguments, data and credentials stay out of evidence.
-#
-# ``kailab.evidence.redaction`` lists what is kept; here objects are cut to it, and what was cut is remembered, so that free text
-# which quotes it (``kailab.evidence.scrubbing``) can be cut, too. Objects are read, never changed.
-
 LEFT_OUT = "(left out)"
-"""Stands where a field is needed and its content is not."""
+"""Replaces the content of a field that must exist."""
 
 _ABSENT: Any = object()  # None is a value of its own in manifests
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _LONGEST_TEXT = 253  # of a DNS name, the longest that Kubernetes takes for an object
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# A key that is no field's name is data: the keys of a ConfigMap or of parameters.
+# A key that can't be a field name is data, for example a key of a ConfigMap.
 _FIELD = re.compile(r"[a-zA-Z][A-Za-z0-9_]{0,62}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,510}")
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -185,8 +182,8 @@ _METADATA = frozenset(
 
 
 class Redaction:
-    """Cuts the objects of one lab. ``selected``: label keys that selectors of the lab name; ``left_out``: text that was
-    cut; ``fields``: the known fields in which it stood. ``applied``: what is cut now somebody applied: its messages are no component's."""
+    """Cuts the objects of one lab. ``selected``: label keys that selectors of the lab name. ``left_out``: texts that were cut. ``fields``: the known fields that
+    contained them. ``applied``: the objects were applied by a user, so their messages are not those of components."""
 
     def __init__(self) -> None:
         self.selected: set[str] = set()
@@ -196,16 +193,16 @@ class Redaction:
         self._decided = False
 
     def learn(self, objects: Iterable[Any]) -> None:
-        """Take in which labels the selectors of these objects name."""
+        """Collect the label keys that the selectors of objects name."""
         for obj in objects:
             _selected(obj, self.selected)
 
     def object(self, obj: Object) -> Object:
-        """A copy with what decisions need; also of a patch, whose ``kind`` and ``apiVersion`` are given with it."""
+        """A copy of an object, or of a patch with its kind, cut to what decisions need."""
         self._decided = not self.applied and obj.get("kind") in DECIDED_KINDS
         try:
             return self._object(obj)
-        except (AttributeError, KeyError, TypeError, ValueError):  # not formed as its kind is
+        except (AttributeError, KeyError, TypeError, ValueError):  # the object does not have the structure of its kind
             return self._name_only(obj)
 
     def _object(self, obj: Object) -> Object:
@@ -214,7 +211,7 @@ class Redaction:
             return {
                 key: self._metadata(value) if key == "metadata" else self._whole(value) for key, value in obj.items()
             }
-        # By kind whatever its group: a Secret in a manifest that nobody accepted is still a secret.
+        # By kind in any API group: a Secret in a refused manifest is still a secret.
         return self._name_only(obj) if obj.get("kind") in NAME_ONLY else self._mapping(obj)
 
     def _name_only(self, obj: Object) -> Object:
@@ -222,18 +219,18 @@ class Redaction:
         for key, value in obj.items():
             if key not in head and key != "metadata":
                 self._drop(value, key)
-        # All of the metadata is looked at, so that what is cut of it is remembered; only names are kept.
+        # All metadata is read, so that its texts are remembered as cut; only names are kept.
         known = self._metadata(obj.get("metadata") or {})
         named = {key: known[key] for key in ("name", "namespace", "generateName") if key in known} if known else {}
         return {**head, "metadata": named}
 
     def notes(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """The annotations that something reads."""
+        """The annotations that are kept."""
         found: dict[str, str] = self._annotations(annotations)
         return found
 
     def keeps_label(self, key: str) -> bool:
-        """Whether a label is kept: because of what it is, or because a selector of the lab names it."""
+        """True if a label is kept by its key or because a selector of the lab names it."""
         return key in self.selected or keeps_label(key)
 
     # --- any structure ------------------------------------------------------------------------------------------------
@@ -247,10 +244,10 @@ class Redaction:
         return found
 
     def _field(self, key: str, value: Any) -> Any:
-        """What is kept of a field, or _ABSENT."""
+        """The kept content of a field, or _ABSENT."""
         if key in NOT_AT_ALL or not _FIELD.fullmatch(key):
             return self._drop(value, key)
-        # After the list of what is never kept, and before the other: ``volumes`` and ``labels`` are kept in part.
+        # After NOT_AT_ALL and before WHOLE, because these fields are kept in part.
         special = _RULES.get(key)
         if special is not None:
             return special(self, value)
@@ -260,11 +257,11 @@ class Redaction:
 
     def _inside(self, key: str, value: Any) -> Any:
         if isinstance(value, dict):
-            # A pod's spec is found by its form, wherever a kind has it, also in kinds that are not registered.
+            # A pod spec is recognised by its structure, also in kinds that are not registered.
             if isinstance(value.get("containers"), list):
                 return self._pod(value)
             cut = self._mapping(value)
-            # What was empty before stays, as an empty selector means something. What became empty says nothing.
+            # A mapping that was empty stays, because an empty selector has a meaning. One that became empty is dropped.
             return _ABSENT if value and not cut else cut
         if isinstance(value, list):
             items = [one for item in value if (one := self._inside(key, item)) is not _ABSENT]
@@ -272,7 +269,7 @@ class Redaction:
         if isinstance(value, str):
             if self._keeps(key, value):
                 return value
-            # A message that is left out here may be a component's all the same: where it stands elsewhere it stays.
+            # A dropped message is not remembered as cut, because a component may have written it, and it can be kept elsewhere.
             return _ABSENT if key in MESSAGES else self._drop(value, key)
         return value
 
@@ -294,16 +291,16 @@ class Redaction:
         return [self._whole(item) for item in value] if isinstance(value, list) else value
 
     def _drop(self, value: Any, field: str = "") -> Any:
-        """Remember what is left out."""
+        """Remember a value as cut, and return _ABSENT."""
         if field:
-            # Only known names go into the header of a manifest: an unknown one may itself tell what is not to be told.
+            # Only known field names go into the header of a manifest; an unknown name may itself be private.
             self.fields.add(field if field in NOT_AT_ALL or field in _NAMED else "other text")
         self._remember(value)
         return _ABSENT
 
     def _remember(self, value: Any) -> None:
         if isinstance(value, str):
-            # Numbers and booleans are no secrets, and stand everywhere; only texts are looked for in other text.
+            # Only strings: numbers and booleans occur everywhere.
             self.left_out.add(value)
         elif isinstance(value, dict):
             for inside in value.values():
@@ -347,20 +344,20 @@ class Redaction:
         return found
 
     def _applied(self, text: Any) -> None:
-        """An earlier state of the same object, as text: what is kept of one is kept of the other."""
+        """Cut the earlier state of an object in kubectl's annotation."""
         self.fields.add("annotations")
         try:
             earlier = msgspec.json.decode(text)
         except (msgspec.DecodeError, TypeError):
             earlier = text
         if isinstance(earlier, dict):
-            # Only for its cut texts, which are remembered: an earlier state may have had others.
+            # Only to remember its cut texts, which may differ from those of the object.
             self.object(earlier)
         else:
             self._remember(earlier)
 
     def _pod(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """A pod's spec, wherever it stands."""
+        """A pod spec at any place of an object."""
         found: dict[str, Any] = {}
         for key, value in spec.items():
             if key in ("containers", "initContainers") and isinstance(value, list):
@@ -387,7 +384,7 @@ class Redaction:
             elif key == "ports":
                 found[key] = [{name: port[name] for name in _PORT_FIELDS if name in port} for port in _items(value)]
             elif key == "volumeMounts":
-                # Which volumes are mounted says which ConfigMaps must be there; where they are mounted says nothing.
+                # The mounted volumes show which ConfigMaps a pod needs; the mount paths are not needed.
                 found[key] = [
                     {"name": one.get("name", ""), "mountPath": f"/{n}"} for n, one in enumerate(_items(value))
                 ]
@@ -402,11 +399,11 @@ class Redaction:
         return found
 
     def _pre_stop(self, lifecycle: Any) -> dict[str, Any]:
-        """That there is a hook, and how long it takes, but not what it does."""
-        # All of it counts as cut, also the seconds that are written anew below.
+        """The existence and duration of a preStop hook, without its command."""
+        # The whole lifecycle counts as cut, also the seconds that are kept below.
         self._drop(lifecycle, "lifecycle")
         hook = (lifecycle or {}).get("preStop") or {}
-        # How long a pod takes to leave decides when its place is free.
+        # The duration is needed: it decides when the pod's resources are free.
         seconds = pre_stop_seconds(hook)
         if seconds is not None:
             return (
@@ -417,7 +414,7 @@ class Redaction:
         return {"exec": {"command": [LEFT_OUT]}} if hook else {}
 
     def _image(self, value: Any) -> Any:
-        """An image's name without a scheme, a user, a password or a query."""
+        """An image name without scheme, user, password and query."""
         if not isinstance(value, str):
             return self._drop(value, "image")
         plain = _SCHEME.sub("", value)
@@ -429,13 +426,13 @@ class Redaction:
             if _IMAGE.fullmatch(value) or not value:
                 return value
             plain = LEFT_OUT
-        # What stands before the host (scheme, user, password): each part is looked for in other texts by itself.
+        # Scheme, user and password are remembered separately, so that each is cut from other texts.
         credentials = value.partition(host)[0] if host else value
         self._drop([value, *re.split(r"[:/@]", credentials), *re.split(r"[?&=#]", value)[1:]], "image")
         return plain if _IMAGE.fullmatch(plain) else LEFT_OUT
 
     def _images(self, value: Any) -> Any:
-        """A field ``image`` outside of pods; an operator may have a mapping there."""
+        """A field ``image`` outside of pods, where operators may have a mapping."""
         return self._image(value) if isinstance(value, str) else self._inside("image", value)
 
     def _volumes(self, value: Any) -> Any:
@@ -444,14 +441,14 @@ class Redaction:
         return [self._volume(one) for one in value if isinstance(one, dict)]
 
     def _volume(self, volume: Mapping[str, Any]) -> dict[str, Any]:
-        """Claims and the names of ConfigMaps, which must be there before a pod can run; of others that they exist."""
+        """Keep claims and names of ConfigMaps, which must exist before a pod can run. Other volumes become an emptyDir."""
         name = {"name": volume.get("name", "")}
         claim, made = volume.get("persistentVolumeClaim"), volume.get("ephemeral")
         if claim:
             return {**name, "persistentVolumeClaim": {"claimName": claim.get("claimName", "")}}
         if made:
             return {**name, "ephemeral": self._mapping(made)}
-        # Also of ConfigMaps: their names are put back below, but not which keys of them are mounted where.
+        # Also for ConfigMaps, whose names are added again below, without keys and paths.
         self._drop({key: inside for key, inside in volume.items() if key != "name"}, "volumes")
         maps = [volume["configMap"]] if volume.get("configMap") else []
         maps += [s["configMap"] for s in (volume.get("projected") or {}).get("sources") or () if s.get("configMap")]
@@ -472,11 +469,11 @@ _RULES: dict[str, Any] = {
     "imageID": Redaction._images,
     "volumes": Redaction._volumes,
 }
-"""Fields with a rule of their own, wherever they stand."""
+"""Fields with a rule of their own, at any place in an object."""
 
 
 def _items(value: Any) -> list[dict[str, Any]]:
-    """The mappings of a list. Raises TypeError for anything else."""
+    """The items of a list of mappings. Raises TypeError for another value."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
@@ -485,8 +482,8 @@ def _items(value: Any) -> list[dict[str, Any]]:
 
 
 def _config_maps(container: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The ConfigMaps that an environment is taken from: a scheduler looks whether they are there."""
-    # Secrets are left out here. KAI looks for ConfigMaps only before it places a pod (its predicate ConfigMap).
+    """The ConfigMaps that a container's environment needs; a scheduler checks that they exist."""
+    # Without Secrets: KAI's predicate only checks ConfigMaps.
     found = [one["configMapRef"] for one in container.get("envFrom") or () if one.get("configMapRef")]
     for entry in container.get("env") or ():
         if named := (entry.get("valueFrom") or {}).get("configMapKeyRef"):
@@ -499,7 +496,7 @@ def _optional(reference: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _selected(value: Any, found: set[str]) -> None:
-    """Label keys that selectors name, anywhere in a structure."""
+    """Collect label keys that selectors name, at any place in a structure."""
     if isinstance(value, list):
         for item in value:
             _selected(item, found)

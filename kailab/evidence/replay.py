@@ -1,8 +1,8 @@
-"""A run decided again from its folder alone: each cycle is rebuilt from what was kept of it, and its decisions are compared with
-those that were taken, as the engine has them (``cycles.jsonl``) and as people read them (``decisions.jsonl``).
+"""Decide a run again from its folder: rebuild each cycle's input, run the engine, and compare the decisions with those in ``cycles.jsonl`` (as the engine has
+them) and in ``decisions.jsonl`` (with names).
 
-The engine is a pure function of records, configuration and time, so every decision must be the same. One that is not was
-changed in the folder afterwards, was taken by another version of the engine, or depends on something that is not kept.
+The engine is a pure function of records, configuration and time, so all decisions must be equal. A different decision means that the folder was changed
+afterwards, that another version of the engine decided, or that the decision depends on something that is not recorded.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from kailab.evidence.run import test_folders
 from kailab.scheduler.settings.policies import with_policies
 
 DECIDES = "kailab"
-"""The kind of scheduler under test whose cycles are kept."""
+"""The kind of scheduler under test whose cycles are recorded."""
 
 _FEW = 6
 
 
 class ReplayDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """The first cycle that was decided otherwise. ``time``: seconds since the epoch, on the lab's clock. ``recorded`` and
-    ``again``: what the cycle decided, as the file ``file`` has it. ``what``: what differs, field by field."""
+    """The first cycle with different decisions. ``time``: seconds since the epoch, on the lab's clock. ``recorded``, ``again``: the decisions in the form of the
+    file ``file``. ``what``: the fields that differ."""
 
     test: str
     lab: str
@@ -55,7 +55,7 @@ class ReplayDifference(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return "\n".join(
             [
-                f"{self.test} ({self.lab}), cycle {self.cycle}: decided otherwise (recorded -> decided again, {self.file})",
+                f"{self.test} ({self.lab}), cycle {self.cycle}: decisions differ (recorded -> replayed, {self.file})",
                 *(f"  {one}" for one in self.what),
                 *([self.because] if self.because else []),
             ]
@@ -63,8 +63,8 @@ class ReplayDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided again until the first difference, if there was one. ``decisions``: binds, promises, evictions and
-    reasons to wait. ``passed_over``: labs without cycles -> why. ``problems``: how the folder is not what was written."""
+    """What was replayed, up to the first difference. ``decisions``: number of binds, promises, evictions and pending reasons. ``passed_over``: lab without
+    cycles -> reason. ``problems``: files that were changed since they were written."""
 
     run: str
     tests: int = 0
@@ -83,12 +83,12 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
         named = ((self.tests, "test"), (self.labs, "lab"), (self.cycles, "cycle"), (self.decisions, "decision"))
         counted = ", ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in named)
         if self.difference is not None:
-            return f"{self.difference}\n{counted} decided again until then"
-        return f"{counted} decided again: every decision is the same" if self.labs else "nothing to replay"
+            return f"{self.difference}\n{counted} replayed until then"
+        return f"{counted} replayed: all decisions are the same" if self.labs else "nothing to replay"
 
 
 class _Lab(NamedTuple):
-    """One lab decided again."""
+    """The result of one lab."""
 
     cycles: int
     decisions: int
@@ -96,14 +96,14 @@ class _Lab(NamedTuple):
 
 
 def replay_run(run: Path, test: str = "") -> ReplayResult:
-    """Decide a run again, or one test (``exercise/test``) of it, until something differs.
+    """Replay a run, or one test (``exercise/test``) of it, up to the first difference.
 
-    Raises EvidenceError where the folder can't be read or is of another format. Files that are not what was written are named
-    in ``problems``; what they hold now is decided again.
+    Raises EvidenceError if the folder can't be read or has another format. Files that were changed since they were written are listed in ``problems`` and
+    replayed as they are now.
     """
     tests = [test] if test else test_folders(run)
     if not tests:
-        raise EvidenceError(f"{run}: no evidence is there")
+        raise EvidenceError(f"{run}: there is no evidence")
     problems = tuple(map(str, store.verify_evidence(run / test if test else run)))
     counted = ReplayResult(run=run.name, problems=problems)
     for name in tests:
@@ -142,47 +142,49 @@ def _why_none(facts: LabFacts) -> str:
 def _lab(test: store.TestEvidence, lab: str) -> _Lab:
     folder = test.path / lab
     head, cycles = kept_cycles.read_cycles_file(folder)
-    told: dict[int, list[Decision]] = {}
+    entries_of: dict[int, list[Decision]] = {}
     for entry in test.decisions(lab):
-        if not isinstance(entry, WriteRefused):  # what a cluster refuses is not decided
-            told.setdefault(entry.cycle, []).append(entry)
+        if not isinstance(entry, WriteRefused):  # a refusal of the cluster is not a decision
+            entries_of.setdefault(entry.cycle, []).append(entry)
     teller = NamedCycles(head.opened)
     count = decisions = 0
     for cycle, recorded, again in _decided_again(cycles, folder):
         count += 1
         decisions += sum(len(one) for one in (recorded.binds, recorded.pipelines, recorded.evictions, recorded.pending))
-        entries = teller.tell(cycle, again)
+        entries = teller.entries(cycle, again)
         place = _Place(test.name, lab, cycle.number, cycle.now, head)
-        # Names are compared last: where the engine decides the same, only the file of names can differ.
-        difference = _engines(place, teller, recorded, again) or _entries(place, told.pop(cycle.number, []), entries)
+        # Names are compared last: if the engine decides the same, only the file with names can differ.
+        difference = _engines(place, teller, recorded, again) or _entries(
+            place, entries_of.pop(cycle.number, []), entries
+        )
         if difference is not None:
             return _Lab(count, decisions, difference)
-    # Entries of a cycle that is not among the cycles: somebody added them.
-    for number, more in told.items():
+    # Entries of a cycle that is not recorded were added afterwards.
+    for number, more in entries_of.items():
         return _Lab(count, decisions, _entries(_Place(test.name, lab, number, 0.0, head), more, []))
     return _Lab(count, decisions, None)
 
 
 def _decided_again(cycles: list[RecordedCycle], folder: Path) -> Iterator[tuple[RecordedCycle, Decisions, Decisions]]:
-    """Each cycle, what it decided, and what it decides now."""
+    """Yield each cycle with its recorded and its new decisions."""
     working = WorkingSet()
     checked: EngineConfig | None = None
     try:
         for cycle, config, recorded in kept_cycles.whole_cycles(cycles):
-            # ``whole`` hands on the same object until it changes, so policies are checked once for each configuration.
+            # The configuration object stays the same until it changes, so policies are checked once for each configuration.
             if config is not checked:
                 checked = config
                 with_policies(config)
-            # The first cycle of each scheduler that was begun has all records, and nothing before it counts.
+            # The first cycle of each scheduler process has all records; earlier changes do not count.
             if cycle.changes.whole:
                 working = WorkingSet.of(cycle.changes.set)
             else:
                 working.apply(cycle.changes)
             again = run_cycle(working, config, cycle.now)
-            yield cycle, recorded, jsonform.decode(jsonform.encode(again), Decisions)  # numbers as in a file
-    # Records that were changed by hand may contradict each other anywhere in the engine.
+            yield cycle, recorded, jsonform.decode(jsonform.encode(again), Decisions)  # numbers in the form of a file
+    # Records that were edited can be contradictory and fail anywhere in the engine.
     except (InputError, ExtensionError, PolicyError, KeyError, ValueError) as error:
-        raise EvidenceError(f"{folder}: the cycles can't be decided again: {error}") from error
+        raise EvidenceError(f"{folder}: the cycles can't be replayed: {error}") from error
 
 
 class _Place(NamedTuple):
@@ -197,43 +199,45 @@ class _Place(NamedTuple):
         told = (*map(format_value, what[:_FEW]), *([f"and {more} more"] if more > 0 else []))
         return ReplayDifference(
             test=self.test, lab=self.lab, cycle=self.cycle, time=self.time, file=file, what=told, recorded=recorded, again=again,
-            because=_because(self.head),
+            because=_possible_reasons(self.head),
         )  # fmt: skip
 
 
 def _engines(place: _Place, teller: NamedCycles, recorded: Decisions, again: Decisions) -> ReplayDifference | None:
-    """Decisions as the engine has them; told as entries where those tell the difference."""
+    """Compare the engine's decisions; describe a difference by entries, if they show it."""
     before, after = jsonform.builtins(recorded), jsonform.builtins(again)
     if before == after:
         return None
-    # Field by field only where both sound the same: entries leave out some of what the engine says.
-    what = _pairs(teller.once(recorded), teller.once(again)) or [str(change) for change in field_changes(before, after)]
+    # Field by field only if the entries are equal, because they do not have all fields of the engine.
+    what = _pairs(teller.entries_alone(recorded), teller.entries_alone(again)) or [
+        str(change) for change in field_changes(before, after)
+    ]
     return place.difference(kept_cycles.NAME, what, before, after)
 
 
 def _entries(place: _Place, recorded: list[Decision], again: list[Decision]) -> ReplayDifference | None:
-    """Decisions as people read them, but for what no record tells."""
+    """Compare decisions with names, except for fields that no record has."""
     what = _pairs(recorded, again)
     return place.difference("decisions.jsonl", what, as_plain_json(recorded), as_plain_json(again)) if what else None
 
 
 def _pairs(recorded: list[Decision], again: list[Decision]) -> list[str]:
-    """Each entry that is another, with both sides."""
+    """Describe each pair of entries that differ."""
     pairs = zip_longest(map(_without_labels, recorded), map(_without_labels, again))
     return [describe_decisions(one, other) for one, other in pairs if one != other]
 
 
 def _without_labels(entry: Decision) -> Decision:
-    """Without what no record tells: the pod's app, and who owns it."""
+    """The entry without the pod's app and owner, which no record has."""
     if isinstance(entry, PodEvicted | PodBound):
         return structs.replace(entry, app="", owner="")
     return structs.replace(entry, app="") if isinstance(entry, PodPromised) else entry
 
 
-def _because(head: CycleHead) -> str:
-    told = []
+def _possible_reasons(head: CycleHead) -> str:
+    reasons = []
     if head.kailab != __version__:
-        told.append(f"kailab {head.kailab} decided, this is kailab {__version__}")
+        reasons.append(f"recorded by kailab {head.kailab}, replayed by kailab {__version__}")
     if head.cut:
-        told.append(f"{head.cut} texts of the records were cut when the evidence was written, which may matter here")
-    return "; ".join(told)
+        reasons.append(f"{head.cut} texts of the records were left out of the evidence, which may be the cause")
+    return "; ".join(reasons)

@@ -1,4 +1,9 @@
-"""SHA256SUMS: what a folder held when it was written, in the form that ``sha256sum -c`` reads."""
+"""The folder of one run: evidence/<run id>/<exercise>/<test>/. A test's folder appears complete or not at all.
+
+Several processes may write tests into one run (pytest-xdist); the process that started the run finishes it. ``run.json`` is the only file with wall times and
+versions, so it is the only one that differs between equal runs. It has its own digest and that of the run's SHA256SUMS, which covers the SHA256SUMS of
+every test. SHA256SUMS has the form of ``sha256sum -c``.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 class FileProblem(NamedTuple):
-    """One way in which a folder is not what was written. ``path`` is relative to the run's folder."""
+    """A difference between a folder and its checksums. ``path`` is relative to the run's folder."""
 
     kind: Literal["changed", "missing", "extra", "damaged", "unfinished"]
     path: str
@@ -40,23 +45,24 @@ class FileProblem(NamedTuple):
 
 
 def digest(content: bytes) -> str:
+    """SHA-256 in hex."""
     return hashlib.sha256(content).hexdigest()
 
 
 def files_in(folder: Path) -> list[str]:
-    """Every file and link below a folder, relative, sorted, but for its own SHA256SUMS."""
-    # A link to a folder is listed, not followed: what lies outside of the run is not its evidence.
+    """All files and links below a folder, relative and sorted, without its own SHA256SUMS."""
+    # Links to folders are listed but not followed, because their targets are not part of the evidence.
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(name for path in found if (name := path.relative_to(folder).as_posix()) != SUMS_FILE)
 
 
 def render_sums(sums: Iterable[tuple[str, str]]) -> bytes:
-    """(relative path, digest) pairs as a SHA256SUMS file."""
+    """Format (relative path, digest) pairs as a SHA256SUMS file."""
     return "".join(f"{value}  {name}\n" for name, value in sums).encode()
 
 
 def empty_folders(folder: Path) -> list[str]:
-    """Every folder below a folder that holds no file, relative, sorted. None is ever written; a sum shows none of them."""
+    """All folders below a folder that contain no file, relative and sorted. Evidence has none, and checksums do not cover them."""
     found = [path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink()]
     return sorted(
         path.relative_to(folder).as_posix() for path in found if not files_in(path) and not (path / SUMS_FILE).exists()
@@ -64,13 +70,13 @@ def empty_folders(folder: Path) -> list[str]:
 
 
 def write_sums(folder: Path) -> None:
-    """Sum up all that is in the folder now."""
+    """Write the checksums of all files in a folder."""
     write_bytes(folder / SUMS_FILE, render_sums((name, digest(file_bytes(folder / name))) for name in files_in(folder)))
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """Relative path -> digest. Raises ValueError for text that kailab does not write so (a file named twice, other line ends), OSError
-    where it can't be read."""
+    """Read relative path -> digest. Raises ValueError for a text that kailab does not write (a duplicate file, other line ends), OSError if it can't be
+    read."""
     sums: dict[str, str] = {}
     lines = file_bytes(path).decode("utf-8").split("\n")
     if lines.pop():
@@ -86,7 +92,7 @@ def read_sums(path: Path) -> dict[str, str]:
 
 
 def _unlike(path: Path, expected: str) -> str:
-    """Why a file is not what was summed up, a space where nothing more can be told; empty where it is."""
+    """Why a file does not match its checksum: an error, or a space if the content differs; empty if it matches."""
     try:
         return "" if digest(file_bytes(path)) == expected else " "
     except OSError as error:
@@ -94,7 +100,7 @@ def _unlike(path: Path, expected: str) -> str:
 
 
 def check_sums(folder: Path, label: str = "") -> list[FileProblem]:
-    """Compare a folder with its SHA256SUMS. ``label`` goes in front of the paths reported."""
+    """Compare a folder with its SHA256SUMS. ``label`` is the prefix of reported paths."""
     prefix = f"{label}/" if label else ""
     listing = folder / SUMS_FILE
     try:
@@ -108,7 +114,7 @@ def check_sums(folder: Path, label: str = "") -> list[FileProblem]:
     for name, expected in sums.items():
         if name not in present:
             problems.append(FileProblem("missing", prefix + name))
-        # Links are never written. What one points to may change, or be another file on the machine where it is checked.
+        # Evidence has no links: the target can change or be another file on the machine where it is checked.
         elif (folder / name).is_symlink():
             problems.append(FileProblem("changed", prefix + name, "is a link"))
         elif fault := _unlike(folder / name, expected):
@@ -118,21 +124,14 @@ def check_sums(folder: Path, label: str = "") -> list[FileProblem]:
     return problems
 
 
-# The folder of one run: evidence/<run id>/<exercise>/<test>/, each test's folder appearing whole or not at all.
-#
-# Several processes may write tests into one run at once (pytest-xdist); one of them, the one that began it,
-# finishes it. ``run.json`` is the only file with wall times and versions, hence the only one that differs between
-# equal runs. It carries its own digest and that of the run's SHA256SUMS, which in turn sums up the SHA256SUMS of
-# every test.
-
 RUN = "run.json"
 SIGNATURES = "signature-"
-"""What names of files with signatures of a run begin with (``kailab.evidence.signing``)."""
+"""The prefix of the names of signature files (``kailab.evidence.signing``)."""
 
 
 def check_writable(root: Path) -> None:
-    """Raises EvidenceError where no run could be written below ``root``. Leaves nothing behind."""
-    # The nearest folder that is there is where the first one would be made.
+    """Raise EvidenceError if no run can be written below ``root``. Leaves no files."""
+    # The nearest existing parent is where the first folder would be created.
     existing = root
     while not existing.exists() and not existing.is_symlink() and existing != existing.parent:
         existing = existing.parent
@@ -146,7 +145,7 @@ def check_writable(root: Path) -> None:
 
 
 class RunFolder:
-    """``path`` is made when the first test is written, so that a run without labs leaves nothing."""
+    """``path`` is created with the first test, so that a run without labs leaves no folder."""
 
     def __init__(self, root: Path, run_id: str) -> None:
         self.root = root
@@ -156,12 +155,12 @@ class RunFolder:
 
     @classmethod
     def begin(cls, root: Path | str) -> RunFolder:
-        """A new run, named by the wall time. Raises EvidenceError where it can't be written."""
+        """Start a run, named by the wall time. Raises EvidenceError if it can't be written."""
         root = Path(root)
         check_writable(root)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
         run_id, again = stamp, 1
-        # Two runs may begin in the same millisecond.
+        # Two runs may start in the same millisecond.
         while (root / run_id).exists():
             again += 1
             run_id = f"{stamp}-{again}"
@@ -172,16 +171,15 @@ class RunFolder:
         return self.path.is_dir()
 
     def write(self, exercise: str, test: str, fill: Callable[[Path], None]) -> Path:
-        """Make one test's folder: ``fill`` puts files into a folder of its own, which then gets sums and its name."""
+        """Write one test's folder: ``fill`` writes files into a temporary folder, which then gets checksums and its final name."""
         exercise, test = canonical.safe_name(exercise), canonical.safe_name(test)
         partial: Path | None = None
         try:
             home = self.path / exercise
             make_folder(home)
-            # In the run's own folder: the rename stays within one file system, and what a killed process leaves is
-            # found there.
+            # Inside the run's folder, so that the rename stays within one file system and leftovers of killed processes are found.
             partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=self.path))
-            partial.chmod(FOLDER_MODE)  # whatever the umask left of it
+            partial.chmod(FOLDER_MODE)  # independent of the umask
             fill(partial)
             write_sums(partial)
             return self._publish(partial, home, test)
@@ -189,7 +187,7 @@ class RunFolder:
             if partial is not None:
                 shutil.rmtree(partial, ignore_errors=True)
             for folder in (self.path / exercise, self.path):
-                with suppress(OSError):  # it holds something
+                with suppress(OSError):  # it is not empty
                     folder.rmdir()
             if isinstance(error, OSError):
                 raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
@@ -197,7 +195,7 @@ class RunFolder:
 
     @staticmethod
     def _publish(partial: Path, home: Path, test: str) -> Path:
-        """Rename is atomic, and refuses a folder that is there: a test run again gets its own."""
+        """Give the folder its name. The rename is atomic and refuses an existing folder, so a test that runs again gets a name of its own."""
         again = 1
         while True:
             target = home / (test if again == 1 else f"{test}-{again}")
@@ -205,16 +203,15 @@ class RunFolder:
                 try:
                     os.rename(partial, target)
                     return target
-                # Another process may have made a folder of this name since it was looked for; the next name is tried
-                # then.
+                # Another process may have created this folder meanwhile; then the next name is tried.
                 except OSError:
                     if not target.exists():
                         raise
             again += 1
 
     def finish(self, versions: dict[str, str] | None = None, settings: dict[str, Any] | None = None) -> int:
-        """Sum up the run and write run.json. Returns how many tests have evidence; 0 writes nothing. ``versions``,
-        ``settings``: what all its tests share."""
+        """Write the run's SHA256SUMS and run.json. Return the number of tests with evidence; with 0, nothing is written. ``versions``, ``settings``: common to all
+        tests."""
         if not self.has_evidence:
             return 0
         tests = test_folders(self.path)
@@ -222,7 +219,7 @@ class RunFolder:
             listing = render_sums(
                 (f"{name}/{SUMS_FILE}", digest(file_bytes(self.path / name / SUMS_FILE))) for name in tests
             )
-            # The sums before run.json: whoever sees run.json may rely on all that it sums up.
+            # The checksums are written before run.json: if run.json exists, all files that it covers exist.
             replace_file(self.path / SUMS_FILE, listing)
             run = RunFacts(
                 run=self.run_id,
@@ -242,26 +239,26 @@ class RunFolder:
 
 
 def _lab_combinations(run: Path, tests: list[str]) -> list[RanOn]:
-    """What the labs of a run ran on, each combination once, with the number of labs."""
+    """The combinations of backend, scheduler, fleet and versions of a run's labs, with the number of labs of each."""
     counts: dict[bytes, int] = {}
     for path in (lab for test in tests for lab in sorted((run / test).glob("*/lab.json"))):
         facts = typed.decode_json(file_bytes(path), LabFacts)
         one = RanOn(
             backend=facts.backend, scheduler=facts.scheduler, fleet=facts.fleet, versions=facts.versions, labs=0
         )
-        # Structs with dicts in them can't be keys of a dict; their canonical text can, and puts them in order.
+        # Structs with dicts are not hashable; their canonical JSON is, and it sorts.
         key = canonical.compact_json(one)
         counts[key] = counts.get(key, 0) + 1
     return [structs.replace(typed.decode_json(key, RanOn), labs=count) for key, count in sorted(counts.items())]
 
 
 def run_digest(run: Mapping[str, Any]) -> str:
-    """The digest that run.json carries: of all its other fields."""
+    """The digest in run.json: of all its other fields."""
     return digest(canonical.compact_json({key: value for key, value in run.items() if key != "digest"}))
 
 
 def test_folders(run: Path) -> list[str]:
-    """``exercise/test`` of every test in a run, sorted."""
+    """``exercise/test`` of all tests in a run, sorted."""
     return sorted(
         test.relative_to(run).as_posix()
         for exercise in run.iterdir()
@@ -272,8 +269,7 @@ def test_folders(run: Path) -> list[str]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """A file that a user asked for, whole or not at all. It may be meant for others: its mode is the umask's. Raises InputError where it can't be
-    written."""
+    """Write a file that a user asked for, completely or not at all, with the mode of the umask. Raises InputError if it can't be written."""
     try:
         with replacing(path) as partial:
             partial.write_bytes(content)

@@ -1,8 +1,8 @@
-"""The records of cycles as evidence keeps them: cut by the same rules as the objects that they were read from.
+"""Decides what of a lab's objects, records and texts goes into its evidence. Everything in the evidence passes through here.
 
-Records hold names, amounts, selectors, tolerations, labels of nodes, and a few sentences (why no node takes a pod). Labels that
-nothing in the lab selects by are left out, which changes no decision. What was left out of objects is looked for in all other
-text but names. Texts that were different stay different, so that nothing becomes equal that was not.
+``Sanitizer`` cuts manifests, objects and patches by ``redaction`` and gives a ``Scrubber`` for free text. ``RecordCutter`` applies the same rules to the records of
+cycles: names, amounts, selectors, tolerations and labels are kept; labels of nodes that nothing selects by are left out, which changes no decision; texts
+that differed before still differ. ``CutCache`` keeps cut objects of a running lab, so that each look only cuts new ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Mapped = TypeVar("Mapped")
 
 
 def record_names(cycles: Iterable[RecordedCycle]) -> set[str]:
-    """Names and UIDs of all records, and of the GPUs that pods share: they are no secrets, and are kept wherever they stand."""
+    """Names and UIDs of all records and shared GPUs. They are kept in all texts."""
     found: set[str] = set()
     for cycle in cycles:
         records = cycle.changes.set
@@ -49,18 +49,18 @@ def record_names(cycles: Iterable[RecordedCycle]) -> set[str]:
 
 
 class RecordCutter:
-    """``keeps_label``: whether evidence keeps a label, for nodes. ``scrubbed``: text without what is left out. ``cut``: the texts
-    of records of which something was left out."""
+    """Cuts records. ``keeps_label``: decides about labels of nodes. ``scrubbed``: removes from a text what is left out. ``cut``: the texts of records that were
+    changed."""
 
     def __init__(self, keeps_label: Callable[[str], bool], scrubbed: Callable[[str], str]) -> None:
         self.cut: set[str] = set()
         self._keeps_label = keeps_label
         self._scrubbed = scrubbed
         self._unseen: list[RecordedCycle] = []
-        self._read: set[str] = set()  # label keys that records select by
+        self._read: set[str] = set()  # label keys that selectors of records name
         self._known: dict[str, str] = {}
-        self._given: set[str] = set()  # what stands for a cut text already
-        self._shapes: dict[int, Shape] = {}  # by identity: equal tasks share one shape
+        self._given: set[str] = set()  # replacements in use
+        self._shapes: dict[int, Shape] = {}  # by identity: equal tasks share a shape
 
     def cycles(self, cycles: Sequence[RecordedCycle]) -> Iterator[RecordedCycle]:
         self.look_at(cycles)
@@ -68,23 +68,23 @@ class RecordCutter:
             yield self._cycle(cycle)
 
     def look_at(self, cycles: Sequence[RecordedCycle]) -> None:
-        """All cycles, before any is cut: a task that comes later may select by a label of a node that came first."""
+        """Read cycles before any is cut, because a later task may select by a label of an earlier node."""
         self._unseen += cycles
 
     def record(self, record: Any) -> Any:
-        """One record of any kind."""
+        """Cut one record of any kind."""
         self._see()
         if isinstance(record, Node):
             return self._node(record)
         return self._task(record) if isinstance(record, Task) else record
 
     def decisions(self, decisions: Decisions) -> Decisions:
-        """What a cycle decided, but for what waits."""
-        # Binds and promises hold names, amounts and codes only; sentences are in evictions and reasons to wait.
+        """Cut the decisions of a cycle, except its pending entries."""
+        # Only evictions and pending reasons have sentences; binds and promises have names, amounts and codes.
         return structs.replace(decisions, evictions=_mapped(decisions.evictions, self._text))
 
     def _see(self) -> None:
-        # Only when something is to be cut: there may be very many records.
+        # Done only when something is cut, because there may be many records.
         while self._unseen:
             _selecting(self._unseen.pop().changes.set, self._read)
 
@@ -99,7 +99,7 @@ class RecordCutter:
 
     def _changes(self, changes: Changes) -> Changes:
         records = changes.set
-        # Only in these may something have to be cut; queues, PodGroups and topologies are names and amounts.
+        # Queues, PodGroups and topologies only have names and amounts.
         if not (records.nodes or records.tasks or records.claims):
             return changes
         kept = Snapshot(
@@ -124,7 +124,7 @@ class RecordCutter:
 
     def _record_text(self, text: str) -> str:
         new = self._text(text)
-        # Counted in records only: they are what is decided on. A sentence that was cut can't change a decision.
+        # Counted for records only: they are the input of decisions, sentences are not.
         if new is not text:
             self.cut.add(text)
         return new
@@ -135,7 +135,7 @@ class RecordCutter:
             new = self._scrubbed(text)
             if new != text:
                 plain, number = new, 1
-                # Two texts that became equal could make two selectors or devices equal, and so change what is decided.
+                # Two texts that become equal could make selectors or devices equal, and so change decisions.
                 while new in self._given:
                     number += 1
                     new = f"{plain} ({number})"
@@ -147,7 +147,7 @@ class RecordCutter:
 
 
 def _selecting(records: Snapshot, keys: set[str]) -> None:
-    """Label keys by which shapes and topologies look at nodes."""
+    """Collect the label keys that shapes and topologies read from nodes."""
     for topology in records.topologies:
         keys.update(topology.levels)
     for shape in {id(task.shape): task.shape for task in records.tasks}.values():
@@ -158,10 +158,10 @@ def _selecting(records: Snapshot, keys: set[str]) -> None:
 
 
 def _mapped(value: Mapped, text: Callable[[str], str]) -> Mapped:
-    """The same with every text in it replaced, but for keys; itself where nothing was."""
+    """Replace every string in a value, except keys. Returns the value itself if nothing changed."""
     new: Any = value
     if isinstance(value, str):
-        new = text(value) if type(value) is str else value  # codes of an enumeration are no free text
+        new = text(value) if type(value) is str else value  # members of an enumeration are no free text
     elif isinstance(value, msgspec.Struct):
         changed = {}
         for name in value.__struct_fields__:
@@ -173,7 +173,7 @@ def _mapped(value: Mapped, text: Callable[[str], str]) -> Mapped:
     elif isinstance(value, tuple):
         items = [_mapped(one, text) for one in value]
         if any(a is not b for a, b in zip(items, value)):
-            # A named tuple is made by its fields, a plain one from a list.
+            # Named tuples are built with _make, plain ones from a list.
             make: Any = getattr(type(value), "_make", tuple)
             new = make(items)
     elif isinstance(value, list):
@@ -185,14 +185,12 @@ def _mapped(value: Mapped, text: Callable[[str], str]) -> Mapped:
     return new
 
 
-# What was cut of a lab that goes on, kept from one look to the next: objects and entries do not change, so only new ones are cut anew.
-
 _MANY = 100
-"""So many new texts to be left out are looked for one by one."""
+"""Up to this many new texts are added to the scrubber one by one."""
 
 
 class _CutObject(NamedTuple):
-    """``source`` is held, so that no other object takes its identity."""
+    """A cut object. ``source`` is referenced, so that its identity stays unique."""
 
     source: Any
     kept: Any
@@ -202,15 +200,15 @@ class _CutObject(NamedTuple):
 
 
 class ChangedObjects(NamedTuple):
-    """What is another since the look before, in a look: objects as they are kept, by kind."""
+    """The objects, as kept, that are new or gone since the look before, by kind."""
 
     new: dict[str, list[Any]]
     gone: dict[str, list[Any]]
 
 
 class CutCache:
-    """Of one lab. Words that were kept once are no secrets later: a name stays in text when its object is gone. ``generation`` counts how
-    often all had to be cut anew."""
+    """The cut objects of one lab. A kept word is never cut later: a name stays in texts after its object is gone. ``generation`` counts how often everything
+    had to be cut again."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -228,7 +226,7 @@ class CutCache:
         self._scrubber: Scrubber | None = None
 
     def learn(self, redaction: Redaction, objects: Sequence[Any]) -> None:
-        """As ``Redaction.learn``, of a list that does not change."""
+        """As ``Redaction.learn``, for a list that does not change."""
         known = self._learned.get(id(objects))
         if known is None:
             one = Redaction()
@@ -237,7 +235,7 @@ class CutCache:
         redaction.selected |= known[1]
 
     def cut(self, redaction: Redaction, obj: Any, words: Callable[[Any], set[str]]) -> Any:
-        """As ``Redaction.object``, of an object that stays. ``words``: those of what is kept that are no secrets."""
+        """As ``Redaction.object``, for an object that stays in memory. ``words``: finds the kept words of an object."""
         self._select(redaction)
         known = self._objects.get(id(obj))
         if known is None:
@@ -249,7 +247,7 @@ class CutCache:
     def look(
         self, redaction: Redaction, name: str, look: Mapping[str, Sequence[Any]], words: Callable[[Any], set[str]]
     ) -> ChangedObjects:
-        """Cut the objects of a look, those that were not there before; what was left out of any is known then."""
+        """Cut the new objects of a look, and collect what was left out of all of them."""
         self._select(redaction)
         looks, fresh = self._looks.setdefault(name, {}), ChangedObjects({}, {})
         same, self._given[name] = self._given.get(name) is look, look
@@ -265,12 +263,12 @@ class CutCache:
         return fresh
 
     def kept(self, name: str, kind: str, obj: Any) -> Any:
-        """What is kept of an object of a look."""
+        """The cut form of an object of a look."""
         return self._looks[name][kind][id(obj)].kept
 
     def _select(self, redaction: Redaction) -> None:
         if redaction.selected != self._selected:
-            # Labels that nothing selected by are kept now.
+            # More labels are kept now, so all objects must be cut again.
             self._selected = set(redaction.selected)
             self._objects.clear()
             self._looks.clear()
@@ -288,19 +286,19 @@ class CutCache:
         return _CutObject(obj, kept, frozenset(one.left_out), frozenset(one.fields), found)
 
     def decoded(self, manifest: msgspec.Raw) -> Any:
-        """The objects of a manifest, the same ones each time."""
+        """The objects of a manifest, decoded once."""
         known = self._manifests.get(id(manifest))
         if known is None:
             known = self._manifests[id(manifest)] = (manifest, msgspec.json.decode(manifest))
         return known[1]
 
     def names(self, cycles: Sequence[RecordedCycle]) -> None:
-        """Take in the names of cycles' records, of those that came behind the ones of before."""
+        """Read the names in new cycles."""
         self._new_words |= record_names(cycles[self._named :]) - self._words
         self._named = len(cycles)
 
     def scrubber(self, left_out: set[str]) -> Scrubber:
-        """For what was left out by now. It stays left out when its object is gone."""
+        """The scrubber for all texts left out so far, also of objects that are gone."""
         spared, self._words = self._new_words - self._words, self._words | self._new_words
         self._new_words = set()
         more = left_out - self._left_out
@@ -316,8 +314,6 @@ class CutCache:
         return self._scrubber
 
 
-# What of a lab's objects and texts goes into its evidence: the one gate, for objects, manifests and free text alike.
-
 ObjectsByFile = Mapping[str, Sequence[Object]]
 """File -> the objects of a kind."""
 
@@ -330,9 +326,8 @@ HEADER = """\
 
 
 class Sanitizer:
-    """``manifests``: objects by file; ``patches``: (kind, patch); ``refused``: texts and objects that were not taken.
-    ``names``: what is no secret though no object here is called so any more. ``cuts``: of a lab that goes on, what was cut before;
-    it has its own ``names``, keeps the objects of looks, and ``fresh`` tells what is another of the last one."""
+    """``manifests``: objects by file. ``patches``: (kind, patch). ``refused``: refused texts and objects. ``names``: names that are kept although no object here has
+    them. ``cuts``: the cache of a running lab; it has ``names`` of its own and keeps the objects of looks. ``fresh``: what changed in the last look."""
 
     def __init__(
         self,
@@ -347,20 +342,19 @@ class Sanitizer:
         self._redaction = redaction = Redaction()
         self._names = names
         self._cuts = cuts
-        # First of all, which labels selectors name, and only then cut: a selector may come after the labels it is
-        # about.
+        # Selectors of all objects are read before anything is cut, because a selector may come after the labels that it names.
         for _, objects in manifests:
             self._learn(objects)
         for objects in before.values():
             self._learn(objects)
         redaction.learn(patch for _, patch in patches)
-        # All is cut here, before anybody can ask for text: the scrubber has to know everything that was left out.
+        # Everything is cut here, because the scrubber must know all texts that were left out.
         redaction.applied = True
         self._applied = [(name, *self._cut(objects)) for name, objects in manifests]
         redaction.applied = False
-        # From here on what is cut is nothing of the last manifest, whose header tells the fields collected so far.
+        # Fields cut from here on must not appear in the header of the last manifest.
         redaction.fields = set()
-        # Most objects are the same at both looks: each is cut once.
+        # Most objects are the same in both looks, so each is cut once.
         self.fresh = ChangedObjects({}, {})
         if cuts is None:
             cut = {key: redaction.object(obj) for key, obj in _by_identity(before, after).items()}
@@ -374,7 +368,7 @@ class Sanitizer:
 
     @cached_property
     def manifests(self) -> dict[str, bytes]:
-        """File -> YAML text, in the order in which they were applied."""
+        """File -> YAML text, in the order of application."""
         found = {}
         for name, objects, fields in self._applied:
             told = ", ".join(["comments", *sorted(fields)])
@@ -383,44 +377,44 @@ class Sanitizer:
 
     @cached_property
     def _looks(self) -> tuple[ObjectsByFile, ObjectsByFile]:
-        # By identity once more: an object that is the same at both looks was cut into one copy.
+        # Again by identity: an object in both looks was cut into one copy.
         scrubbed = {key: self.text.value(obj) for key, obj in _by_identity(self._before, self._after).items()}
         return _replaced(self._before, scrubbed), _replaced(self._after, scrubbed)
 
     @property
     def before(self) -> ObjectsByFile:
-        """The first look, cut."""
+        """The objects of the first look."""
         return self._looks[0]
 
     @property
     def after(self) -> ObjectsByFile:
-        """The last look, cut."""
+        """The objects of the last look."""
         return self._looks[1]
 
     @cached_property
     def text(self) -> Scrubber:
-        """Cuts free text."""
+        """The scrubber for free text."""
         if self._cuts is not None:
             return self._cuts.scrubber(self._redaction.left_out)
         return Scrubber(self._redaction.left_out, self._words())
 
     @property
     def cut(self) -> int:
-        """How many different texts were left out."""
+        """The number of different texts that were left out."""
         return len(self._redaction.left_out)
 
     def keeps_label(self, key: str) -> bool:
-        """Whether a label of that key is kept."""
+        """True if labels with this key are kept."""
         return self._redaction.keeps_label(key)
 
     def step(self, step: RecordedStep) -> RecordedStep:
-        """A step as it is kept."""
+        """A step with its patch cut."""
         if step.patch is None:
             return step
         return structs.replace(step, patch=self._patch(step.kind, step.patch))
 
     def fleet(self, definition: Mapping[str, Any]) -> bytes:
-        """A fleet file; notes on its nodes that nobody reads are left out, as on the nodes themselves."""
+        """A fleet file without annotations that are left out of nodes."""
         pools = [
             {key: self._redaction.notes(value) if key == "annotations" else value for key, value in pool.items()}
             for pool in definition.get("pools", ())
@@ -447,19 +441,19 @@ class Sanitizer:
         return kept
 
     def _patch(self, kind: str, patch: Object) -> Object:
-        # A patch is cut by the rules of its kind, which it need not name itself; somebody asked for it, as for a manifest.
+        # A patch is cut by the rules of its kind, which it may not contain. Like a manifest, it comes from a user.
         self._redaction.applied = True
         kept = self._redaction.object({**patch, "kind": kind.partition(".")[0]})
         self._redaction.applied = False
         return kept if "kind" in patch else {key: value for key, value in kept.items() if key != "kind"}
 
     def _refused(self, one: str | Object) -> None:
-        """Only what is not kept of it matters."""
+        """Collect what is left out of a refused text or object."""
         if isinstance(one, str):
             try:
                 found = [value for value, _ in yamltext.read_documents(one)]
             except InputError:
-                # Text that is not YAML can't be cut field by field, so all of it counts as cut, line by line.
+                # A text that is not YAML has no fields, so all its lines count as cut.
                 self._redaction.left_out.update(one.splitlines())
                 return
         else:
@@ -471,7 +465,7 @@ class Sanitizer:
                 self._redaction.left_out.add(str(value))
 
     def _words(self) -> set[str]:
-        """What is kept, but for messages: names, labels, queues. They are no secrets, and stay in free text too."""
+        """Words that are kept (names, labels, queues, but not messages). They also stay in free text."""
         found: set[str] = set(self._names)
         for _, objects, _ in self._applied:
             for obj in objects:
@@ -488,7 +482,7 @@ def _by_identity(*looks: ObjectsByFile) -> dict[int, Object]:
 
 
 def _replaced(looks: ObjectsByFile, by: Mapping[int, Object]) -> dict[str, list[Object]]:
-    """``by``: the identity of an object -> what stands in its place."""
+    """Replace objects. ``by``: identity of an object -> its replacement."""
     return {name: [by[id(obj)] for obj in objects] for name, objects in looks.items()}
 
 
@@ -499,7 +493,7 @@ def _told(obj: Object) -> set[str]:
 
 
 def _named(obj: Object) -> set[str]:
-    """Of the looks only the metadata: names and labels stand there."""
+    """The texts of an object's metadata, which has its names and labels."""
     return _told(obj.get("metadata") or {})
 
 

@@ -1,7 +1,7 @@
-"""Free text without what was left out of objects: a webhook's refusal, an event or a failure may quote it.
+"""Removes from free text what was left out of objects. A webhook's refusal, an event or a failure may quote it.
 
-Three rules: a text that was left out is cut wherever it is quoted, plain, escaped or in base64; so is each word of it that looks like a
-credential; and so is what has a credential's form, whoever wrote it. A word that is kept elsewhere (a name, a label, a queue) stays.
+Three rules: a text that was left out is cut wherever it is quoted, plain, escaped or in base64; each of its words that looks like a credential is cut; and
+text in the form of a credential is always cut. Words that are kept elsewhere (names, labels, queues) stay.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kailab.evidence.redaction import LEFT_OUT
 from kailab.model import typed
 
 _SHORTEST = 6
-"""Shorter texts (``yes``, ``8080``) say nothing and stand everywhere."""
+"""Shorter texts (``yes``, ``8080``) are not cut, because they occur everywhere."""
 
-_LONGEST_TOLD = 4096  # longer texts are not looked for in base64
+_LONGEST_TOLD = 4096  # longer texts are not searched for in base64
 _WORD = re.compile(r"[^\s\"'`=,;()\[\]{}<>|&\\]+")
-# Words as a language or an option has them: ``learning-rate``, ``batchSize``. Digits in it make it telling.
+# Ordinary words and options: ``learning-rate``, ``batchSize``. A word with digits is not ordinary.
 _PLAIN_WORD = re.compile(r"[A-Z]?[a-z]*(?:-[a-z]+|[A-Z][a-z]+)*[.:!?]?")
 _FORMS = re.compile(
     r"(?P<head>[a-z][a-z0-9+.-]*://)[^\s/@\"']+@"
@@ -36,19 +36,19 @@ _FORMS = re.compile(
 
 
 class Scrubber:
-    """``left_out``: texts that are in no object of the evidence; ``kept``: words that are."""
+    """``left_out``: texts that no object of the evidence contains. ``kept``: words that the objects contain."""
 
     def __init__(self, left_out: Iterable[str], kept: Iterable[str]) -> None:
-        # By their first characters: each place of a text is looked up once, however many texts were left out.
+        # Indexed by their first characters, so that each place of a text costs one look-up, however many texts were left out.
         self._by_start: dict[str, list[str]] = {}
         self._words: set[str] = set()
         self._memo: dict[str, str] = {}
-        # One text of all kept words: what is a part of any of them can't be cut without cutting that one.
+        # A part of a kept word can't be cut without damaging that word.
         known = "\n".join(sorted(set(kept)))
         self._leave_out(left_out, lambda form: form in known)
 
     def _leave_out(self, left_out: Iterable[str], is_kept: Callable[[str], bool]) -> tuple[set[str], set[str]]:
-        """Look for more texts from now on. The texts and words that are looked for."""
+        """Add texts to cut. Return the added texts and words."""
         texts: set[str] = set()
         words: set[str] = set()
         for text in set(left_out):
@@ -65,7 +65,7 @@ class Scrubber:
         return texts, words
 
     def leave_out(self, left_out: Iterable[str], kept: Collection[str]) -> bool:
-        """Look for more texts from now on. ``kept``: as at the beginning. Whether any text is cut otherwise now."""
+        """Add texts to cut. ``kept``: as in the constructor. Return True if this changes texts that were scrubbed before."""
         texts, words = self._leave_out(left_out, lambda form: any(form in word for word in kept))
         new = texts | words
         if not new or not any(one in text for text in self._memo for one in new):
@@ -74,7 +74,7 @@ class Scrubber:
         return True
 
     def spare(self, kept: Iterable[str]) -> bool:
-        """Take in more words that are kept. Whether any text is cut otherwise now."""
+        """Add kept words. Return True if this changes texts that were scrubbed before."""
         known = "\n".join(kept)
         words = {word for word in self._words if word in known}
         texts = [text for texts in self._by_start.values() for text in texts if text in known]
@@ -87,7 +87,7 @@ class Scrubber:
         return True
 
     def text(self, text: str) -> str:
-        """The text, with a mark where something was cut."""
+        """Scrub a text; a mark replaces what is cut."""
         if len(text) < _SHORTEST:
             return text
         found = self._memo.get(text)
@@ -96,7 +96,7 @@ class Scrubber:
         return found
 
     def value(self, value: Any) -> Any:
-        """A JSON value with all its texts scrubbed; itself where nothing was cut."""
+        """Scrub all strings of a JSON value. Returns the value itself if nothing was cut."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -108,13 +108,13 @@ class Scrubber:
         return value
 
     def entry(self, entry: EntryType) -> EntryType:
-        """An entry of evidence with all its texts scrubbed; itself where nothing was cut."""
+        """Scrub all strings of an entry. Returns the entry itself if nothing was cut."""
         plain = msgspec.to_builtins(entry)
         new = self.value(plain)
         return entry if new is plain else typed.convert(new, type(entry))
 
     def entries(self, entries: Iterable[EntryType]) -> list[EntryType]:
-        """Several of them."""
+        """Scrub several entries."""
         return [self.entry(one) for one in entries]
 
     def _scrubbed(self, text: str) -> str:
@@ -122,10 +122,10 @@ class Scrubber:
         starts = self._by_start
         ends = len(text) - _SHORTEST + 1
         quoted = {one for at in range(ends) for one in starts.get(text[at : at + _SHORTEST], ())} if starts else set()
-        # The longest first: one that is a part of another would leave the rest of it.
+        # Longest first, because a text that is part of another would leave its rest.
         for secret in sorted(quoted, key=lambda one: (-len(one), one)):
             new = new.replace(secret, LEFT_OUT)
-        # After whole texts, which may consist of words that tell nothing by themselves.
+        # After whole texts, which may consist of ordinary words.
         if self._words:
             new = _WORD.sub(lambda match: LEFT_OUT if match[0] in self._words else match[0], new)
         new = _FORMS.sub(
@@ -135,20 +135,20 @@ class Scrubber:
 
 
 def _is_telling(word: str) -> bool:
-    """Whether a word is more than a word of a language or an option's name."""
+    """True if a word is neither an ordinary word nor an option name."""
     return len(word) >= 8 and _PLAIN_WORD.fullmatch(word.lstrip("-")) is None
 
 
 def _written(text: str) -> Iterable[str]:
-    """How a text is quoted: in base64, in JSON, in the source of a program."""
+    """The quoted forms of a text: in base64, in JSON, in source code."""
     yield base64.b64encode(text.encode()).decode()
-    # What has to be escaped makes another text of it, of which words that tell nothing would stay.
+    # Escaping changes the text, so that it would not be found as a whole.
     if not text.isalnum():
         yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1])
 
 
 def _decoded(text: str) -> Iterable[str]:
-    """What a base64 text stands for, if it is one: ``data`` of a Secret is."""
+    """The decoded text, if a text is base64, as in ``data`` of a Secret."""
     if len(text) % 4 or len(text) < 8:
         return
     try:

@@ -1,9 +1,9 @@
-"""Where queues stand in GPUs, or in another resource: what each owns, holds and asks for, and who lives on whose unused quota.
+"""Quota, use and borrowing of queues, in GPUs or another resource.
 
-Amounts are milli-GPU (millicores, bytes); -1 as quota or limit is unlimited. GPUs carry no owner's mark, so who borrows from whom
-is bookkeeping: level by level, borrowers in order of name take from the lender with the most unused quota
-first; what siblings can't cover comes through the parent, from the parent's siblings, and last from capacity
-that is nobody's quota."""
+Amounts are milli-GPU (millicores, bytes); -1 as quota or limit means unlimited. A GPU does not show whose quota it uses, so who borrows from whom is
+calculated: level by level, borrowers in order of name use the unused quota of the sibling that has most. What siblings can't cover comes from the
+parent's siblings, and at last from capacity that is no queue's quota.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kailab.evidence.entries import PodRow
 from kailab.model.quantities import queue_gpu
 
 UNLIMITED = -1
-NOBODY = ""  # the lender of capacity that is no queue's quota
+NOBODY = ""  # the lender of capacity outside all quotas
 
 
 @dataclass(frozen=True)
 class QueueAmounts:
-    """One queue in one resource. ``fair_share`` is None where no scheduler has worked one out."""
+    """One queue in one resource. ``fair_share``: None if no scheduler calculated one."""
 
     name: str
     parent: str = ""
@@ -36,27 +36,27 @@ class QueueAmounts:
 
     @property
     def borrowed(self) -> int:
-        """Held beyond the quota."""
+        """The amount held beyond the quota."""
         return beyond_quota(self.allocated, self.quota)
 
     @property
     def unused(self) -> int:
-        """Quota that it does not use itself."""
+        """The part of the quota that the queue does not use itself."""
         return 0 if self.quota == UNLIMITED else max(0, self.quota - self.allocated)
 
     @property
     def waiting(self) -> int:
-        """Asked for and not held."""
+        """The amount requested and not held."""
         return max(0, self.requested - self.allocated)
 
     @property
     def entitled_to(self) -> int:
-        """What it asks for within its quota and limit."""
+        """The requested amount within quota and limit."""
         return min((self.requested, *(bound for bound in (self.quota, self.limit) if bound != UNLIMITED)))
 
     @property
     def due(self) -> float:
-        """What it should hold now: its fair share as far as it asks for it; where none is worked out, what it is entitled to."""
+        """The amount that the queue should hold: its fair share as far as requested; without a fair share, ``entitled_to``."""
         return self.entitled_to if self.fair_share is None else min(self.fair_share, self.requested)
 
     @property
@@ -66,7 +66,7 @@ class QueueAmounts:
 
 @dataclass
 class QueueTreeShares:
-    """The queue tree at one moment."""
+    """The amounts of all queues at one moment."""
 
     queues: dict[str, QueueAmounts]
     _ledgers: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class QueueTreeShares:
     def counted(
         cls, states: Iterable[QueueState], fair: bool = True, resource: Literal["gpu", "cpu", "memory"] = "gpu"
     ) -> QueueTreeShares:
-        """As the engine counts them. ``fair``: whether the scheduler under test gives them the share that it works out."""
+        """The amounts as the engine counts them. ``fair``: the scheduler under test calculates fair shares."""
         standings = {}
         for state in states:
             share: QueueShare = getattr(state, resource)
@@ -94,15 +94,14 @@ class QueueTreeShares:
 
     @classmethod
     def observed(cls, queues: Iterable[Object], pods: Iterable[PodRow]) -> QueueTreeShares:
-        """From Queue objects and pod rows: under a scheduler that knows neither queues nor
-        PodGroups, pods count for the queue that they name."""
+        """The amounts from Queue objects and pod rows, for schedulers without queues: pods count for the queue that they name."""
         specs = {queue["metadata"]["name"]: queue["spec"] for queue in queues}
         held, asked = dict.fromkeys(specs, 0), dict.fromkeys(specs, 0)
         parents = {name: spec.get("parentQueue", "") for name, spec in specs.items()}
         for pod in pods:
             if pod.phase not in ("Pending", "Running"):
                 continue
-            # A queue holds what the queues below it hold.
+            # A queue's amount includes the queues below it.
             for name in queue_ancestry(pod.queue, parents):
                 asked[name] += pod.milli_gpus
                 held[name] += pod.milli_gpus if pod.holds else 0
@@ -127,14 +126,14 @@ class QueueTreeShares:
         return self.queues[name]
 
     def children(self, name: str) -> list[QueueAmounts]:
-        """Direct children in order of name; those of "" are the roots."""
+        """Direct children in order of name; the children of "" are the roots."""
         return sorted((queue for queue in self.queues.values() if self._level(queue) == name), key=lambda q: q.name)
 
     def lenders(self, name: str) -> list[tuple[str, int]]:
-        """Whose unused quota a queue lives on: (queue, milli-GPU), ``NOBODY`` for capacity that is no queue's quota."""
+        """From whom a queue borrows: (queue, milli-GPU), with ``NOBODY`` for capacity outside all quotas."""
         queue = self.queues.get(name)
         if queue is None:
-            return []  # it is gone
+            return []  # the queue was deleted
         return [
             (lender, amount)
             for (borrower, lender), amount in self._ledger(self._level(queue)).items()
@@ -142,8 +141,8 @@ class QueueTreeShares:
         ]
 
     def unused_beside(self, name: str) -> list[tuple[str, int]]:
-        """Queues that leave quota unused where one holds more than its own: its siblings, and where theirs do not cover it those beside its
-        ancestors; the most unused first. (queue, unused quota in milli-GPU.) Who may take what back is the scheduler's to say."""
+        """Queues whose unused quota a borrowing queue can use: its siblings, then the siblings of its ancestors as far as needed; most unused first, as (queue,
+        unused milli-GPU). The scheduler decides who can reclaim what."""
         found: list[tuple[str, int]] = []
         need = self.queues[name].borrowed if name in self.queues else 0
         for level in queue_ancestry(name, {queue.name: queue.parent for queue in self.queues.values()}):
@@ -156,29 +155,28 @@ class QueueTreeShares:
         return found
 
     def borrowers(self, name: str) -> list[tuple[str, int]]:
-        """Which siblings live on a queue's unused quota: (queue, milli-GPU)."""
+        """The siblings that borrow a queue's unused quota: (queue, milli-GPU)."""
         if name not in self.queues:
-            return []  # it is gone
+            return []  # the queue was deleted
         level = self._level(self.queues[name])
         return [(borrower, amount) for (borrower, lender), amount in self._ledger(level).items() if lender == name]
 
     def lent(self, name: str) -> int:
-        """Milli-GPU of its quota that siblings use now."""
+        """Milli-GPU of a queue's quota that siblings borrow now."""
         return sum(amount for _, amount in self.borrowers(name))
 
     def _level(self, queue: QueueAmounts) -> str:
         return queue.parent if queue.parent in self.queues else ""
 
     def _ledger(self, level: str) -> dict[tuple[str, str], int]:
-        """(borrower, lender) -> milli-GPU among the children of one queue; ``NOBODY`` and lenders of the
-        parent's level cover what siblings can't."""
+        """(borrower, lender) -> milli-GPU among the children of one queue. Lenders of the parent and ``NOBODY`` cover what siblings can't."""
         if level in self._ledgers:
             return self._ledgers[level]
-        self._ledgers[level] = {}  # parents in a ring come back here
+        self._ledgers[level] = {}  # ends a cycle of parents
         siblings = self.children(level)
         unused = {q.name: q.unused for q in sorted(siblings, key=lambda q: (-q.unused, q.name))}
         beyond = dict(self.lenders(level)) if level else {}
-        # What the parent has of nobody's is nobody's here, too: it is left over below.
+        # The parent's part from ``NOBODY`` is the rest below.
         beyond.pop(NOBODY, None)
         ledger: dict[tuple[str, str], int] = {}
         for borrower in siblings:
@@ -196,7 +194,7 @@ class QueueTreeShares:
 
 
 def queue_ancestry(name: str, parents: Mapping[str, str]) -> list[str]:
-    """A queue and its ancestors, from itself up; ends where a parent is unknown or comes round again."""
+    """A queue and its ancestors, from itself up. Ends at an unknown parent or a cycle."""
     line: list[str] = []
     while name in parents and name not in line:
         line.append(name)

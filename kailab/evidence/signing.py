@@ -1,8 +1,8 @@
-"""A signature over a run: who held this key had this run before them as it is now.
+"""Signatures of runs: the holder of a key had this run in its present state.
 
-Checksums show what was changed by accident. Whoever can write the files can write the sums anew; a signature they can't. It is made
-with Ed25519 over ``run.json``, which holds the digest of the run's SHA256SUMS, which sums up every file. It stands beside it as
-``signature-<key>.json``, by as many keys as sign.
+Checksums show accidental changes. Whoever can write the files can also write new checksums, but not a signature. A signature is made with Ed25519 over
+``run.json``, which has the digest of the run's SHA256SUMS, which covers every file. It is written as ``signature-<key>.json`` beside run.json; several keys can
+sign.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kailab.model.private_files import open_file, replace_file
 FORMAT = 1
 ALGORITHM = "ed25519"
 _CONTEXT = b"kailab evidence run 1\n"
-"""Goes before what is signed, so that no signature for another purpose passes as one of a run."""
+"""Prefix of the signed data, so that a signature made for another purpose is not valid for a run."""
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True):
-    """``key``: the digest of the public key, by which it is known. ``digest``: of the run.json that was signed."""
+    """``key``: the fingerprint of the public key. ``digest``: the digest of the signed run.json."""
 
     format: int = FORMAT
     algorithm: str = ALGORITHM
@@ -41,16 +41,16 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def generate_key(path: Path) -> Path:
-    """Write a new private key (PEM, PKCS #8, readable by its owner alone), and beside it the public one, which is returned. Raises
-    InputError where one of them is there already or can't be written."""
+    """Write a new private key (PEM, PKCS #8, readable only by its owner) and its public key; return the path of the public key. Raises InputError if a file
+    exists or can't be written."""
     public = path.with_name(f"{path.name}.pub")
     for there in (path, public):
         if there.exists() or there.is_symlink():
-            raise InputError(f"{there} is there already; a key is not overwritten")
+            raise InputError(f"{there} exists already; keys are not overwritten")
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     try:
-        # Made with its final rights: there is no moment in which others could open it. A file that came meanwhile is not taken.
+        # Created with its final mode, so that nobody else can open it, and exclusively, so that no file is overwritten.
         with open_file(path, "xb") as file:
             file.write(pem)
         public.write_bytes(_spki(key.public_key(), serialization.Encoding.PEM))
@@ -60,15 +60,14 @@ def generate_key(path: Path) -> Path:
 
 
 def sign_run(run: Path, key: Path) -> Path:
-    """Sign a run, if it is what was written; the file with the signature. Signed again with the same key it is the same. Raises
-    EvidenceError for a run that is damaged or did not finish, InputError for what is no private key of Ed25519."""
+    """Sign a run that matches its checksums; return the signature's path. A second signature with the same key is identical. Raises EvidenceError if the run is
+    damaged or did not finish, InputError if the key is not a private Ed25519 key."""
     private = _private(key)
-    # The signature says that this is the run. One over files that don't agree with their sums would say so of a damaged
-    # one.
+    # Verified first, so that no damaged run is signed.
     problems = store.verify_evidence(run)
     if problems or not (run / RUN).exists():
-        told = "; ".join(map(str, problems[:3])) or f"there is no {RUN}: only a whole run can be signed"
-        raise EvidenceError(f"{run}: not signed: {told}")
+        why = "; ".join(map(str, problems[:3])) or f"there is no {RUN}: only a finished run can be signed"
+        raise EvidenceError(f"{run}: not signed: {why}")
     content = file_bytes(run / RUN)
     identity = fingerprint(private.public_key())
     signed = Signature(
@@ -77,7 +76,7 @@ def sign_run(run: Path, key: Path) -> Path:
         digest=sums.digest(content),
         signature=base64.b64encode(private.sign(_CONTEXT + content)).decode(),
     )
-    # The name is short, and only to find the file by: what holds is that the key verifies.
+    # The short name only serves to find the file. Verification uses the key.
     path = run / f"{SIGNATURES}{identity[:16]}.json"
     try:
         replace_file(path, canonical.pretty_json(signed))
@@ -87,13 +86,13 @@ def sign_run(run: Path, key: Path) -> Path:
 
 
 def read_signatures(run: Path) -> list[tuple[str, Signature | None]]:
-    """The signatures of a run, by file; None for one that can't be read."""
+    """The signatures of a run with their file names; None for a signature that can't be read."""
     return [(path.name, _read(path)) for path in sorted(run.glob(f"{SIGNATURES}*.json"))]
 
 
 def check_signature(run: Path, key: Path) -> list[FileProblem]:
-    """What is wrong with the signature of a run by this key (public, or private); empty: it holds. It says nothing of the other
-    files: ``store.verify`` does. Raises InputError for what is no key of Ed25519."""
+    """The problems of a run's signature by a key (public or private); empty if it is valid. Other files are verified by ``store.verify_evidence``. Raises
+    InputError if the key is not an Ed25519 key."""
     public = _public(key)
     identity = fingerprint(public)
     name = f"{SIGNATURES}{identity[:16]}.json"
@@ -107,7 +106,7 @@ def check_signature(run: Path, key: Path) -> list[FileProblem]:
     try:
         content = file_bytes(run / RUN)
         public.verify(base64.b64decode(signed.signature, validate=True), _CONTEXT + content)
-    # A text that is no base64 is told by ValueError, or by a kind of it.
+    # ValueError: the signature is not base64.
     except (InvalidSignature, ValueError):
         return [FileProblem("changed", RUN, "not what was signed")]
     except OSError as error:
@@ -116,7 +115,7 @@ def check_signature(run: Path, key: Path) -> list[FileProblem]:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """SHA-256 of the public key as X.509 has it, in hex: as ``openssl pkey -pubin -outform DER | sha256sum`` gives it."""
+    """SHA-256 of the public key in DER, in hex, as ``openssl pkey -pubin -outform DER | sha256sum`` prints it."""
     return sums.digest(_spki(key, serialization.Encoding.DER))
 
 
@@ -134,7 +133,7 @@ def _private(path: Path) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(content, password=None)
     except TypeError as error:
-        raise InputError(f"{path}: the key is protected by a password; expected one without") from error
+        raise InputError(f"{path}: the key has a password; expected a key without one") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(
             f"{path}: expected a private key of Ed25519 as PEM (kailab evidence keygen makes one)"
@@ -146,7 +145,7 @@ def _private(path: Path) -> Ed25519PrivateKey:
 
 def _public(path: Path) -> Ed25519PublicKey:
     content = _content(path)
-    # Whoever signs need not keep the public key at hand.
+    # The private key is accepted too.
     if b"PRIVATE KEY" in content:
         return _private(path).public_key()
     try:
@@ -169,7 +168,7 @@ def _read(path: Path) -> Signature | None:
     try:
         content = file_bytes(path)
         found = typed.decode_json(content, Signature)
-        # In another text a key may stand twice, and what a reader takes is not what was checked.
+        # Only the canonical text is accepted: in another one, a JSON key may appear twice.
         return found if content == canonical.pretty_json(found) else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

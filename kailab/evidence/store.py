@@ -1,4 +1,4 @@
-"""Evidence as it lies on disk: which runs there are, what is in one, and whether it is what was written."""
+"""Evidence on disk: list runs, find a run, test or lab, read it, verify it, prune old runs, and export a run as one file."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from kailab.model.private_files import PARTIAL, make_private
 LATEST = "latest"
 T = TypeVar("T")
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{3}Z(-\d+)?")
-"""As ``RunFolder.begin`` names them."""
+"""The form of run ids (``RunFolder.begin``)."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run. ``facts`` is its run.json, None if the run never finished. ``outcomes``: outcome -> number of tests."""
+    """One run. ``facts``: its run.json, None if the run did not finish. ``outcomes``: outcome -> number of tests."""
 
     run: str
     path: Path
@@ -62,7 +62,7 @@ class RunSummary:
 class TestEvidence:
     """One test's evidence. ``name`` is ``exercise/test``; ``labs`` maps a lab to its lab.json."""
 
-    __test__ = False  # not a test class, whatever pytest thinks of its name
+    __test__ = False  # not a test class for pytest, despite its name
 
     name: str
     path: Path
@@ -73,7 +73,7 @@ class TestEvidence:
     def outcome(self) -> str:
         return self.result.outcome
 
-    # Each raises EvidenceError for a file that is not there or damaged.
+    # Each method raises EvidenceError if the file is missing or damaged.
 
     def steps(self, lab: str) -> list[RecordedStep]:
         return _decode(self.path / lab / "steps.json", list[RecordedStep])
@@ -94,8 +94,8 @@ class TestEvidence:
         return _decode(self.path / lab / "timeline.json", list[TimelineEntry])
 
     def states(self, lab: str) -> dict[str, ClusterState]:
-        """How the cluster stood after each step, by the name of the file, in order."""
-        # By number: the hundredth has a digit more.
+        """The states after steps by file name, in order."""
+        # By length of the number first, because the hundredth has one digit more.
         files = sorted(
             (self.path / lab / "states").glob("*.json"), key=lambda file: (len(file.stem.partition("-")[0]), file.stem)
         )
@@ -106,27 +106,27 @@ class TestEvidence:
         return _decode(self.path / lab / look / f"{file}.json", list[Object])
 
     def text(self, lab: str, file: str) -> str:
-        """A file that is no list of entries."""
+        """The text of a file that is no list of entries."""
         return _bytes(self.path / lab / file).decode(errors="replace")
 
 
 def list_runs(root: Path | str) -> list[RunSummary]:
-    """Every run below a folder, oldest first. Raises EvidenceError where the folder can't be read."""
+    """All runs directly below a folder, oldest first. Raises EvidenceError if the folder can't be read."""
     root = Path(root)
     if not root.is_dir():
-        raise EvidenceError(f"{root}: no evidence is there")
-    # Names of runs begin with the time, so their order is that of time.
+        raise EvidenceError(f"{root}: there is no evidence")
+    # Run ids begin with the time, so they sort by time.
     return [_summary(path) for path in sorted(root.iterdir()) if path.is_dir() and is_run(path)]
 
 
 def find_run(root: Path | str, run: str = LATEST) -> Path:
-    """The folder of a run: by id below ``root``, by path, or the latest. Raises EvidenceError."""
+    """The folder of a run: by id below ``root``, by path, or the latest run. Raises EvidenceError."""
     if run != LATEST:
         for path in (Path(root) / run, Path(run)):
             if path.is_dir():
                 if not is_run(path) and (kept := [one.run for one in list_runs(path)]):
                     raise EvidenceError(
-                        f"{path}: holds runs, and is none itself; expected one of them, as {path / kept[-1]}"
+                        f"{path}: contains runs and is not a run itself; expected one of them, such as {path / kept[-1]}"
                     )
                 return path
         raise EvidenceError(f"{root}: there is no run {run!r}")
@@ -137,8 +137,7 @@ def find_run(root: Path | str, run: str = LATEST) -> Path:
 
 
 def find_test(run: Path, text: str) -> str:
-    """The name (``exercise/test``) of a test of a run, given whole or by its last part where only one has it. Raises
-    InputError, with what is near."""
+    """The name (``exercise/test``) of a test in a run; the last part is enough if it is unique. Raises InputError with similar names."""
     tests = test_folders(run)
     if text in tests:
         return text
@@ -153,12 +152,11 @@ def find_test(run: Path, text: str) -> str:
 
 
 def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
-    """What one word stands for: a run (then the test is empty), else a test of the latest run. Raises InputError, with what
-    is near; EvidenceError."""
+    """Resolve a word to a run (with an empty test), else to a test of the latest run. Raises InputError with similar names, EvidenceError."""
     if text == LATEST:
         return find_run(root), ""
     for path in (Path(root) / text, Path(text)):
-        # A folder of any name may lie in the working directory; only one with evidence in it is meant.
+        # Only a folder with evidence counts, because the working directory may have a folder of this name.
         if path.is_dir() and is_run(path):
             return path, ""
     try:
@@ -176,15 +174,14 @@ def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
 
 
 def find_lab(root: Path | str, text: str) -> tuple[TestEvidence, str]:
-    """The lab that one word stands for: ``RUN/EXERCISE/TEST``, ``EXERCISE/TEST`` of the latest run, a run with one test, or the folder
-    of any of them; of a test with several labs ``/LAB`` says which. Raises InputError, EvidenceError."""
+    """Resolve a word to a lab: ``RUN/EXERCISE/TEST``, ``EXERCISE/TEST`` of the latest run, a run with one test, or the folder of any of these. For a test with
+    several labs, ``/LAB`` is appended. Raises InputError, EvidenceError."""
     for path in (Path(text), Path(root) / text):
-        # The test's folder, or that of one of its labs.
+        # The folder of a test, or of one of its labs.
         for folder, lab in ((path, ""), (path.parent, path.name)):
             if (folder / RESULT).exists():
                 return _one_lab(load_test(folder.parent.parent, "/".join(folder.parts[-2:])), lab)
-    # ``RUN/EXERCISE/TEST`` and ``EXERCISE/TEST`` look alike: the first part is a run where there is a folder of that
-    # name.
+    # ``RUN/EXERCISE/TEST`` and ``EXERCISE/TEST`` look alike: the first part is a run if a folder of this name exists.
     head, _, rest = text.partition("/")
     run, test = (find_run(root, head), rest) if rest and (Path(root) / head).is_dir() else find_run_or_test(root, text)
     if not test:
@@ -214,12 +211,12 @@ def _near(text: str, known: list[str]) -> str:
 
 
 def prune_runs(root: Path | str, keep: int) -> list[RunSummary]:
-    """Remove all but the newest ``keep`` runs directly below a folder, with runs older than these that were killed before they held anything,
-    and return what went. Anything that is not a run (a README, reference runs in a folder of their own) stays. Raises EvidenceError."""
+    """Remove all but the newest ``keep`` runs directly below a folder, and older runs that were killed before their first test; return the removed runs. Other
+    files and folders (a README, a folder of reference runs) stay. Raises EvidenceError."""
     found = list_runs(root)
     doomed = found[: len(found) - keep] if keep < len(found) else []
     newest = found[-1].run if keep and found else None
-    # One that is newer may be being written.
+    # A newer one may still be written.
     begun = [path for path in Path(root).iterdir() if path.is_dir() and not is_run(path) and _was_begun(path)]
     doomed += [RunSummary(path.name, path) for path in sorted(begun) if newest is None or path.name < newest]
     for run in doomed:
@@ -231,17 +228,17 @@ def prune_runs(root: Path | str, keep: int) -> list[RunSummary]:
 
 
 def read_run(run: Path) -> tuple[RunSummary, list[TestEvidence]]:
-    """A run and its tests. Raises EvidenceError where a file of it can't be read."""
+    """Read a run and its tests. Raises EvidenceError if a file can't be read."""
     tests = test_folders(run) if run.is_dir() else []
     if not tests and not (run / RUN).exists():
-        raise EvidenceError(f"{run}: no evidence is there")
+        raise EvidenceError(f"{run}: there is no evidence")
     return _summary(run), [load_test(run, name) for name in tests]
 
 
 def load_test(run: Path, name: str) -> TestEvidence:
-    """One test (``exercise/test``) of a run. Raises EvidenceError."""
+    """Read one test (``exercise/test``) of a run. Raises EvidenceError."""
     path = run / name
-    # Before anything of it is decoded in full: what another format lacks would be told as damage.
+    # The format is checked first: missing fields of another format would be reported as damage.
     check_format(_decode(path / RESULT, ResultHead).format, path)
     result = _decode(path / RESULT, TestOutcome)
     labs = {lab: _decode(path / lab / "lab.json", LabFacts) for lab in result.labs}
@@ -249,22 +246,20 @@ def load_test(run: Path, name: str) -> TestEvidence:
 
 
 def is_signed(run: Path) -> bool:
-    """Whether there is a signature of a run, whoever's it is."""
+    """True if a run has a signature of any key."""
     return any(run.glob(f"{SIGNATURES}*"))
 
 
 def verify_evidence(path: Path) -> list[FileProblem]:
-    """What is not as it was written, in a run or in one test's folder; empty: all is. Raises EvidenceError
-    where there is nothing to verify."""
+    """Verify a run or one test's folder; return the problems. Raises EvidenceError if there is nothing to verify."""
     if not path.is_dir():
-        raise EvidenceError(f"{path}: no evidence is there")
+        raise EvidenceError(f"{path}: there is no evidence")
     if (path / RESULT).exists():
         return sums.check_sums(path)
     tests = test_folders(path)
     if not tests and not (path / RUN).exists() and not _was_begun(path):
-        raise EvidenceError(f"{path}: no evidence is there")
-    # First the run as a whole: a test that is there but in no sum was added, one that is in a sum but not there was
-    # removed.
+        raise EvidenceError(f"{path}: there is no evidence")
+    # The run as a whole first: a test without a checksum was added, a checksum without its test shows a removed test.
     problems = _check_run(path, set(tests))
     for name in tests:
         problems += sums.check_sums(path / name, name)
@@ -294,21 +289,19 @@ def _check_run(path: Path, tests: set[str]) -> list[FileProblem]:
     )
     if not (path / RUN).exists():
         return [*problems, FileProblem("missing", RUN, "the run did not finish")]
-    # One that did not finish may have made the folder of an exercise and no test in it.
+    # Only for a finished run: an unfinished one may have an exercise's folder without tests.
     problems += (
         FileProblem("extra", name, "an empty folder")
         for name in sums.empty_folders(path)
         if not name.startswith(PARTIAL) and not any(f"{name}/".startswith(f"{test}/") for test in tests)
     )
     try:
-        facts = _decode(
-            path / RUN, dict[str, Any]
-        )  # as it stands there: the digest is of fields that no type knows, too
+        facts = _decode(path / RUN, dict[str, Any])  # as a plain dict, because the digest covers unknown fields too
     except EvidenceError as error:
         return [*problems, FileProblem("damaged", RUN, str(error))]
     if not _as_written(path / RUN):
         problems.append(FileProblem("changed", RUN, "not in the form in which kailab writes it"))
-    # From run.json down to each file: its own digest, that of the sums of all tests, theirs, and then their files.
+    # From run.json down: its own digest, that of the run's SHA256SUMS, those of the tests' SHA256SUMS, then the files.
     if facts.get("digest") != run_digest(facts):
         problems.append(FileProblem("changed", RUN))
     try:
@@ -323,7 +316,7 @@ def _check_run(path: Path, tests: set[str]) -> list[FileProblem]:
         name = file.removesuffix(f"/{sums.SUMS_FILE}")
         if name not in tests:
             problems.append(FileProblem("missing", name))
-        # Where it is missing, the check of the test says so.
+        # A missing file is reported by the check of the test.
         elif (path / file).exists() and sums.digest(_bytes(path / file)) != expected:
             problems.append(FileProblem("changed", file))
     listed = {file.removesuffix(f"/{sums.SUMS_FILE}") for file in listing}
@@ -331,8 +324,8 @@ def _check_run(path: Path, tests: set[str]) -> list[FileProblem]:
 
 
 def _as_written(path: Path) -> bool:
-    """Whether a file that no sum covers has the one text in which kailab writes what it says. The same may be said in another text, and
-    a key twice in one: one reader takes the first, another the last."""
+    """True if a file without a checksum has exactly the text that kailab writes for its content. Another text could contain a key twice, which readers
+    interpret differently."""
     try:
         return not path.is_symlink() and _bytes(path) == canonical.pretty_json(_decode(path, dict[str, Any]))
     except (OSError, EvidenceError):
@@ -340,14 +333,14 @@ def _as_written(path: Path) -> bool:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder has a run's evidence, finished or not."""
+    """True if a folder is a run, finished or not."""
     if (path / RUN).exists():
         return True
     return any((path / name / RESULT).exists() for name in test_folders(path))
 
 
 def _was_begun(path: Path) -> bool:
-    """Whether somebody began to write evidence into a folder and was killed before the first test was whole."""
+    """True if a run was started in a folder and killed before its first test was complete."""
     return any(path.glob(f"{PARTIAL}*")) or (bool(_RUN_ID.fullmatch(path.name)) and not sums.files_in(path))
 
 
@@ -382,15 +375,12 @@ def _decoded(content: bytes, type: type[T], path: Path) -> T:
         raise EvidenceError(f"{path}: damaged: {error}") from error
 
 
-# A run as one file: a tar archive, compressed, that is the same for the same run.
-
-
 def export_run(run: Path, target: Path) -> int:
-    """Write a run to ``target``; the number of files in it. Nothing is overwritten, and no half-written file is left. Raises InputError
-    where there is a file already, EvidenceError for a run that is not what was written, or where it can't be written."""
+    """Write a run as a tar archive, which is the same for the same run. Return the number of files. Nothing is overwritten and no partial file is left. Raises
+    InputError if the target exists, EvidenceError if the run is damaged or the archive can't be written."""
     if target.exists() or target.is_symlink():
-        raise InputError(f"{target} is there already; nothing is overwritten")
-    # Verified first: a damaged run in an archive would look like one that was damaged on its way.
+        raise InputError(f"{target} exists already; nothing is overwritten")
+    # Verified first: a damaged run in an archive would look as if it had been damaged in transit.
     problems = verify_evidence(run)
     if problems:
         raise EvidenceError(f"{run}: not exported: {'; '.join(map(str, problems[:3]))}")
@@ -398,20 +388,20 @@ def export_run(run: Path, target: Path) -> int:
     try:
         _write_archive(run, names, target)
     except FileExistsError as error:
-        raise InputError(f"{target} is there already; nothing is overwritten") from error
+        raise InputError(f"{target} exists already; nothing is overwritten") from error
     except OSError as error:
         raise EvidenceError(f"{target}: can't be written: {error.strerror or error}") from error
     return len(names)
 
 
 def _write_archive(run: Path, names: list[str], target: Path) -> None:
-    """A link, unlike a rename, never takes the place of a file that has come meanwhile."""
+    """Write to a temporary file and link it to the target; unlike a rename, a link never replaces a file."""
     descriptor, partial = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.")
     try:
         make_private(descriptor)
         with (
             os.fdopen(descriptor, "wb") as file,
-            # Equal runs give equal bytes: neither a name nor a time goes in, and members have no owner and no time.
+            # Without names, owners and times, so that equal runs give equal bytes.
             gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):

@@ -1,4 +1,4 @@
-"""What happened to a subject of a lab, in order of time: created, waited and why, bound, evicted and for whom, ended."""
+"""What happened to one subject of a lab, in order of time: created, waited and why, bound, evicted and for whom, ended."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kailab.evidence.entries import Decision, GroupWaits, PodBound, PodEvicted, 
 from kailab.evidence.history import LabHistory, PodPast
 
 FEW = 3
-"""Names that a line has room for."""
+"""Names shown on a line."""
 
 
 @dataclass(frozen=True)
 class TimelineEvent:
-    """``t``: seconds since the lab opened. ``what``: created, waits, bound, promised, refused, evicted, ended, gone. ``pods``: in full.
-    ``decision``: the first decision behind it, as evidence has it."""
+    """``t``: seconds since the lab opened. ``what``: created, waits, bound, promised, refused, evicted, ended, gone. ``pods``: full names. ``decision``: the first
+    decision behind it, in the form of evidence."""
 
     t: float
     what: str
@@ -33,7 +33,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True)
 class SubjectTimeline:
-    """``kind``, ``name``: of the subject; empty: everything."""
+    """``kind``, ``name``: the subject; empty for all pods."""
 
     kind: str
     namespace: str
@@ -61,13 +61,13 @@ class SubjectTimeline:
 def subject_timeline(
     history: LabHistory, kind: str = "", name: str = "", namespace: str = "default"
 ) -> SubjectTimeline:
-    """Of a pod, a PodGroup, a queue (and those below it) or a workload; without a kind of all pods. Raises InputError where the history
-    has nothing of that name."""
+    """The timeline of a pod, PodGroup, queue (with the queues below it) or workload; of all pods without a kind. Raises InputError if the history has no such
+    subject."""
     belongs = _belonging(history, kind, name, namespace)
     pods = {pod.name: pod for pod in history.pods.values() if belongs(pod)}
     if kind and not pods:
         raise InputError(f"no {kind} {name!r} with pods in this history{_near(history, kind, namespace)}")
-    found = [*_lives(pods.values()), *_decided(history, pods)]
+    found = [*_pod_lifetimes(pods.values()), *_decided(history, pods)]
     spaced = "" if not kind or kind == "Queue" else namespace
     return SubjectTimeline(
         kind, spaced, name, history.opened, tuple(sorted(found, key=lambda one: (one.t, _ORDER[one.what])))
@@ -78,7 +78,7 @@ _ORDER = {
     name: place
     for place, name in enumerate(("created", "evicted", "ended", "gone", "bound", "promised", "refused", "waits"))
 }
-"""Within one moment: what makes room comes before what takes it."""
+"""The order within one moment: events that free capacity come before those that use it."""
 
 
 def _belonging(history: LabHistory, kind: str, name: str, namespace: str) -> Callable[[PodPast], bool]:
@@ -89,7 +89,7 @@ def _belonging(history: LabHistory, kind: str, name: str, namespace: str) -> Cal
         raise InputError(f"no queue {name!r} in this history; there are: {', '.join(sorted(parents)) or 'none'}")
 
     def below(pod: PodPast) -> bool:
-        # Each parent is the one that was last seen, at different times, so parents may form a circle.
+        # Parents were seen at different times, so they may form a cycle.
         queue, seen = pod.queue, set[str]()
         while queue and queue not in seen:
             if queue == name:
@@ -115,15 +115,15 @@ def _near(history: LabHistory, kind: str, namespace: str) -> str:
     return f"; there are: {_some(sorted(names), 8)}" if names else ""
 
 
-def _lives(pods: Iterable[PodPast]) -> Iterator[TimelineEvent]:
-    """When pods were created, ended and went, those of one moment together."""
+def _pod_lifetimes(pods: Iterable[PodPast]) -> Iterator[TimelineEvent]:
+    """Creation, end and deletion of pods; pods of one moment are joined."""
     moments: dict[tuple[float, str, str], list[str]] = {}
     for pod in pods:
-        # A pod that was made anew at the same moment is told once.
+        # A pod that was created twice at the same moment appears once.
         for t in dict.fromkeys(pod.created):
             moments.setdefault((t, "created", "created"), []).append(pod.name)
         for t in pod.gone:
-            moments.setdefault((t, "gone", "there no more"), []).append(pod.name)
+            moments.setdefault((t, "gone", "deleted"), []).append(pod.name)
         if pod.ended is not None:
             moments.setdefault((pod.ended, "ended", f"ended ({pod.phase})"), []).append(pod.name)
     for (t, what, said), names in moments.items():
@@ -131,12 +131,12 @@ def _lives(pods: Iterable[PodPast]) -> Iterator[TimelineEvent]:
 
 
 def _decided(history: LabHistory, pods: dict[str, PodPast]) -> Iterator[TimelineEvent]:
-    """Decisions about them, those of one cycle that say the same together."""
+    """Decisions about pods; equal decisions of one cycle are joined."""
     groups = {pod.podgroup for pod in pods.values() if pod.podgroup}
     together: dict[tuple[int, float, str, str], list[Decision]] = {}
     for entry in history.decisions:
         if isinstance(entry, GroupWaits):
-            # By its pods, too: of one that is known from records alone the PodGroup is not known.
+            # Also by pods, because the PodGroup of a pod known only from records is not known.
             own = entry.podgroup in groups or any(pod in pods for pod in entry.pods)
         else:
             own = entry.pod in pods
@@ -155,13 +155,13 @@ _WHAT: Mapping[type, str] = {
 
 
 def _why(history: LabHistory, entry: Decision) -> str:
-    """What is to be said beside pods and nodes: the same for those that are told together."""
+    """The text beside pods and nodes; equal for joined decisions."""
     if isinstance(entry, GroupWaits):
         return f"{entry.reason}: {message_without_names(entry)}"
     if isinstance(entry, WriteRefused):
         return f"{entry.verb} was refused: {' '.join(entry.reason.split())}"
     by = f"by {entry.action}"
-    # Allocate is the ordinary way to a place. The other actions are worth a word.
+    # Allocate is the normal case; only other actions are named.
     if not isinstance(entry, PodEvicted):
         return "" if entry.action == "allocate" else by
     if not entry.beneficiary:
@@ -171,7 +171,7 @@ def _why(history: LabHistory, entry: Decision) -> str:
 
 
 def message_without_names(entry: GroupWaits) -> str:
-    """Why something waits, without the names of those who do."""
+    """Why a PodGroup waits, without names of its pods."""
     text = " ".join(entry.message.split())
     for pod in entry.pods:
         text = text.replace(f"pod {pod}", "it")
@@ -190,13 +190,13 @@ def _ground(ground: Ground | None) -> str:
 
 
 def _amounts(entries: list[Decision]) -> str:
-    """What the victims' queue held before the first of some evictions, and after the last."""
+    """The amount that the victims' queue held before the first eviction and after the last."""
     grounds = [
         entry.ground for entry in entries if isinstance(entry, PodEvicted) and entry.ground and entry.ground.resource
     ]
     if not grounds or not (resource := grounds[0].resource):
         return ""
-    # Evictions of one cycle are told in order, each with what the queue held before and after it.
+    # Evictions of one cycle are in order, each with the amounts before and after it.
     first, last, r = grounds[0], grounds[-1], NAMES.index(resource)
     held, bound, left = (quantity_text(r, amount) for amount in (first.before, first.bound, last.after))
     return f": {first.queue} held {held}, beyond its {first.rule} of {bound}; {left} without what was taken"

@@ -49,7 +49,9 @@ def _take_cycles(recording: Recording, path: Path, lab: Lab) -> None:
     recording.cycles = [cycle for cycle in read_cycle_file(path) if cycle.now >= recording.opened]
     teller = NamedCycles(recording.opened, lab.log.names)
     told = [
-        entries for cycle, _, decisions in whole_cycles(recording.cycles) if (entries := teller.tell(cycle, decisions))
+        entries
+        for cycle, _, decisions in whole_cycles(recording.cycles)
+        if (entries := teller.entries(cycle, decisions))
     ]
     # At the same moment a step comes before what was decided on it.
     moments = [(entries[0].t, 1, len(entries)) for entries in told] + [(step.t, 0, STEP) for step in recording.steps]

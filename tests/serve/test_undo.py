@@ -25,7 +25,7 @@ def test_undo_puts_back_the_file_and_the_record(session: LabSession) -> None:
         assert "Undone" in session.undo()
         assert (session.path.read_bytes(), recorded(session)) == before
     assert (session.path.read_bytes(), recorded(session)) == (begun_with, steps)
-    with pytest.raises(InputError, match="nothing to take back"):
+    with pytest.raises(InputError, match="nothing to undo"):
         session.undo()
 
 
