@@ -14,9 +14,9 @@ import json
 import time
 from pathlib import Path
 
+from benchmarks.lab_runs.shapes import job
 from benchmarks.labs import LABS, options, saved
 from benchmarks.looks import processor_seconds
-from kailab.bench.shapes import job
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
 

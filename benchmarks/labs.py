@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.lab_runs.shapes import job
 from benchmarks.looks import work
-from kailab.bench.shapes import job
 from kailab.lab import Lab
 
 LABS = {"scale-500": 4_000, "scale-5000": 40_000}

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kailab.bench.shapes import job, queue
+from benchmarks.lab_runs.shapes import job, queue
 from kailab.lab import Lab
 from kailab.model import labels
 

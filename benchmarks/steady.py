@@ -16,8 +16,8 @@ import tracemalloc
 
 import psutil
 
-from kailab.bench import shapes
-from kailab.bench.timed_lab import TimedLab
+from benchmarks.lab_runs import shapes
+from benchmarks.lab_runs.timed_lab import TimedLab
 from kailab.lab.garbage import collector_off
 
 LINES = 30

@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kailab.bench import shapes
-from kailab.bench.scheduler_process import kailab_process
+from benchmarks.lab_runs import shapes
+from benchmarks.lab_runs.scheduler_process import kailab_process
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.processes import ask, find
 from kailab.cluster.writes import Create

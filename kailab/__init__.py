@@ -41,7 +41,7 @@ else:
             "StateError": "errors",
             "Fleet": "fleet.fleet",
             "load_fleet": "fleet.reading",
-            "Answer": "lab.explain.answer",
+            "Answer": "explain.answer",
             "Lab": "lab.lab",
             "at_least": "lab.amounts",
             "at_most": "lab.amounts",

@@ -1,4 +1,4 @@
-"""Write kailab/lab/snapshots/known_names.txt: the words that are nobody's name, because kailab itself knows them (fields of objects, what
+"""Write kailab/snapshots/known_names.txt: the words that are nobody's name, because kailab itself knows them (fields of objects, what
 Kubernetes and KAI enumerate, parts of label keys, resources and groups). Run it where a test says that a word is missing:
 
     python -m tools.known_names

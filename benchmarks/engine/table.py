@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.engine.measure import Timing
 from benchmarks.engine.published import Figures
-from kailab.bench.measured import KIB, peak_memory
+from benchmarks.lab_runs.measured import KIB, peak_memory
 
 _HEAD = ("set-up", "KAI's benchmark", "KAI ms", "ours ms", "KAI/ours", "cycle ms", "outcome")
 

@@ -12,7 +12,7 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.lab.audit import Audit
+    from kailab.advice.audit.finding import Audit
 
 SHOWN = 10
 """Queues that are told with their waits where not all is asked for."""
@@ -31,8 +31,8 @@ SHOWN = 10
 def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> None:
     """Look through the whole queue tree: starved queues and who borrows from them, what stands against its return, idle
     quota, quotas beyond capacity, queues that can run nothing, work that fits nowhere, and how long work waits."""
-    from kailab.lab.audit import Severity
-    from kailab.lab.audit import audit as audited
+    from kailab.advice.audit import audit as audited
+    from kailab.advice.audit.finding import Severity
 
     with labfile.read_lab(state) as lab:
         found = audited(lab.picture())
@@ -45,8 +45,8 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
 
 
 def _say(found: Audit, everything: bool) -> None:
+    from kailab.advice.audit.finding import Severity
     from kailab.cli.table import format_span, render_table
-    from kailab.lab.audit import Severity
 
     shown = [one for one in found.findings if everything or one.severity is not Severity.INFO]
     if shown:

@@ -76,7 +76,7 @@ def _write_snapshot_page(file: Path, path: Path) -> WrittenPage:
     """Its first moment is the snapshot as the engine reads it; those after it are what kailab's scheduler decides from there."""
     from kailab.evidence.recorder import Recorder, write_test
     from kailab.evidence.run import RunFolder
-    from kailab.lab.snapshots import opening
+    from kailab.snapshots import opening
 
     found = opening.read(path)
     recorder = Recorder()

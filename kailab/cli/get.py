@@ -405,7 +405,7 @@ def _tree(lab: Lab, found: ObjectsOfKinds, no_headers: bool) -> None:
 def _turns(lab: Lab, found: ObjectsOfKinds, no_headers: bool) -> None:
     from kailab.cli.table import render_table
     from kailab.errors import InputError
-    from kailab.lab.explain.serving_order import ranked
+    from kailab.explain.serving_order import ranked
 
     if [kind for kind, _ in found] != ["Queue"]:
         raise InputError("-o turns is for queues: kailab get queues -o turns")

@@ -12,7 +12,7 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.lab.health import Health
+    from kailab.advice.health.report import Health
 
 SHOWN = 5
 """Beneficiaries of evictions that are told where not all is asked for."""
@@ -47,8 +47,8 @@ def health(window: str, decisions: Path | None, url: str, everything: bool, outp
 
 
 def _looked_at(seconds: float, decisions: Path | None, url: str, state: Path) -> Health:
-    from kailab.lab.health import health as of_lab
-    from kailab.lab.health import health_of_process
+    from kailab.advice.health import health as of_lab
+    from kailab.advice.health import health_of_process
 
     if decisions is None and not url:
         with labfile.read_lab(state) as lab:

@@ -11,7 +11,7 @@ from kailab.cli import completion, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.lab.practice import Finding
+    from kailab.advice.practice.rules import Finding
 
 
 @click.command()
@@ -34,10 +34,10 @@ def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bo
     Exit code 0: nothing found.
     Exit code 1: findings, each with its rule, place, why and cure.
     Exit code 2: bad input."""
+    from kailab.advice.practice.checking import lint as linted
+    from kailab.advice.practice.rules import RULES
     from kailab.errors import InputError
     from kailab.fleet import load_fleet
-    from kailab.lab.practice import RULES
-    from kailab.lab.practice import lint as linted
     from kailab.model.manifests import load
 
     if unknown := [rule for rule in ignored if rule not in RULES]:
@@ -74,8 +74,8 @@ def _say(found: list[Finding], objects: int) -> None:
 
 
 def _list(output: TextOrJson) -> None:
+    from kailab.advice.practice.rules import RULES
     from kailab.cli.table import render_table
-    from kailab.lab.practice import RULES
 
     if output is TextOrJson.json:
         rules = {name: {"asks": rule.asks, "cure": rule.cure} for name, rule in RULES.items()}

@@ -10,7 +10,7 @@ import click
 from kailab.cli import labfile, options, terminal
 
 if TYPE_CHECKING:
-    from kailab.lab.snapshots.snapshot import ClusterSnapshot
+    from kailab.snapshots.snapshot import ClusterSnapshot
 
 
 @click.command("open")
@@ -29,8 +29,8 @@ def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: P
     from kailab.errors import InputError
     from kailab.lab.inert_kinds import sentences_for
     from kailab.lab.life import end
-    from kailab.lab.snapshots import opening
     from kailab.model.times import format_time
+    from kailab.snapshots import opening
 
     assumed = parse_seconds("--assume-runtime", runtime) if runtime else None
     found = opening.read(path, test, at)
@@ -94,7 +94,7 @@ def take(
         raise InputError("say where to write it: `kailab snapshot take FILE`")
     if file.exists() and not force:
         raise InputError("is there already; give another name, or --force", Where(file=str(file)))
-    from kailab.lab.snapshots import anonymising, snapshot
+    from kailab.snapshots import anonymising, snapshot
 
     secret = None if key is None else anonymising.read_key(key)
     taken = _take(kubeconfig, context, state, partial)
@@ -114,7 +114,7 @@ def take(
 
 
 def _take(kubeconfig: Path | None, context: str | None, state: Path, partial: bool) -> ClusterSnapshot:
-    from kailab.lab.snapshots import taking
+    from kailab.snapshots import taking
 
     if kubeconfig is not None or context is not None or not state.exists():
         return taking.of_cluster(kubeconfig, context, partial=partial)
@@ -123,7 +123,7 @@ def _take(kubeconfig: Path | None, context: str | None, state: Path, partial: bo
 
 
 def _print_rights() -> None:
-    from kailab.lab.snapshots.contents import rights
     from kailab.model.manifests import dump
+    from kailab.snapshots.contents import rights
 
     terminal.say(dump([rights()]).rstrip("\n"))

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from kailab.evidence.shares import QueueAmounts
     from kailab.lab import Lab
     from kailab.lab.change import Change
-    from kailab.lab.whatif import Alternative, Comparison, WhatIf
-    from kailab.lab.whatif.comparison import WorkloadChange
-    from kailab.lab.whatif.outcome import Standing
-    from kailab.lab.whatif.simulation import Fate, Simulation
+    from kailab.whatif.comparison import Comparison, WorkloadChange
+    from kailab.whatif.outcome import Standing
+    from kailab.whatif.simulation import Fate, Simulation
+    from kailab.whatif.trial import Alternative, WhatIf
 
 
 SEPARATOR = "--or"
@@ -86,7 +86,7 @@ def simulate(
     Exit code 2: bad input."""
     from kailab.cli.options import parse_seconds
     from kailab.errors import InputError
-    from kailab.lab.whatif.simulation import simulate as simulated
+    from kailab.whatif.simulation import simulate as simulated
 
     if not files:
         raise InputError("say what to simulate: -f FILE, -f FOLDER or -f -")
@@ -193,7 +193,7 @@ def whatif(
     --for alone: what time does."""
     from kailab.cli.options import parse_seconds
     from kailab.errors import InputError
-    from kailab.lab.whatif.trial import left_alone, what_if
+    from kailab.whatif.trial import left_alone, what_if
 
     seconds = parse_seconds("--for", duration) if duration else 0.0
     empty = [number for number, given in enumerate(alternatives, start=1) if not any(given.values())]
@@ -222,9 +222,9 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
     from kailab.lab.change import Apply
     from kailab.lab.disruption_budgets import broken_by
     from kailab.lab.node_changes import added_nodes, drained, leaving
-    from kailab.lab.whatif import Alternative
-    from kailab.lab.whatif.fields import patch_of
-    from kailab.lab.whatif.removal import deleted, without
+    from kailab.whatif.fields import patch_of
+    from kailab.whatif.removal import deleted, without
+    from kailab.whatif.trial import Alternative
 
     changes: list[Change] = []
     for file in given["files"]:
@@ -323,7 +323,7 @@ def _format_queue(queue: QueueAmounts | None) -> str:
 
 
 def _workload_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list[str]]:
-    from kailab.lab.whatif.comparison import touched
+    from kailab.whatif.comparison import touched
 
     by_workload = [{change.workload: change for change in one.all_workloads} for one in comparisons]
     every = list(dict.fromkeys(change.workload for one in comparisons for change in one.all_workloads))

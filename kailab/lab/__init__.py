@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from kailab.exports import on_demand
 
 if TYPE_CHECKING:
+    from kailab.explain.answer import Answer
     from kailab.lab.amounts import at_least, at_most, between
     from kailab.lab.expectations import Expectation, expect
-    from kailab.lab.explain.answer import Answer
     from kailab.lab.lab import Lab
     from kailab.lab.subjects import Subject
     from kailab.lab.temporal import eventually, never, stays

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.shares import QueueAmounts
+from kailab.explain.answer import Answer
+from kailab.explain.asking import ask
+from kailab.explain.explanation import Explanation
+from kailab.explain.gone import eviction_lines
 from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, no_more, said
-from kailab.lab.explain.answer import Answer
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.explanation import Explanation
-from kailab.lab.explain.gone import eviction_lines
 from kailab.lab.names import known_action, known_reason
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import Subject

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kailab.evidence.shares import QueueTreeShares
     from kailab.lab.looking import Looking
     from kailab.lab.subjects import Subject
-    from kailab.lab.whatif.comparison import Comparison
-    from kailab.lab.whatif.trial import WhatIf
+    from kailab.whatif.comparison import Comparison
+    from kailab.whatif.trial import WhatIf
 
 
 def lab(one: Looking) -> str:

@@ -39,8 +39,8 @@ from kailab.undertest.naming import chosen
 if TYPE_CHECKING:
     from kailab.engine.config import EngineConfig
     from kailab.evidence.entries import LabFacts
+    from kailab.explain.answer import Answer
     from kailab.fleet import Fleet
-    from kailab.lab.explain.answer import Answer
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.scheduler import SchedulerSettings, UsageParams
@@ -320,7 +320,7 @@ class Lab(Changing):
     def explain(self, kind: str, name: str, namespace: str = "default", *, everything: bool = False) -> Answer:
         """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. ``everything``: in a large
         lab, too, further steps are looked for where one was found. Raises NotFound, and InputError for what can't be explained."""
-        from kailab.lab.explain.asking import ask
+        from kailab.explain.asking import ask
 
         return ask(self, self.kind(kind), name, namespace, everything=everything)
 

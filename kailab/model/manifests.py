@@ -36,7 +36,7 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something about the input that is no error but worth saying. ``rule``: what it goes against, of those that
-    ``kailab.lab.practice`` lists; empty for none."""
+    ``kailab.advice.practice`` lists; empty for none."""
 
     message: str
     where: Where

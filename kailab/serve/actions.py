@@ -14,9 +14,9 @@ from kailab.lab.disruption_budgets import broken_by
 from kailab.lab.intake import Text
 from kailab.lab.lab import Lab
 from kailab.lab.node_changes import added_nodes, drained, leaving
-from kailab.lab.whatif.fields import patch_of
-from kailab.lab.whatif.removal import deleted
 from kailab.lab.wording import some
+from kailab.whatif.fields import patch_of
+from kailab.whatif.removal import deleted
 
 EDITOR = "editor"
 """The file name that errors and the record give to text from the page."""

@@ -24,12 +24,12 @@ from kailab.lab.garbage import collector_off
 from kailab.lab.kept import Stamp
 from kailab.lab.lab import Lab
 from kailab.lab.settle import CYCLE_SECONDS
-from kailab.lab.whatif.trial import Alternative, what_if
 from kailab.lab.wording import elapsed
 from kailab.serve import held_lab
 from kailab.serve.actions import Action, PlannedAction, plan_action
 from kailab.serve.held_lab import HeldLab, LabWatcher
 from kailab.serve.view import PageView, ViewBuilder
+from kailab.whatif.trial import Alternative, what_if
 
 Tell: TypeAlias = Callable[[str], None]
 Show: TypeAlias = Callable[[PageView], None]

@@ -18,8 +18,6 @@ from kailab.evidence.recorder import Recorder
 from kailab.lab.lab import Lab
 from kailab.lab.node_changes import growable
 from kailab.lab.subjects import SYSTEM_NAMESPACES
-from kailab.lab.whatif.fields import FIELDS
-from kailab.lab.whatif.outcome import Outcome, Workload
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
 from kailab.report.lab_form import LabFormBuilder
@@ -28,6 +26,8 @@ from kailab.report.page_data import LabForm
 from kailab.scheduler.reading.nodes import unavailable
 from kailab.serve.live_record import EventFeed, LiveRecord
 from kailab.serve.raw_text import LiveRawText
+from kailab.whatif.fields import FIELDS
+from kailab.whatif.outcome import Outcome, Workload
 
 _LEVEL, _QUICK = 3, 1
 _MOST_INCREMENTS = 8 * 2**20

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kailab import bench
-from kailab.bench.measured import Measured, Outcome
-from kailab.bench.stopwatch import Stopwatch
-from kailab.bench.timed_lab import WrongOutcome
+from benchmarks import lab_runs
+from benchmarks.lab_runs.measured import Measured, Outcome
+from benchmarks.lab_runs.stopwatch import Stopwatch
+from benchmarks.lab_runs.timed_lab import WrongOutcome
 from kailab.cli.main import app
 from kailab.errors import InputError
 
@@ -22,7 +22,7 @@ def accounted(measured: Measured) -> bool:
 
 
 def test_fill() -> None:
-    outcome = bench.fill("lesson", 32)
+    outcome = lab_runs.fill("lesson", 32)
     (measured,) = outcome.measured
     assert (outcome.nodes, outcome.gpus, measured.pods) == (5, 32, 32)
     assert accounted(measured)
@@ -33,13 +33,13 @@ def test_fill() -> None:
 
 
 def test_fill_with_more_jobs_than_gpus() -> None:
-    (measured,) = bench.fill("lesson", 40).measured
+    (measured,) = lab_runs.fill("lesson", 40).measured
     assert measured.pods == 32
     assert measured.facts["jobs"] == 40
 
 
 def test_reclaim() -> None:
-    single, large, many = bench.reclaim("hundred", singles=2).measured
+    single, large, many = lab_runs.reclaim("hundred", singles=2).measured
     assert single.pods == 2
     assert single.facts["mean_seconds"] <= single.facts["most_seconds"] <= single.seconds
     assert large.facts["reclaimed_gpus"] > 0
@@ -48,7 +48,7 @@ def test_reclaim() -> None:
 
 
 def test_unschedulable() -> None:
-    outcome = bench.unschedulable("racks", pods=3)
+    outcome = lab_runs.unschedulable("racks", pods=3)
     (measured,) = outcome.measured
     assert measured.facts["verdict"]
     assert measured.facts["gang_gpus"] == 24
@@ -68,13 +68,13 @@ none,1000,1024,0,0,,0,10
 def test_mixed(tmp_path: Path) -> None:
     trace = tmp_path / "pods.csv"
     trace.write_text(PODS)
-    outcome = bench.mixed(trace, "lesson", load=150, seed=3)
+    outcome = lab_runs.mixed(trace, "lesson", load=150, seed=3)
     (measured,) = outcome.measured
     assert (outcome.nodes, outcome.gpus, measured.facts["unlike_jobs"]) == (5, 32, 5)
     assert 0 < measured.pods < measured.facts["pods_submitted"]
     assert 50 < measured.facts["gpus_allocated_percent"] <= 100
     assert accounted(measured)
-    again = bench.mixed(trace, "lesson", load=150, seed=3).measured[0]
+    again = lab_runs.mixed(trace, "lesson", load=150, seed=3).measured[0]
     assert (again.pods, again.facts["jobs"]) == (measured.pods, measured.facts["jobs"])
 
 
@@ -82,31 +82,31 @@ def test_mixed_needs_gpus_to_measure_by(tmp_path: Path) -> None:
     trace = tmp_path / "pods.csv"
     trace.write_text(PODS.splitlines()[0] + "\nnone,1000,1024,0,0,,0,10\n")
     with pytest.raises(InputError, match="expected a trace and a fleet with some"):
-        bench.mixed(trace, "lesson")
+        lab_runs.mixed(trace, "lesson")
 
 
 def test_mixed_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAILAB_SHARED", str(tmp_path))
     with pytest.raises(InputError, match="give --trace and --fleet"):
-        bench.mixed()
+        lab_runs.mixed()
 
 
 @pytest.mark.slow
 def test_gang() -> None:
-    outcome = bench.gang(nodes_per_rack=1)
+    outcome = lab_runs.gang(nodes_per_rack=1)
     assert [measured.pods for measured in outcome.measured] == [256, 256]
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: bench.fill("lesson", 0),
-        lambda: bench.fill("no-such-fleet"),
-        lambda: bench.reclaim("lesson", jobs=33),
-        lambda: bench.reclaim("lesson", singles=0),
-        lambda: bench.unschedulable("lesson", pods=0),
-        lambda: bench.unschedulable("lesson", pods=4000),
-        lambda: bench.gang(0),
+        lambda: lab_runs.fill("lesson", 0),
+        lambda: lab_runs.fill("no-such-fleet"),
+        lambda: lab_runs.reclaim("lesson", jobs=33),
+        lambda: lab_runs.reclaim("lesson", singles=0),
+        lambda: lab_runs.unschedulable("lesson", pods=0),
+        lambda: lab_runs.unschedulable("lesson", pods=4000),
+        lambda: lab_runs.gang(0),
     ],
 )
 def test_what_can_not_be_measured(call) -> None:
@@ -116,17 +116,17 @@ def test_what_can_not_be_measured(call) -> None:
 
 def test_a_benchmark_that_ends_wrong_is_no_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a limit on the queue not all pods run: then there is nothing to report."""
-    from kailab.bench import shapes
+    from benchmarks.lab_runs import shapes
 
     real = shapes.queue
     monkeypatch.setattr(shapes, "queue", lambda *names, **bounds: real(*names, **{**bounds, "limit": 10}))
     with pytest.raises(WrongOutcome, match="10 and not 32"):
-        bench.fill("lesson", 32)
+        lab_runs.fill("lesson", 32)
 
 
 def test_progress_is_told() -> None:
     told: list[tuple[str, int, int]] = []
-    bench.fill("hundred", 100, lambda *step: told.append(step))
+    lab_runs.fill("hundred", 100, lambda *step: told.append(step))
     assert {"submit", "grouping", "mirror", "engine: allocate"} <= {what for what, _, _ in told}
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kailab.conformance.fuzzing.odd_manifests import Case
-from tests.conformance.test_cases import small_case
+from checks.fuzzing.odd_manifests import Case
+from tests.checks.test_cases import small_case
 
 STEP = {
     "apply": [

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from kailab.advice.audit.finding import FindingCode
 from kailab.engine.decisions import Code
 from kailab.evidence.metrics import RULES, read_packaged_file
-from kailab.lab.audit import FindingCode
-from kailab.lab.explain.cause import Code as CauseCode
+from kailab.explain.cause import Code as CauseCode
 from kailab.model.manifests import dump
 from tests.metrics.conftest import job, queue
 

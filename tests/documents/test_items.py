@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from checks.shared import VARIABLE, shared_folder
 from kailab.cli.commands import COMMANDS
-from kailab.conformance.shared import VARIABLE, shared_folder
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "document-items.md"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from kailab.advice.policykinds.translating import translate
 from kailab.lab import expect
-from kailab.lab.policykinds import translate
 from kailab.model.manifests import load_text
 
 

@@ -3,9 +3,9 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kailab.conformance.fuzzing.randomcluster import random_opening
-from kailab.conformance.opening import NOW
-from kailab.conformance.table import Table
+from checks.fuzzing.randomcluster import random_opening
+from checks.opening import NOW
+from checks.table import Table
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Ground, TaskAmounts
 from kailab.engine.queueing.turns import JobCriterion

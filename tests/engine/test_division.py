@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kailab.conformance.fuzzing.randomcluster import random_opening
-from kailab.conformance.opening import NOW
-from kailab.conformance.table import Table
+from checks.fuzzing.randomcluster import random_opening
+from checks.opening import NOW
+from checks.table import Table
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.fairshare import sum_up, tree_shares
 from kailab.engine.report.returning import divisions

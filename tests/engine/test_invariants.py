@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kailab.conformance.fuzzing.randomcluster import random_opening
-from kailab.conformance.invariants import check, run_rounds, undecided
-from kailab.conformance.opening import NOW
-from kailab.conformance.table import Table
+from checks.fuzzing.randomcluster import random_opening
+from checks.invariants import check, run_rounds, undecided
+from checks.opening import NOW
+from checks.table import Table
 from kailab.engine.cycle import run_cycle
 
 

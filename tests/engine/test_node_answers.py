@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kailab.conformance.fuzzing.randomcluster import random_opening
-from kailab.conformance.opening import NOW as THEN
-from kailab.conformance.table import Table
+from checks.fuzzing.randomcluster import random_opening
+from checks.opening import NOW as THEN
+from checks.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.placing.placement import Placer
 from kailab.engine.report.node_answers import node_answers

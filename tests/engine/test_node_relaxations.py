@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kailab.conformance.fuzzing.randomcluster import random_opening
-from kailab.conformance.opening import NOW as THEN
-from kailab.conformance.table import Table
+from checks.fuzzing.randomcluster import random_opening
+from checks.opening import NOW as THEN
+from checks.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.relaxing.nodes import (
     AllTolerated,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance import opening as openings
-from kailab.conformance.fuzzing.randomcluster import seeded
-from kailab.conformance.table import Table
+from checks import opening as openings
+from checks.fuzzing.randomcluster import seeded
+from checks.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.report.returning import Returns

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from kailab.conformance.invariants import run_rounds, undecided
-from kailab.conformance.opening import ACTIVE, Opening
-from kailab.conformance.table import Table
+from checks.invariants import run_rounds, undecided
+from checks.opening import ACTIVE, Opening
+from checks.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle, until_decided
 from kailab.engine.snapshot.records import (

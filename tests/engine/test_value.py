@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kailab.conformance.fuzzing.randomcluster import random_opening
-from kailab.conformance.opening import NOW
-from kailab.conformance.table import Table
+from checks.fuzzing.randomcluster import random_opening
+from checks.opening import NOW
+from checks.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, run_cycle
 from kailab.engine.decisions import Decisions

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.explain.cause import Cause
+from kailab.explain.grouping import first_causes, waiting_groups
+from kailab.explain.subject import Subject
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
-from kailab.lab.explain.cause import Cause
-from kailab.lab.explain.grouping import first_causes, waiting_groups
-from kailab.lab.explain.subject import Subject
 
 OPEN = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 

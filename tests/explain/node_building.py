@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from kailab.explain.asking import ask
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
-from kailab.lab.explain.asking import ask
 from tests.explain.building import queue
 from tests.explain.situations import says
 

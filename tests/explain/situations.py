@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from kailab.conformance.shared import shared_folder
+from checks.shared import shared_folder
 from kailab.errors import KailabError
+from kailab.explain.subject import Subject
 from kailab.fleet import Fleet, read_fleet
 from kailab.lab import Lab
-from kailab.lab.explain.subject import Subject
 
 Changes = Sequence[Mapping[str, Any]]
 

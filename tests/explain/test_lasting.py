@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.explain import lasting
+from kailab.explain.answer import Verdict
+from kailab.explain.cause import Code
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
-from kailab.lab.explain import lasting
-from kailab.lab.explain.answer import Verdict
-from kailab.lab.explain.cause import Code
 
 FLEET = """
 apiVersion: kailab.dev/v1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kailab.explain.asking import ask
 from kailab.lab import Lab
-from kailab.lab.explain.asking import ask
 from tests.explain.manifests import Object, fleet, job, queue
 
 POOLS: tuple[Object, ...] = (

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kailab.engine.relaxing.nodes import AllTolerated, TopologyGone
-from kailab.lab.explain.cause import Code
-from kailab.lab.explain.causes.case import cases
-from kailab.lab.explain.subject import Subject
+from kailab.explain.cause import Code
+from kailab.explain.causes.case import cases
+from kailab.explain.subject import Subject
 from tests.explain.building import causes
 from tests.explain.node_building import (
     MODEL,

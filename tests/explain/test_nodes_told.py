@@ -7,8 +7,8 @@ import json
 import pytest
 
 from kailab.errors import InputError, NotFound
+from kailab.explain.nodes import about_nodes
 from kailab.lab import Lab
-from kailab.lab.explain.nodes import about_nodes
 from kailab.lab.fork import fork
 from tests.explain.building import queue
 from tests.explain.node_building import MODEL, change_node, deployment, job, on, opened, pod, pool, put, racks

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kailab.advice.health import health
 from kailab.errors import NotFound, Unavailable
+from kailab.explain.asking import ask
+from kailab.explain.cause import Code
 from kailab.lab import Lab
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.cause import Code
-from kailab.lab.health import health
 
 
 @pytest.fixture

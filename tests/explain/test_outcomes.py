@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.explain.answer import Verdict
+from kailab.explain.asking import ask
+from kailab.explain.cause import Code
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
 from kailab.lab.became import LabChanges
-from kailab.lab.explain.answer import Verdict
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.cause import Code
 from tests.builders import job
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kailab.errors import InputError
+from kailab.explain.asking import ask
+from kailab.explain.cause import Code
+from kailab.explain.wanted import min_member
 from kailab.lab import Lab
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.cause import Code
-from kailab.lab.explain.wanted import min_member
-from kailab.lab.whatif.simulation import When, simulate
+from kailab.whatif.simulation import When, simulate
 from tests.builders import job
 from tests.explain.building import queue
 

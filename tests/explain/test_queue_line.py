@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kailab.advice.audit import audit
+from kailab.advice.audit.finding import FindingCode
+from kailab.explain.asking import ask
+from kailab.explain.cause import Cause, Code
 from kailab.lab import Lab
-from kailab.lab.audit import FindingCode, audit
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.fork import fork
 from kailab.lab.owners import work_title
 from tests.explain.building import causes, gang, lab, pods, queue, settled

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from kailab.explain.cause import Cause, Code
 from kailab.lab import Lab
-from kailab.lab.explain.cause import Cause, Code
 from tests.explain.building import causes, lab, pods, queue, settled
 
 LEAVES = ("a", "b", "c")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from kailab.explain.answer import Step
+from kailab.explain.asking import ask
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Patch, carry_out, read_changes
-from kailab.lab.explain.answer import Step
-from kailab.lab.explain.asking import ask
 from kailab.lab.redacted_changes import redacted_data
-from kailab.lab.whatif.simulation import simulate
-from kailab.lab.whatif.trial import Alternative, what_if
+from kailab.whatif.simulation import simulate
+from kailab.whatif.trial import Alternative, what_if
 from tests.explain.manifests import Object, deployment, fleet, job, queue
 
 SECRET = "hunter2-hunter2"

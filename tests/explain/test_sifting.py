@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from kailab.engine.relaxing.queue_rules import MadePreemptible
+from kailab.explain.steps import trial
+from kailab.explain.steps.proposal import Change, Disturbance, Proposal, Way, apply, patch
+from kailab.explain.steps.setting import Setting
+from kailab.explain.steps.sifting import can_ask
+from kailab.explain.subject import Subject
+from kailab.explain.verdict import could_run
 from kailab.lab import Lab
-from kailab.lab.explain.steps import trial
-from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, Way, apply, patch
-from kailab.lab.explain.steps.setting import Setting
-from kailab.lab.explain.steps.sifting import can_ask
-from kailab.lab.explain.subject import Subject
-from kailab.lab.explain.verdict import could_run
 from tests.explain.manifests import deployment, fleet, pod, queue
 
 QUOTA = {"spec": {"resources": {"gpu": {"quota": 4}}}}

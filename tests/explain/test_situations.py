@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance.shared import VARIABLE
-from kailab.lab.explain.asking import ask
+from checks.shared import VARIABLE
+from kailab.explain.asking import ask
 from tests.explain.situations import FOLDER, Question, faults, opened, questions, says
 
 QUESTIONS = questions()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kailab.explain.answer import Step
+from kailab.explain.asking import ask
+from kailab.explain.steps.proposal import Disturbance, Proposal, apply, delete, together
 from kailab.lab import Lab
-from kailab.lab.explain.answer import Step
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.steps.proposal import Disturbance, Proposal, apply, delete, together
 from tests.explain.manifests import Object, fleet, job, pod, queue
 
 BLOCKS: list[Object] = [{"name": "halls", "levels": ["lab/block", "kubernetes.io/hostname"]}]

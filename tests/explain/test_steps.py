@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from kailab.explain.answer import Step
+from kailab.explain.asking import ask
+from kailab.explain.cause import Cause, Code
+from kailab.explain.steps.search import steps_for
+from kailab.explain.subject import Subject
 from kailab.fleet import Fleet
 from kailab.lab import Lab
 from kailab.lab.change import carry_out, read_changes
-from kailab.lab.explain.answer import Step
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.cause import Cause, Code
-from kailab.lab.explain.steps import steps_for
-from kailab.lab.explain.subject import Subject
 from tests.explain.manifests import Object, deployment, fleet, job, pod, podgroup, queue
 
 RACKS: list[Object] = [{"name": "halls", "levels": ["lab/hall", "lab/rack", "kubernetes.io/hostname"]}]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kailab.explain.asking import ask
+from kailab.explain.steps import trial
+from kailab.explain.subject import Subject
 from kailab.lab import Lab
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.steps import trial
-from kailab.lab.explain.subject import Subject
 from tests.explain.manifests import Object, deployment, fleet, job, pod, queue
 from tests.explain.test_steps import runs_after
 

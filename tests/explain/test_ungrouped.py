@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kailab.explain.asking import ask
+from kailab.explain.cause import Code
 from kailab.lab import Lab
-from kailab.lab.explain.asking import ask
-from kailab.lab.explain.cause import Code
 from tests.builders import job
 from tests.explain.building import queue
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kailab.cli.hunt import hunt
-from kailab.conformance.hunting.random_sample import seeded
+from checks.hunt_command import hunt
+from checks.hunting.random_sample import seeded
 from kailab.scenarios.reading import read_file
 from kailab.scenarios.running import carry_out
 

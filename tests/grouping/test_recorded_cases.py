@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import pytest
 
-from kailab.conformance.recorded.grouping import run_file, run_group_case, run_object_case
+from checks.recorded.grouping import run_file, run_group_case, run_object_case
 from kailab.errors import InputError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.conformance.fuzzing.odd_seeds import SEEDS
+from checks.fuzzing.odd_seeds import SEEDS
 from kailab.errors import InputError
 from kailab.model import kinds
 from kailab.model.kind import Kind, check_form

@@ -18,8 +18,8 @@ from kailab.engine.snapshot.statuses import ALLOCATED, ON_NODE
 from kailab.errors import Invalid
 from kailab.evidence.cluster_state import read_cluster_state
 from kailab.evidence.decision_log import DecisionLog, NameIndex
+from kailab.explain.asking import ask
 from kailab.lab import Lab, expect
-from kailab.lab.explain.asking import ask
 from kailab.lab.picture import Picture
 from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.scheduler import Mirror

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.advice.audit import audit
+from kailab.advice.audit.finding import Audit, Finding, FindingCode, Severity
 from kailab.engine.report.unheld import fitting_nowhere
 from kailab.lab import Lab
-from kailab.lab.audit import Audit, Finding, FindingCode, Severity, audit
 from kailab.scheduler.present import PresentReader
 
 

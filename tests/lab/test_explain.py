@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.explain.asking import ask
 from kailab.lab import Lab
-from kailab.lab.explain.asking import ask
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.explain.answer import Answer
+from kailab.explain.asking import ask
 from kailab.lab import Lab
-from kailab.lab.explain.answer import Answer
-from kailab.lab.explain.asking import ask
 
 
 @pytest.fixture

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from kailab.conformance.fuzzing.walk import LEAVES, Walk, steps_of
-from kailab.conformance.fuzzing.walk_objects import WORK
+from checks.fuzzing.walk import LEAVES, Walk, steps_of
+from checks.fuzzing.walk_objects import WORK
+from kailab.explain.subject import Subject
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Change, Delete
-from kailab.lab.explain.subject import Subject
 from kailab.lab.node_changes import added_nodes, drained
-from kailab.lab.whatif import Alternative, Outcome, what_if
-from kailab.lab.whatif.fields import patch_of
-from kailab.lab.whatif.removal import deleted, without
-from kailab.lab.whatif.simulation import When, simulate
-from kailab.lab.whatif.trial import agrees
 from kailab.model import labels
+from kailab.whatif.fields import patch_of
+from kailab.whatif.outcome import Outcome
+from kailab.whatif.removal import deleted, without
+from kailab.whatif.simulation import When, simulate
+from kailab.whatif.trial import Alternative, agrees, what_if
 
 HOUR = 3600.0
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kailab.conformance.fuzzing.walk import Walk, steps_of
+from checks.fuzzing.walk import Walk, steps_of
 from kailab.errors import StateError
 from kailab.lab import Lab
 from kailab.lab.fork import fork

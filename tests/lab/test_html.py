@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 import pytest
 
 from kailab.errors import NothingThere
+from kailab.explain.explanation import Explanation
 from kailab.lab import Lab
 from kailab.lab.change import Apply
-from kailab.lab.explain.explanation import Explanation
-from kailab.lab.whatif.trial import Alternative, what_if
 from kailab.model.htmltable import SHOWN, table
+from kailab.whatif.trial import Alternative, what_if
 
 
 class Read(HTMLParser):

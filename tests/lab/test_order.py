@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kailab.engine.queueing.turns import JobCriterion, QueueCriterion
+from kailab.explain.answer import Answer
+from kailab.explain.asking import ask
 from kailab.fleet import Fleet, load_fleet
 from kailab.lab import Lab
-from kailab.lab.explain.answer import Answer
-from kailab.lab.explain.asking import ask
 from kailab.lab.picture import Picture
 
 Obj = dict[str, Any]

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kailab.advice.policykinds.meaning import Verdict
+from kailab.advice.policykinds.translating import KINDS, Translation, translate
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
-from kailab.lab.policykinds import KINDS, Translation, Verdict, translate
 from kailab.model.manifests import from_objects
 from kailab.scheduler.settings.config_file import settings_from
 

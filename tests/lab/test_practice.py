@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from kailab.advice.practice.checking import lint
+from kailab.advice.practice.rules import RULES, Finding
 from kailab.errors import InputError
 from kailab.fleet import load_fleet
-from kailab.lab.practice import RULES, Finding, lint
 from kailab.model.manifests import from_objects
 
 UNBOUND = {"quota": -1, "limit": -1, "overQuotaWeight": 1}

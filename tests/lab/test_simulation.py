@@ -6,7 +6,7 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.lab import Lab
-from kailab.lab.whatif.simulation import When, simulate
+from kailab.whatif.simulation import When, simulate
 
 
 def ending(manifest, seconds):

@@ -6,9 +6,9 @@ from copy import deepcopy
 
 import pytest
 
+from checks.fuzzing.odd_seeds import SEEDS
 from kailab.cluster.embedded.storage import store
 from kailab.cluster.unreadable import REASON, STRICT
-from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.errors import Invalid
 from kailab.lab import Lab
 from kailab.workloads.jobset import JobSetController

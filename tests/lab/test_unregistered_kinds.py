@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kailab.advice.practice.checking import lint
 from kailab.lab import Lab
-from kailab.lab.practice import lint
 from kailab.model.manifests import from_objects
 
 GPU = {"limits": {"nvidia.com/gpu": 1}}

@@ -8,12 +8,11 @@ from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete, Patch, read_changes
 from kailab.lab.node_changes import added_nodes, drained
-from kailab.lab.whatif import Alternative, what_if
-from kailab.lab.whatif.fields import patch_of
-from kailab.lab.whatif.outcome import Outcome, Workload
-from kailab.lab.whatif.removal import deleted, without
-from kailab.lab.whatif.trial import left_alone
 from kailab.scheduler import settings_of
+from kailab.whatif.fields import patch_of
+from kailab.whatif.outcome import Outcome, Workload
+from kailab.whatif.removal import deleted, without
+from kailab.whatif.trial import Alternative, left_alone, what_if
 
 FIRST, SECOND = Workload("default", "Job", "first"), Workload("default", "Job", "second")
 

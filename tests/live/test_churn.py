@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.bench.churn import churn
+from benchmarks.lab_runs.churn import churn
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("components")]
 MIB = 1024**2

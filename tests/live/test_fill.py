@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.bench.livefill import live_fill
+from benchmarks.lab_runs.livefill import live_fill
 from kailab.cluster.protocol import Object
 from kailab.lab.venues.plane import PlaneVenue
 

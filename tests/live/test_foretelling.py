@@ -7,12 +7,13 @@ from collections import Counter
 
 import pytest
 
-from kailab.conformance.recorded.scenarios import read_scenarios
-from kailab.conformance.shared import shared_folder
+from checks.recorded.scenarios import read_scenarios
+from checks.shared import shared_folder
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete
 from kailab.lab.venues import open_venue
-from kailab.lab.whatif import Alternative, Outcome, what_if
+from kailab.whatif.outcome import Outcome
+from kailab.whatif.trial import Alternative, what_if
 
 pytestmark = pytest.mark.slow
 FOLDER = shared_folder() / "scenarios"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kailab.conformance.recorded.scenarios import read_scenarios, run_scenario
-from kailab.conformance.shared import shared_folder
+from checks.recorded.scenarios import read_scenarios, run_scenario
+from checks.shared import shared_folder
 from kailab.lab.venues import open_venue
 from kailab.scenarios.scenario import Scenario
 

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 
-from kailab.conformance.fuzzing.odd_seeds import SEEDS
+from checks.fuzzing.odd_seeds import SEEDS
 from kailab.errors import InputError
 from kailab.model.kinds import KINDS, kind_key
 from kailab.model.manifests import load_text

@@ -3,7 +3,6 @@ registries hold by its class, is loaded before."""
 
 from __future__ import annotations
 
-import kailab.bench
 import kailab.evidence.recorder
 import kailab.grouping.plans
 import kailab.kinds

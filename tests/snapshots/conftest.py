@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kailab.lab.lab import Lab
-from kailab.lab.snapshots import snapshot, taking
-from kailab.lab.snapshots.snapshot import ClusterSnapshot
+from kailab.snapshots import snapshot, taking
+from kailab.snapshots.snapshot import ClusterSnapshot
 
 Kept = Callable[[Lab], ClusterSnapshot]
 

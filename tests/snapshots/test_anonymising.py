@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kailab.conformance.fuzzing.walk import Walk, steps_of
+from checks.fuzzing.walk import Walk, steps_of
 from kailab.errors import InputError
 from kailab.evidence.entries import PodBound, PodEvicted, PodPromised
 from kailab.lab.lab import Lab
-from kailab.lab.snapshots import taking
-from kailab.lab.snapshots.anonymising import _PLAIN_NOTES, Names, anonymised, read_key
-from kailab.lab.snapshots.opening import lab_of
-from kailab.lab.snapshots.snapshot import ClusterSnapshot
 from kailab.model.kinds import KINDS
+from kailab.snapshots import taking
+from kailab.snapshots.anonymising import _PLAIN_NOTES, Names, anonymised, read_key
+from kailab.snapshots.opening import lab_of
+from kailab.snapshots.snapshot import ClusterSnapshot
 from tests.snapshots.test_round_trip import Decisions
 from tools import known_names
 

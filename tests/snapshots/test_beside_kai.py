@@ -1,5 +1,5 @@
 """A control plane with a real KAI, opened from kailab's snapshot and from KAI's own archive of one moment: one cycle on each decides what
-KAI then does. ``kailab.conformance.recorded.opened`` runs all recorded scenarios so; here are some of each sort."""
+KAI then does. ``checks.recorded.opened`` runs all recorded scenarios so; here are some of each sort."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 
 import pytest
 
+from checks.recorded.opened import Bench
+from checks.recorded.scenarios import read_scenarios
+from checks.shared import shared_folder
 from kailab.components import ComponentSet
-from kailab.conformance.recorded.opened import Bench
-from kailab.conformance.recorded.scenarios import read_scenarios
-from kailab.conformance.shared import shared_folder
 from kailab.undertest.kai.folder import BINARIES_ENV
 
 SUITES = ("reclaim", "preempt", "topology", "gang")

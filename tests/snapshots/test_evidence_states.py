@@ -11,8 +11,8 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab.lab import Lab
-from kailab.lab.snapshots import opening
-from kailab.lab.snapshots.opening import lab_of
+from kailab.snapshots import opening
+from kailab.snapshots.opening import lab_of
 from tests.evidence.test_secrets import QUEUE
 from tests.snapshots.test_round_trip import Decisions
 

@@ -12,8 +12,8 @@ import pytest
 from kailab.cluster.embedded.storage.sealed import seal
 from kailab.errors import InputError
 from kailab.lab.lab import Lab
-from kailab.lab.snapshots import opening, snapshot, taking
-from kailab.lab.snapshots.snapshot import FORMAT, LEAST_LIMIT, MAGIC
+from kailab.snapshots import opening, snapshot, taking
+from kailab.snapshots.snapshot import FORMAT, LEAST_LIMIT, MAGIC
 from tests.evidence.test_secrets import QUEUE, Secrets, around, kubeconfig, pod, workload
 from tests.snapshots.conftest import body_of
 

@@ -14,10 +14,10 @@ import pytest
 from kailab.errors import InputError
 from kailab.evidence.entries import PodBound
 from kailab.lab.lab import Lab
-from kailab.lab.snapshots import kai_archive, opening, snapshot, taking
-from kailab.lab.snapshots.opening import lab_of
-from kailab.lab.snapshots.snapshot import LEAST_LIMIT
 from kailab.model.times import parse_time
+from kailab.snapshots import kai_archive, opening, snapshot, taking
+from kailab.snapshots.opening import lab_of
+from kailab.snapshots.snapshot import LEAST_LIMIT
 from tests.evidence.test_secrets import QUEUE, Secrets, around, pod
 from tests.snapshots.conftest import body_of
 from tests.snapshots.test_round_trip import Decisions

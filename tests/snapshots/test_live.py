@@ -17,10 +17,10 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.kubernetes.apiclient.answers import Answers
 from kailab.components import ComponentSet
 from kailab.errors import Forbidden, InputError
-from kailab.lab.snapshots import snapshot, taking
-from kailab.lab.snapshots.contents import kinds_taken, rights
-from kailab.lab.snapshots.opening import lab_of
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.snapshots import snapshot, taking
+from kailab.snapshots.contents import kinds_taken, rights
+from kailab.snapshots.opening import lab_of
 from tests.evidence.test_secrets import QUEUE, Secrets, around
 from tests.snapshots.conftest import body_of
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from kailab.conformance.fuzzing.walk import LEAVES, Walk, steps_of
-from kailab.conformance.fuzzing.walk_objects import queue_tree
+from checks.fuzzing.walk import LEAVES, Walk, steps_of
+from checks.fuzzing.walk_objects import queue_tree
 from kailab.evidence.entries import Decision
 from kailab.lab.lab import Lab
-from kailab.lab.snapshots.opening import lab_of
 from kailab.model.labels import RUN_SECONDS
 from kailab.model.times import parse_time
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
+from kailab.snapshots.opening import lab_of
 from tests.evidence.test_secrets import ROLE_KINDS, TEMPLATE_KINDS, VERSIONS, Secrets, workload
 from tests.snapshots.conftest import Kept
 

@@ -1,0 +1,249 @@
+"""A lab taken apart for timing: the same cluster, controllers and scheduler, each run under a stopwatch."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+
+from benchmarks.lab_runs.measured import Measured
+from benchmarks.lab_runs.stopwatch import Stopwatch
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.install.devices import furnishings
+from kailab.cluster.protocol import Object
+from kailab.engine.config import EngineConfig
+from kailab.engine.snapshot.records import GPU
+from kailab.errors import KailabError
+from kailab.evidence.decision_log import DecisionLog, NameIndex
+from kailab.fleet import Fleet
+from kailab.lab.garbage import collector_off
+from kailab.lab.settle import Controller, VirtualSettling
+from kailab.lab.spec import fleet_of
+from kailab.model import labels
+from kailab.scheduler import Scheduler
+from kailab.scheduler.composition import Composition, Part
+from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.observers import Observer
+from kailab.workloads import WorkloadControllers
+
+Progress = Callable[[str, int, int], None]
+"""Told what is going on, how far it is, and of how many (0: not known)."""
+
+
+class WrongOutcome(KailabError):
+    """A benchmark did not end as it has to: its time means nothing."""
+
+    exit_code = 1
+
+
+class _Timed:
+    """A controller under the stopwatch."""
+
+    def __init__(self, controller: Controller, phase: str, watch: Stopwatch) -> None:
+        self._controller = controller
+        self._phase = phase
+        self._watch = watch
+
+    def step(self) -> bool:
+        with self._watch.during(self._phase):
+            return self._controller.step()
+
+
+class _TimedScheduler:
+    """The scheduler under the stopwatch: taking in what changed is ``mirror``, then the phases it tells of itself."""
+
+    def __init__(self, scheduler: Scheduler, watch: Stopwatch) -> None:
+        self._scheduler = scheduler
+        self._watch = watch
+
+    @property
+    def wake_at(self) -> float | None:
+        return self._scheduler.wake_at
+
+    def step(self) -> bool:
+        with self._watch.during("mirror"):
+            return self._scheduler.step()
+
+
+class _TimedClock:
+    """The cluster's clock. What falls due as time passes is the kubelet's."""
+
+    def __init__(self, cluster: EmbeddedCluster, watch: Stopwatch) -> None:
+        self._cluster = cluster
+        self._watch = watch
+        self.now = cluster.now
+        self.next_timer = cluster.next_timer
+        self.next_prompt = cluster.next_prompt
+
+    def advance(self, seconds: float) -> None:
+        with self._watch.during("kubelet"):
+            self._cluster.advance(seconds)
+
+
+_ENGINE_PHASES = ("fairshare", "allocate", "consolidation", "reclaim", "preempt", "stalegangeviction", "report")
+_PHASES = {
+    **{name: f"engine: {name}" for name in _ENGINE_PHASES},
+    "carry out": "binding and eviction",
+    "status": "status and events",
+}
+
+
+class TimedLab(AbstractContextManager["TimedLab"], Observer):
+    """``cluster`` with a fleet; ``submit`` and ``settle`` run under the stopwatch of the current measurement. ``reservations``: of
+    shared GPUs, where some are submitted. ``clock``: what measurements go by, seconds of the wall unless given."""
+
+    def __init__(
+        self,
+        fleet: str | Path | Fleet,
+        config: EngineConfig | None = None,
+        progress: Progress | None = None,
+        *,
+        reservations: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._progress = progress or _nobody
+        self._progress("building the fleet", 0, 0)
+        described = fleet_of(fleet)
+        self.cluster, self.fleet = EmbeddedCluster(), described.name
+        for obj in furnishings(described, devices=False):
+            self.cluster.create(obj)
+        nodes = self.cluster.list("Node")
+        self.nodes = len(nodes)
+        self.gpus = sum(int(node["status"]["allocatable"].get(labels.GPU_RESOURCE, 0)) for node in nodes)
+        self._clock = clock
+        self._watch = Stopwatch(self._on_activity, clock)
+        self._log = DecisionLog(NameIndex(self.cluster), self.cluster.now(), keep_all=False)
+        # No claims are submitted, and nothing of them is to be timed.
+        wanted = Composition(config=config or EngineConfig(), claims=False, reservations=reservations, sparing=False)
+        self._workloads = WorkloadControllers(self.cluster)
+        self._composed = wanted.over(self.cluster, self)
+        self._scheduler = self._composed.scheduler
+        controllers: dict[str, Part] = {"controllers": self._workloads, **self._composed.controllers}
+        timed = [_Timed(part, name, self._watch) for name, part in controllers.items()]
+        self._pace = VirtualSettling(
+            _TimedClock(self.cluster, self._watch), timed, _TimedScheduler(self._scheduler, self._watch), list
+        )
+        self._begun = self._cycles = 0
+        self._started = self._lab_started = 0.0
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._log.names.close()
+        self._workloads.close()
+        self._composed.close()
+
+    # --- measuring ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin a measurement."""
+        self._watch.seconds.clear()
+        self._cycles = self._scheduler.cycles
+        self._lab_started = self.cluster.now()
+        self._started = self._clock()
+        self._watch.switch("other")
+
+    def stop(self, name: str, pods: int, **facts: int | float | str) -> Measured:
+        """End it."""
+        self._watch.switch("")
+        return Measured(
+            name=name,
+            seconds=self._clock() - self._started,
+            pods=pods,
+            phases=dict(self._watch.seconds),
+            cycles=self._scheduler.cycles - self._cycles,
+            lab_seconds=self.cluster.now() - self._lab_started,
+            facts=facts,
+        )
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the measurement began."""
+        return self._clock() - self._started
+
+    def idle_cycle(self, times: int = 9) -> float:
+        """Seconds of a whole scheduling cycle over a cluster in which nothing has changed; the median of several."""
+        self._progress("idle cycles", 0, 0)
+        taken = []
+        # As where a lab settles, of which cycles are a part.
+        with collector_off():
+            for _ in range(times):
+                begun = time.perf_counter()
+                self._scheduler.cycle()
+                taken.append(time.perf_counter() - begun)
+        return median(taken)
+
+    # --- acting ------------------------------------------------------------------------------------------------------
+
+    def submit(self, objects: Iterable[Object], total: int = 0) -> int:
+        """Create objects through the cluster. Returns how many."""
+        number = 0
+        # As in a lab, whose apply and settle keep it out of the way, too.
+        with collector_off(), self._watch.during("submit"):
+            for number, obj in enumerate(objects, 1):
+                self.cluster.create(obj)
+                if not number % 500:
+                    self._progress("submitting", number, total)
+        return number
+
+    def settle(self) -> None:
+        """Until nothing changes any more."""
+        with collector_off():
+            self._pace.settle()
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete Jobs and settle, outside of any measurement."""
+        self._progress("clearing up", 0, 0)
+        for name in names:
+            self.cluster.delete("Job", name, "default")
+        self.settle()
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    def running(self, queue: str) -> int:
+        """Pods labelled with a queue that are Running and not on their way out."""
+        return sum(
+            1
+            for pod in self.cluster.list("Pod", labels={labels.QUEUE: queue})
+            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+        )
+
+    def allocated(self, queue: str) -> float:
+        """GPUs that a queue's work holds."""
+        return next(one.gpu.allocated for one in self._scheduler.present().queues if one.name == queue) / GPU
+
+    def require(self, what: str, seen: int, wanted: int) -> None:
+        """Raises WrongOutcome unless they are equal."""
+        if seen != wanted:
+            why = Counter(entry.message for entry in self._log.last.pending).most_common(1) if self._log.last else []
+            told = f"; most wait because: {why[0][0]}" if why else ""
+            raise WrongOutcome(f"{what}: {seen} and not {wanted}{told}")
+
+    def verdict(self, job: str) -> str:
+        """The code of the reason for which the PodGroup of a Job waits. Raises WrongOutcome if it has none."""
+        for group in self.cluster.list("PodGroup"):
+            if any(owner["name"] == job for owner in group["metadata"].get("ownerReferences") or ()):
+                pending = self._scheduler.last_pending(group["metadata"]["uid"])
+                if pending is not None:
+                    return str(pending.code)
+        raise WrongOutcome(f"no reason was given for Job {job} that waits")
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def on_phase(self, name: str) -> None:
+        self._watch.switch(_PHASES.get(name, name))
+
+    def on_cycle(self, record: CycleRecord) -> None:
+        self._watch.switch("decision log")
+        self._log.take(record.decisions)
+
+    def _on_activity(self, name: str) -> None:
+        self._progress(name, 0, 0)
+
+
+def _nobody(phase: str, done: int, total: int) -> None:
+    pass

@@ -1,0 +1,288 @@
+"""``conformance``: kailab held against recorded behaviour of a real KAI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kailab.cli import options, terminal
+from kailab.cli.checkout import CheckoutGroup
+from kailab.cli.options import TextOrJson
+
+if TYPE_CHECKING:
+    from checks.report import Report, Result
+
+
+_paths = click.argument("paths", type=options.PATH, nargs=-1, help="Files or folders; default: those in KAILAB_SHARED.")
+_expression = click.option("-k", "expression", default="", help="Only those whose name matches: 'gang and not mig'.")
+_verbose = click.option("--verbose", "-v", is_flag=True, help="Show every difference, not only the first.")
+_file = click.argument("file", type=options.PATH, required=False, help="The file; default: the one in KAILAB_SHARED.")
+_seed = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; each further one adds 1."
+)
+_workers = click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes that share the work.")
+
+
+@click.group(cls=CheckoutGroup)
+def group() -> None:
+    """Compare with recorded behaviour of a real KAI. Exit code 1 if anything differs."""
+
+
+@group.command()
+@_paths
+@_expression
+@options.scheduler
+@click.option("--backend", default="embedded", help="Where: embedded, controlplane, kind, vcluster or kubeconfig.")
+@click.option(
+    "--labs",
+    type=click.IntRange(min=1),
+    show_default="1",
+    help="Backends controlplane, kind: labs side by side, each a cluster of its own.",
+)
+@options.where
+@options.output
+def scenarios(
+    paths: tuple[Path, ...],
+    expression: str,
+    scheduler: str,
+    backend: str,
+    labs: int | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    components: Path | None,
+    kubernetes: str | None,
+    kai: Path | None,
+    kai_crds: Path | None,
+    output: TextOrJson,
+) -> None:
+    """Manifests in steps, and after each step the outcome that a real KAI showed."""
+    from checks.recorded.choosing import matching
+    from checks.recorded.live import run_live
+    from checks.recorded.scenarios import read_scenarios, run_scenario
+    from checks.report import Report
+    from checks.shared import shared_folder
+    from kailab.undertest.compatibility import check_lab
+
+    where = {
+        "kubeconfig": kubeconfig, "context": context, "components": components, "kubernetes": kubernetes, "kai": kai,
+        "kai_crds": kai_crds,
+    }  # fmt: skip
+    check_lab(backend, scheduler, {**where, "labs": labs})
+    matches = matching(expression)
+    chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if matches(one.name)]
+    _need(chosen)
+    report = Report("scenarios")
+    results: Iterator[Result]
+    if backend == "embedded":
+        results = (run_scenario(scenario, scheduler) for scenario in chosen)
+    else:
+        results = run_live(chosen, scheduler, backend, labs or 1, where, terminal.notice)
+    with terminal.progress_bars() as tell:
+        for number, result in enumerate(results, 1):
+            tell(result.id, number, len(chosen))
+            report.results.append(result)
+            if output is TextOrJson.text:
+                _tell(result)
+    _end(report, output, f"{report.passed} passed, {report.failed} failed")
+
+
+@group.command()
+@_paths
+@_expression
+@click.option("--suite", default="", help="Only suites that begin with this.")
+@click.option("--tag", multiple=True, help="Only cases with this tag; may be repeated.")
+@click.option("--level", default="nodes", help="Random cases: compare by queues, status, nodes, rounds or operations.")
+@click.option(
+    "--loading", is_flag=True, help="Decide nothing: only compare what is loaded with the state that KAI had."
+)
+@_verbose
+@options.output
+def cases(
+    paths: tuple[Path, ...],
+    expression: str,
+    suite: str,
+    tag: tuple[str, ...],
+    level: str,
+    loading: bool,
+    verbose: bool,
+    output: TextOrJson,
+) -> None:
+    """KAI's own scheduling cases, one session or several, decided by our engine."""
+    from checks.recorded.cases import check_loading, run_cases
+    from checks.recorded.choosing import choose
+    from checks.recorded.expectations import LEVELS
+    from checks.shared import shared_folder
+    from kailab.errors import InputError
+
+    if level not in LEVELS:
+        raise InputError(f"--level: {level!r} is none of: {', '.join(LEVELS)}")
+    chosen = choose(paths or [shared_folder() / "conformance" / "cases"], suite, tag or (), expression)
+    with terminal.progress_bars() as tell:
+        report = check_loading(chosen) if loading else run_cases(chosen, level, tell)
+    _end(report, output, report.text(verbose))
+
+
+@group.command()
+@_file
+@_verbose
+@options.output
+def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
+    """Recorded divisions of a cluster among queues."""
+    from checks.recorded.fairshare import run_file
+    from checks.shared import shared_folder
+
+    report, unwired = run_file(file or shared_folder() / "conformance" / "fairshare.json")
+    for kind, count in sorted(unwired.items()):
+        terminal.notice(f"not compared: {kind} ({count} cases)")
+    _end(report, output, report.text(verbose))
+
+
+@group.command()
+@_file
+@_verbose
+@options.output
+def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
+    """Pods of all kinds of owners, and the PodGroups that KAI makes of them."""
+    from checks.recorded.grouping import run_file
+    from checks.shared import shared_folder
+
+    report = run_file(file or shared_folder() / "conformance" / "podgrouper.json")
+    _end(report, output, report.text(verbose))
+
+
+@group.command()
+@click.option("--cases", type=click.IntRange(min=1), default=200, help="How many clusters.")
+@_seed
+@_workers
+@click.option("--out", type=options.PATH, help="Write the shrunk failures there, as a case file.")
+@_verbose
+@options.output
+def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, output: TextOrJson) -> None:
+    """Random small clusters against what must hold of any decisions.
+
+    A failure is shrunk to the smallest cluster that fails in the same way and printed as manifests.
+    """
+    from checks.fuzzing.fuzz import run_seeds, shrink_failures
+    from checks.recorded.casefile import write_cases
+
+    with terminal.progress_bars() as tell:
+        report = run_seeds(range(seed, seed + cases), workers, tell)
+    with terminal.spinner("shrinking what failed"):
+        shrunk = shrink_failures(report)
+    if out and shrunk:
+        write_cases(out, [one.case() for one in shrunk])
+        terminal.notice(f"written to {out}; run it with: kailab conformance cases {out}")
+    if output is TextOrJson.text:
+        for one in shrunk:
+            terminal.say(one.manifest())
+    _end(report, output, report.text(verbose))
+
+
+@group.command()
+@click.option("--walks", type=click.IntRange(min=1), default=20, help="How many walks.")
+@click.option("--steps", type=click.IntRange(min=1), default=40, help="Steps of each.")
+@_seed
+@_workers
+@_verbose
+@options.output
+def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output: TextOrJson) -> None:
+    """Random user steps in labs (apply, delete, scale, cordon ...) against what must hold at rest.
+
+    A walk that fails is told by the fewest steps that fail in the same way.
+    """
+    from checks.fuzzing.walk import run_seeds
+
+    with terminal.progress_bars() as tell:
+        report = run_seeds(range(seed, seed + walks), steps, workers, tell)
+    _end(report, output, report.text(verbose))
+
+
+@group.command()
+@click.option("--cases", type=click.IntRange(min=1), default=500, help="How many manifests.")
+@_seed
+@click.option("--minutes", type=click.FloatRange(min=0), help="Instead of a number: as many as this time allows.")
+@click.option("--show", is_flag=True, help="Only print the manifest of the first.")
+@_verbose
+@options.output
+def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool, output: TextOrJson) -> None:
+    """Manifests with odd values against a whole lab: each is refused with an error, or the lab settles."""
+    from checks.fuzzing.odd_manifests import MANY, Case, run_seeds
+
+    if show:
+        terminal.say(Case(seed).manifest())
+        return
+    most = cases if minutes is None else MANY
+    with terminal.progress_bars() as tell:
+        report = run_seeds(range(seed, seed + most), minutes, tell)
+    _end(report, output, report.text(verbose))
+
+
+@group.command()
+@click.option("--cases", type=click.IntRange(min=1), default=100, help="How many situations.")
+@_seed
+@click.option("--case", type=click.IntRange(min=0), help="Only the situation of this seed.")
+@click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin no further one after this time.")
+@click.option(
+    "--at-least", type=click.FloatRange(0, 100), default=99.5, help="The share, per cent, below which it fails."
+)
+@click.option("--shrink", type=click.IntRange(min=0), default=1, help="How many of what failed are cut down and shown.")
+@click.option(
+    "--steps", is_flag=True, help="Judge the steps too, each on a lab made anew; takes several times as long."
+)
+@_workers
+@options.output
+def explain(
+    cases: int,
+    seed: int,
+    case: int | None,
+    budget: float | None,
+    at_least: float,
+    shrink: int,
+    steps: bool,
+    workers: int,
+    output: TextOrJson,
+) -> None:
+    """Random situations in labs, and what `kailab explain` says of all that waits in them, each answer tried.
+
+    A cause is taken away in the manifests, a verdict tried on the emptied lab. Exit code 1 where fewer answers than --at-least are right.
+    """
+    from checks.explaining.run import run_seeds
+    from checks.explaining.shrinking import shrunk
+
+    seeds = range(seed, seed + cases) if case is None else range(case, case + 1)
+    with terminal.progress_bars() as tell:
+        findings = run_seeds(seeds, workers, budget, tell, steps=steps)
+    if output is TextOrJson.json:
+        terminal.say(findings.as_json())
+    else:
+        for number, judged in findings.unlike_each_other()[:shrink]:
+            with terminal.spinner(f"cutting down case {number}"):
+                smallest = shrunk(number, judged)
+            terminal.say(f"---\n{smallest.as_yaml()}")
+        terminal.say(findings.text())
+    if findings.share < at_least or any(one.broken for one in findings.results):
+        raise click.exceptions.Exit(1)
+
+
+def _need(chosen: Iterable[object]) -> None:
+    from kailab.errors import InputError
+
+    if not chosen:
+        raise InputError("nothing matches")
+
+
+def _tell(result: Result) -> None:
+    """A line for what agrees; for what differs the differences spelt out."""
+    notes = f" ({'; '.join(result.notes)})" if result.notes else ""
+    terminal.say(f"{'agrees ' if result.passed else 'DIFFERS'} {result.id}{notes}")
+    for difference in result.differences:
+        terminal.say(f"        {difference}")
+
+
+def _end(report: Report, output: TextOrJson, text: str) -> None:
+    terminal.say(report.as_json() if output is TextOrJson.json else text)
+    if report.failed:
+        raise click.exceptions.Exit(1)

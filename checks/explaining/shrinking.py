@@ -1,0 +1,72 @@
+"""The smallest situation found in which an answer is wrong in the same way: what can go is left out, one thing after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from checks.explaining.judging import Judged, judge_one
+from checks.explaining.random_situation import seeded
+from checks.explaining.situation import Situation, Step
+from checks.explaining.subject import Work
+from checks.explaining.truth import Truth
+from kailab.errors import KailabError
+
+
+def shrunk(seed: int, failed: Judged) -> Situation:
+    """The situation of a seed, cut down."""
+    return shrink(seeded(seed), failed)
+
+
+def shrink(situation: Situation, failed: Judged, most_tries: int = 150) -> Situation:
+    """Steps go first, then objects, then pools and nodes of the fleet. ``situation`` must fail as ``failed`` says."""
+    parts = {part for part, _ in failed.faults}
+    tries = most_tries
+    smaller = True
+    while smaller and tries:
+        smaller = False
+        for candidate in _cut_down(situation, failed.work):
+            if not tries:
+                break
+            tries -= 1
+            if _fails(candidate, failed, parts):
+                situation, smaller = candidate, True
+                break
+    return situation
+
+
+def _fails(situation: Situation, failed: Judged, parts: set[str]) -> bool:
+    """In one of the same parts, with the same first cause."""
+    try:
+        with situation.opened() as lab:
+            if failed.work.wanted(lab) < 1 or failed.work.runs(lab):
+                return False
+            found = judge_one(Truth(situation, lab), failed.work, steps="step" in parts)
+    except KailabError:
+        return False
+    return found.code == failed.code and not parts.isdisjoint(part for part, _ in found.faults)
+
+
+def _cut_down(situation: Situation, work: Work) -> Iterator[Situation]:
+    for number in range(len(situation.steps) - 1, -1, -1):
+        if "apply" not in situation.steps[number] or not _has(situation.steps[number], work):
+            yield situation.with_steps(situation.steps[:number] + situation.steps[number + 1 :])
+    for number, step in enumerate(situation.steps):
+        objects = step.get("apply") or []
+        for place, one in enumerate(objects):
+            if one["metadata"]["name"] != work.name and len(objects) > 1:
+                rest: Step = {"apply": objects[:place] + objects[place + 1 :]}
+                yield situation.with_steps((*situation.steps[:number], rest, *situation.steps[number + 1 :]))
+    pools = situation.fleet["pools"]
+    for place, pool in enumerate(pools):
+        if len(pools) > 1:
+            yield replace(situation, fleet={**situation.fleet, "pools": pools[:place] + pools[place + 1 :]})
+        if pool["count"] > 1:
+            fewer = {**pool, "count": pool["count"] - 1}
+            yield replace(situation, fleet={**situation.fleet, "pools": [*pools[:place], fewer, *pools[place + 1 :]]})
+    if situation.config is not None:
+        yield replace(situation, config=None)
+
+
+def _has(step: Step, work: Work) -> bool:
+    return any(one["metadata"]["name"] == work.name for one in step["apply"])

@@ -1,0 +1,120 @@
+"""Random small clusters against the invariants; what fails is shrunk and told as a manifest and as a case.
+
+Case ``i`` of a run is the cluster of seed ``seed + i`` (``randomcluster``), so any of them can be run alone. Several processes
+may share the work; the report is the same.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from checks.fuzzing.casemanifest import as_yaml
+from checks.fuzzing.randomcluster import seeded
+from checks.fuzzing.shrinking import shrink
+from checks.invariants import Decide, run_rounds, undecided
+from checks.opening import Opening
+from checks.recorded.casefile import as_case
+from checks.report import Report, Result
+from kailab.engine.cycle import run_cycle
+from kailab.errors import InputError
+
+ROUNDS = 12
+PIECE = 25
+MOST_SHRUNK = 5
+
+Tell = Callable[[str, int, int], None]
+"""Progress: what, done, total."""
+
+
+def violations(opening: Opening, decide: Decide = run_cycle, rounds: int = ROUNDS) -> list[str]:
+    """What does not hold of a cluster, run to rest and asked twice. A fault of the engine is a violation."""
+    try:
+        return run_rounds(opening, decide, rounds) + undecided(opening, decide)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        last = traceback.format_exception_only(error)[-1].strip()
+        return [f"the engine failed: {last} ({Path(place.filename).name}:{place.lineno})"]
+
+
+def kind_of(violation: str) -> str:
+    """A violation without its names and numbers: by it a smaller cluster is known to fail in the same way."""
+    bare = re.sub(r"^cycle \d+: ", "", violation)
+    bare = re.sub(r"\{.*\}|: (?:binds|evicts) .*", "", bare)
+    return " ".join("#" if any(c.isdigit() for c in word) else word for word in bare.split())
+
+
+def run_seed(seed: int, decide: Decide = run_cycle, most: int = ROUNDS) -> Result:
+    return Result(id=f"seed/{seed}", suite="invariants", differences=tuple(violations(seeded(seed), decide, most)))
+
+
+def run_seeds(seeds: Sequence[int], workers: int = 1, tell: Tell | None = None) -> Report:
+    """Run the clusters of these seeds. ``tell("random clusters", done, total)`` is called as they are done."""
+    report = Report("random clusters")
+    for result in _results(seeds, workers):
+        report.results.append(result)
+        if tell is not None:
+            tell("random clusters", len(report.results), len(seeds))
+    return report
+
+
+def _results(seeds: Sequence[int], workers: int) -> Iterator[Result]:
+    if workers <= 1:
+        yield from map(run_seed, seeds)
+        return
+    with get_context("spawn").Pool(workers) as pool:
+        yield from pool.imap(run_seed, seeds, PIECE)
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The smallest cluster found that fails like the one of ``seed``, and how it fails."""
+
+    seed: int
+    opening: Opening
+    violation: str
+
+    @property
+    def id(self) -> str:
+        return f"random/{self.seed}"
+
+    def manifest(self) -> str:
+        """Kubernetes YAML; the head says what is wrong and how to see it again."""
+        return as_yaml(self.opening, [f"{self.id}, shrunk: {self.violation}"])
+
+    def case(self) -> dict[str, object]:
+        return as_case(self.opening, self.id, ROUNDS)
+
+
+def shrink_seed(seed: int, decide: Decide = run_cycle, most_tries: int = 3_000) -> Shrunk:
+    """Shrink the cluster of a seed that fails, keeping the kind of its first violation.
+
+    Raises ``InputError`` if it does not fail.
+    """
+    opening = seeded(seed)
+    found = violations(opening, decide)
+    if not found:
+        raise InputError(f"the cluster of seed {seed} keeps every invariant: there is nothing to shrink")
+    kind = kind_of(found[0])
+    smallest = shrink(opening, partial(_fails_as, kind, decide), most_tries)
+    violation = next(one for one in violations(smallest, decide) if kind_of(one) == kind)
+    return Shrunk(seed, smallest, violation)
+
+
+def _fails_as(kind: str, decide: Decide, opening: Opening) -> bool:
+    return any(kind_of(one) == kind for one in violations(opening, decide))
+
+
+def shrink_failures(report: Report, most: int = MOST_SHRUNK) -> list[Shrunk]:
+    """The first failures of a run, shrunk; one for each kind of violation before a second of any."""
+    failing = [result for result in report.results if not result.passed]
+    kinds: dict[str, list[int]] = {}
+    for result in failing:
+        kinds.setdefault(kind_of(result.differences[0]), []).append(int(result.id.rpartition("/")[2]))
+    order = sorted((rank, seed) for seeds in kinds.values() for rank, seed in enumerate(seeds))
+    return [shrink_seed(seed) for _, seed in order[:most]]

@@ -1,0 +1,317 @@
+"""Manifests with one or two odd values against a whole lab: each is refused in words, or the lab settles.
+
+Case ``i`` of a run is the one of seed ``seed + i``, so any of them can be run alone. The oracle: an InputError, or a lab that settles, goes on for a while, and answers
+what a person asks of it. A lab in which one object had to be left out fails too: the door should have refused that object.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from checks.fuzzing.fuzz import Tell
+from checks.fuzzing.odd_seeds import SEEDS
+from checks.report import Report, Result
+from kailab.advice.practice.checking import lint
+from kailab.errors import InputError
+from kailab.evidence.cluster_state import read_cluster_state
+from kailab.explain.asking import ask
+from kailab.lab import Lab
+from kailab.lab.node_changes import drained
+from kailab.model.manifests import load_text
+
+MANY = 10**9
+"""More cases than any time allows."""
+WATCHDOG_SECONDS = 120
+"""Only ends a case that hangs; no case comes near it."""
+
+
+class Raw(str):
+    """A scalar that is written as it stands, unquoted."""
+
+
+class Hangs(Exception):
+    """A case did not end."""
+
+
+BOUNDARIES = (
+    0,
+    -1,
+    1,
+    2**31 - 1,
+    2**31,
+    -(2**31),
+    10**9,
+    10**11,
+    260_000_000_000,
+    2**53,
+    10**18,
+    2**63 - 1,
+    2**63,
+    -(2**63),
+    10**19,
+)
+"""Numbers at the ends of what a field, a date or a duration holds, and between them."""
+ODD: tuple[Any, ...] = (
+    None, True, False, 7, 1000, *BOUNDARIES, 2**64, 0.5, 1.5, -0.5, 1e308,
+    Raw("1e3"), Raw("9" * 5000), Raw("-" + "9" * 5000), Raw(".nan"), Raw(".inf"), Raw("2026-01-01"), Raw("0x1F"), Raw("1_000"),
+    Raw("!!binary aGVsbG8="), Raw("yes"), Raw("~"),
+    "", " ", "x", "²", "٣", "é", "-1", "0", "3", "9" * 5000, "1e99", "1e-400", "500m", "1e999999999", "1Zi", "NaN", "Infinity", "100%", "²%", "-5%", "0.5",
+    "5m", "true", "a/b/c", "/", "A B", "..", "\x00", "\x07\x1b[31m", "\n", "{}", "[]", "null", "x" * 300, "x" * 70_000, "Exists", "In",
+    "${HOME}", "2026-01-01T00:00:00Z", "9999-99-99T99:99:99Z", "0-2147483647", "* * 31 2 *", "@every 1s",
+    [], [[]], [None], [1], ["x"], ["x", "x"], [{}], [{"name": None}], [{"name": "x"}, {"name": "x"}], {}, {"": ""}, {"a": None}, {"a": 1}, {"x": {"y": []}},
+    {"name": []}, {"template": {}}, {"spec": None}, [[[[[[[[]]]]]]]], {"a": {"a": {"a": {"a": {"a": {}}}}}}, ["x"] * 2000,
+    {f"k{index}": "v" for index in range(2000)},
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a tree, the root left out."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+def damage(obj: dict[str, Any], source: random.Random) -> str:
+    """One place of an object replaced, removed, doubled, renamed, wrapped, moved or nested deeply; says what was done."""
+    path = source.choice(list(places(obj)) or [("kind",)])
+    parent: Any = obj
+    for key in path[:-1]:
+        parent = parent[key]
+    key = path[-1]
+    how = source.choices(
+        ("replace", "remove", "double", "rename", "wrap", "swap", "nest", "number"), (50, 10, 8, 8, 5, 7, 2, 20)
+    )[0]
+    odd = deepcopy(source.choice(ODD))
+    value = parent.get(key) if isinstance(parent, dict) else parent[key]
+    if how == "replace":
+        parent[key] = odd
+    elif how == "remove":
+        del parent[key]
+    elif how == "double":
+        parent[key] = [*value, *deepcopy(value)] if isinstance(value, list) else [value, deepcopy(value)]
+    elif how == "rename" and isinstance(parent, dict):
+        name = odd if isinstance(odd, str) else source.choice((f"{key}s", str(key).upper(), "spec", "name"))
+        parent[name] = parent.pop(key)
+    elif how == "wrap":
+        parent[key] = {"value": value}
+    elif how == "swap":
+        other = source.choice(list(places(obj)))
+        taken: Any = obj
+        for step in other:
+            taken = taken[step]
+        parent[key] = deepcopy(taken)
+    elif how == "nest":
+        for _ in range(source.choice((20, 99, 120))):
+            value = [value] if source.random() < 0.5 else {"a": value}
+        parent[key] = value
+    elif how == "number" and isinstance(value, (int, str)):
+        number = source.choice(BOUNDARIES)
+        changed = (f"{value}{value}", f"{value}²", f"-{value}")
+        parent[key] = source.choice((number, number, str(number), *changed))
+    else:
+        parent[key] = odd
+    shown = Path(*map(str, path)).as_posix()
+    return f"{how} {shown:.120}: {odd!r:.60}" if how in ("replace", "rename") else f"{how} {shown:.120}"
+
+
+def as_text(value: Any) -> str:
+    """YAML: JSON, with raw scalars as they stand."""
+    if isinstance(value, Raw):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"? {json.dumps(str(key))} : {as_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_text, value)) + "]"
+    return json.dumps(value)
+
+
+class Case:
+    """The objects of a seed, the last of them damaged, and what else is done."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        source = random.Random(seed)
+        names = sorted(SEEDS)
+        self.name = names[source.randrange(len(names))]
+        self.objects = [deepcopy(obj) for obj in SEEDS[self.name]]
+        self.done = [damage(self.objects[-1], source) for _ in range(source.choice((1, 1, 1, 2, 2, 3)))]
+        # Some come as a change of what is there, some by a patch: other doors than a new object's.
+        self.door = source.choice(("apply", "apply", "apply", "reapply", "patch"))
+        self.after = source.choice(("", "delete", "scale", "sound", "drain", "evict"))
+        # What comes then finds pods that run, or that have ended.
+        self.seconds = source.choice((0, 90))
+
+    @property
+    def id(self) -> str:
+        return f"odd/{self.seed}"
+
+    def manifest(self) -> str:
+        return "\n---\n".join(map(as_text, self.objects)) + "\n"
+
+
+def violation(case: Case) -> str:
+    """What went wrong with a case; empty: nothing."""
+    try:
+        with _watched(), Lab.open("lesson") as lab:
+            _live(lab, case)
+    except Hangs as error:
+        return f"{_head(case)}: {error}"
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = next((f for f in reversed(frames) if "/kailab/" in f.filename), frames[-1])
+        said = " ".join(traceback.format_exception_only(error)[-1].split())
+        return f"{_head(case)}: {said:.200} ({Path(place.filename).name}:{place.lineno})"
+    return ""
+
+
+def _head(case: Case) -> str:
+    return f"{case.name} ({case.door}, {case.after or 'nothing'} after {case.seconds} s), {'; '.join(case.done)}"
+
+
+def _live(lab: Lab, case: Case) -> None:
+    sound = SEEDS[case.name]
+    if case.door != "apply":
+        lab.apply([deepcopy(obj) for obj in sound])
+        lab.settle()
+    if case.door == "patch":
+        accepted = _accepted(lambda: _patch(lab, sound[-1], case.objects[-1]))
+    else:
+        accepted = _accepted(lambda: lab.apply(case.manifest()))
+    lab.settle()
+    _ask(lab)
+    # What is only looked at is read as what is applied is.
+    _accepted(lambda: lint(load_text(case.manifest())))
+    if not accepted:
+        return
+    lab.advance(case.seconds)
+    _ask(lab)
+    obj = sound[-1]
+    if case.after == "delete":
+        _accepted(lambda: lab.delete(obj["kind"] + _group(obj), obj["metadata"]["name"]))
+    elif case.after == "scale":
+        _accepted(lambda: lab.scale(obj["kind"], obj["metadata"]["name"], 3))
+    elif case.after == "sound":
+        _accepted(lambda: lab.apply([deepcopy(one) for one in sound]))
+    elif case.after == "drain":
+        for node in lab.cluster.list("Node"):
+            for change in drained(lab, node["metadata"]["name"]):
+                _accepted(partial(change.do, lab))
+    elif case.after == "evict":
+        for namespace, name in _pods(lab):
+            lab.cluster.evict(namespace, name, "Evicted", "to see it go")
+    lab.settle()
+    _ask(lab)
+    # Whatever has grace is told to go at once: nothing stays that nobody can delete.
+    if case.after in ("delete", "drain", "evict"):
+        for namespace, name in _pods(lab):
+            lab.cluster.delete("Pod", name, namespace, 0)
+    lab.settle()
+    lab.advance(90 - case.seconds)
+    _ask(lab)
+
+
+def _pods(lab: Lab) -> Iterator[tuple[str, str]]:
+    """Namespace and name of each pod that is still there when its turn comes: some go with others."""
+    for pod in lab.cluster.list("Pod"):
+        meta = pod["metadata"]
+        if any(meta["uid"] == other["metadata"]["uid"] for other in lab.cluster.list("Pod")):
+            yield meta["namespace"], meta["name"]
+
+
+def _group(obj: dict[str, Any]) -> str:
+    group = obj["apiVersion"].rpartition("/")[0]
+    return f".{group}" if obj["kind"] == "Service" else ""
+
+
+def _patch(lab: Lab, obj: dict[str, Any], odd: dict[str, Any]) -> None:
+    patch = {key: _read(value) for key, value in odd.items() if key not in ("apiVersion", "kind")}
+    lab.patch(obj["kind"] + _group(obj), obj["metadata"]["name"], patch)
+
+
+def _read(value: Any) -> Any:
+    """What a program would hand over: raw scalars as the numbers they may be."""
+    if isinstance(value, Raw):
+        return float("nan") if value == ".nan" else 10**4000 if value.isdigit() and len(value) > 80 else str(value)
+    if isinstance(value, dict):
+        return {str(key): _read(item) for key, item in value.items()}
+    return [_read(item) for item in value] if isinstance(value, list) else value
+
+
+def _accepted(act: Callable[[], Any]) -> bool:
+    """False where it was refused in words that can be shown."""
+    try:
+        act()
+    except InputError as error:
+        said = str(error)
+        if not said or len(said) > 20_000 or any(ord(c) < 32 and c != "\n" for c in said):
+            raise AssertionError(f"a message that can't be shown: {said!r:.200}") from error
+        return False
+    return True
+
+
+def _ask(lab: Lab) -> None:
+    """What a person or the evidence asks of a lab."""
+    picture = lab.picture()
+    picture.waiting()
+    read_cluster_state(lab.cluster)
+    for number, row in enumerate(picture.rows[:5]):
+        space, _, name = row.name.partition("/")
+        # Steps for one of them: each step is tried on a copy of the lab.
+        ask(lab, "Pod", name, space, tried=number == 0)
+    for queue in lab.cluster.list("Queue")[:3]:
+        ask(lab, "Queue", queue["metadata"]["name"], tried=False)
+    for event in lab.cluster.list("Event"):
+        if event.get("reason") == "Unreadable":
+            raise AssertionError(f"left out: {event.get('message')}")
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    """Ends what hangs, where the platform can."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
+        raise Hangs(f"hangs in {place}")
+
+    try:
+        before = signal.signal(signal.SIGALRM, ring)
+    except (ValueError, AttributeError):  # not the main thread, or not a platform with alarms
+        yield
+        return
+    signal.alarm(WATCHDOG_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run_seed(seed: int) -> Result:
+    wrong = violation(Case(seed))
+    return Result(id=f"odd/{seed}", suite="odd manifests", differences=(wrong,) if wrong else ())
+
+
+def run_seeds(seeds: Sequence[int], minutes: float | None = None, tell: Tell | None = None) -> Report:
+    """Run these cases; with ``minutes`` as many of them as that time allows. ``tell("odd manifests", done, total)`` is called
+    as they are done."""
+    report = Report("odd manifests")
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    for seed in seeds:
+        report.results.append(run_seed(seed))
+        if tell is not None:
+            tell("odd manifests", len(report.results), len(seeds))
+        if end is not None and time.monotonic() >= end:
+            break
+    return report

@@ -1,0 +1,275 @@
+"""Random walks: a lab, and what people do to one with kubectl, with what must hold whenever it has come to rest.
+
+A walk is a list of steps made from a seed. A step says what is done and has numbers for the rest ("cordon, 7": the node at
+place 7 of those there are, counted round), so that any part of a walk is a walk. What fails is shrunk to the fewest steps that
+fail in the same way.
+
+At rest: no node gives more than it has; no queue has grown past its limit; no gang is in part beyond its staleness grace; nobody is
+promised a place that nobody leaves; and nobody waits who would fit. For the last one the engine is asked from outside: a new
+scheduler's view of the cluster, and only allocate.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import msgspec
+
+from checks.fuzzing.walk_objects import WORK, queue_tree, queue_with
+from checks.report import Report, Result
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.state import Job
+from kailab.errors import KailabError
+from kailab.lab.lab import Lab
+from kailab.scheduler.mirror import Mirror
+
+FLEETS = ("lesson", "mixed")
+LEAVES = ("t1", "t2", "t3", "t4")
+STEPS = 40
+Tell = Callable[[str, int, int], None]
+
+
+class Step(NamedTuple):
+    what: str
+    number: int
+    other: int
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.number} {self.other}"
+
+
+_WEIGHTS = {
+    "apply": 12, "delete": 4, "scale": 4, "cordon": 2, "uncordon": 2, "taint": 2, "untaint": 2, "remove node": 2,
+    "bring node": 2, "queue": 4, "remove queue": 1, "advance": 3,
+}  # fmt: skip
+
+
+def steps_of(seed: int, count: int = STEPS) -> list[Step]:
+    chance = random.Random(seed)
+    names = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=count)
+    return [Step(what, chance.randrange(10_000), chance.randrange(10_000)) for what in names]
+
+
+class Walk:
+    """One lab, walked through. ``faults`` is what did not hold after the latest step."""
+
+    def __init__(self, seed: int) -> None:
+        self.lab = Lab.open(fleet=FLEETS[seed % len(FLEETS)])
+        self._made: list[tuple[str, str]] = []
+        self._gone: list[dict[str, Any]] = []  # nodes
+        self._count = 0
+        self._held: dict[str, int] = {}
+        self.lab.apply(queue_tree(LEAVES))
+
+    def close(self) -> None:
+        self.lab.close()
+
+    def take(self, step: Step) -> list[str]:
+        """Do it, settle, and say what does not hold."""
+        try:
+            getattr(self, "_" + step.what.replace(" ", "_"))(step.number, step.other)
+            self.lab.settle()
+        except KailabError as error:
+            return [f"{type(error).__name__}: {error}"]
+        return self.faults()
+
+    # --- what people do ----------------------------------------------------------------------------------------------
+
+    def _apply(self, number: int, other: int) -> None:
+        make = WORK[number % len(WORK)]
+        self._count += 1
+        chance = random.Random(other)
+        manifest = make(f"w{self._count}", chance.choice(LEAVES), chance)
+        self._made.append((manifest["kind"], manifest["metadata"]["name"]))
+        self.lab.apply([manifest])
+
+    def _delete(self, number: int, other: int) -> None:
+        if self._made:
+            kind, name = self._made.pop(number % len(self._made))
+            if self._there(kind, name):
+                self.lab.delete(kind, name)
+
+    def _there(self, kind: str, name: str) -> bool:
+        """A bare pod may have gone with its node."""
+        return any(obj["metadata"]["name"] == name for obj in self.lab.get(kind))
+
+    def _scale(self, number: int, other: int) -> None:
+        scalable = [entry for entry in self._made if entry[0] in ("Deployment", "StatefulSet")]
+        if scalable:
+            kind, name = scalable[number % len(scalable)]
+            self.lab.scale(kind, name, other % 8)
+
+    def _node(self, number: int) -> str | None:
+        nodes = sorted(node["metadata"]["name"] for node in self.lab.get("nodes"))
+        return nodes[number % len(nodes)] if nodes else None
+
+    def _patch_node(self, number: int, spec: dict[str, Any]) -> None:
+        name = self._node(number)
+        if name is not None:
+            self.lab.patch("Node", name, {"spec": spec})
+
+    def _cordon(self, number: int, other: int) -> None:
+        self._patch_node(number, {"unschedulable": True})
+
+    def _uncordon(self, number: int, other: int) -> None:
+        self._patch_node(number, {"unschedulable": None})
+
+    def _taint(self, number: int, other: int) -> None:
+        effect = ("NoSchedule", "NoExecute", "PreferNoSchedule")[other % 3]
+        self._patch_node(number, {"taints": [{"key": "kept", "value": "yes", "effect": effect}]})
+
+    def _untaint(self, number: int, other: int) -> None:
+        self._patch_node(number, {"taints": None})
+
+    def _remove_node(self, number: int, other: int) -> None:
+        name = self._node(number)
+        if name is not None:
+            self._gone.append(self.lab.cluster.get("Node", name))
+            self.lab.delete("Node", name)
+
+    def _bring_node(self, number: int, other: int) -> None:
+        if self._gone:
+            node = self._gone.pop(number % len(self._gone))
+            metadata = {
+                key: node["metadata"][key] for key in ("name", "labels", "annotations") if key in node["metadata"]
+            }
+            self.lab.cluster.create({**node, "metadata": metadata})
+
+    def _queue(self, number: int, other: int) -> None:
+        chance = random.Random(other)
+        self.lab.apply([queue_with(LEAVES[number % len(LEAVES)], LEAVES, chance)])
+
+    def _remove_queue(self, number: int, other: int) -> None:
+        name = LEAVES[number % len(LEAVES)]
+        if self._there("Queue", name):
+            self.lab.delete("Queue", name)
+
+    def _advance(self, number: int, other: int) -> None:
+        self.lab.advance(float((1, 5, 30, 61, 300)[number % 5]))
+
+    # --- what must hold ----------------------------------------------------------------------------------------------
+
+    def faults(self) -> list[str]:
+        mirror = Mirror(self.lab.cluster)
+        try:
+            mirror.update()
+            return [*_overfull(mirror), *self._grown(mirror), *_in_part(mirror, self.lab.now), *self._waiting(mirror)]
+        finally:
+            mirror.close()
+
+    def _grown(self, mirror: Mirror) -> Iterator[str]:
+        """Queues that hold more than their limit, and more than before: a limit may be lowered below what runs, and a queue may come
+        to whose work nobody counted."""
+        decisions = run_cycle(mirror.working, EngineConfig(actions=()), self.lab.now)
+        held, self._held = self._held, {queue.name: queue.gpu.allocated for queue in decisions.queues}
+        if self._held.keys() - held.keys():
+            return
+        for queue in decisions.queues:
+            gpu = queue.gpu
+            if gpu.limit >= 0 and gpu.allocated > max(gpu.limit, held.get(queue.name, 0)):
+                yield f"queue {queue.name} holds {gpu.allocated / GPU:g} GPUs, its limit is {gpu.limit / GPU:g}"
+
+    def _waiting(self, mirror: Mirror) -> Iterator[str]:
+        leaving = any("deletionTimestamp" in pod["metadata"] for pod in mirror.pods.values())
+        last = self.lab.picture().log.last
+        if last is not None and not leaving:
+            for promise in last.pipelines:
+                yield f"pod {mirror.pod_name(promise.task)} is promised a place that nobody leaves"
+        config = msgspec.structs.replace(self.lab.config, actions=("allocate",))
+        decisions = run_cycle(mirror.working, config, self.lab.now)
+        for bind in decisions.binds:
+            yield f"pod {mirror.pod_name(bind.task)} waits and would fit on {bind.node}"
+
+
+def _overfull(mirror: Mirror) -> Iterator[str]:
+    table = mirror.working.table
+    for i, node in enumerate(table.nodes):
+        for row in range(len(table.idle)):
+            if table.idle[row, i] < 0:
+                yield f"node {node.name} gives more than it has of resource {row}"
+        shared = table.shared.get(i)
+        for name, group in (shared.groups if shared is not None else {}).items():
+            if shared is not None and group.allocated > shared.memory:
+                yield f"node {node.name} gives more of GPU {name} than there is"
+
+
+def _in_part(mirror: Mirror, now: float) -> Iterator[str]:
+    grace = EngineConfig().staleness_grace
+    jobs: dict[str, Job] = mirror.working.jobs
+    for job in jobs.values():
+        if job.stale:
+            since = job.record.stale_since
+            if since is None or now - since > grace + 1:
+                yield f"gang {job.record.name} runs in part"
+
+
+def run_walk(seed: int, steps: Sequence[Step]) -> tuple[int, list[str]]:
+    """How many steps went well, and what failed after the next one."""
+    walk = Walk(seed)
+    try:
+        for number, step in enumerate(steps):
+            faults = walk.take(step)
+            if faults:
+                return number, faults
+        return len(steps), []
+    finally:
+        walk.close()
+
+
+def shrink(seed: int, steps: Sequence[Step]) -> tuple[list[Step], list[str]]:
+    """The fewest steps found that still fail in the same way, and how."""
+    good, faults = run_walk(seed, steps)
+    kind = kind_of(faults[0])
+    kept, piece = list(steps[: good + 1]), max(1, (good + 1) // 2)
+    while piece:
+        at = 0
+        while at < len(kept):
+            fewer = kept[:at] + kept[at + piece :]
+            found = run_walk(seed, fewer)[1] if fewer else []
+            if found and kind_of(found[0]) == kind:
+                kept, faults = fewer, found
+            else:
+                at += piece
+        piece //= 2
+    return kept, faults
+
+
+def kind_of(fault: str) -> str:
+    """A fault without its names and numbers."""
+    return " ".join("#" if any(c.isdigit() or c == "/" for c in word) else word for word in fault.split()[:8])
+
+
+def run_seed(seed: int, steps: int = STEPS) -> Result:
+    """A walk that fails is told by its fewest steps."""
+    all_steps = steps_of(seed, steps)
+    _, faults = run_walk(seed, all_steps)
+    if not faults:
+        return Result(id=f"walk/{seed}", suite="walks", differences=())
+    kept, faults = shrink(seed, all_steps)
+    told = f"{faults[0]}; on fleet {FLEETS[seed % len(FLEETS)]} after: {', '.join(map(str, kept))}"
+    return Result(id=f"walk/{seed}", suite="walks", differences=(told, *faults[1:]))
+
+
+def run_seeds(seeds: Sequence[int], steps: int = STEPS, workers: int = 1, tell: Tell | None = None) -> Report:
+    """``tell("walks", done, total)`` is called as they are done."""
+    report = Report("random walks")
+    for result in _results(seeds, steps, workers):
+        report.results.append(result)
+        if tell is not None:
+            tell("walks", len(report.results), len(seeds))
+    return report
+
+
+def _results(seeds: Sequence[int], steps: int, workers: int) -> Iterator[Result]:
+    walk = partial(run_seed, steps=steps)
+    if workers <= 1:
+        yield from map(walk, seeds)
+        return
+    with get_context("spawn").Pool(workers) as pool:
+        yield from pool.imap(walk, seeds)

@@ -1,0 +1,168 @@
+"""A hunt carried out: cluster after cluster, and what differs cut down and kept with both sides' evidence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from checks.hunting.judging import OURS, Judge, Judged
+from checks.hunting.outcomes import DEFAULT_KINDS, expecting
+from checks.hunting.outcomes import KINDS as COMPARED
+from checks.hunting.random_sample import seeded
+from checks.hunting.sample import SCENARIO, Sample
+from checks.hunting.shrinking import shrink
+from checks.hunting.side import Bench
+from checks.hunting.store import Decided, Hunt, HuntFolder
+from kailab.cluster.backends import BACKENDS
+from kailab.errors import ConnectError, InputError, StateError
+from kailab.trials.contenders import contender
+from kailab.trials.digests import Digests
+from kailab.trials.making import made
+from kailab.trials.matrix import KINDS, Cell, Subject
+from kailab.trials.store import TrialFolder
+from kailab.trials.subjects import subjects_of
+from kailab.trials.trial import carry_out as carry_out_trial
+from kailab.undertest.compatibility import check_lab
+from kailab.undertest.contract import SchedulerFailed
+from kailab.undertest.naming import chosen
+
+HOME = "embedded"
+"""Where kailab decides first: it takes no time there, and chance has no part in it."""
+
+_NO_PLACE = (ConnectError, StateError, SchedulerFailed)
+
+MOST_FAILED = 3
+"""So many clusters in a row for which there is no place end a hunt: on a machine that is too busy one may find none, on one where nothing
+comes up no further one will."""
+
+Tell = Callable[[str, int, int], None]
+Notice = Callable[[str], None]
+
+
+def carry_out(
+    hunt: Hunt,
+    folder: HuntFolder,
+    seeds: Iterable[int],
+    until: float | None,
+    options: Mapping[str, Any],
+    tell: Tell,
+    notice: Notice,
+) -> None:
+    """The clusters of these seeds that are not decided yet; one that could not be is tried again. ``until``: of the monotonic clock; None:
+    all of them. ``options``: of the backend. A cluster for which there is no place, as where a control plane does not come up, is told, counted and
+    passed over. Raises StateError where that is so of ``MOST_FAILED`` in a row, KailabError, KeyboardInterrupt; what was decided is kept."""
+    bench = Bench(hunt.isolation, dict(options), notice)
+    judge = Judge(hunt.against, hunt.column, bench, Bench(HOME, {}, notice), hunt.kinds, hunt.again, folder.work)
+    done, failed = folder.decided(), 0
+    try:
+        for number, seed in enumerate(seeds):
+            if until is not None and time.monotonic() >= until:
+                return
+            if seed in done and done[seed].judged.verdict != "error":
+                continue
+            tell(f"seed {seed}", number, 0)
+            try:
+                decided = _decided(seed, hunt, folder, judge, bench, notice)
+                failed = 0
+            except _NO_PLACE as error:
+                bench.close()
+                decided, failed = Decided(seed=seed, judged=Judged(verdict="error", why=str(error))), failed + 1
+                notice(f"seed {seed} is not decided: {error}")
+            folder.keep(decided)
+            if failed == MOST_FAILED:
+                raise StateError(f"{failed} clusters in a row could not be decided; the last: {decided.judged.why}")
+    finally:
+        bench.close()
+
+
+def _decided(seed: int, hunt: Hunt, folder: HuntFolder, judge: Judge, bench: Bench, notice: Notice) -> Decided:
+    begun = time.monotonic()
+    sample = seeded(seed)
+    judged = judge.judged(sample)
+    if judged.verdict != "differs":
+        return Decided(seed=seed, judged=judged, seconds=_since(begun))
+    notice(f"{sample.name} differs: {judged.differences[0]}; cutting it down")
+    small = shrink(sample, judged.differences, judge.differs, hunt.tries)
+    # Cut down, it may have become a matter of chance: then the one that was found stands.
+    again = judge.judged(small)
+    if again.verdict == "differs":
+        judged = again
+    else:
+        small = sample
+    _keep_scenario(small, judged, hunt, folder, judge, bench, notice)
+    return Decided(
+        seed=seed,
+        judged=judged,
+        steps=len(small.steps),
+        objects=len(list(small.objects())),
+        nodes=sum(pool["count"] for pool in small.fleet["pools"]),
+        seconds=_since(begun),
+    )
+
+
+def _keep_scenario(
+    sample: Sample, judged: Judged, hunt: Hunt, folder: HuntFolder, judge: Judge, bench: Bench, notice: Notice
+) -> None:
+    """Written with what kailab decides as what is expected, and run as a trial of the two."""
+    place = folder.found(sample.seed)
+    told = f"{OURS} -> {hunt.column}: " + "; ".join(map(str, judged.differences))
+    expecting(sample, judge.ours(sample)).written(place, told)
+    # The trial brings up planes of its own: one fewer at once.
+    bench.close()
+    trial = made(
+        [contender(OURS), contender(hunt.against, name=hunt.column)],
+        subjects_of(str(place / SCENARIO)),
+        [hunt.isolation],
+        name="trial",
+        compared=KINDS[:-1],
+        jobs=1,
+    )
+    carry_out_trial(trial, TrialFolder(place / trial.name), lambda *_: None, notice)
+
+
+def _since(begun: float) -> float:
+    return round(time.monotonic() - begun, 1)
+
+
+def made_from(
+    against: str, isolation: str, kinds: Sequence[str], again: int, tries: int, name: str, options: Mapping[str, Any]
+) -> Hunt:
+    """What is not said gets its default. Raises InputError for a scheduler that there is not, or that can't be there."""
+    other = contender(against)
+    if other.kind == OURS and other.name == OURS:
+        raise InputError(
+            f"--against {against}: {OURS} can't be compared with itself; expected another, or one of a file of names"
+        )
+    if unknown := [kind for kind in kinds if kind not in COMPARED]:
+        expected = ", ".join(COMPARED)
+        raise InputError(f"--compare: there is no kind of difference {unknown[0]!r}; expected some of: {expected}")
+    BACKENDS.check(isolation)
+    check_lab(isolation, other.scheduler, dict(options))
+    chosen(other.scheduler).check_options()
+    subject = Subject(kind="scenarios", name="hunt", path="")
+    cell = Cell(contender=other, isolation=isolation, subject=subject, fleet="")
+    return Hunt(
+        name=name or f"{other.name}-{isolation}",
+        against=other.scheduler,
+        column=other.name,
+        isolation=isolation,
+        kinds=tuple(kinds) or DEFAULT_KINDS,
+        again=again,
+        tries=tries,
+        stands_on=Digests().of_cell(cell),
+    )
+
+
+def seeds_from(first: int, clusters: int | None) -> Iterable[int]:
+    """``clusters`` None: without end."""
+    return count(first) if clusters is None else range(first, first + clusters)
+
+
+def forget_differing(folder: HuntFolder) -> int:
+    """Those that differ, or did by chance, are to be decided anew. How many they are."""
+    found = [seed for seed, one in folder.decided().items() if one.judged.verdict in ("differs", "chance")]
+    for seed in found:
+        folder.forget(seed)
+    return len(found)

@@ -1,0 +1,103 @@
+"""A hunt's folder. Every file appears whole or not at all, so that an interrupted hunt goes on where it was.
+
+hunt.json                 what is hunted
+lock                      held while it runs
+clusters/SEED.json        what became of the cluster of a seed
+found/seed-N/scenario.yaml, fleet.yaml   what differs, cut down
+found/seed-N/trial/       the same as a trial: both sides' evidence
+work/                     the sample that is being decided
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from checks.hunting.judging import Judged
+from kailab.errors import StateError
+from kailab.evidence.canonical import pretty_json
+from kailab.model import typed
+from kailab.model.private_files import make_folder, open_file, replace_file
+
+_CURE = "expected a file that a hunt wrote: remove it"
+
+
+class Hunt(msgspec.Struct, frozen=True, kw_only=True):
+    """``against``: as ``--scheduler`` takes it; ``column``: what it is called. ``kinds``: of differences. ``again``: see Judge. ``tries``:
+    to cut down what differs. ``stands_on``: digests of what decides, by path."""
+
+    name: str
+    against: str
+    column: str
+    isolation: str
+    kinds: tuple[str, ...]
+    again: int
+    tries: int
+    stands_on: Mapping[str, str] = {}
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """``steps``, ``objects``, ``nodes``: of the scenario that is left where the two differ; 0: they do not. ``seconds``: of wall time."""
+
+    seed: int
+    judged: Judged
+    steps: int = 0
+    objects: int = 0
+    nodes: int = 0
+    seconds: float = 0.0
+
+
+class HuntFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.work = path / "work"
+
+    def begin(self, hunt: Hunt) -> None:
+        """Raises StateError where another hunt is kept there."""
+        file = self.path / "hunt.json"
+        if file.is_file():
+            before = typed.read_kept(file, Hunt, _CURE)
+            for field in Hunt.__struct_fields__:
+                if getattr(before, field) != getattr(hunt, field):
+                    was = "" if field == "stands_on" else f" ({getattr(before, field)})"
+                    told = "what decides has changed since" if field == "stands_on" else f"it has another {field}{was}"
+                    raise StateError(f"{self.path}: the hunt kept there can't go on: {told}; expected another --name")
+            return
+        make_folder(self.path / "clusters")
+        replace_file(file, pretty_json(hunt))
+
+    def found(self, seed: int) -> Path:
+        return self.path / "found" / f"seed-{seed}"
+
+    def keep(self, decided: Decided) -> None:
+        replace_file(self.path / "clusters" / f"{decided.seed}.json", pretty_json(decided))
+
+    def decided(self) -> dict[int, Decided]:
+        """By seed, in their order."""
+        found = [typed.read_kept(file, Decided, _CURE) for file in (self.path / "clusters").glob("[0-9]*.json")]
+        return {one.seed: one for one in sorted(found, key=lambda each: each.seed)}
+
+    def forget(self, seed: int) -> None:
+        """It is to be decided anew."""
+        (self.path / "clusters" / f"{seed}.json").unlink(missing_ok=True)
+        shutil.rmtree(self.found(seed), ignore_errors=True)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Raises StateError where it can't be kept there, or another process has it."""
+        try:
+            make_folder(self.path)
+            lock = open_file(self.path / "lock", "w")
+        except OSError as error:
+            raise StateError(f"{self.path}: a hunt can't be kept there: {error.strerror or error}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StateError(f"{self.path}: this hunt is being run by another process") from None
+            yield

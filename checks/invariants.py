@@ -1,0 +1,347 @@
+"""What must hold for any decisions on any cluster, whoever took them. Every violation is a sentence.
+
+``check`` looks at one cycle: the tasks before it, its decisions, and the state they lead to. ``run_rounds`` runs cycles
+until nothing happens any more, ``undecided`` asks the same thing twice.
+
+Two faults of KAI, which the engine shares where it is told to (``EngineConfig.imitate_faults``), are excused with
+``strict=False``; both concern *split victims*, elastic jobs of which a search took surplus pods first and the core later. KAI may
+leave such a job's surplus on another node running below the gang's minimum (until stalegangeviction takes it), and it takes
+the surplus off the queue's account twice, so that a queue may pass its limit by as much. docs/conformance.md tells how each
+comes about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+
+import msgspec
+
+from checks.opening import ACTIVE, NOW, PLACED, Opening
+from checks.table import ClaimsOfNode, Table, mig_gpus
+from kailab.engine.config import EngineConfig
+from kailab.engine.decisions import Decisions, QueueState
+from kailab.engine.queueing.fairshare import Amounts, sum_up
+from kailab.engine.snapshot.records import GPU, PodGroup, PodSet, Queue, Share, Status, SubGroup, Task
+from kailab.engine.working.workingset import WorkingSet
+
+Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
+
+HOLDING = PLACED - {Status.PIPELINED}
+COMING = ACTIVE | {Status.PIPELINED, Status.STUCK_RELEASING}
+COUNTED = ACTIVE | {Status.PIPELINED}
+
+
+def check(opening: Opening, before: Mapping[str, Task], decisions: Decisions, strict: bool = True) -> list[str]:
+    """Violations by one cycle's decisions, taken with tasks standing as in ``before`` (uid -> task)."""
+    table = Table(opening)
+    table.tasks = dict(before)
+    faults = table.apply(decisions)
+    after = table.tasks
+    split = {} if strict else split_victims(opening, before, after, decisions)
+    return [
+        *faults,
+        *_nodes(opening, _holders(before, decisions), "now"),
+        *_nodes(opening, [t for t in after.values() if t.status in COMING], "once those leaving are gone"),
+        *_queues(opening, before, after, split),
+        *[one for uid, one in _gangs(opening, before, after) if uid not in split],
+        *_victims(opening, decisions),
+        *_fair_shares(opening, decisions.queues),
+    ]
+
+
+def split_victims(
+    opening: Opening, before: Mapping[str, Task], after: Mapping[str, Task], decisions: Decisions
+) -> dict[str, list[Task]]:
+    """Jobs with surplus pods of which an evicting action took some -> the tasks it took, or may have taken.
+
+    Of a job that lost what it was given in this very cycle, decisions don't tell which pods: all without a place count.
+    """
+    robbed = {uid for uid, _ in decisions.robbed}
+    evicted = {eviction.task for eviction in decisions.evictions if eviction.action != "stalegangeviction"}
+    taken: dict[str, list[Task]] = {}
+    for task in before.values():
+        if task.uid in evicted or (task.podgroup in robbed and after[task.uid].status not in COUNTED):
+            taken.setdefault(task.podgroup, []).append(task)
+    placed = [task for task in before.values() if task.status in COUNTED]
+    given = [
+        msgspec.structs.replace(task, status=Status.ALLOCATED)
+        for tasks in taken.values()
+        for task in tasks
+        if task.status not in COUNTED
+    ]
+    most = _counts([*placed, *given])
+    return {
+        group.uid: taken[group.uid]
+        for group in opening.podgroups
+        if group.uid in taken and _surplus(group.root, most.get(group.uid, {}))
+    }
+
+
+def _surplus(group: SubGroup, counts: Mapping[str, int]) -> bool:
+    """Whether more is placed somewhere than its minimum asks for."""
+    podsets = any(counts.get(podset.name, 0) > podset.min_available for podset in group.podsets)
+    optional = group.min_members is not None and group.min_members < len(group.podsets) + len(group.groups)
+    return podsets or optional or any(_surplus(inner, counts) for inner in group.groups)
+
+
+def _holders(before: Mapping[str, Task], decisions: Decisions) -> list[Task]:
+    """Tasks that hold something at this moment: nothing leaves at once, and what is bound is held from now on."""
+    holders = [task for task in before.values() if task.status in HOLDING]
+    bound = [bind for bind in decisions.binds if bind.task in before]
+    return holders + [
+        msgspec.structs.replace(before[bind.task], node=bind.node, gpu_groups=bind.gpu_groups) for bind in bound
+    ]
+
+
+def _nodes(opening: Opening, tasks: Iterable[Task], when: str) -> list[str]:
+    """No node gives out more than it has, no device more than a whole."""
+    on: dict[str, list[Task]] = {}
+    for task in tasks:
+        on.setdefault(task.node, []).append(task)
+    claimed = {claim.name: claim.gpus for claim in opening.claims}
+    violations = []
+    for node in opening.nodes:
+        claims = ClaimsOfNode(claimed)
+        here = on.get(node.name, [])
+        devices, shares = 0, dict[str, Fraction]()
+        extended: dict[str, int] = {}
+        for task in here:
+            gpu = task.shape.gpu
+            if gpu.shared:
+                part = (
+                    Fraction(gpu.memory_mib, node.gpu_memory_mib or 1) if gpu.memory_mib else Fraction(gpu.portion, GPU)
+                )
+                if len(task.gpu_groups) != gpu.devices:
+                    violations.append(f"{task.uid} wants {gpu.devices} shared devices and has {len(task.gpu_groups)}")
+                for group in task.gpu_groups:
+                    shares[group] = shares.get(group, Fraction()) + part
+            else:
+                devices += claims.devices(task)
+            for name, amount in (*task.shape.extended, *gpu.mig):
+                extended[name] = extended.get(name, 0) + amount
+        used = {
+            "GPUs": ((devices + len(shares)) * GPU, node.gpus),
+            "CPU": (sum(task.shape.cpu for task in here), node.cpu),
+            "memory": (sum(task.shape.memory for task in here), node.memory),
+            "pods": (len(here), node.pods),
+        }
+        room = dict(node.extended)
+        used |= {name: (amount, room.get(name, 0)) for name, amount in extended.items()}
+        violations += [
+            f"node {node.name} gives out {amount} of {most} {what} {when}"
+            for what, (amount, most) in used.items()
+            if amount > most
+        ]
+        violations += [
+            f"GPU group {group} on {node.name} is given out {float(part):g} times {when}"
+            for group, part in shares.items()
+            if part > 1
+        ]
+    return violations
+
+
+def held(opening: Opening, tasks: Iterable[Task], preemptible_too: bool = True) -> dict[str, Amounts]:
+    """What each queue holds, summed up the tree; promised places count."""
+    groups = {group.uid: group for group in opening.podgroups}
+    memory = max((node.gpu_memory_mib for node in opening.nodes), default=0)
+    own: dict[str, Amounts] = {}
+    for task in tasks:
+        group = groups.get(task.podgroup)
+        if group is None or task.status not in COUNTED or not (preemptible_too or not group.preemptible):
+            continue
+        gpu = task.accepted or task.shape.gpu
+        milli = sum(count * mig_gpus(name) * GPU for name, count in gpu.mig) + sum(n for _, n in gpu.dra) * GPU
+        milli += gpu.devices * (gpu.memory_mib * GPU // memory if gpu.memory_mib and memory else gpu.portion)
+        there = own.get(group.queue, Amounts())
+        own[group.queue] = Amounts(there.cpu + task.shape.cpu, there.memory + task.shape.memory, there.gpu + milli)
+    return sum_up(opening.queues, own)
+
+
+def _shares(queue: Queue) -> tuple[tuple[str, Share], ...]:
+    return (("cpu", queue.cpu), ("memory", queue.memory), ("gpu", queue.gpu))
+
+
+def _queues(
+    opening: Opening, before: Mapping[str, Task], after: Mapping[str, Task], split: Mapping[str, Iterable[Task]]
+) -> list[str]:
+    """No queue grows beyond its limit, nor its non-preemptible part beyond its quota; what was over may stay."""
+    violations = []
+    twice = held(
+        opening,
+        [msgspec.structs.replace(task, status=Status.RUNNING) for tasks in split.values() for task in tasks],
+    )
+    for preemptible_too, bound_name in ((True, "limit"), (False, "quota")):
+        was, now = held(opening, before.values(), preemptible_too), held(opening, after.values(), preemptible_too)
+        for queue in opening.queues:
+            for resource, share in _shares(queue):
+                bound = share.limit if preemptible_too else share.quota
+                got = getattr(now[queue.name], resource)
+                allowed = bound + getattr(twice[queue.name], resource) if preemptible_too else bound
+                if bound >= 0 and allowed < got and got > getattr(was[queue.name], resource):
+                    what = "" if preemptible_too else "non-preemptible "
+                    violations.append(f"queue {queue.name}: {what}{resource} {got:g} beyond {bound_name} {bound}")
+    return violations
+
+
+def satisfied(group: SubGroup, counts: Mapping[str, int]) -> bool:
+    """Whether enough direct members of a subgroup have what they need, from placed tasks by pod set."""
+    members: list[PodSet | SubGroup] = [*group.groups, *group.podsets]
+    good = sum(
+        counts.get(member.name, 0) >= member.min_available if isinstance(member, PodSet) else satisfied(member, counts)
+        for member in members
+    )
+    return good >= (len(members) if group.min_members is None else group.min_members)
+
+
+def _counts(tasks: Iterable[Task]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for task in tasks:
+        if task.status in COUNTED:
+            of_group = counts.setdefault(task.podgroup, {})
+            of_group[task.subgroup or "default"] = of_group.get(task.subgroup or "default", 0) + 1
+    return counts
+
+
+def _gangs(opening: Opening, before: Mapping[str, Task], after: Mapping[str, Task]) -> list[tuple[str, str]]:
+    """A gang that a cycle touched is whole afterwards, or has nothing at all. Pairs of the job and the violation."""
+    was, now = _counts(before.values()), _counts(after.values())
+    return [
+        (group.uid, f"gang {group.uid} is left in part: {now[group.uid]}")
+        for group in opening.podgroups
+        if now.get(group.uid)
+        and now[group.uid] != was.get(group.uid)
+        and not satisfied(group.root, now[group.uid])
+        and satisfied(group.root, was.get(group.uid, {})) >= satisfied(group.root, now[group.uid])
+        and (
+            satisfied(group.root, was.get(group.uid, {}))
+            or sum(now[group.uid].values()) > sum(was.get(group.uid, {}).values())
+        )
+    ]
+
+
+def _victims(opening: Opening, decisions: Decisions) -> list[str]:
+    """Only preemptible work is evicted, for somebody who gets a place by it, and where the action allows it."""
+    groups: dict[str, PodGroup] = {group.uid: group for group in opening.podgroups}
+    served = {(p.podgroup, p.action) for p in decisions.pipelines if not p.moved}
+    moved = [(p.task, p.action) for p in decisions.pipelines if p.moved]
+    robbed = dict(decisions.robbed)
+    violations = []
+    for eviction in decisions.evictions:
+        if eviction.action == "stalegangeviction":
+            continue
+        victim = groups[eviction.podgroup]
+        beneficiary = groups.get(eviction.beneficiary)
+        said = f"{eviction.action} evicts {eviction.task}"
+        if not victim.preemptible:
+            violations.append(f"{said}, which is not preemptible")
+        if beneficiary is None:
+            violations.append(f"{said} for nobody")
+            continue
+        if beneficiary.uid in robbed:
+            continue  # it had its place by this eviction, and lost it to another within the cycle, as in KAI
+        if (beneficiary.uid, eviction.action) not in served and beneficiary.uid not in robbed.values():
+            violations.append(f"{said} for {beneficiary.uid}, which gets no place by it")
+        if eviction.action == "preempt" and (
+            victim.queue != beneficiary.queue or victim.priority >= beneficiary.priority
+        ):
+            violations.append(f"{said} for {beneficiary.uid}, which is not of higher priority in the same queue")
+        if eviction.action == "reclaim" and victim.queue == beneficiary.queue:
+            violations.append(f"{said} for {beneficiary.uid} of the same queue")
+        if eviction.action == "consolidation":
+            if (eviction.task, eviction.action) in moved:
+                moved.remove((eviction.task, eviction.action))
+            elif victim.uid not in robbed:
+                violations.append(f"{said} without a new place for it")
+    return violations
+
+
+def _fair_shares(opening: Opening, states: Iterable[QueueState]) -> list[str]:
+    """Fair shares of siblings add up to no more than their parent's, unless quotas alone do."""
+    by_name = {state.name: state for state in states}
+    children: dict[str, list[QueueState]] = {}
+    for state in by_name.values():
+        children.setdefault(state.parent, []).append(state)
+    totals = {
+        "cpu": sum(node.cpu for node in opening.nodes),
+        "memory": sum(node.memory for node in opening.nodes),
+        "gpu": sum(
+            node.gpus + sum(n * mig_gpus(m) * GPU for m, n in node.extended if "/mig-" in m) for node in opening.nodes
+        ),
+    }
+    violations = []
+    for parent, siblings in children.items():
+        for resource, total in totals.items():
+            above = by_name.get(parent)
+            most = getattr(above, resource).fair_share if above else total
+            promised, given = 0.0, 0.0
+            for state in siblings:
+                share = getattr(state, resource)
+                quota = most if share.quota < 0 else share.quota
+                requestable = share.requested if share.limit < 0 else min(share.limit, share.requested)
+                promised += min(quota, requestable)
+                given += share.fair_share
+            if given > max(most, promised) * (1 + 1e-9):
+                where = f"below {parent}" if parent else "at the root"
+                violations.append(f"fair shares of {resource} {where} add up to {given:g} of {most:g}")
+    return violations
+
+
+def undecided(opening: Opening, decide: Decide) -> list[str]:
+    """The same cluster asked twice, and told in reverse order, gives the same decisions, byte for byte."""
+    table = Table(opening)
+    working = table.working()
+    first = decide(working, opening.config, NOW)
+    violations = _unlike(first, decide(working, opening.config, NOW), "the same working set decided twice")
+    turned = WorkingSet()
+    for task in reversed(opening.tasks):
+        turned.set_task(table.tasks[task.uid])
+    for podgroup in reversed(table.podgroups()):
+        turned.set_podgroup(podgroup)
+    for claim in reversed(opening.claims):
+        turned.set_claim(claim)
+    for topology in reversed(opening.topologies):
+        turned.set_topology(topology)
+    for queue in reversed(opening.queues):
+        turned.set_queue(queue)
+    for node in reversed(opening.nodes):
+        turned.set_node(node)
+    again = decide(turned, opening.config, NOW)
+    return violations + _unlike(first, again, "the same records told in another order")
+
+
+def _unlike(first: Decisions, second: Decisions, what: str) -> list[str]:
+    differing = [
+        name
+        for name in Decisions.__struct_fields__
+        if msgspec.json.encode(getattr(first, name)) != msgspec.json.encode(getattr(second, name))
+    ]
+    return [f"{what}: {', '.join(differing)} differ"] if differing else []
+
+
+def run_rounds(opening: Opening, decide: Decide, most: int = 12, strict: bool = True) -> list[str]:
+    """Cycles with the translation in between, each checked, until one decides nothing; violations of all of them.
+
+    As the scheduler does, a cycle is told whom the one before it made room for. A cluster still changing after ``most`` cycles
+    is a violation of its own, with what it keeps doing.
+    """
+    table = Table(opening)
+    violations: list[str] = []
+    config = opening.config
+    for number in range(1, most + 1):
+        decisions = decide(table.working_as_mirrored(), config, NOW)
+        violations += [f"cycle {number}: {one}" for one in check(opening, table.tasks, decisions, strict)]
+        if not decisions.changed and not decisions.again:
+            return violations + _promises_at_rest(table, decisions)
+        config = msgspec.structs.replace(config, promised=decisions.heirs)
+
+        table.apply(decisions)
+        table.settle_round()
+    doing = [f"binds {bind.task}" for bind in decisions.binds] + [f"evicts {e.task}" for e in decisions.evictions]
+    return [*violations, f"still changing after {most} cycles: {', '.join(doing)}"]
+
+
+def _promises_at_rest(table: Table, decisions: Decisions) -> list[str]:
+    if any(task.status == Status.RELEASING for task in table.tasks.values()):
+        return []
+    return [f"at rest {promise.task} is promised a place that nobody leaves" for promise in decisions.pipelines]

@@ -1,0 +1,126 @@
+"""Runs recorded scheduling cases through the engine: one session, or cycles with a translation in between."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from checks.invariants import run_rounds, undecided
+from checks.opening import NOW
+from checks.recorded.case_reading import Case
+from checks.recorded.expectations import (
+    Level,
+    asserted_tasks,
+    final_differences,
+    operation_differences,
+    recorded_round_differences,
+)
+from checks.recorded.loading_check import loading_differences
+from checks.report import Report, Result
+from checks.table import Table
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.decisions import Decisions
+from kailab.engine.working.workingset import WorkingSet
+from kailab.errors import InputError
+
+Tell = Callable[[str, int, int], None]
+Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
+
+
+def run_case(case: Case, level: Level = "nodes", decide: Decide = run_cycle) -> Result:
+    """Run one case to its end and compare. A fault of the engine is a difference, never an exception.
+
+    ``decide`` is what takes the decisions: the engine, or another with its signature.
+    """
+    table = Table(case)
+    reasons: dict[str, str] = {}
+    try:
+        play = _invariants if case.invariants_only else _integration if case.integration else _session
+        differences = play(case, table, level, reasons, decide)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        last = traceback.format_exception_only(error)[-1].strip()
+        differences = [f"the engine failed: {last} ({Path(place.filename).name}:{place.lineno})"]
+    return Result(
+        id=case.id,
+        suite=case.suite,
+        differences=tuple(_with_reasons(case, differences, reasons)),
+        tags=case.tags,
+        notes=(*case.notes, *case.unsupported),
+        counted=not case.unsupported,
+    )
+
+
+def _invariants(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+    return run_rounds(case, decide, case.rounds_until_match) + undecided(case, decide)
+
+
+def _session(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+    decisions, faults = _cycle(case, table, reasons, decide)
+    return faults + operation_differences(case, decisions, "") + final_differences(case, table, level)
+
+
+def _integration(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+    differences: list[str] = []
+    for number in range(case.rounds_until_match + case.rounds_after_match):
+        if number == case.rounds_until_match:
+            differences += final_differences(case, table, level)
+        decisions, faults = _cycle(case, table, reasons, decide)
+        where = f"cycle {number + 1}: "
+        differences += [where + fault for fault in faults]
+        if case.recorded_only:
+            differences += recorded_round_differences(case, number, table, decisions, level)
+        else:
+            differences += operation_differences(case, decisions, where)
+            if number >= case.rounds_until_match:
+                differences += asserted_tasks(case, table, where)
+        table.settle_round()
+    return differences
+
+
+def _cycle(case: Case, table: Table, reasons: dict[str, str], decide: Decide) -> tuple[Decisions, list[str]]:
+    decisions = decide(table.working(), case.config, NOW)
+    for pending in decisions.pending:
+        tried = "; ".join(f"{action}: {outcome}" for action, outcome in pending.tried)
+        reasons[pending.podgroup] = f"{pending.code}: {pending.message}" + (f" [{tried}]" if tried else "")
+    return decisions, table.apply(decisions)
+
+
+def _with_reasons(case: Case, differences: list[str], reasons: dict[str, str]) -> list[str]:
+    """Add the engine's last reason for a PodGroup to the first difference that names one of its tasks."""
+    group_of = {task.uid: task.podgroup for task in case.tasks}
+    told: set[str] = set()
+    out = []
+    for difference in differences:
+        words = difference.replace(":", " ").split()
+        group = next((group_of[word] for word in words if word in group_of), "")
+        if group in reasons and group not in told and " is Pending" in difference:
+            told.add(group)
+            difference = f"{difference} ({reasons[group]})"
+        out.append(difference)
+    return out
+
+
+def run_cases(cases: Sequence[Case], level: Level = "nodes", tell: Tell | None = None) -> Report:
+    """``tell("engine cases", done, total)`` is called as they are done."""
+    report = Report("engine cases")
+    for case in cases:
+        report.results.append(run_case(case, level))
+        if tell is not None:
+            tell(report.title, len(report.results), len(cases))
+    return report
+
+
+def check_loading(cases: Iterable[Case]) -> Report:
+    """Hold the loader against the recorded opening state of nodes and queues, without running the engine. Raises InputError for
+    a case that has none."""
+    report = Report("opening states")
+    for case in cases:
+        try:
+            differences = tuple(loading_differences(case))
+        except KeyError as missing:
+            raise InputError(f"case {case.id}: KAI's opening state is not recorded (no {missing})") from None
+        report.results.append(Result(id=case.id, suite=case.suite, differences=differences, tags=case.tags))
+    return report

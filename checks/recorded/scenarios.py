@@ -1,0 +1,46 @@
+"""Runs recorded scenarios (manifests in steps, with the outcome a real KAI showed after each) on labs.
+
+Compared after each step: Running pods per app (always), Pending pods per app (where given), the codes of pending PodGroups, and
+in scenarios about placement how many pods of an app each rack and its nodes got, whatever the nodes' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import structs
+
+from checks.report import Result
+from kailab.errors import KailabError
+from kailab.lab.venues import Venue
+from kailab.scenarios import reading
+from kailab.scenarios.running import carry_out
+from kailab.scenarios.scenario import Scenario
+
+ABOUT_PLACEMENT = ("place-", "topology-", "consolidate-")
+
+
+def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
+    """As ``kailab.scenarios`` reads them; by its name a recorded one says whether it is about placement."""
+    return [
+        structs.replace(one, placement=one.placement or one.name.startswith(ABOUT_PLACEMENT))
+        for one in reading.read_scenarios(paths)
+    ]
+
+
+def run_scenario(
+    scenario: Scenario, scheduler: str = "kailab", backend: str = "embedded", venue: Venue | None = None
+) -> Result:
+    """Run one scenario on a lab of its own. What stops it is its last difference. ``venue``: see Lab.open."""
+    try:
+        ran = carry_out(scenario, scheduler, backend, venue, wanted_by="KAI had")
+        differences = (*ran.differences, *([ran.stopped] if ran.stopped else ()))
+    except KailabError as error:
+        differences = (f"step 0: stopped: {error}",)
+    return Result(
+        id=scenario.id,
+        suite=scenario.suite,
+        differences=differences,
+        notes=("KAI was still changing after two minutes",) if scenario.unsettled else (),
+    )

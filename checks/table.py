@@ -1,0 +1,257 @@
+"""A cluster between cycles: records, decisions carried out on them, what nodes have left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from checks.opening import ACTIVE, NOW, PLACED, Opening
+from kailab.engine.decisions import Decisions, Pipeline
+from kailab.engine.snapshot.records import GPU, GpuRequest, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
+from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.engine.working.numa import Zones
+from kailab.engine.working.workingset import WorkingSet
+from kailab.model import labels
+from kailab.scheduler.mirror.gpu_reservations import GpuReservations
+
+LAST_START_AGE = 60.0
+_ORDER = {Status.RELEASING: 1, Status.STUCK_RELEASING: 1, Status.PIPELINED: 2}  # after those that stay
+
+
+class Table:
+    """Tasks as they stand. ``vacated``: places that tasks evicted in this cycle are leaving."""
+
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
+        self.tasks: dict[str, Task] = {task.uid: task for task in opening.tasks}
+        self.nodes: dict[str, Node] = {node.name: node for node in opening.nodes}
+        self.vacated: list[Task] = []
+        self.claims: dict[str, ResourceClaim] = {claim.name: claim for claim in opening.claims}
+
+    def working(self) -> WorkingSet:
+        """A new working set of the table as it stands: nothing but objects survives between cycles."""
+        return WorkingSet.of(
+            Snapshot(
+                nodes=self.opening.nodes,
+                queues=self.opening.queues,
+                podgroups=tuple(self.podgroups()),
+                tasks=tuple(self.tasks.values()),
+                topologies=self.opening.topologies,
+                claims=tuple(self.claims.values()),
+            )
+        )
+
+    def working_as_mirrored(self) -> WorkingSet:
+        """The same as a scheduler sees it in a cluster, where each shared GPU has a reservation, or one that stands in for it."""
+        working = self.working()
+        reservations = GpuReservations(working, lambda uid: None)
+        for uid, task in self.tasks.items():
+            if task.status in ACTIVE or task.status == Status.RELEASING:
+                reservations.shares(uid, task.node, task.gpu_groups)
+        return working
+
+    def podgroups(self) -> list[PodGroup]:
+        """PodGroups, started a minute ago where anything is placed: so KAI's test set-up has it."""
+        started = {task.podgroup for task in self.tasks.values() if task.status in ACTIVE}
+        return [
+            msgspec.structs.replace(group, last_start=NOW - LAST_START_AGE if group.uid in started else None)
+            for group in self.opening.podgroups
+        ]
+
+    def apply(self, decisions: Decisions) -> list[str]:
+        """Carry decisions out as KAI's session does. Returns what in them can't be carried out, in words.
+
+        One session may bind or promise a task a place and evict it again by a later action, or for another job
+        of the same action: what was decided first is told from the actions' order and from ``Pipeline.moved``.
+        """
+        faults: list[str] = []
+        self.vacated = []
+        for bind in decisions.binds:
+            task = self.tasks.get(bind.task)
+            if task is None or task.status not in (Status.PENDING, Status.PIPELINED):
+                faults.append(f"binds {bind.task}, which is not pending")
+                continue
+            self._place(task, Status.BINDING, bind.node, bind.gpu_groups, bind.numa_zones, faults)
+        for action in self.opening.config.actions:
+            moves: dict[str, list[Pipeline]] = {}
+            for pipeline in decisions.pipelines:
+                if pipeline.action == action and pipeline.moved:
+                    moves.setdefault(pipeline.task, []).append(pipeline)
+                elif pipeline.action == action:
+                    self._pipeline(pipeline, (Status.PENDING, Status.PIPELINED), faults)
+            for eviction in decisions.evictions:
+                if eviction.action != action:
+                    continue
+                self._evict(eviction.task, faults)
+                if moves.get(eviction.task):
+                    self._pipeline(moves[eviction.task].pop(0), (Status.RELEASING,), faults)
+            faults += [f"moves {uid} without evicting it" for uid, rest in moves.items() if rest]
+        return faults
+
+    def _evict(self, uid: str, faults: list[str]) -> None:
+        task = self.tasks.get(uid)
+        if task is None or task.status not in PLACED:
+            faults.append(f"evicts {uid}, which holds nothing")
+            return
+        leaving = msgspec.structs.replace(task, status=Status.RELEASING)
+        if task.status in ACTIVE:
+            self.vacated.append(leaving)
+        self.tasks[uid] = leaving
+
+    def _pipeline(self, pipeline: Pipeline, waiting: tuple[Status, ...], faults: list[str]) -> None:
+        task = self.tasks.get(pipeline.task)
+        if task is None or task.status not in waiting:
+            faults.append(f"pipelines {pipeline.task}, which is not waiting")
+            return
+        self._place(task, Status.PIPELINED, pipeline.node, pipeline.gpu_groups, pipeline.numa_zones, faults)
+
+    def _place(
+        self,
+        task: Task,
+        status: Status,
+        node: str,
+        groups: tuple[str, ...],
+        zones: tuple[ZoneShare, ...],
+        faults: list[str],
+    ) -> None:
+        if node not in self.nodes:
+            faults.append(f"places {task.uid} on {node!r}, which does not exist")
+            return
+        accepted = accepted_share(task.shape.gpu, self.nodes[node].gpu_memory_mib)
+        self.tasks[task.uid] = msgspec.structs.replace(
+            task, status=status, node=node, gpu_groups=groups, accepted=accepted, numa_zones=zones
+        )
+
+    def settle_round(self) -> None:
+        """Between two cycles: bound tasks run, promised ones wait anew, leaving ones come back. What claims were given in
+        the session they keep."""
+        self._settle_claims()
+        for uid, task in self.tasks.items():
+            if task.status == Status.BINDING:
+                self.tasks[uid] = msgspec.structs.replace(task, status=Status.RUNNING)
+            elif task.status == Status.PIPELINED or (
+                task.status == Status.RELEASING and task.podgroup not in self.opening.deleted_for_good
+            ):
+                self.tasks[uid] = msgspec.structs.replace(
+                    task, status=Status.PENDING, node="", gpu_groups=(), accepted=None, numa_zones=()
+                )
+        self.vacated = []
+
+    def _settle_claims(self) -> None:
+        holders: dict[str, list[Task]] = {}
+        for task in self.tasks.values():
+            if task.status in ACTIVE or task.status == Status.PIPELINED:
+                for name in task.shape.claims:
+                    holders.setdefault(name, []).append(task)
+        for name, claim in self.claims.items():
+            here = holders.get(name, [])
+            # Consumers that are no tasks of the case keep what they have reserved: nobody takes it from them.
+            others = tuple(uid for uid in claim.reserved if uid not in self.tasks)
+            kept = claim.allocated and bool(others)
+            self.claims[name] = msgspec.structs.replace(
+                claim,
+                allocated=bool(here) or kept,
+                reserved=(*others, *(task.uid for task in here)),
+                node=here[0].node if here else claim.node if kept else "",
+            )
+
+    def zones_left(self, node: Node) -> Zones | None:
+        """What the NUMA zones of a node have left after the decisions; None for a node without zones."""
+        if node.numa is None:
+            return None
+        zones = Zones(node.numa)
+        for task in self.tasks.values():
+            if task.node == node.name and (task.status in ACTIVE or task.status == Status.PIPELINED):
+                zones.change(task.numa_zones, 1)
+        return zones
+
+    def gpus_left(self) -> dict[str, tuple[float, float]]:
+        """Node -> devices (idle, releasing) after the decisions, counted as KAI counts them.
+
+        A shared device is out of ``idle`` as a whole. Pipelined tasks are charged to ``releasing``, which may
+        fall below zero.
+        """
+        left: dict[str, tuple[float, float]] = {}
+        for node in self.opening.nodes:
+            idle, releasing = node.gpus, 0
+            groups: dict[str, set[str]] = {}
+            claims = ClaimsOfNode({name: claim.gpus for name, claim in self.claims.items()})
+            moved = [t for t in self.vacated if self.tasks[t.uid].status == Status.PIPELINED]
+            here = [t for t in (*self.tasks.values(), *moved) if t.node == node.name and t.status in PLACED]
+            # A device that somebody has and stays with is not on its way to anybody else.
+            for task in sorted(here, key=lambda one: _ORDER.get(one.status, 0)):
+                gpu = task.accepted or task.shape.gpu
+                if gpu.shared or task.shape.gpu.shared:
+                    kind = (
+                        "pipelined"
+                        if task.status == Status.PIPELINED
+                        else "leaving"
+                        if task.status == Status.RELEASING
+                        else "staying"
+                    )
+                    for group in task.gpu_groups or (f"own of {task.uid}",):
+                        groups.setdefault(group, set()).add(kind)
+                    continue
+                amount = claims.devices(task) * GPU
+                if task.status == Status.PIPELINED:
+                    releasing -= amount
+                else:
+                    idle -= amount
+                    releasing += amount if task.status == Status.RELEASING else 0
+            for kinds in groups.values():
+                if kinds & {"leaving", "staying"}:
+                    idle -= GPU
+                if kinds == {"leaving"}:
+                    releasing += GPU
+                elif kinds == {"pipelined"}:
+                    releasing -= GPU
+            left[node.name] = (idle / GPU, releasing / GPU)
+        return left
+
+
+def accepted_share(gpu: GpuRequest, device_mib: int) -> GpuRequest | None:
+    """What a request for GPU memory holds of devices of this size, rounded up to a hundredth as in KAI; None for other
+    requests."""
+    if not gpu.memory_mib or not device_mib:
+        return None
+    return GpuRequest(devices=gpu.devices, portion=-(-gpu.memory_mib * 100 // device_mib) * GPU // 100)
+
+
+def whole_devices(gpu: GpuRequest) -> int:
+    """Devices that a task takes whole, plain or through resource claims."""
+    if gpu.dra:
+        return sum(count for _, count in gpu.dra)
+    return 0 if gpu.shared or gpu.mig else gpu.devices
+
+
+class ClaimsOfNode:
+    """Counts devices that tasks of one node have whole: what several have through one claim, once."""
+
+    def __init__(self, gpus: Mapping[str, int]) -> None:
+        self._gpus = gpus  # claim -> devices that count
+        self._seen: set[str] = set()
+
+    def devices(self, task: Task) -> int:
+        """What the task has and none that was asked about before."""
+        again = sum(self._gpus.get(name, 0) for name in task.shape.claims if name in self._seen)
+        self._seen.update(task.shape.claims)
+        return max(0, whole_devices(task.accepted or task.shape.gpu) - again)
+
+
+def mig_gpus(profile: str) -> int:
+    """What one instance of a MIG profile counts against quotas: the number before its ``g``."""
+    return int(profile.removeprefix(labels.MIG_PREFIX).split("g", 1)[0])
+
+
+def sharing(tasks: dict[str, tuple[str, tuple[str, ...]]]) -> dict[str, frozenset[str]]:
+    """Task -> all that share a device with it, from task -> (node, GPU groups). Ids don't matter."""
+    members: dict[tuple[str, str], set[str]] = {}
+    for uid, (node, groups) in tasks.items():
+        for group in groups:
+            members.setdefault((node, group), set()).add(uid)
+    shared: dict[str, set[str]] = {}
+    for together in members.values():
+        for uid in together:
+            shared.setdefault(uid, set()).update(together)
+    return {uid: frozenset(together) for uid, together in shared.items()}

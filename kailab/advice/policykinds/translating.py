@@ -1,0 +1,197 @@
+"""Every field of every policy, looked up by its kind and path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from kailab.advice.policykinds import quotas, settings
+from kailab.advice.policykinds.building import Building
+from kailab.advice.policykinds.meaning import Given, Meaning, none
+from kailab.advice.policykinds.rules import Rule
+from kailab.errors import InputError, InputErrors
+from kailab.model.manifests import Manifest, Manifests, from_objects
+
+GROUP = "kai.nvidia.com"
+
+_QUOTA: Mapping[str, Rule] = {
+    "namespace": quotas.namespace,
+    "guaranteedQuota.gpus": quotas.guaranteed_gpus,
+    "guaranteedQuota.memory": quotas.guaranteed_memory,
+    "guaranteedQuota.maxPodsPerDay": quotas.pods_per_day,
+    "guaranteedQuota.expirationSeconds": quotas.expiration,
+    "burstQuota.gpus": quotas.burst_gpus,
+    "burstQuota.memory": quotas.burst_memory,
+    "burstQuota.maxPodsPerDay": quotas.pods_per_day,
+    "burstQuota.conditionRequired": quotas.condition,
+    "preemptionAllowed": quotas.preemption_allowed,
+}
+
+KINDS: Mapping[str, Mapping[str, Rule]] = {
+    # [] stands for any place of a list, * for any depth of children.
+    "ResourceQuota": {"hierarchy*.name": quotas.hierarchy_name, "hierarchy*.weight": quotas.hierarchy_weight, **_QUOTA},
+    "Quota": _QUOTA,
+    "QueuePolicy": {
+        "scheduling.algorithmName": settings.algorithm,
+        "scheduling.fairShareConfig.updateIntervalSeconds": settings.update_interval,
+        "scheduling.fairShareConfig.weightedFairnessEnabled": settings.weighted,
+        "scheduling.fairShareConfig.timeWeightedFairness": settings.time_weighted,
+        "scheduling.fairShareConfig.preemptionEnabled": settings.preemption_enabled,
+    },
+    "SchedulingPolicy": {
+        "strategyName": settings.strategy,
+        "placementStrategy.preferFewNodes": settings.few_nodes,
+        "placementStrategy.preferManyNodes": settings.many_nodes,
+        "placementStrategy.nodeAffinityPreference": settings.node_preference,
+        "placementStrategy.antiAffinityPreference": settings.pod_preference,
+        "placementStrategy.gpuDensityTarget": settings.density,
+        "placementStrategy.spreadExclusiveGPUAcrossNodes": settings.spread_exclusive,
+        "placementStrategy.maxGPUsPerNode": settings.most_gpus_of_a_node,
+        "placementStrategy.minNodeCount": settings.fewest_nodes,
+        "topologyPolicy.strategy": settings.strategy,
+        "topologyPolicy.preferNVLink": settings.fabric,
+        "memoryPolicy.strategy": settings.memory_strategy,
+        "memoryPolicy.memoryThreshold": settings.memory_threshold,
+        "multiGPUPolicy.preferSameSwitch": settings.fabric,
+        "multiGPUPolicy.maxGPUsPerNode": settings.most_gpus_of_a_node,
+        "preemption.enabled": settings.preemption_enabled,
+        "preemption.gracePeriod": settings.grace,
+    },
+    "PreemptionPolicy": {
+        "enabled": settings.preemption_enabled,
+        "gracePeriodsSeconds": settings.grace,
+        "targetPriorityDifference": settings.priority_difference,
+        "preemptionOrder[].name": settings.preempted_class,
+        "preemptionOrder[].priority": settings.preempted_priority,
+        "preemptionOrder[].maxPreemptionsPerCycle": settings.preemptions_per_cycle,
+        "checkpointHooksEnabled": settings.checkpoint_hooks,
+    },
+    "QueueMonitor": {
+        "recordMetricsIntervalSeconds": settings.record_interval,
+        "metricsEndpoint": settings.metrics_endpoint,
+    },
+    "QueueDrainingPolicy": {
+        "selectionCriteria[].criterion": settings.criterion,
+        "selectionCriteria[].weight": settings.criterion_weight,
+        "maxJobsPerDrainCycle": settings.drained_jobs,
+        "minimumResourcesPerJob": settings.least_resources,
+    },
+    "KAISchedulerConfig": {
+        "enableGangScheduling": settings.gang,
+        "enableFairShare": settings.fair_share,
+        "enablePreemption": settings.preemption_enabled,
+        "enableQueueManagement": settings.queue_management,
+        "clusterResources.totalGpus": settings.total_gpus,
+        "clusterResources.totalMemory": settings.total_memory,
+        "schedulingPolicy": settings.algorithm,
+        "placementStrategy": settings.main_placement,
+        "preemptionEnabled": settings.preemption_enabled,
+        "queueDrainingPolicy": settings.draining_policy,
+    },
+}
+"""Kind -> field below ``spec`` -> what it comes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a document's policy and what it comes to."""
+
+    given: Given
+    meaning: Meaning
+
+
+@dataclass(frozen=True)
+class Translation:
+    """``objects``: KAI's, ready to be applied. ``configuration``: the scheduler's file, with kailab's own policies.
+    ``passed_over``: what is none of these kinds."""
+
+    fields: list[Field]
+    objects: list[dict[str, Any]]
+    configuration: dict[str, Any]
+    passed_over: list[Manifest]
+
+
+def translate(manifests: Manifests, gpus: Fraction | None = None) -> Translation:
+    """``gpus``: of the cluster, for weights that are shares of it. Raises InputError(s), also where none is of these kinds."""
+    ours = [one for one in manifests if str(one.object["apiVersion"]).startswith(f"{GROUP}/")]
+    if not ours:
+        raise InputError(f"nothing to translate; expected kinds of {GROUP}: {', '.join(KINDS)}")
+    errors: list[InputError] = []
+    building = Building()
+    fields: list[Field] = []
+    try:
+        _look_ahead(ours, manifests, building, gpus)
+        for given in (field for one in ours for field in _fields(one)):
+            try:
+                fields.append(Field(given, _rule(given)(given, building)))
+            except InputError as error:
+                errors.append(error)
+    except InputError as error:
+        errors.append(error)
+    if errors:
+        raise InputErrors.of(list({str(error): error for error in errors}.values()))
+    from_objects(building.objects())  # what KAI would refuse is an error here
+    passed = [one for one in manifests if one not in ours]
+    return Translation(fields, building.objects(), building.configuration(), passed)
+
+
+def _look_ahead(ours: list[Manifest], every: Manifests, building: Building, gpus: Fraction | None) -> None:
+    """What fields need to know of others, wherever they stand."""
+    building.gpus = gpus
+    building.given_classes = {
+        one.object["metadata"]["name"]: one.object["value"] for one in every if one.kind == "PriorityClass"
+    }
+    for one in ours:
+        kind = one.object.get("kind")
+        if kind not in KINDS:
+            raise InputError(f"is no kind of the documents; expected {', '.join(KINDS)}", one.where("kind"))
+        if not isinstance(one.object.get("spec"), dict):
+            raise InputError("has no spec", one.where("spec"))
+        total = Given(one, "spec.clusterResources.totalGpus")
+        if kind == "KAISchedulerConfig" and gpus is None and total.value is not None:
+            building.gpus = total.number()
+        for path in ("spec.strategyName", "spec.topologyPolicy.strategy") if kind == "SchedulingPolicy" else ():
+            given = Given(one, path)
+            if given.value is not None and (way := settings.placement_of(given)):
+                building.placements.add(way)
+
+
+def _fields(one: Manifest) -> Iterator[Given]:
+    """Every field that has a rule of its own, and every other leaf."""
+    kind = str(one.object["kind"])
+
+    def walk(value: Any, path: str) -> Iterator[Given]:
+        whole = _pattern(path) in KINDS[kind]
+        if not whole and isinstance(value, dict) and value:
+            for key, inside in value.items():
+                yield from walk(inside, f"{path}.{key}")
+        elif not whole and isinstance(value, list) and value:
+            for number, inside in enumerate(value):
+                yield from walk(inside, f"{path}[{number}]")
+        else:
+            yield Given(one, path)
+
+    for key, value in one.object["spec"].items():
+        yield from walk(value, f"spec.{key}")
+
+
+def _rule(given: Given) -> Rule:
+    return KINDS[str(given.manifest.object["kind"])].get(_pattern(given.path), _unknown)
+
+
+def _unknown(given: Given, building: Building) -> Meaning:
+    pattern, known = _pattern(given.path), KINDS[str(given.manifest.object["kind"])]
+    if given.value not in (None, {}, []) and any(
+        one.startswith((f"{pattern}.", f"{pattern}[", f"{pattern}*")) for one in known
+    ):
+        raise given.refuse("what it holds field by field, as the documents write it")
+    return none("nor do the documents say what it is for")
+
+
+def _pattern(path: str) -> str:
+    """``spec.hierarchy[0].children[1].name`` is ``hierarchy*.name``."""
+    plain = re.sub(r"\[\d+\]", "[]", path.removeprefix("spec."))
+    return re.sub(r"^hierarchy\[\](\.children\[\])*", "hierarchy*", plain)

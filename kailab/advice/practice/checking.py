@@ -1,0 +1,126 @@
+"""All rules, over manifests that are to be applied together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kailab.advice.practice import work
+from kailab.advice.practice.queues import check_guaranteed, check_queues
+from kailab.advice.practice.rules import MOST_CLASSES, RULES, Finding
+from kailab.cluster.base import KAI_PRIORITY_CLASSES
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object
+from kailab.errors import InputErrors
+from kailab.fleet import Fleet
+from kailab.lab import advice, intake
+from kailab.lab.unknown_fields import in_manifests
+from kailab.model import labels, queuetree
+from kailab.model.labels import GPU_RESOURCE
+from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.model.validation.hints import pod_templates
+from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
+from kailab.undertest.translation.queues import Queues
+
+
+@dataclass(frozen=True)
+class Linted:
+    """Findings by place. ``unknown``: what could not be judged."""
+
+    findings: list[Finding]
+    unknown: list[str]
+
+
+def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
+    """``fleet``: what the cluster has; without it rules about its size find nothing. Raises InputError for queues that no cluster
+    takes."""
+    cluster = EmbeddedCluster()
+    nodes = fleet.nodes() if fleet is not None else []
+    for node in nodes:
+        cluster.create(node)
+    given = {one.object["metadata"]["name"]: one for one in manifests if one.kind == "Queue"}
+    errors, notices = queuetree.check_queues(given.values())
+    if errors:
+        raise InputErrors.of(errors)
+    queues = Queues([one.object for one in given.values()], cluster)
+    placed, unknown = work.read(manifests, cluster)
+    largest = max((_gpus(node) for node in nodes), default=0)
+    found = [
+        *map(
+            Finding.of,
+            (
+                *manifests.notices,
+                *notices,
+                *_named(manifests),
+                *_under_kai(manifests, cluster),
+                *_nobodys(manifests),
+                *in_manifests(manifests),
+            ),
+        ),
+        *check_queues(given, queues),
+        *check_guaranteed(given, queues),
+        *_classes(manifests),
+        *work.check_room(placed, queues, largest),
+        *work.check_ends(placed),
+        *work.check_gang_labels(manifests),
+    ]
+    # A notice without a rule is about files, not about what is in them.
+    found = list(dict.fromkeys(one for one in found if one.rule in RULES))
+    found.sort(key=lambda one: (one.where.file, one.where.line, list(RULES).index(one.rule)))
+    return Linted(found, unknown)
+
+
+def _named(manifests: Manifests) -> list[Notice]:
+    queues = [one for one in manifests if one.kind == "Queue"]
+    return queuetree.check_workload_queues(intake.queues_named(manifests), queues)
+
+
+def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notice]:
+    """A class that is among the manifests is told of by itself."""
+    mine = {one.object["metadata"]["name"] for one in manifests if one.kind == "PriorityClass"}
+    for notice in advice.under_kai(cluster, manifests, "default", adopted=False):
+        if notice.rule != "class-non-preemptible" or not any(f"{name!r} has" in notice.message for name in mine):
+            yield notice
+
+
+def _nobodys(manifests: Manifests) -> Iterator[Notice]:
+    """Work for GPUs that says in no way that it is KAI's. Work that names a queue is told of with the rest; whoever names a scheduler means it."""
+    for one in manifests:
+        pods = list(pod_templates(one.object))
+        holders = [one.object, *(pod for _, pod in pods)]
+        if any(labels.QUEUE in ((holder.get("metadata") or {}).get("labels") or {}) for holder in holders):
+            continue
+        for path, pod in pods:
+            if not pod["spec"].get("schedulerName") and _asks_for_gpus(pod):
+                text = f"is missing: KAI does not schedule these pods; say {labels.SCHEDULER_NAME}, and a queue by the label {labels.QUEUE}"
+                yield Notice(text, one.where(f"{path}spec.schedulerName"), "no-scheduler")
+
+
+def _asks_for_gpus(pod: Object) -> bool:
+    notes = (pod.get("metadata") or {}).get("annotations") or {}
+    asked = [
+        name
+        for container in pod["spec"].get("containers") or ()
+        for amounts in (container.get("resources") or {}).values()
+        for name in (amounts if isinstance(amounts, dict) else ())
+    ]
+    return bool(
+        {labels.GPU_FRACTION, labels.GPU_MEMORY} & notes.keys()
+        or pod["spec"].get("resourceClaims")
+        or any(name in labels.GPU_RESOURCES or name.startswith(labels.MIG_PREFIX) for name in asked)
+    )
+
+
+def _classes(manifests: Sequence[Manifest]) -> Iterator[Finding]:
+    classes = [one for one in manifests if one.kind == "PriorityClass"]
+    if len(classes) > MOST_CLASSES:
+        yield Finding("many-classes", classes[-1].where(), f"is one of {len(classes)} PriorityClasses")
+    for one in classes:
+        value = one.object["value"]
+        if value >= NON_PREEMPTIBLE_FROM and one.object["metadata"]["name"] not in KAI_PRIORITY_CLASSES:
+            why = f"is {value}: from {NON_PREEMPTIBLE_FROM} on work is never evicted, and runs only within its queue's quota"
+            yield Finding("class-non-preemptible", one.where("value"), why)
+
+
+def _gpus(node: Object) -> int:
+    return int((node["status"]["allocatable"]).get(GPU_RESOURCE, 0)) * 1000

@@ -1,0 +1,239 @@
+"""Causes that stand in the objects themselves: suspended, gated, refused, incomplete, or no pods at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.queue_rules import MadePreemptible, PriorityGiven
+from kailab.evidence.entries import PodRow
+from kailab.explain.cause import Cause, Code, Ref
+from kailab.explain.causes.case import Case
+from kailab.explain.events import latest_event
+from kailab.explain.wanted import min_member
+from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
+from kailab.lab.owners import owned_by, owners_of
+from kailab.lab.wording import count
+from kailab.model.kinds import KINDS
+from kailab.model.labels import PRIORITY_CLASS
+from kailab.model.validation.hints import pod_templates
+from kailab.scheduler.binding.bind_backoff import PASSING, REFUSED
+
+
+def suspended(case: Case) -> Iterable[Cause]:
+    """The workload, or one that it owns, is suspended."""
+    if case.pods:
+        return
+    for obj in _line(case):
+        spec = obj.get("spec") or {}
+        policy = spec.get("runPolicy")
+        at = "spec.suspend" if spec.get("suspend") is True else ""
+        if not at and isinstance(policy, dict) and policy.get("suspend") is True:
+            at = "spec.runPolicy.suspend"
+        if at:
+            yield Cause(
+                Code.SUSPENDED,
+                f"{obj['kind']} {obj['metadata']['name']} is suspended ({at} is true), so it has no pods.",
+                (_ref(obj),),
+                {"field": at},
+            )
+            return
+
+
+def priority_class(case: Case) -> Iterable[Cause]:
+    """A priority class that there is not: pods that name it in their spec are refused; work that names it by label counts as if it
+    named none, which is the cause where another priority would let it run."""
+    known = {one["metadata"]["name"] for one in case.lab.cluster.list("PriorityClass")}
+    found = _named_by_label(case, known) if case.pods else _named_by_template(case, known)
+    if not found or (case.pods and not _priority_would_help(case)):
+        return
+    what = (
+        f"It names the priority class {found}, which there is not, so it counts as if it named none"
+        if case.pods
+        else f"Its pods name the priority class {found}, which there is not, so none of them is admitted"
+    )
+    yield Cause(Code.PRIORITY_CLASS_MISSING, f"{what}.", (Ref("PriorityClass", "", found),), {"priorityClass": found})
+
+
+def _named_by_template(case: Case, known: Container[str]) -> str:
+    for obj in _line(case):
+        for _, pod in pod_templates(obj):
+            spec = pod.get("spec")
+            name = spec.get("priorityClassName") if isinstance(spec, dict) else None
+            if name and name not in known:
+                return str(name)
+    return ""
+
+
+def _named_by_label(case: Case, known: Container[str]) -> str:
+    pod = case.pod(case.pods[0])
+    named = [((obj["metadata"].get("labels") or {}).get(PRIORITY_CLASS)) for obj in (pod, *owners_of(case.lab, pod))]
+    if case.podgroup is not None:
+        named.append(case.podgroup["spec"].get("priorityClassName"))
+    return next((str(name) for name in named if name and name not in known), "")
+
+
+def _priority_would_help(case: Case) -> bool:
+    trials = case.trials
+    if trials is None or trials().further:
+        return False
+    highest = PriorityGiven(max((one.priority for one in case.moment.snapshot.podgroups), default=0) + 1)
+    ways = ((highest,), (MadePreemptible(),), (highest, MadePreemptible()))
+    return any(trials(*way).further for way in ways)
+
+
+def gated(case: Case) -> Iterable[Cause]:
+    """Pods with scheduling gates."""
+    found = {row.name: gates for row in case.pods if (gates := case.pod(row)["spec"].get("schedulingGates"))}
+    if not found:
+        return
+    names = sorted({gate["name"] for gates in found.values() for gate in gates})
+    whose = (
+        f"{len(found)} pods of it have"
+        if len(found) > 1
+        else "It has"
+        if case.subject.kind == "Pod"
+        else "A pod of it has"
+    )
+    yield Cause(
+        Code.SCHEDULING_GATED,
+        f"{whose} scheduling gates ({', '.join(names)}): nobody considers such a pod until they are taken away.",
+        tuple(Ref("Pod", *name.split("/", 1)) for name in found),
+        {"gates": names},
+    )
+
+
+def incomplete(case: Case) -> Iterable[Cause]:
+    """Fewer pods exist than must start together."""
+    group = case.podgroup
+    if group is None or case.standing.runs:
+        return
+    every = case.picture.by_group.get(case.group, ())
+    rows = [row for row in every if row.phase in ("Pending", "Running")]
+    least = min_member(group)
+    if len(rows) < least:
+        # Those that exist and can't start any more are told apart: that they do not exist would be false.
+        others = Counter(row.phase for row in every if row.phase not in ("Pending", "Running"))
+        words = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "on the way out"}
+        rest = "".join(f", beside {number} {words.get(phase, phase)}" for phase, number in sorted(others.items()))
+        exist = "exists" if len(rows) == 1 else "exist"
+        yield Cause(
+            Code.GANG_INCOMPLETE,
+            f"{least} pods of PodGroup {case.group} must start together, and {len(rows)} {exist}{rest}.",
+            (_ref(group),),
+            {"minMember": least, "pods": len(rows)},
+        )
+
+
+def refused(case: Case) -> Iterable[Cause]:
+    """A place was found, and at the last try the cluster refused the binding, or did not answer. Whether that is still so the pod and the
+    last cycle tell; events stay after it has passed, and give the words alone."""
+    for row in case.pods:
+        found = _last_binding(case, row)
+        if found is None:
+            continue
+        text = _words_of_binding(case, row)
+        refs = (Ref("Pod", *row.name.split("/", 1)),)
+        if found == REFUSED:
+            yield Cause(
+                Code.BIND_REFUSED,
+                f"There was a place for it when it was last tried, and the cluster refused to bind pod {row.name}: {text}",
+                refs,
+            )
+        else:
+            yield Cause(
+                Code.BIND_RETRIED,
+                f"There was a place for it when it was last tried, and the binding of pod {row.name} did not go through; that is no refusal, "
+                f"and it is tried again. {text}",
+                refs,
+            )
+        return
+
+
+def _last_binding(case: Case, row: PodRow) -> str | None:
+    """``REFUSED`` or ``PASSING`` where the last that became of a pod is that; None where anything else is known of it."""
+    if not case.picture.scheduler.tells_shares:
+        # Its binder is another process, and writes only events: the last one tells.
+        latest = latest_event(case.lab, [case.pod(row)["metadata"]["uid"]])
+        return REFUSED if latest is not None and latest.get("reason") == "FailedBinding" else None
+    # What is held back now is known in the lab that tried it; a saved one has what was written.
+    words = [text for task in case.tasks if f"{task.namespace}/{task.name}" == row.name for text in task.shape.blocked]
+    entry = case.entry
+    if not words and entry is None:
+        words = [{"BindingError": REFUSED, "BindingUnconfirmed": PASSING}.get(row.reason, row.message)]
+    elif not words and entry is not None:
+        words = [reason for fit in entry.fits if fit.pod == row.name for reason, _ in fit.reasons]
+    return next((kind for kind in (REFUSED, PASSING) if any(kind in text for text in words)), None)
+
+
+def _words_of_binding(case: Case, row: PodRow) -> str:
+    uid = case.pod(row)["metadata"]["uid"]
+    event = latest_event(case.lab, [uid], "FailedBinding")
+    return str(event.get("message", "")) if event is not None else row.message
+
+
+def not_created(case: Case) -> Iterable[Cause]:
+    """Nothing makes its pods."""
+    obj = case.standing.object
+    if case.pods or obj is None or not (case.standing.absent or not case.standing.wanted):
+        return
+    spec = obj.get("spec") or {}
+    name = f"{obj['kind']} {obj['metadata']['name']}"
+    known = KINDS.get(case.subject.kind)
+    if not case.standing.is_counted and (known is None or known.controller is None):
+        yield Cause(Code.NO_CONTROLLER, f"{_nobody_makes_them(case)}.", (_ref(obj),), {"kind": obj["kind"]})
+        return
+    if obj["kind"] == "CronJob":
+        last = (obj.get("status") or {}).get("lastScheduleTime")
+        then = f"the last was made at {last}" if last else "none was made yet"
+        text = f"{name} makes a Job by its schedule ({spec.get('schedule', '')}), and none is due now; {then}."
+    elif spec.get("replicas") == 0:
+        text = f"{name} is scaled to 0 replicas, so it has no pods."
+    elif not case.standing.is_counted and not case.standing.wanted:
+        text = f"{name} has no pods{_why_not(case) or ', and how many it wants is not known'}."
+    elif obj["kind"] == "DaemonSet" and "desiredNumberScheduled" not in (obj.get("status") or {}):
+        text = f"{name} has no pods yet: its controller has not counted the nodes that it is for."
+    elif not case.standing.wanted:
+        text = f"{name} wants no pods."
+    else:
+        there = case.standing.wanted - case.standing.absent
+        told = "1 of them exists" if there == 1 else f"{max(0, there) or 'none'} of them exist"
+        text = f"{name} wants {count(case.standing.wanted, 'pod')}, and {told}{_why_not(case)}."
+    yield Cause(Code.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": case.standing.wanted})
+
+
+def _why_not(case: Case) -> str:
+    """What the API server said where it last refused them, and when; else what the owner says itself."""
+    event = latest_event(case.lab, [obj["metadata"]["uid"] for obj in _line(case)], "FailedCreate")
+    if event is not None:
+        return f": when that was last tried ({event.get('lastTimestamp', '')}): {event.get('message', '')}"
+    said = (str(one.get("message") or "") for one in _conditions(case.standing.object) if one.get("type") == "Failed")
+    return "".join(f": {text}" for text in filter(None, said))
+
+
+def _conditions(obj: Object | None) -> Iterable[Mapping[str, Any]]:
+    return ((obj or {}).get("status") or {}).get("conditions") or ()
+
+
+def _nobody_makes_them(case: Case) -> str:
+    """Where others share the cluster an operator may be there."""
+    kind = (case.standing.object or {}).get("kind", case.subject.kind)
+    if not makes_no_pods(case.subject.kind):
+        return f"No pods are made for a {kind} by itself: other work names it"
+    if case.lab.venue.exclusive:
+        return f"{why_no_pods(case.subject.kind)}, so whether it would run is not known here"
+    return f"It has no pods, and kailab does not know how many its operator makes for a {kind}, nor when"
+
+
+def _line(case: Case) -> Iterator[Object]:
+    """The subject and what it owns, directly or through others, but pods."""
+    obj = case.standing.object
+    if obj is not None and obj["kind"] not in ("Pod", "PodGroup", "Queue"):
+        yield obj
+        yield from owned_by(case.lab, obj)
+
+
+def _ref(obj: Any) -> Ref:
+    return Ref(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])

@@ -1,0 +1,225 @@
+"""Work that has no claim on what others hold: its queue, or one above, has its quota and its share; or the others hold no more than
+theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from kailab.engine.decisions import QueueShare
+from kailab.engine.relaxing.others import OthersPreemptible
+from kailab.engine.relaxing.queue_rules import QueueField, QueuesUnprotected, QuotasRaised, QuotasTaken, WeightsGiven
+from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.relaxing.trials import Trials
+from kailab.engine.report.holding import Holder, Keeps, Reach
+from kailab.engine.snapshot.records import UNLIMITED
+from kailab.explain.cause import Cause, Code
+from kailab.explain.causes.case import Case
+from kailab.explain.causes.queue_line import in_line
+from kailab.explain.causes.queue_victims import context, stands_still, victims
+from kailab.explain.causes.queue_words import queue_ref, queue_title, quota_words, share, wants
+from kailab.lab.wording import amount_text, capitalized, some
+
+
+def shares(case: Case) -> Iterable[Cause]:
+    """At most one: of its own queue's share, or of what others may keep."""
+    trials, record = case.trials, case.record
+    if trials is None or record is None or not stands_still(trials):
+        return
+    before = context(trials)
+    if before and trials(*before).further:
+        return
+    reach = trials.reach(record.uid)
+    if reach is None or not reach.lacks() or any(victims(case)) or any(in_line(case)):
+        return
+    lacking = cast(QueueField, reach.lacks()[0])
+    others = _of_others(reach, record.queue, lacking)
+    if not others:
+        return
+    if all(one.keeps == Keeps.SHARE for one in others):
+        if not trials(*before, *_every_claim(trials, record.queue)).further:
+            return  # with all that the others hold it would have too little
+        yield _share_reached(case, trials, reach, lacking, before)
+        return
+    found = _within_quota(case, trials, reach, lacking, before)
+    if found is not None:
+        yield found
+
+
+def _of_others(reach: Reach, queue: str, resource: str) -> list[Holder]:
+    """Work of other queues that holds something of a resource where the work might run."""
+    return [one for one in reach.holders if one.queue not in ("", queue) and getattr(one.held, resource) > 0]
+
+
+def _every_claim(trials: Trials, queue: str) -> tuple[Relaxation, ...]:
+    """As if all that others hold were owed to it, and nothing protected them."""
+    own = tuple(one.name for one in trials.draft().way(queue))
+    return QuotasRaised(own), _quotas_of_others(trials, queue), OthersPreemptible(), QueuesUnprotected()
+
+
+def _quotas_of_others(trials: Trials, queue: str) -> QuotasTaken:
+    own = {one.name for one in trials.draft().way(queue)}
+    return QuotasTaken(tuple(one.name for one in trials.snapshot.queues if one.name not in own))
+
+
+def _share_reached(
+    case: Case, trials: Trials, reach: Reach, lacking: QueueField, before: tuple[Relaxation, ...]
+) -> Cause:
+    contested = {one.level for one in _of_others(reach, case.queue, lacking)}
+    levels = [
+        (queue, cast(QueueField, lacking if lacking in names else names[0]))
+        for queue, names in reach.beyond
+        if queue in contested or queue == case.queue
+    ]
+    for queue, resource in levels:
+        if trials.weight(queue, resource) == 0 and _lacks_weight(case, trials, queue, resource, before):
+            state = share(trials().decisions, queue, resource)
+            if state.allocated + getattr(reach.wanted, resource) > state.quota:
+                return _no_weight(case, trials, queue, resource, reach)
+        if trials(*before, QuotasRaised((queue,), (resource,))).further:
+            return _fair_share(case, trials, queue, resource, reach)
+    queue, resource = next((level for level in levels if level[0] in contested), levels[0])
+    return _fair_share(case, trials, queue, resource, reach)
+
+
+def _lacks_weight(case: Case, trials: Trials, queue: str, resource: QueueField, before: tuple[Relaxation, ...]) -> bool:
+    """Whether an over-quota weight would serve it; or bring it a larger share, where larger quotas alone would not serve it."""
+    with_weight = trials(*before, WeightsGiven((queue,), (resource,)))
+    if with_weight.further:
+        return True
+    have = share(trials().decisions, queue, resource).fair_share
+    if share(with_weight.decisions, queue, resource).fair_share <= have:
+        return False
+    # Its share is a part of those above, so all of them are asked.
+    line = tuple(one.name for one in trials.draft().way(case.queue))
+    return (
+        trials(*before, WeightsGiven(line, (resource,))).further
+        or not trials(*before, QuotasRaised(line, (resource,))).further
+    )
+
+
+def _no_weight(case: Case, trials: Trials, queue: str, resource: QueueField, reach: Reach) -> Cause:
+    state = share(trials().decisions, queue, resource)
+    return Cause(
+        Code.NO_WEIGHT,
+        capitalized(
+            f"{queue_title(case, queue)} has its quota of {amount_text(resource, state.quota)}, of which it holds "
+            f"{amount_text(resource, state.allocated)}, and gets nothing beyond it because its over-quota weight is 0; "
+            f"{_wants(case, reach, resource)} more."
+        ),
+        (queue_ref(queue),),
+        _facts(queue, resource, state.quota, state.allocated, state.fair_share),
+    )
+
+
+def _fair_share(case: Case, trials: Trials, queue: str, resource: QueueField, reach: Reach) -> Cause:
+    state = share(trials().decisions, queue, resource)
+    return Cause(
+        Code.FAIR_SHARE_REACHED,
+        capitalized(
+            f"{queue_title(case, queue)} holds {amount_text(resource, state.allocated)} and has a claim on "
+            f"{_claim(resource, state)}. {capitalized(_wants(case, reach, resource))} more, and "
+            f"{_others_words(trials, reach, queue, resource)}"
+        ),
+        (queue_ref(queue),),
+        _facts(queue, resource, state.quota, state.allocated, state.fair_share),
+    )
+
+
+def _within_quota(
+    case: Case, trials: Trials, reach: Reach, resource: QueueField, before: tuple[Relaxation, ...]
+) -> Cause | None:
+    """None where taking the others' quotas away would not help it either: they hold it elsewhere, or in other pieces."""
+    others = [one for one in _of_others(reach, case.queue, resource) if one.keeps != Keeps.SHARE]
+    beside = sorted({one.beside for one in others})
+    bounded = [name for name in beside if share(trials().decisions, name, resource).quota != UNLIMITED]
+    if not beside or (resource != "gpu" and not bounded):
+        return None
+    rest = _quotas_of_others(trials, case.queue)
+    if not any(
+        trials(*before, rest, *more).further
+        for more in ((), (OthersPreemptible(),), (OthersPreemptible(), QueuesUnprotected()))
+    ):
+        return None
+    level = others[0].level
+    state = share(trials().decisions, level, resource)
+    standing = _stand(trials, beside, resource)
+    due = quota_words(resource, state.quota)
+    if state.quota != UNLIMITED and state.allocated >= state.quota:
+        due = f"a fair share of {amount_text(resource, state.fair_share)}"
+    return Cause(
+        Code.VICTIMS_WITHIN_QUOTA,
+        capitalized(
+            f"{queue_title(case, level)} is owed more, holding {amount_text(resource, state.allocated)} with "
+            f"{due}, and {_wants(case, reach, resource)}; but {_kept_by_quotas(trials, reach, beside, resource)}: {standing}."
+        ),
+        (queue_ref(level), *map(queue_ref, beside)),
+        {**_facts(level, resource, state.quota, state.allocated, state.fair_share), "others": beside},
+    )
+
+
+def _kept_by_quotas(trials: Trials, reach: Reach, beside: Sequence[str], resource: QueueField) -> str:
+    """In what way their quotas keep what others hold: each sentence only where the numbers beside it bear it out."""
+    over = sum(max(0, _held_over(trials, name, resource)) for name in beside)
+    lacking = getattr(reach.wanted, resource) - getattr(reach.free, resource) - getattr(reach.leaving, resource)
+    if not over:
+        return "none of the others holds more than its own quota"
+    if over < lacking:
+        return "the others hold too little beyond their own quota"
+    return "what the others hold beyond their own quota can't be freed so that it fits while they keep their quotas"
+
+
+def _held_over(trials: Trials, queue: str, resource: QueueField) -> float:
+    state = share(trials().decisions, queue, resource)
+    return 0 if state.quota == UNLIMITED else state.allocated - state.quota
+
+
+def _claim(resource: QueueField, state: QueueShare) -> str:
+    """``4 GPUs: its quota of 2 GPUs and its part of what is beyond quotas``."""
+    quota = f"its quota of {amount_text(resource, state.quota)}"
+    if state.fair_share < state.quota:
+        return quota
+    return f"{amount_text(resource, state.fair_share)}: {quota} and its part of what is beyond quotas"
+
+
+def _others_words(trials: Trials, reach: Reach, queue: str, resource: QueueField) -> str:
+    beside = sorted({one.beside for one in reach.holders if one.level == queue and one.beside != queue})
+    if not beside:
+        return "there is nothing that it could reclaim."
+    states = [share(trials().decisions, name, resource) for name in beside]
+    theirs = all(one.quota == UNLIMITED or one.allocated <= max(one.quota, one.fair_share) for one in states)
+    # Who holds more than its due has something to give, though not to one who would hold more than its own.
+    begin = (
+        "there is nothing that it could reclaim. The others have theirs"
+        if theirs
+        else "beyond its claim it may take nothing back. Beside it"
+    )
+    return f"{begin}: {_stand(trials, beside, resource)}."
+
+
+def _stand(trials: Trials, queues: Sequence[str], resource: QueueField) -> str:
+    """``team-a holds 12 GPUs of its 12 GPUs``, most first."""
+    states = {name: share(trials().decisions, name, resource) for name in queues}
+    order = sorted(queues, key=lambda name: (-states[name].allocated, name))
+    return some(
+        [
+            f"{name} holds {amount_text(resource, states[name].allocated)} with {_due(resource, states[name])}"
+            for name in order
+        ]
+    )
+
+
+def _due(resource: QueueField, state: QueueShare) -> str:
+    """With the fair share where it is what lets the queue hold more than its quota."""
+    quota = quota_words(resource, state.quota)
+    if state.quota == UNLIMITED or not state.quota < state.allocated <= state.fair_share:
+        return quota
+    return f"{quota} and a fair share of {amount_text(resource, state.fair_share)}"
+
+
+def _wants(case: Case, reach: Reach, resource: QueueField) -> str:
+    return wants(case, amount_text(resource, getattr(reach.wanted, resource)))
+
+
+def _facts(queue: str, resource: str, quota: float, held: float, fair: float) -> dict[str, object]:
+    return {"queue": queue, "resource": resource, "quota": quota, "held": held, "fairShare": fair}

@@ -1,0 +1,99 @@
+"""Why something ended as it did, from evidence alone: what was decided about it, as the entries tell, by someone who was not there.
+
+Nothing is tried: what would help now is a question to a lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kailab.evidence.canonical import as_plain_json, format_rfc3339
+from kailab.evidence.entries import PendingReason, PodBound, PodEvicted
+from kailab.evidence.history import LabHistory
+from kailab.evidence.subject_timeline import SubjectTimeline, subject_timeline
+from kailab.explain.answer import Answer, Verdict
+from kailab.explain.gone import evicted_for, eviction_lines, evictions_told
+from kailab.lab.wording import count
+
+
+def explained(history: LabHistory, kind: str, name: str, namespace: str = "default") -> Answer:
+    """As it stood at the end. The verdict is ``gone`` or ``running``, else none: what nobody tried nobody knows. Raises InputError where
+    there is nothing of that name."""
+    told = subject_timeline(history, kind, name, namespace)
+    return _Past(history, told).answer()
+
+
+class _Past:
+    def __init__(self, history: LabHistory, told: SubjectTimeline) -> None:
+        self.history = history
+        self.told = told
+        self.pods = {name for one in told.happenings for name in one.pods}
+        self.evictions = [one for one in history.decisions if isinstance(one, PodEvicted) and one.pod in self.pods]
+        phases = {
+            f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": (pod.get("status") or {}).get("phase")
+            for pod in history.after.get("pods", ())
+        }
+        self.left = {name: phase or "Pending" for name, phase in phases.items() if name in self.pods}
+
+    def answer(self) -> Answer:
+        told = self.told
+        running, waiting = self._in("Running"), self._in("Pending")
+        verdict: Verdict | None = None
+        if self.evictions and not self._whole_since():
+            verdict = Verdict.GONE
+        elif not waiting and self.left:
+            verdict = Verdict.RUNNING
+        cause = evicted_for(self.evictions, self._whose) if verdict is Verdict.GONE else None
+        reasons = list(self._reasons())
+        return Answer(
+            kind=told.kind,
+            namespace=told.namespace,
+            name=told.name,
+            verdict=verdict,
+            cause=cause,
+            running=len(running),
+            wanted=len(running) + len(waiting),
+            head=self._head(running, waiting),
+            said=_word(reasons[0]) if reasons else "",
+            told=tuple(evictions_told(self.evictions, self._whose)),
+            details=(*(line for one in self.evictions[-1:] for line in eviction_lines(one)), *told.lines()[1:]),
+            facts={
+                "happenings": told.data()["happenings"],
+                "evictions": as_plain_json(self.evictions),
+                "pending": as_plain_json(reasons),
+            },
+        )
+
+    def _whose(self, podgroup: str) -> str:
+        return self.history.workloads.get(podgroup, f"PodGroup {podgroup}")
+
+    def _in(self, phase: str) -> list[str]:
+        return [name for name, there in self.left.items() if there == phase]
+
+    def _head(self, running: list[str], waiting: list[str]) -> str:
+        told = self.told
+        title = f"{told.kind} {told.namespace}/{told.name}" if told.namespace else f"{told.kind} {told.name}"
+        numbers = [f"{len(running)} of {count(len(running) + len(waiting), 'pod')} running"]
+        numbers += [f"{len(waiting)} wait"] if waiting else []
+        ended = len(self.left) - len(running) - len(waiting)
+        numbers += [f"{ended} ended"] if ended else []
+        moved = sum(one.is_move for one in self.evictions)
+        numbers += [f"{len(self.evictions) - moved} evicted before"] if len(self.evictions) > moved else []
+        numbers += [f"{moved} moved before"] if moved else []
+        end = max([one.t for one in self.history.steps] + [one.t for one in self.told.happenings], default=0.0)
+        return f"{title} at the end, {format_rfc3339(self.history.opened + end)}: {', '.join(numbers)}."
+
+    def _whole_since(self) -> bool:
+        """As many pods of it were bound after its last evictions as were lost in them."""
+        last = self.evictions[-1]
+        lost = sum(one.t >= last.t for one in self.evictions)
+        decisions = self.history.decisions
+        bound = sum(isinstance(one, PodBound) and one.pod in self.pods and one.cycle > last.cycle for one in decisions)
+        return bound >= lost
+
+    def _reasons(self) -> Iterator[PendingReason]:
+        return (one for one in self.history.pending if any(pod in self.pods for pod in one.pods))
+
+
+def _word(entry: PendingReason) -> str:
+    return f"{entry.reason}: {' '.join(entry.message.split())}"

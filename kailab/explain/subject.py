@@ -1,0 +1,270 @@
+"""What is asked about: the pods it wants, those that run, and whether it runs.
+
+A subject runs when all its pods run: as many as it wants, and none of its pods waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.trials import Trials
+from kailab.engine.snapshot.records import PodGroup, Task
+from kailab.errors import InputError, NotFound
+from kailab.evidence.entries import PodEvicted, PodRow
+from kailab.explain.wanted import min_member, wanted_pods
+from kailab.lab import subjects
+from kailab.lab.names import there_are
+from kailab.lab.picture import Picture
+from kailab.model.kinds import KINDS, is_namespaced
+from kailab.scheduler.reading.queues import created
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+    from kailab.scheduler.present import Moment
+
+_ENDED = ("Succeeded", "Failed")
+_REPLACING = frozenset({"Job", "CronJob", "JobSet", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
+"""Kinds that make another pod in place of one that has failed, which may be there still."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """``kind``: a kind key. ``namespace`` is empty for what has none."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, lab: Lab, kind: str, name: str, namespace: str = "default") -> Subject:
+        """Raises NotFound for what there is not and never was, InputError for a kind that has no pods."""
+        if kind == "Queue":
+            subject = cls(kind, "", name)
+        elif kind not in KINDS or kind in ("Pod", "PodGroup") or (is_namespaced(kind) and KINDS[kind].owns_pods):
+            # Objects of an unknown kind are kept outside of namespaces, where they name none.
+            elsewhere = namespace if kind in KINDS else ""
+            subject = cls(kind, lab.space_of(kind, name, namespace) or elsewhere, name)
+        else:
+            raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
+        rule = subject.rule(lab)
+        # Of one that was evicted there is something to say, though it is gone.
+        if kind in ("Pod", "PodGroup") and subject.object(lab) is None and not rule.evictions(lab.picture()):
+            raise NotFound(f'{KINDS[kind].resource} "{name}" not found in namespace "{namespace}"')
+        return subject
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+    def rule(self, lab: Lab) -> subjects.Subject:
+        """By which pods belong to it. Raises NotFound."""
+        if self.kind == "Queue":
+            self._existing(lab)
+            return subjects.queue(lab, self.name)
+        if self.kind == "Pod":
+            return subjects.pod(lab, self.name, self.namespace)
+        if self.kind == "PodGroup":
+            return subjects.podgroup(lab, self.name, self.namespace)
+        self._existing(lab)
+        return subjects.workload(lab, self.kind, self.name, self.namespace)
+
+    def _existing(self, lab: Lab) -> None:
+        space = self.namespace or None
+        try:
+            lab.cluster.get(self.kind, self.name, space)
+        except NotFound as error:
+            names = {obj["metadata"]["name"] for obj in lab.cluster.list(self.kind, space)}
+            raise NotFound(f"{error}; {there_are(names, self.name)}") from None
+
+    def object(self, lab: Lab) -> Object | None:
+        """None for one that is gone."""
+        try:
+            return lab.cluster.get(self.kind, self.name, self.namespace or None)
+        except NotFound:
+            return None
+
+    def standing(self, lab: Lab, picture: Picture | None = None) -> Standing:
+        """Its pods now. ``picture``: of the lab, where there is one already."""
+        return Standing(self, lab, picture or lab.picture())
+
+    def runs(self, lab: Lab) -> bool:
+        """Whether all its pods run, as many as it wants."""
+        return self.standing(lab).runs
+
+
+class Standing:
+    """The pods of a subject at one moment."""
+
+    def __init__(self, subject: Subject, lab: Lab, picture: Picture) -> None:
+        self.subject = subject
+        self.picture = picture
+        self.lab = lab
+        self._rule = subject.rule(lab)
+
+    @cached_property
+    def object(self) -> Object | None:
+        return self.subject.object(self.lab)
+
+    @cached_property
+    def pods(self) -> list[PodRow]:
+        """That neither ended nor are on their way out."""
+        return [row for row in self._all if row.phase not in (*_ENDED, "Terminating")]
+
+    @cached_property
+    def done(self) -> int:
+        return sum(row.phase == "Succeeded" for row in self._all)
+
+    @cached_property
+    def running(self) -> list[PodRow]:
+        """That have a node."""
+        return [row for row in self.pods if row.node]
+
+    @cached_property
+    def placed(self) -> list[PodRow]:
+        """Those that got a node, whatever became of them since."""
+        return [row for row in self._all if row.node]
+
+    @cached_property
+    def waiting(self) -> list[PodRow]:
+        return [row for row in self.pods if not row.node]
+
+    @cached_property
+    def evictions(self) -> list[PodEvicted]:
+        """Of its pods, since the lab opened; none of what had its name before it."""
+        found = self._rule.evictions(self.picture)
+        obj = self.object
+        # A pod that its owner makes again under the same name goes on with the same work.
+        if not found or obj is None or (self.subject.kind == "Pod" and obj["metadata"].get("ownerReferences")):
+            return found
+        begun = created(obj["metadata"]) - self.lab.opened
+        return [entry for entry in found if entry.t >= begun]
+
+    @cached_property
+    def wanted(self) -> int:
+        """Pods that are to run: of a queue all that there are."""
+        kind, there = self.subject.kind, len(self.pods)
+        if kind == "Pod":
+            return 0 if self.done else 1
+        if kind == "Queue":
+            return there
+        if self.object is None:
+            return max(there, 1)
+        if kind == "PodGroup":
+            return max(0, min_member(self.object) - self.done)
+        told = wanted_pods(self.object)
+        if told is None:
+            # A kind that does not say how many: what is there, or what must start together.
+            return max(there, self._least)
+        # Of a Job what is done is taken off already (``wanted_pods``).
+        return told if kind in ("Job", "CronJob") else max(0, told - self.done)
+
+    @property
+    def row(self) -> PodRow | None:
+        """Of a pod that is asked about; None where it is gone."""
+        full = f"{self.subject.namespace}/{self.subject.name}"
+        return next((row for row in self._all if row.name == full), None)
+
+    def is_preemptible(self, podgroup: str) -> bool:
+        """Whether a PodGroup (UID) may be taken away."""
+        record = self.records.get(podgroup)
+        return record is None or record.preemptible
+
+    @cached_property
+    def moment(self) -> Moment:
+        """All that the next cycle depends on."""
+        return self.picture.reckoned().moment()
+
+    @cached_property
+    def trials(self) -> Trials:
+        """Of that moment, about nobody yet."""
+        return Trials(*self.moment)
+
+    @cached_property
+    def records(self) -> dict[str, PodGroup]:
+        """PodGroups as the engine knows them, by UID."""
+        return {record.uid: record for record in self.moment.snapshot.podgroups}
+
+    @cached_property
+    def tasks(self) -> dict[str, list[Task]]:
+        """Pods as the engine knows them, by the UID of their PodGroup."""
+        found: dict[str, list[Task]] = {}
+        for task in self.moment.snapshot.tasks:
+            found.setdefault(task.podgroup, []).append(task)
+        return found
+
+    @property
+    def runs(self) -> bool:
+        return bool(self.running) and len(self.running) >= self.wanted and not self.waiting
+
+    @property
+    def ended(self) -> bool:
+        """It has nothing left to run: its pods have succeeded, or it says itself that it is complete."""
+        if self.pods or (self.subject.kind == "Pod" and self.evictions):
+            return False
+        if self.subject.kind == "Queue":
+            return True
+        states = (self.object or {}).get("status") or {}
+        complete = any(
+            one.get("type") in ("Complete", "Succeeded", "Failed", "Completed") and one.get("status") == "True"
+            for one in states.get("conditions") or ()
+        )
+        return complete or bool(self.failure) or (bool(self.done) and not self.wanted)
+
+    @property
+    def missing(self) -> int:
+        """Pods that are wanted beside those that wait or run."""
+        return max(0, self.wanted - len(self.pods))
+
+    @cached_property
+    def leaving(self) -> int:
+        """Pods that are on their way out."""
+        return sum(row.phase == "Terminating" for row in self._all)
+
+    @cached_property
+    def failed(self) -> int:
+        """Pods that have failed, and are there."""
+        return sum(row.phase == "Failed" for row in self._all)
+
+    @property
+    def absent(self) -> int:
+        """Pods that are wanted and do not exist. One that leaves or has failed does, unless its owner makes another in its place."""
+        replaced = self.subject.kind in _REPLACING
+        return max(0, self.missing - self.leaving - (0 if replaced else self.failed))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it says how many pods it wants."""
+        return self.subject.kind in ("Pod", "PodGroup", "Queue") or (
+            self.object is not None and wanted_pods(self.object) is not None
+        )
+
+    @property
+    def failure(self) -> str:
+        """Why it has failed for good, by its own status: it makes no pods any more. Empty where it has not."""
+        states = (self.object or {}).get("status") or {}
+        if self.subject.kind == "Pod" and states.get("phase") == "Failed":
+            return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its containers failed"
+        if self.subject.kind in ("Pod", "PodGroup", "Queue"):
+            return ""
+        for one in states.get("conditions") or ():
+            if one.get("type") == "Failed" and one.get("status") == "True":
+                return ": ".join(filter(None, (one.get("reason"), one.get("message")))) or "it says no more"
+        if states.get("jobDeploymentStatus") == "Failed":  # a RayJob
+            return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its job failed"
+        state = states.get("applicationState")
+        if isinstance(state, dict) and state.get("state") == "FAILED":  # a SparkApplication
+            return str(state.get("errorMessage") or "its application failed")
+        return ""
+
+    @cached_property
+    def _all(self) -> list[PodRow]:
+        return self._rule.pods(self.picture)
+
+    @property
+    def _least(self) -> int:
+        """Pods that the PodGroups of its pods say must start together."""
+        groups = {(self.subject.namespace, row.podgroup) for row in self.pods if row.podgroup}
+        return sum(min_member(self.picture.podgroups[name]) for name in groups if name in self.picture.podgroups)

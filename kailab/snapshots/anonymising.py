@@ -1,0 +1,296 @@
+"""Names in a snapshot mapped by a key of the user's: the same name always becomes the same other name, and without the key nobody can
+tell which it was.
+
+A text is taken apart at what separates words in names (``-``, ``.``, ``/``, ``:``, ``_``). Each word is mapped by itself, onto one of the
+same length, by a permutation of all words of that length (a Feistel network over HMAC-SHA256, walked until it is back among words). So
+different names stay different, a pod's name still begins with its workload's, limits of length hold, and what is equal in selectors,
+references, labels and queues stays equal. Numbers stay, and so do amounts, times, uids, and words that mean something to the schedulers
+(``default``, ``train``, ``kai``).
+
+Everything else is a name until it is known to be none. In the names of fields, of labels and of resources, and in texts of fields that enumerate
+(``_NOT_NAMES``), the words stay that kailab itself knows (``known_names.txt``); every other word is mapped there, too, since it is somebody's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError, Where
+from kailab.evidence import redaction
+from kailab.evidence.decision_file import SchedulerDecisions
+from kailab.evidence.entries import LabFacts
+from kailab.lab.taking_over import Counters
+from kailab.model import labels
+from kailab.model.files import read_bytes
+from kailab.model.kinds import KINDS
+from kailab.scheduler.reading.numa import OBSERVED, PREDICTED
+from kailab.snapshots.snapshot import ClusterSnapshot
+
+LEAST_KEY = 16
+"""Bytes."""
+
+_WORD = re.compile(r"[A-Za-z0-9]+")
+# As a quantity, a duration or a version has it: no letters but those of its unit.
+_AMOUNT = re.compile(
+    r"\d+([KMGTPE]i?|k|m|u|n|g|gb|s|ms|us|ns|h|x|d|e\d+)|(\d+[hms]+){2,}|v\d+((alpha|beta|rc)\d+)?|\d+x\d+"
+)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_DIGITS = "0123456789"
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+_UPPER = _LOWER.upper()
+_ROUNDS = 8
+_NODE_FIELD = "metadata.name"  # as affinity names it
+_KNOWN_FILE = Path(__file__).with_name("known_names.txt")
+
+_KEPT = frozenset(
+    [
+        "default",
+        "kube",
+        "system",
+        "public",
+        "node",
+        "lease",
+        "kai",
+        "scheduler",
+        "train",
+        "build",
+        "inference",
+        "preemptible",
+        "priority",
+        "cluster",
+        "critical",
+        "true",
+        "false",
+        "none",
+        "reservation",
+        "resource",
+        "binpack",
+        "spread",
+        "runai",
+        "fraction",
+        "whole",
+        "mixed",
+        "single",
+        "pg",
+        "nvidia",
+        "amd",
+        "gpu",
+        "mig",
+        "kwok",
+        "kailab",
+    ]
+)
+"""Words that mean something here: Kubernetes' and KAI's own namespaces and priority classes, values of labels that are acted upon."""
+
+_NOT_NAMES = frozenset(
+    {
+        "apiVersion", "kind", "apiGroup", "operator", "effect", "phase", "type", "reason", "status", "state",
+        "mode", "restartPolicy", "protocol", "preemptionPolicy", "preemptibility", "schedulerName", "completionMode",
+        "podReplacementPolicy", "podManagementPolicy", "concurrencyPolicy", "schedule", "timeZone", "managedBy", "startupPolicyOrder",
+        "launcherCreationPolicy", "cleanPodPolicy", "submissionMode", "sparkVersion", "volumeBindingMode", "accessModes", "volumeMode",
+        "architecture", "operatingSystem", "kubeletVersion", "driver", "provisioner", "action", "finalizers", "whenUnsatisfiable",
+        "expression", "quota", "limit", "overQuotaWeight", "memory", "cores", "coreRequest",
+        "coreLimit", "memoryOverhead", "preemptionDelay", "stalenessGracePeriod", "preemptMinRuntime", "reclaimMinRuntime", "duration",
+        "timeout", "amount", "quantity", "allocationMode", "request", "receivedResourceType", "subGroupPolicyType", "maxSurge",
+        "maxUnavailable", "minAvailable", "concurrency", "resourceName", "distinctAttribute", "matchAttribute", "topologyPolicies",
+    }
+)  # fmt: skip
+"""Fields whose text is an amount, or one of a few that somebody has listed: words of it that are known stay."""
+
+_AMOUNTS = frozenset(
+    {
+        "attributes",
+        "capacity",
+        "allocatable",
+        "requests",
+        "limits",
+        "overhead",
+        "requested",
+        "allocated",
+        "allocatedNonPreemptible",
+        "hard",
+        "resources",
+    }
+)
+"""Fields with amounts by resource, and with what devices are: of their keys and texts, too, the known words stay."""
+
+_SPOKEN = frozenset({"message"})
+
+
+class Names:
+    """Maps texts. ``key``: at least ``LEAST_KEY`` bytes that nobody else has."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._words: dict[str, str] = {}
+        self._known = _known()
+
+    def text(self, text: str) -> str:
+        """A name, or several put together."""
+        if text == _NODE_FIELD or _TIME.fullmatch(text):
+            return text
+        if redaction.keeps_label(text) or redaction.keeps_annotation(text):
+            return self.known(text)
+        return "".join(self._part(part) for part in re.split(f"({_UID.pattern})", text))
+
+    def known(self, text: str) -> str:
+        """A text in which the words stay that kailab knows."""
+        if _TIME.fullmatch(text):
+            return text
+        return _WORD.sub(lambda match: match[0] if match[0] in self._known else self.word(match[0]), text)
+
+    def _part(self, part: str) -> str:
+        return part if _UID.fullmatch(part) else _WORD.sub(lambda match: self.word(match[0]), part)
+
+    def word(self, word: str) -> str:
+        found = self._words.get(word)
+        if found is None:
+            found = self._words[word] = word if _stays(word) else self._mapped(word)
+        return found
+
+    def _mapped(self, word: str) -> str:
+        """One of the same length that holds a letter and, if the word does, a capital: the permutation of all of that alphabet is
+        walked until there is one that is not kept either."""
+        alphabet = _DIGITS + _LOWER + (_UPPER if any(letter in _UPPER for letter in word) else "")
+        new = word
+        while True:
+            new = self._permuted(new, alphabet)
+            if _is_like(new, alphabet):
+                return new
+
+    def _permuted(self, word: str, alphabet: str) -> str:
+        """An unbalanced Feistel network over the digits of a number in the base of the alphabet."""
+        base, digits = len(alphabet), [alphabet.index(letter) for letter in word]
+        if len(digits) == 1:
+            return alphabet[self._shuffled(base)[digits[0]]]
+        half = len(digits) // 2
+        for turn in range(_ROUNDS):
+            left, right = (digits[:half], digits[half:]) if turn % 2 == 0 else (digits[half:], digits[:half])
+            told = f"{base}|{len(digits)}|{turn}|{','.join(map(str, right))}".encode()
+            shift = int.from_bytes(hmac.digest(self._key, told, "sha256"), "big")
+            moved = []
+            for digit in left:
+                shift, more = divmod(shift, base)
+                moved.append((digit + more) % base)
+            digits = moved + right if turn % 2 == 0 else right + moved
+        return "".join(alphabet[digit] for digit in digits)
+
+    def _shuffled(self, base: int) -> list[int]:
+        return sorted(range(base), key=lambda digit: hmac.digest(self._key, f"{base}|one|{digit}".encode(), "sha256"))
+
+
+def _known() -> frozenset[str]:
+    return frozenset(_KNOWN_FILE.read_text(encoding="utf-8").split())
+
+
+def _stays(word: str) -> bool:
+    return word.isdigit() or word.lower() in _KEPT or _AMOUNT.fullmatch(word) is not None
+
+
+def _is_like(word: str, alphabet: str) -> bool:
+    if _stays(word):
+        return False
+    return len(alphabet) < 62 or any(letter in _UPPER for letter in word)
+
+
+def read_key(path: Path) -> bytes:
+    """Raises InputError for a file that can't be read, or is too short to be a key."""
+    key = read_bytes(path).strip()
+    if len(key) < LEAST_KEY:
+        raise InputError(
+            f"holds {len(key)} bytes; a key has at least {LEAST_KEY}, such as `openssl rand -hex 32` gives",
+            Where(file=str(path)),
+        )
+    return key
+
+
+def anonymised(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
+    """The same with other names. What was decided so far is left out, and so is every sentence: they quote names."""
+    names = Names(key)
+    walk = _Walk(names)
+    facts = found.facts
+    objects = {kind: [walk.object(obj) for obj in several] for kind, several in found.objects.items()}
+    return structs.replace(
+        found,
+        facts=LabFacts(
+            fleet="cluster", backend=facts.backend, scheduler=names.known(facts.scheduler_kind or facts.scheduler), nodes=facts.nodes,
+            gpus=facts.gpus, settings=facts.settings, versions={names.known(name): names.known(version) for name, version in facts.versions.items()}, devices=facts.devices,
+        ),
+        objects={kind if kind in KINDS else names.known(kind): several for kind, several in objects.items()},
+        node_pool=names.text(found.node_pool),
+        decided=SchedulerDecisions(cycle=found.decided.cycle),
+        counters=Counters(uids=found.counters.uids),
+        left_out=dict.fromkeys(map(names.known, found.left_out), ""),
+        notices=(),
+        anonymised=True,
+    )  # fmt: skip
+
+
+class _Walk:
+    """Through objects that went through the filter of the evidence: every text, and every name of a field, is a name until it is known to be none."""
+
+    def __init__(self, names: Names) -> None:
+        self._text, self._known = names.text, names.known
+
+    def object(self, obj: Object) -> Object:
+        found: Object = self._mapping(obj)
+        return found
+
+    def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        # Of fields that nobody knows the names are somebody's, too.
+        return {self._known(key): inside for key, old in value.items() if (inside := self._field(key, old)) is not None}
+
+    def _field(self, key: str, value: Any) -> Any:
+        if key in _SPOKEN:
+            return None
+        if key in ("labels", "annotations", "matchLabels", "nodeSelector") and isinstance(value, dict):
+            return {self._text(name): self._note(name, text) for name, text in value.items()}
+        if key == "selector" and isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
+            return {self._text(name): self._note(name, text) for name, text in value.items()}
+        if key == "resources" and isinstance(value, dict) and "claims" in value:
+            return {
+                self._known(name): self._inside(name, inside) if name == "claims" else self._amounts(inside)
+                for name, inside in value.items()
+            }
+        return self._inside(key, value)
+
+    def _note(self, name: str, text: Any) -> Any:
+        if not isinstance(text, str):
+            return self._amounts(text)
+        plain = name in _PLAIN_NOTES or name.startswith("kailab.dev/")
+        return self._known(text) if plain else self._text(text)
+
+    def _inside(self, key: str, value: Any) -> Any:
+        if key in _AMOUNTS or (key in _NOT_NAMES and not isinstance(value, dict)):
+            return self._amounts(value)
+        if isinstance(value, dict):
+            return self._mapping(value)
+        if isinstance(value, list):
+            return [self._inside(key, one) for one in value]
+        return self._text(value) if isinstance(value, str) else value
+
+    def _amounts(self, value: Any) -> Any:
+        """All that is in it, by the words that are known."""
+        if isinstance(value, dict):
+            return {self._known(key): self._amounts(inside) for key, inside in value.items() if key not in _SPOKEN}
+        if isinstance(value, list):
+            return [self._amounts(one) for one in value]
+        return self._known(value) if isinstance(value, str) else value
+
+
+_PLAIN_NOTES = frozenset(
+    {
+        labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES, labels.RECEIVED_RESOURCE_TYPE, labels.PREEMPTIBILITY,
+        labels.PREEMPTION_DELAY, labels.STALENESS_GRACE, labels.SKIP_PODGROUPER, labels.LAST_START, labels.STALE_SINCE, OBSERVED,
+        PREDICTED,
+    }
+)  # fmt: skip
+"""Labels and annotations whose text is an amount or one of a few words: those that are known stay."""

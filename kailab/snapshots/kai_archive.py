@@ -1,0 +1,237 @@
+"""KAI's own snapshot of a cluster: what its scheduler's plugin ``snapshot`` answers to GET /get-snapshot.
+
+A zip with one file, snapshot.json: ``config`` (its configuration), ``schedulerParams`` (its flags), ``rawObjects`` (lists by kind, as
+its scheduler has them cached), and in later releases ``discovery``. Objects name neither their kind nor their version, and nothing says
+when it was taken. Source: KAI plugins/snapshot (v0.4 to v0.17), conf.SchedulerParams.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from kailab import __version__
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object
+from kailab.engine.snapshot.records import GPU
+from kailab.errors import InputError, Where
+from kailab.evidence.entries import LabFacts, LabSettings
+from kailab.evidence.sanitizing import Sanitizer
+from kailab.model.kinds import KINDS
+from kailab.model.labels import SCHEDULER_NAME
+from kailab.model.times import parse_time
+from kailab.model.validation import validate
+from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.settings.config_file import settings_from
+from kailab.snapshots.kai_settings import with_flags
+from kailab.snapshots.snapshot import ClusterSnapshot, TooLarge, most_unpacked, told_too_large
+
+NAME = "snapshot.json"
+_KINDS = {
+    "pods": "Pod", "nodes": "Node", "queues": "Queue", "podGroups": "PodGroup", "bindRequests": "BindRequest",
+    "priorityClasses": "PriorityClass", "configMaps": "ConfigMap", "persistentVolumes": "PersistentVolume",
+    "persistentVolumeClaims": "PersistentVolumeClaim", "csiStorageCapacities": "CSIStorageCapacity",
+    "storageClasses": "StorageClass", "resourceClaims": "ResourceClaim", "resourceSlices": "ResourceSlice",
+    "deviceClasses": "DeviceClass", "topologies": "Topology", "nodeResourceTopologies": "NodeResourceTopology",
+    "podDisruptionBudgets": "PodDisruptionBudget",
+}  # fmt: skip
+"""The lists of ``rawObjects`` in whichever release."""
+
+_SCHEDULING = frozenset(
+    {"creationTimestamp", "lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "startTime", "startedAt"}
+)
+_FEW = 3
+
+
+class Archive(NamedTuple):
+    """``notices``: what of it could not be taken in."""
+
+    snapshot: ClusterSnapshot
+    notices: tuple[str, ...]
+
+
+class _Content(msgspec.Struct, rename="camel"):
+    raw_objects: dict[str, list[Any] | None]
+    config: dict[str, Any] | None = None
+    scheduler_params: dict[str, Any] | None = None
+    discovery: dict[str, Any] | None = None
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether a file begins as a zip does."""
+    return head.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+
+
+def read(path: Path, data: bytes, at: float | None = None) -> Archive:
+    """Raises InputError for a file that is damaged, or no snapshot of KAI's. ``at``: when it was taken (seconds since the epoch);
+    None: when the latest of what it tells happened."""
+    place = Where(file=str(path))
+    content = _content(data, place)
+    looks, notices = _objects(content.raw_objects)
+    latest = max(_moments(looks), default=None)
+    taken = latest if at is None else at
+    if taken is None:
+        raise InputError("holds no object that says when it was made", place)
+    settings, pool, told = _settings(content, str(path))
+    notices += told
+    filtered = Sanitizer((), looks, {})
+    objects = {kind: filtered.text.value(found) for kind, found in filtered.before.items()}
+    nodes, accounts = objects.get("Node", []), Accounts(EmbeddedCluster(), (), {})
+    facts = LabFacts(
+        fleet=path.stem,
+        backend="kai-snapshot",
+        scheduler="kai",
+        nodes=len(nodes),
+        gpus=sum(map(accounts.offered, nodes)) // GPU,
+        settings=LabSettings(engine=settings.engine, usage=settings.usage, adopt_default_scheduler=False),
+        versions={"kailab": __version__, **_server(content.discovery)},
+    )
+    found = ClusterSnapshot(taken=taken, opened=taken, facts=facts, node_pool=pool, objects=objects, cut=filtered.cut)
+    return Archive(found, tuple(notices))
+
+
+def _content(data: bytes, place: Where) -> _Content:
+    most = most_unpacked(len(data))
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(NAME) as file:
+            text = file.read(most + 1)
+        if len(text) > most:
+            raise TooLarge(told_too_large(len(data), most))
+        return msgspec.json.decode(text, type=_Content)
+    except KeyError:
+        raise InputError(f"is no snapshot of KAI's: there is no {NAME} in it", place) from None
+    except TooLarge as error:
+        raise InputError(str(error), place) from None
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InputError(f"is no snapshot of KAI's: {NAME}: {error}", place) from None
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        msgspec.DecodeError,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+    ) as error:
+        raise InputError(f"damaged: {error}", place) from None
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def _objects(raw: Mapping[str, list[Any] | None]) -> tuple[dict[str, list[Object]], list[str]]:
+    looks: dict[str, list[Object]] = {}
+    notices: list[str] = []
+    for name, several in raw.items():
+        if not several:
+            continue
+        kind = _KINDS.get(name)
+        if kind is None:
+            notices.append(f"{len(several)} {name} are left out: kailab decides nothing by them")
+            continue
+        unread: list[str] = []
+        for number, one in enumerate(several):
+            obj, why = _object(kind, one)
+            if why:
+                unread.append(f"{_named(one) or number} ({why})")
+            else:
+                looks.setdefault(kind, []).append(obj)
+        if unread:
+            more = f" and {len(unread) - _FEW} more" if len(unread) > _FEW else ""
+            notices.append(
+                f"{len(unread)} of {len(several)} {name} can't be read and are left out: {', '.join(unread[:_FEW])}{more}"
+            )
+    return looks, notices
+
+
+def _object(kind: str, value: Any) -> tuple[Object, str]:
+    """With its kind and version; and why it can't be read, if so."""
+    if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
+        return {}, "it is no object"
+    meta = {key: inside for key, inside in value["metadata"].items() if inside is not None}
+    obj: Object = {**value, "apiVersion": _version(kind, value), "kind": KINDS[kind].kind, "metadata": meta}
+    if kind in ("Queue", "PodGroup"):
+        obj.setdefault("spec", {})
+    faults = validate(obj, kind)
+    return obj, f"{faults[0].field}: {faults[0].message}" if faults else ""
+
+
+def _version(kind: str, value: Mapping[str, Any]) -> str:
+    known = KINDS[kind]
+    given = value.get("apiVersion")
+    if isinstance(given, str) and given.rpartition("/")[0] == known.group:
+        return given
+    return known.api_version
+
+
+def _named(value: Any) -> str:
+    meta = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
+        return ""
+    return "/".join(part for part in (str(meta.get("namespace") or ""), meta["name"]) if part)
+
+
+def _moments(looks: Mapping[str, list[Object]]) -> Iterator[float]:
+    """When what the objects tell happened."""
+    for several in looks.values():
+        for obj in several:
+            yield from _times(obj)
+
+
+def _times(value: Any) -> Iterator[float]:
+    if isinstance(value, list):
+        for inside in value:
+            yield from _times(inside)
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            if key in _SCHEDULING and isinstance(inside, str):
+                try:
+                    yield parse_time(inside)
+                except InputError:
+                    continue
+            elif key != "spec":
+                yield from _times(inside)
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def _settings(content: _Content, file: str) -> tuple[SchedulerSettings, str, list[str]]:
+    settings = settings_from(content.config, file)
+    params = content.scheduler_params or {}
+    notices = list(settings.notices)
+    if params:
+        settings = structs.replace(settings, engine=with_flags(settings, _flags(params)))
+    if params.get("restrictSchedulingNodes"):
+        notices.append("restrictSchedulingNodes has no effect here: nodes are taken whatever their role")
+    name = params.get("schedulerName") or SCHEDULER_NAME
+    if name != SCHEDULER_NAME:
+        notices.append(f"its scheduler goes by the name {name}; pods of that name are decided on by nobody here")
+    pool = (params.get("partitionParams") or {}).get("NodePoolLabelValue") or DEFAULT_NODE_POOL
+    return settings, str(pool), notices
+
+
+def _flags(params: Mapping[str, Any]) -> dict[str, Any]:
+    """As flags of KAI's scheduler. What is false or 0 is left out of the archive."""
+    grace = params.get("globalDefaultStalenessGracePeriod", 0)
+    return {
+        "max-consolidation-preemptees": params.get("maxNumberConsolidationPreemptees", 0),
+        "allow-consolidating-reclaim": bool(params.get("allowConsolidatingReclaim")),
+        "use-scheduling-signatures": bool(params.get("useSchedulingSignatures")),
+        "default-staleness-grace-period": f"{grace / 1e9:g}s" if isinstance(grace, int) else "60s",
+    }
+
+
+def _server(discovery: Mapping[str, Any] | None) -> dict[str, str]:
+    version = (discovery or {}).get("serverVersion")
+    text = version.get("gitVersion") if isinstance(version, dict) else None
+    return {"kubernetes": text} if isinstance(text, str) else {}

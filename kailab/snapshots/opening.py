@@ -1,0 +1,108 @@
+"""A snapshot, an archive of KAI's or a state of the evidence opened as an embedded lab: the objects as they were, at their time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError, Where
+from kailab.evidence.lab_record import LabRecord
+from kailab.evidence.recorder import Recorder
+from kailab.lab.lab import Lab
+from kailab.lab.spec import LabSpec
+from kailab.lab.taking_over import embedded_from
+from kailab.lab.venues.embedded import EmbeddedVenue
+from kailab.model.files import read_bytes
+from kailab.model.times import parse_time
+from kailab.scheduler.observers import Observer
+from kailab.snapshots import evidence_state, kai_archive, snapshot
+from kailab.snapshots.bind_requests import carried_out
+from kailab.snapshots.running import Assumed, assuming
+from kailab.snapshots.snapshot import ClusterSnapshot
+
+
+class Found(NamedTuple):
+    """What a path led to. ``what``: in a few words; ``notices``: what could not be taken in, or not as it was."""
+
+    snapshot: ClusterSnapshot
+    what: str
+    notices: tuple[str, ...] = ()
+
+
+def read(path: Path, test: str = "", at: str = "") -> Found:
+    """A snapshot of kailab's, an archive of KAI's, or (a folder) evidence, of which ``test`` and ``at`` name a test and a moment.
+    Of KAI's archive, which does not say when it was taken, ``at`` may say it. Raises InputError for what is none of them, or damaged;
+    EvidenceError."""
+    if not path.exists():
+        raise InputError("there is no such file or folder", Where(file=str(path)))
+    if path.is_dir():
+        return Found(*evidence_state.read(path, test, at))
+    if test:
+        raise InputError("a test is for evidence, a folder", Where(file=str(path)))
+    data = read_bytes(path, snapshot.LARGEST)
+    if kai_archive.is_archive(data):
+        archive = kai_archive.read(path, data, _moment(at) if at else None)
+        return Found(archive.snapshot, "KAI's snapshot", archive.notices)
+    if at:
+        raise InputError("--at is for evidence and for KAI's archive", Where(file=str(path)))
+    if snapshot.is_snapshot(data):
+        found = snapshot.read(path)
+        left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(found.left_out.items()))
+        return Found(found, "a snapshot", (*found.notices, *left_out))
+    raise InputError(
+        "is nothing that can be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, or a "
+        "folder of evidence",
+        Where(file=str(path)),
+    )
+
+
+def _moment(at: str) -> float:
+    try:
+        return parse_time(at)
+    except InputError as error:
+        raise InputError(
+            f"--at: {error}; expected the time at which the archive was taken, as 2026-01-31T12:00:00Z"
+        ) from None
+
+
+def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: Assumed | None = None) -> Lab:
+    """An embedded lab with all that the snapshot holds, decided by kailab's scheduler as the other was set. Nothing acts on it before
+    it is settled. ``assumed``: how long workloads run of which nothing says so."""
+    taken: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assuming(assumed)
+    objects, _ = carried_out(found.objects)
+    cluster = embedded_from(objects, found.taken, embedded=found.embedded, counters=found.counters, taken=taken)
+    facts = found.facts
+    spec = LabSpec(
+        fleet=facts.fleet,
+        scheduler="kailab",
+        config=facts.settings.engine,
+        usage=facts.settings.usage,
+        adopt_default_scheduler=facts.settings.adopt_default_scheduler,
+        devices=facts.devices,
+        opened=min(found.opened, found.taken),
+        node_pool=found.node_pool,
+    )
+    lab = Lab(EmbeddedVenue(cluster), spec, observers, end=_nothing)
+    decided = found.decided
+    lab.log.cycle, lab.log.evictions, lab.log.last = decided.cycle, list(decided.evictions), decided.last
+    return lab
+
+
+def begin(state: Path, found: ClusterSnapshot, assumed: Assumed | None = None) -> Lab:
+    """As ``lab_of``, and write the lab's file, so that commands act on it. Raises StateError."""
+    recorder = Recorder()
+    lab = lab_of(found, [recorder], assumed)
+    try:
+        lab.save(state)
+        LabRecord(state).begin(recorder)
+    except BaseException:
+        state.unlink(missing_ok=True)
+        raise
+    lab.observers.remove(recorder)
+    return lab
+
+
+def _nothing() -> None:
+    """Its file is all there is of it."""

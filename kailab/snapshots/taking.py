@@ -1,0 +1,179 @@
+"""A snapshot taken: every kind listed once, nothing written, and all that is kept goes through the filter of the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import msgspec
+
+from kailab import __version__
+from kailab.cluster.protocol import Cluster, Object
+from kailab.engine.config import EngineConfig
+from kailab.engine.decisions import Decisions
+from kailab.engine.snapshot.records import GPU
+from kailab.errors import Forbidden, InputError
+from kailab.evidence.decision_file import SchedulerDecisions
+from kailab.evidence.entries import LabFacts, LabSettings
+from kailab.evidence.sanitizing import Sanitizer
+from kailab.lab.taking_over import Counters
+from kailab.model import typed
+from kailab.model.kinds import KINDS, key_of
+from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.reading.accounts import Accounts
+from kailab.snapshots.contents import NAMES_ONLY, NEEDED, kinds_taken
+from kailab.snapshots.kai_settings import KaiSettings, settings_in
+from kailab.snapshots.snapshot import ClusterSnapshot
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+Looks = dict[str, list[Object]]
+
+
+@runtime_checkable
+class ListsMetadata(Protocol):
+    """A server that can be asked for the metadata of objects alone."""
+
+    def list_metadata(self, kind: str) -> list[Object]: ...
+
+
+def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
+    """Of a lab, on whatever backend. What its scheduler decided so far is kept, too. Raises InputError, ApiError."""
+    from kailab.cluster.backends import BACKENDS
+    from kailab.lab.record_facts import told
+
+    picture = lab.picture()
+    log, facts = picture.log, told(lab)
+    looks, left_out = _looks(lab.cluster, partial)
+    found = KaiSettings(SchedulerSettings(engine=lab.config, usage=lab.usage))
+    if not BACKENDS[lab.backend].starts_schedulers:
+        found = settings_in(lab.cluster, looks) or found
+        facts = msgspec.structs.replace(facts, settings=_settings(found, facts.settings.adopt_default_scheduler))
+    decided = SchedulerDecisions(cycle=log.cycle, evictions=list(log.evictions), last=log.last)
+    return _snapshot(
+        lab.cluster, facts, looks, left_out, found,
+        opened=lab.opened, decided=decided, embedded=lab.venue.exclusive,
+    )  # fmt: skip
+
+
+def of_cluster(
+    kubeconfig: str | Path | None = None, context: str | None = None, *, partial: bool = False
+) -> ClusterSnapshot:
+    """Of the cluster that a kubeconfig names. Raises ConnectError, InputError for rights that are missing, ApiError. ``partial``: kinds
+    that may not be read are left out, and named."""
+    from kailab.cluster.kubernetes import Connection, KubernetesCluster
+    from kailab.lab.venues.kubeconfig import kubeconfig_of
+
+    connection = Connection.from_kubeconfig(kubeconfig_of(kubeconfig), context)
+    cluster = KubernetesCluster(connection)
+    try:
+        looks, left_out = _looks(cluster, partial)
+        found = settings_in(cluster, looks) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
+        nodes, accounts = looks.get("Node", []), Accounts(cluster, (), {})
+        facts = LabFacts(
+            fleet="cluster",
+            backend="kubeconfig",
+            scheduler=found.version or "unknown",
+            settings=_settings(found, False),
+            versions={"kailab": __version__, "kubernetes": cluster.version},
+            nodes=len(nodes),
+            gpus=sum(map(accounts.offered, nodes)) // GPU,
+        )
+        return _snapshot(cluster, facts, looks, left_out, found, opened=cluster.now())
+    finally:
+        cluster.close()
+
+
+def _settings(found: KaiSettings, adopt: bool) -> LabSettings:
+    return LabSettings(engine=found.settings.engine, usage=found.settings.usage, adopt_default_scheduler=adopt)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _looks(cluster: Cluster, partial: bool) -> tuple[Looks, dict[str, str]]:
+    looks: Looks = {}
+    refused: dict[str, str] = {}
+    for kind in kinds_taken():
+        _look(cluster, kind, looks, refused)
+    required = {kind: why for kind, why in refused.items() if not partial or kind in NEEDED}
+    if required:
+        missing = "; ".join(f"{KINDS[kind].resource}: {why}" for kind, why in required.items())
+        raise InputError(
+            f"the snapshot needs the right to get and list what it may not: {missing}. `kailab snapshot take --rights` prints the "
+            "ClusterRole that it needs; --partial leaves out what nodes, pods, queues and podgroups can do without"
+        )
+    for kind in _owners(looks):
+        _look(cluster, kind, looks, refused)
+    return looks, refused
+
+
+def _look(cluster: Cluster, kind: str, looks: Looks, refused: dict[str, str]) -> None:
+    try:
+        if kind in NAMES_ONLY and isinstance(cluster, ListsMetadata):
+            found = cluster.list_metadata(kind)
+        else:
+            found = cluster.list(kind)
+    except Forbidden as error:
+        refused[kind] = str(error)
+        return
+    if found:
+        looks[kind] = list(found)
+
+
+def _owners(looks: Mapping[str, Sequence[Object]]) -> list[str]:
+    """Kinds that own something here and that kailab does not know."""
+    found: dict[str, None] = {}
+    for objects in looks.values():
+        for obj in objects:
+            for owner in obj["metadata"].get("ownerReferences") or ():
+                key = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
+                if key not in KINDS:
+                    found[key] = None
+    return list(found)
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def _snapshot(
+    cluster: Cluster,
+    facts: LabFacts,
+    looks: Looks,
+    left_out: dict[str, str],
+    how: KaiSettings,
+    *,
+    opened: float,
+    decided: SchedulerDecisions | None = None,
+    embedded: bool = False,
+) -> ClusterSnapshot:
+    decided = decided or SchedulerDecisions()
+    gone = {
+        name for entry in decided.evictions for name in (entry.pod, *entry.pod.split("/"), entry.podgroup, entry.queue)
+    }
+    filtered = Sanitizer((), looks, {}, names=gone)
+    text = filtered.text
+    objects = {kind: text.value(found) for kind, found in filtered.before.items()}
+    return ClusterSnapshot(
+        taken=cluster.now(),
+        opened=opened,
+        facts=facts,
+        node_pool=how.node_pool,
+        notices=tuple(map(text.text, how.notices)),
+        embedded=embedded,
+        counters=Counters.of(cluster),
+        objects=objects,
+        decided=SchedulerDecisions(
+            cycle=decided.cycle,
+            evictions=text.entries(decided.evictions),
+            last=_scrubbed(decided.last, text.value),
+        ),
+        cut=filtered.cut,
+        left_out={KINDS[kind].resource if kind in KINDS else kind: text.text(why) for kind, why in left_out.items()},
+    )
+
+
+def _scrubbed(last: Decisions | None, scrub: Callable[[Any], Any]) -> Decisions | None:
+    return None if last is None else typed.convert(scrub(msgspec.to_builtins(last)), Decisions)

@@ -1,0 +1,177 @@
+"""Two outcomes, one beside the other: who runs, waits, has moved, was evicted and for whom, and where queues stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kailab.evidence.entries import MOVING
+from kailab.evidence.shares import QueueAmounts
+from kailab.lab.wording import count
+from kailab.whatif.outcome import Eviction, Outcome, Standing, Workload, queue_data
+
+_NONE = Standing("")
+
+
+@dataclass(frozen=True)
+class WorkloadChange:
+    """One workload in both outcomes; None where it is not there. ``evicted``: its pods that were evicted after the change and
+    not without it."""
+
+    workload: Workload
+    before: Standing | None
+    after: Standing | None
+    evicted: tuple[Eviction, ...] = ()
+
+    @property
+    def queue(self) -> str:
+        return (self.after or self.before or _NONE).queue
+
+    @property
+    def gained(self) -> int:
+        """Pods that run more; less than 0: fewer."""
+        return (self.after or _NONE).running - (self.before or _NONE).running
+
+    @property
+    def moved(self) -> int:
+        """Pods that run in both outcomes, on other nodes."""
+        if self.before is None or self.after is None:
+            return 0
+        # By numbers on each node, not by names: pods that were made anew have others.
+        stay = (Counter(self.before.nodes) & Counter(self.after.nodes)).total()
+        return min(self.before.running, self.after.running) - stay
+
+    @property
+    def what(self) -> tuple[str, ...]:
+        """``new``, ``gone``, ``runs`` (more pods than before), ``waits`` (more wait), ``done`` (more have ended), ``moved``,
+        ``evicted``; nothing where the outcomes are the same."""
+        before, after = self.before or _NONE, self.after or _NONE
+        found = {
+            "new": self.before is None,
+            "gone": self.after is None,
+            "runs": after.running > before.running,
+            "waits": after.waiting > before.waiting,
+            "done": after.done > before.done,
+            "moved": self.moved > 0,
+            "evicted": bool(self.evicted),
+        }
+        return tuple(name for name, holds in found.items() if holds)
+
+    @property
+    def same(self) -> bool:
+        return self.before == self.after and not self.evicted
+
+    def data(self) -> dict[str, Any]:
+        return {
+            **self.workload.data(),
+            "queue": self.queue,
+            "what": list(self.what),
+            "before": self.before.data() if self.before else None,
+            "after": self.after.data() if self.after else None,
+            "moved": self.moved,
+            "evicted": [one.data() for one in self.evicted],
+        }
+
+
+@dataclass(frozen=True)
+class QueueChange:
+    """One queue in both outcomes; None where it is not there."""
+
+    name: str
+    before: QueueAmounts | None
+    after: QueueAmounts | None
+
+    @property
+    def same(self) -> bool:
+        return self.before == self.after
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "before": queue_data(self.before) if self.before else None,
+            "after": queue_data(self.after) if self.after else None,
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``before``: the lab left alone; ``after``: with the change; both at the same time."""
+
+    before: Outcome
+    after: Outcome
+
+    @cached_property
+    def all_workloads(self) -> tuple[WorkloadChange, ...]:
+        """By queue, then by name."""
+        evicted: dict[Workload, list[Eviction]] = {}
+        anyhow = set(self.before.evictions)
+        for one in self.after.evictions:
+            # Who is evicted without the change, too, is not evicted because of it.
+            if one not in anyhow:
+                evicted.setdefault(one.workload, []).append(one)
+        there = {**self.before.workloads, **self.after.workloads} | dict.fromkeys(evicted)
+        changes = (
+            WorkloadChange(
+                one, self.before.workloads.get(one), self.after.workloads.get(one), tuple(evicted.get(one, ()))
+            )
+            for one in there
+        )
+        return tuple(sorted(changes, key=lambda change: (change.queue, change.workload)))
+
+    @cached_property
+    def workloads(self) -> tuple[WorkloadChange, ...]:
+        """Those that end otherwise."""
+        return tuple(change for change in self.all_workloads if not change.same)
+
+    @cached_property
+    def all_queues(self) -> tuple[QueueChange, ...]:
+        names = sorted({*self.before.queues, *self.after.queues})
+        return tuple(QueueChange(name, self.before.queues.get(name), self.after.queues.get(name)) for name in names)
+
+    @cached_property
+    def queues(self) -> tuple[QueueChange, ...]:
+        """Those that end otherwise."""
+        return tuple(change for change in self.all_queues if not change.same)
+
+    @property
+    def evicted(self) -> tuple[Eviction, ...]:
+        return tuple(one for change in self.all_workloads for one in change.evicted)
+
+    def summary(self) -> str:
+        """In a line."""
+        more = sum(max(0, change.gained) for change in self.workloads)
+        fewer = sum(max(0, -change.gained) for change in self.workloads)
+        moved = sum(change.moved for change in self.workloads)
+        parts = [
+            f"{more} more run" if more else "",
+            f"{fewer} fewer run" if fewer else "",
+            f"{moved} elsewhere" if moved else "",
+            f"{evicted} evicted" if (evicted := sum(one.action != MOVING for one in self.evicted)) else "",
+        ]
+        told = ", ".join(part for part in parts if part)
+        alike = len(self.all_workloads) - len(self.workloads)
+        if not self.workloads and not self.queues:
+            return "no workload and no queue stands otherwise"
+        return f"pods: {told or 'as before'}; {count(len(self.workloads), 'workload')} changed, {alike} as before"
+
+    def _repr_html_(self) -> str:
+        from kailab.lab import html
+
+        return html.comparison(self)
+
+    def data(self) -> dict[str, Any]:
+        """What differs, for programs."""
+        return {
+            "summary": self.summary(),
+            "workloads": [change.data() for change in self.workloads],
+            "queues": [change.data() for change in self.queues],
+        }
+
+
+def touched(comparisons: Sequence[Comparison]) -> list[Workload]:
+    """Workloads that end otherwise in some of them, by queue, then by name."""
+    found = {change.workload: change.queue for one in comparisons for change in one.workloads}
+    return sorted(found, key=lambda workload: (found[workload], workload))

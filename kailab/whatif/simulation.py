@@ -1,0 +1,196 @@
+"""Whether work would run in a lab, when, where, and at whose cost: applied to a fork, and time let pass there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from kailab.errors import InputError
+from kailab.explain.answer import Answer, Verdict
+from kailab.explain.asking import ask
+from kailab.explain.cause import Code
+from kailab.explain.subject import Subject
+from kailab.lab.fork import fork
+from kailab.model.kinds import KINDS
+from kailab.model.times import format_time
+from kailab.whatif.comparison import Comparison
+from kailab.whatif.outcome import Outcome, Workload
+
+if TYPE_CHECKING:
+    from kailab.lab.intake import Applied, Source
+    from kailab.lab.lab import Lab
+
+DAY = 86_400.0
+_NOT_OURS = (Code.NO_CONTROLLER, Code.OTHER_SCHEDULER)
+"""Causes of which somebody else decides what becomes of the work."""
+
+
+class When(StrEnum):
+    """``now``: once it is applied and the lab has settled. ``later``: after ``seconds``. ``waits``: not within the time that was looked
+    at. ``unknown``: kailab can't tell, as it makes no pods of that kind, or somebody else places them. ``never``: no going of other work and no passing of time lets it run (``kailab.explain``)."""
+
+    NOW = "now"
+    LATER = "later"
+    WAITS = "waits"
+    UNKNOWN = "unknown"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of one workload. ``seconds``: after which it ran as a whole, None where it did not. ``places``: pod -> node at that
+    moment, else at the end. ``answer``: why it did not run at once."""
+
+    workload: Workload
+    when: When
+    seconds: float | None
+    wanted: int
+    places: tuple[tuple[str, str], ...]
+    answer: Answer | None = None
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """Node -> pods, by name."""
+        found: dict[str, int] = {}
+        for _, node in self.places:
+            found[node] = found.get(node, 0) + 1
+        return dict(sorted(found.items()))
+
+    def data(self) -> dict[str, Any]:
+        answer = self.answer.data() if self.answer else {}
+        return {
+            **self.workload.data(),
+            "verdict": str(self.when),
+            "seconds": None if self.seconds is None else round(self.seconds, 3),
+            "wanted": self.wanted,
+            "pods": [{"pod": pod, "node": node} for pod, node in self.places],
+            "cause": answer.get("cause"),
+            "steps": answer.get("steps", []),
+        }
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """``start``, ``end``: seconds since the epoch. ``scheduler``: who decided. ``comparison``: the lab with the work beside the lab
+    left alone, both at ``end``."""
+
+    start: float
+    end: float
+    scheduler: str
+    fates: tuple[Fate, ...]
+    comparison: Comparison
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def when(self) -> When:
+        """Of all workloads together: that of the last."""
+        order = list(When)
+        return max((fate.when for fate in self.fates), key=order.index)
+
+    def within(self, seconds: float) -> bool:
+        """Whether all of it runs by then."""
+        ran = [fate.seconds for fate in self.fates]
+        return all(fate.when is When.NOW or (at is not None and at <= seconds) for fate, at in zip(self.fates, ran))
+
+    def data(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "verdict": str(self.when),
+            "start": format_time(self.start),
+            "end": format_time(self.end),
+            "scheduler": self.scheduler,
+            "workloads": [fate.data() for fate in self.fates],
+            "evicted": [{**one.workload.data(), **one.data()} for one in self.comparison.evicted],
+            "queues": [change.data() for change in self.comparison.queues],
+            "warnings": list(self.warnings),
+        }
+
+
+def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: float = DAY) -> Simulation:
+    """Apply manifests to a fork of the lab and see what becomes of the workloads in them. ``bound``: how many seconds of lab time are
+    looked at, where they don't run at once. Work ends after its known run time (``kailab.dev/run-seconds``); what tells none runs on.
+    Raises InputError for what the lab refuses, and where nothing of it has pods; NotSettled."""
+    since = len(lab.log.evictions)
+    with ExitStack() as forks:
+        alone = forks.enter_context(fork(lab))
+        trial = forks.enter_context(fork(alone))
+        applied = trial.apply(*sources, namespace=namespace)
+        subjects = _subjects(trial, applied)
+        trial.settle()
+        alone.settle()
+        fates = _fates(trial, subjects, lab.now, bound)
+        end = max(trial.now, alone.now)
+        for one in (trial, alone):
+            one.advance(end - one.now)
+        comparison = Comparison(Outcome.of(alone, since), Outcome.of(trial, since))
+        return Simulation(lab.now, end, trial.scheduler, fates, comparison, tuple(applied.warnings))
+
+
+def _subjects(lab: Lab, applied: Applied) -> list[Subject]:
+    found = [
+        Subject.of(lab, change.kind, change.name, change.namespace)
+        for change in applied.changes
+        if change.kind == "Pod" or (change.kind in KINDS and KINDS[change.kind].owns_pods)
+    ]
+    if not found:
+        # A kind that nobody here knows may have pods in a cluster. Beside work that is known it is more often a monitor or a role.
+        found = [Subject.of(lab, one.kind, one.name, one.namespace) for one in applied.changes if one.kind not in KINDS]
+    if not found:
+        kinds = ", ".join(sorted({change.kind for change in applied.changes})) or "no objects"
+        raise InputError(
+            f"nothing to simulate: expected a workload that has pods (a Job, a Deployment ...), found {kinds}"
+        )
+    return found
+
+
+def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) -> tuple[Fate, ...]:
+    """The lab has settled; time passes until the last of them runs, or the bound."""
+    picture = lab.picture()
+    found: dict[Subject, Fate] = {}
+    answers: dict[Subject, Answer] = {}
+    for subject in subjects:
+        if subject.standing(lab, picture).runs:
+            found[subject] = _fate(lab, subject, When.NOW, lab.now - start)
+        else:
+            answers[subject] = ask(lab, subject.kind, subject.name, subject.namespace)
+    open_ones = [subject for subject, answer in answers.items() if answer.verdict is not Verdict.NEVER]
+    left = start + bound - lab.now
+    if open_ones and left > 0:
+        for _ in _moments_of_binding(lab, left):
+            picture = lab.picture()
+            for subject in [one for one in open_ones if one.standing(lab, picture).runs]:
+                found[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
+                open_ones.remove(subject)
+            if not open_ones:
+                break
+    for subject, answer in answers.items():
+        if subject not in found:
+            found[subject] = _fate(lab, subject, _without_running(answer), None, answer)
+    return tuple(found[subject] for subject in subjects)
+
+
+def _without_running(answer: Answer) -> When:
+    """Of what did not run within the time looked at."""
+    if answer.verdict is None and answer.cause is not None and answer.cause.code in _NOT_OURS:
+        return When.UNKNOWN
+    return When.NEVER if answer.verdict in (Verdict.NEVER, Verdict.FAILED) else When.WAITS
+
+
+def _moments_of_binding(lab: Lab, seconds: float) -> Iterator[None]:
+    """Of the moments at which something may have changed those after pods were bound; all where nobody tells."""
+    seen = lab.log.cycle
+    for _ in lab.moments(seconds):
+        last = lab.log.last
+        if last is None or (lab.log.cycle != seen and last.binds):
+            yield
+        seen = lab.log.cycle
+
+
+def _fate(lab: Lab, subject: Subject, when: When, seconds: float | None, answer: Answer | None = None) -> Fate:
+    standing = subject.standing(lab)
+    places = tuple(sorted((row.name, row.node) for row in standing.running))
+    workload = Workload(subject.namespace, subject.kind, subject.name)
+    return Fate(workload, when, seconds, standing.wanted, places, answer)

@@ -1,0 +1,384 @@
+"""Random situations, and the judge of what is explained of them: it lets no wrong answer pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from checks.explaining import judging, removal
+from checks.explaining.judging import Judged, judge
+from checks.explaining.naming import unnamed
+from checks.explaining.place import Place
+from checks.explaining.random_situation import seeded
+from checks.explaining.run import Findings, SeedResult, run_seeds
+from checks.explaining.shrinking import shrink
+from checks.explaining.situation import Situation
+from checks.explaining.subject import Work, waiting
+from checks.explaining.truth import Truth
+from checks.fuzzing.walk_objects import queue
+from kailab.errors import InputError
+from kailab.explain.answer import Answer, Step, Verdict
+from kailab.explain.cause import Cause, Code
+
+FLEET = yaml.safe_load("""
+apiVersion: kailab.dev/v1
+kind: Fleet
+name: one
+pools: [{name: a100, count: 2, gpus: 4, gpuModel: A100, cpu: 64, memory: 512Gi, taints: []}]
+""")
+
+
+def job(name: str, gpus: int, pods: int = 1, **spec: object) -> dict:
+    labels = {"app": name, "kai.scheduler/queue": "team"}
+    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    pod = {"schedulerName": "kai-scheduler", "restartPolicy": "Never", "containers": [container], **spec}
+    template = {"metadata": {"labels": dict(labels), "annotations": {}}, "spec": pod}
+    metadata = {"name": name, "labels": labels, "annotations": {"kai.scheduler/batch-min-member": str(pods)}}
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+LIMITED = Situation("limited", FLEET, ({"apply": [queue("team", "", 4, 2, 1)]}, {"apply": [job("work", 4)]}))
+CROWDED = Situation(
+    "crowded",
+    FLEET,
+    (
+        {"apply": [queue("team", "", 8, -1, 1)]},
+        {"apply": [job("first", 4, 2)]},
+        {"advance": 5},
+        {"apply": [job("work", 4)]},
+    ),
+)
+WORK = Work("Job", "work")
+
+
+SENTENCE = "Its queue team has a limit of 2; it wants 4 GPUs."
+
+
+def told(verdict: Verdict, code: Code, *steps: Step, sentence: str = SENTENCE) -> Answer:
+    return Answer("Job", "default", "work", verdict, Cause(code, sentence), steps=steps)
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, situation: Situation, *answers: Answer) -> Judged:
+    """What is thought of an answer; the last of ``answers`` is given again and again."""
+    given = list(answers)
+    monkeypatch.setattr(judging, "ask", lambda *_, **__: given.pop(0) if len(given) > 1 else given[0])
+    (found,) = judge(situation, steps=True)
+    return found
+
+
+def parts(found: Judged) -> list[str]:
+    return [part for part, _ in found.faults]
+
+
+LIFT = {"patch": {"kind": "Queue", "name": "team", "patch": {"spec": {"resources": {"gpu": {"limit": -1}}}}}}
+
+
+def test_a_right_answer_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = told(Verdict.NEVER, Code.OVER_LIMIT, Step("Lift the limit.", (LIFT,), checked=True))
+    assert judged(monkeypatch, LIMITED, right).right
+
+
+def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parts(judged(monkeypatch, LIMITED, told(Verdict.LATER, Code.OVER_LIMIT))) == ["verdict"]
+    assert parts(judged(monkeypatch, CROWDED, told(Verdict.NEVER, Code.NOT_ENOUGH_GPUS))) == ["verdict"]
+    assert parts(judged(monkeypatch, CROWDED, told(Verdict.GONE, Code.EVICTED))) == ["verdict"]
+
+
+def test_a_cause_that_is_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    same = told(Verdict.NEVER, Code.TAINT_NOT_TOLERATED)
+    assert judged(monkeypatch, LIMITED, same).faults == (("cause", "the same again once TaintNotTolerated is no more"),)
+    then = told(Verdict.NEVER, Code.OVER_LIMIT)
+    beside = judged(monkeypatch, LIMITED, same, then)
+    assert beside.faults == (("cause", "it runs once OverLimit is no more: TaintNotTolerated does not keep it"),)
+
+
+def test_a_step_that_does_not_help_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = Step("Wait.", ({"advance": 5},), checked=True)
+    found = judged(monkeypatch, LIMITED, told(Verdict.NEVER, Code.OVER_LIMIT, idle))
+    assert found.faults == (("step", "Wait.: 0 pods of it run then, 0 before, and not all"),)
+    untried = Step("Wait.", ({"advance": 5},))
+    assert judged(monkeypatch, LIMITED, told(Verdict.NEVER, Code.OVER_LIMIT, untried)).right
+
+
+def test_a_sentence_without_its_numbers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    vague = told(Verdict.NEVER, Code.OVER_LIMIT, sentence="Its queue team has a limit of 20.")
+    assert parts(judged(monkeypatch, LIMITED, vague)) == ["naming"]
+
+
+def test_a_failure_is_a_fault_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> Answer:
+        raise KeyError("queue")
+
+    monkeypatch.setattr(judging, "ask", fails)
+    (found,) = judge(LIMITED)
+    assert parts(found) == ["failed"]
+
+
+def test_the_emptied_lab_tells_what_waiting_for_others_can_bring() -> None:
+    with CROWDED.opened() as crowded, LIMITED.opened() as limited:
+        truth = Truth(CROWDED, crowded)
+        assert truth.alone(WORK)
+        assert not truth.in_time(WORK)
+        assert not Truth(LIMITED, limited).alone(WORK)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_seed_gives_a_situation_that_can_be_carried_out_and_written_down(seed: int) -> None:
+    situation = seeded(seed)
+    assert situation == seeded(seed)
+    again = yaml.safe_load(situation.as_yaml())
+    assert (again["fleet"], again["steps"]) == (situation.fleet, list(situation.steps))
+    with situation.opened() as lab:
+        assert all(work.wanted(lab) > 0 for work in waiting(situation, lab))
+
+
+def test_situations_are_of_many_kinds() -> None:
+    made = [seeded(seed) for seed in range(300)]
+    assert {one["kind"] for situation in made for one in situation.applied()} >= {
+        "Job", "Deployment", "StatefulSet", "Pod", "PodGroup", "Queue",
+    }  # fmt: skip
+    forms = {form for situation in made for step in situation.steps for form in step}
+    assert forms == {"apply", "patch", "delete", "advance", "refuse"}
+
+
+NOT_DRAWN = {
+    Code.OTHER_SCHEDULER,
+    Code.GROUPING_FAILED,
+    Code.POD_GROUP_MISSING,
+    Code.BIND_RETRIED,
+    Code.FAILED,
+    Code.NO_CONTROLLER,
+}
+"""Causes that no situation has that is made at random."""
+
+
+@pytest.mark.parametrize(
+    "code", sorted(set(Code) - {Code.EVICTED, Code.BORROWING, Code.STALE_GANG, Code.PODS_NOT_CREATED} - NOT_DRAWN)
+)
+def test_every_cause_of_waiting_can_be_taken_away(code: Code) -> None:
+    assert code in removal._REMOVERS or code == Code.BIND_REFUSED
+
+
+def in_queue(name: str, work: dict) -> dict:
+    work["metadata"]["labels"]["kai.scheduler/queue"] = name
+    work["spec"]["template"]["metadata"]["labels"]["kai.scheduler/queue"] = name
+    return work
+
+
+def split_job() -> dict:
+    split = job("work", 0)
+    split["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-3g.40gb": 1}}
+    return split
+
+
+def test_gpus_that_are_split_are_there_where_a_profile_was_absent() -> None:
+    (found,) = judge(Situation("split", FLEET, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
+    assert (found.code, found.faults) == (Code.MIG_PROFILE_ABSENT, ())
+
+
+def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> None:
+    named = job("work", 1, 2)
+    named["metadata"]["labels"]["priorityClassName"] = "research-high"
+    situation = Situation("named", FLEET, ({"apply": [queue("team", "", 8, -1, 1)]}, {"apply": [named]}))
+    with situation.opened() as lab:
+        found = removal.removed(situation, lab, WORK, Code.PRIORITY_CLASS_MISSING)
+    assert found is not None
+    with situation.opened(found.steps) as lab:
+        assert [one["spec"]["priorityClassName"] for one in lab.cluster.list("PodGroup")] == ["research-high"]
+
+
+def test_a_priority_class_has_the_value_that_lets_the_work_run() -> None:
+    full, named = job("first", 4, 2), job("work", 4)
+    for made, name in ((full, "build-preemptible"), (named, "research-high")):
+        made["metadata"]["labels"]["priorityClassName"] = name
+    steps = ({"apply": [queue("team", "", 8, 8, 1)]}, {"apply": [full]}, {"apply": [named]})
+    (found,) = judge(Situation("valued", FLEET, steps))
+    assert (found.code, found.next_code) == (Code.PRIORITY_CLASS_MISSING, "")
+    assert found.right
+
+
+def test_a_cause_that_kept_some_of_the_work_is_one_whatever_else_would_let_it_run() -> None:
+    """With its priority class two of three pods take the place of another's; with a higher limit all would run beside it."""
+    first, kept, named = job("first", 2, 2), job("kept", 2), job("work", 2, 3)
+    for made, name in ((first, "build-preemptible"), (kept, "build"), (named, "research-high")):
+        made["metadata"]["labels"]["priorityClassName"] = name
+    named["metadata"]["annotations"] = {"kai.scheduler/batch-min-member": "2"}
+    fleet = {**FLEET, "pools": [{**FLEET["pools"][0], "count": 3}]}
+    steps = ({"apply": [queue("team", "", 6, 6, 1)]}, {"apply": [first, kept]}, {"apply": [named]})
+    (found,) = judge(Situation("some", fleet, steps))
+    assert (found.code, found.next_code) == (Code.PRIORITY_CLASS_MISSING, Code.OVER_LIMIT)
+    assert found.right
+
+
+def test_a_cause_without_which_it_does_not_wait_for_ever_is_one_whatever_else_would_let_it_run() -> None:
+    """The cordoned node would do once the first has ended; two that are reserved would do at once."""
+    pool, reserved = FLEET["pools"][0], {"key": "lab/reserved", "value": "yes", "effect": "NoSchedule"}
+    others = {**pool, "name": "h100", "gpuModel": "H100", "count": 3, "taints": [reserved]}
+    closed = {"patch": {"kind": "Node", "name": "a100-1", "patch": {"spec": {"unschedulable": True}}}}
+    steps = (
+        {"apply": [queue("team", "", -1, -1, 1)]},
+        {"apply": [job("first", 4)]},
+        closed,
+        {"apply": [job("work", 4, 2)]},
+    )
+    (found,) = judge(Situation("closed", {**FLEET, "pools": [pool, others]}, steps))
+    assert (found.verdict, found.code, found.next_code) == (
+        Verdict.NEVER,
+        Code.NODES_CORDONED,
+        Code.TAINT_NOT_TOLERATED,
+    )
+    assert found.right
+
+
+def test_a_limit_may_be_kept_where_others_hold_nothing_of_their_own() -> None:
+    """What is taken back from them counts against the limit of both no more."""
+    queues = [queue("org", "", 8, 8, 1), queue("team", "org", 4, -1, 1), queue("other", "org", -1, -1, 1)]
+    full = in_queue("other", job("first", 4, 2))
+    (found,) = judge(Situation("held", FLEET, ({"apply": queues}, {"apply": [full]}, {"apply": [job("work", 4)]})))
+    assert (found.code, found.next_code) == (Code.OVER_LIMIT, Code.VICTIMS_WITHIN_QUOTA)
+    assert found.right
+
+
+def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
+    shared = job("work", 0)
+    shared["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
+    for holder in (shared["metadata"], shared["spec"]["template"]["metadata"]):
+        holder["annotations"]["gpu-memory"] = "40000"
+    situation = Situation("shared", FLEET, ({"apply": [queue("team", "", 4, -1, 1), shared]},))
+    with situation.opened() as lab:
+        place = Place(situation, lab, WORK)
+        assert unnamed(place, Code.NOT_ENOUGH_GPUS, "It wants 40000 MiB of a GPU.") == ""
+        assert "40000" in unnamed(place, Code.NOT_ENOUGH_GPUS, "It wants much of a GPU.")
+
+
+def test_a_share_grows_where_others_have_no_quota_any_more() -> None:
+    crowd = in_queue("other", job("first", 4, 2))
+    owed = [queue("team", "", 0, -1, 1), queue("other", "", 8, -1, 1)]
+    (found,) = judge(Situation("owed", FLEET, ({"apply": owed}, {"apply": [crowd]}, {"apply": [job("work", 4)]})))
+    assert (found.code, found.next_code) == (Code.FAIR_SHARE_REACHED, Code.VICTIMS_WITHIN_QUOTA)
+    assert found.right
+
+
+def test_what_a_parent_is_made_for_is_needed_where_its_limit_has_to_go_too() -> None:
+    orphan = queue("team", "nowhere", 8, 1, 1)
+    (found,) = judge(Situation("orphan", FLEET, ({"apply": [orphan]}, {"apply": [job("work", 4)]})))
+    assert (found.code, found.next_code) == (Code.QUEUE_PARENT_MISSING, Code.OVER_LIMIT)
+    assert found.right
+
+
+def test_nodes_that_are_made_for_a_later_cause_have_what_the_first_one_is_about() -> None:
+    """Copies of nodes of another pool are of that pool, where it is still to be served."""
+    elsewhere = {**FLEET, "pools": [{**FLEET["pools"][0], "labels": {"kai.scheduler/node-pool": "workers"}}]}
+    (found,) = judge(Situation("pool", elsewhere, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
+    assert (found.code, found.next_code) == (Code.NODE_POOL_NOT_SERVED, Code.MIG_PROFILE_ABSENT)
+    assert found.right
+
+
+def test_a_pod_that_was_evicted_before_it_was_to_be_deleted_is_gone() -> None:
+    alone = {"apiVersion": "v1", "kind": "Pod", **job("alone", 4)["spec"]["template"]}
+    alone["metadata"] |= {"name": "alone"}
+    owner = in_queue("owner", job("first", 4, 2))
+    queues = [queue("team", "", 0, -1, 1), queue("owner", "", 8, -1, 1)]
+    gone = {"delete": {"kind": "Pod", "name": "alone"}}
+    made = Situation("evicted", FLEET, ({"apply": queues}, {"apply": [alone]}, {"apply": [owner]}, gone))
+    with made.opened() as lab:
+        assert [one.pod for one in lab.log.evictions] == ["default/alone"]
+        assert waiting(made, lab) == []
+    with pytest.raises(InputError, match="'first' not found"):
+        made.with_steps((*made.steps, {"delete": {"kind": "Pod", "name": "first"}})).opened()
+
+
+@pytest.mark.parametrize("kind", ["Job", "Deployment"])
+def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) -> None:
+    elastic = job("elastic", 1, 5)
+    elastic["metadata"]["annotations"] = {}
+    if kind == "Deployment":
+        selector = {"matchLabels": {"app": "elastic"}}
+        template = elastic["spec"]["template"]
+        del template["spec"]["restartPolicy"]
+        spec = {"replicas": 5, "selector": selector, "template": template}
+        elastic |= {"apiVersion": "apps/v1", "kind": kind, "spec": spec}
+    limited = queue("team", "", 8, 4, 1)
+    full = Situation("full", FLEET, ({"apply": [limited]}, {"apply": [elastic]}, {"apply": [job("work", 4)]}))
+    with full.opened() as lab:
+        taken = removal.removed(full, lab, WORK, Code.BEHIND_OTHERS)
+    assert taken is not None
+    with full.opened(taken.steps) as lab:
+        assert (Work(kind, "elastic").running(lab), len(Work(kind, "elastic").pods(lab))) == (4, 4)
+        assert waiting(full, lab) == [WORK]
+
+
+def test_a_limit_may_be_kept_where_all_that_others_hold_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = CROWDED.with_steps(({"apply": [queue("team", "", 8, 8, 1)]}, *CROWDED.steps[1:]))
+    over = told(Verdict.LATER, Code.OVER_LIMIT, sentence="Its queue team may hold 8 GPUs, its limit.")
+    assert judged(monkeypatch, full, over, told(Verdict.LATER, Code.VICTIMS_NON_PREEMPTIBLE)).faults == ()
+
+
+def test_nodes_are_made_as_large_as_any_pod() -> None:
+    poor = {**FLEET, "pools": [{**FLEET["pools"][0], "cpu": 2, "memory": "2Gi"}]}
+    vast = job("work", 1)
+    vast["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "100", "memory": "2Ti"}
+    large = Situation("large", poor, ({"apply": [queue("team", "", -1, -1, 1)]}, {"apply": [vast]}))
+    with large.opened() as lab:
+        assert not WORK.runs(lab)
+        taken = removal.removed(large, lab, WORK, Code.LARGER_THAN_ANY_NODE)
+    assert taken is not None
+    with large.opened(taken.steps) as lab:
+        assert WORK.runs(lab)
+
+
+def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = LIMITED.with_steps((*LIMITED.steps, {"advance": 5}, {"apply": [queue("b", "", 4, -1, 1), job("more", 1)]}))
+    monkeypatch.setattr(judging, "ask", lambda *_, **__: told(Verdict.LATER, Code.OVER_LIMIT))
+    failed = next(one for one in judge(large) if one.work == WORK)
+    small = shrink(large, failed)
+    assert small.steps == LIMITED.steps[1:]  # without its queue it is as wrong
+    assert small.fleet["pools"][0]["count"] == 1
+
+
+def test_what_is_explained_of_random_situations_is_so() -> None:
+    findings = run_seeds(range(6))
+    assert findings.asked > 15
+    assert findings.share >= 90, findings.text()
+
+
+@pytest.mark.slow
+def test_what_is_explained_of_many_random_situations_is_so_steps_too() -> None:
+    findings = run_seeds(range(400, 412), steps=True)
+    assert sum(tally.with_steps for tally in findings.by_code().values()) > 10
+    assert findings.share >= 90, findings.text()
+
+
+def test_processes_that_share_the_work_find_the_same() -> None:
+    seeds = (30005, 30009, 30011)  # cheap ones
+    assert run_seeds(seeds, workers=2) == run_seeds(seeds)
+
+
+def test_steps_are_judged_where_that_is_asked_for() -> None:
+    assert [one.steps > 0 for one in judge(LIMITED, steps=True)] == [True]
+    assert [one.steps for one in judge(LIMITED)] == [0]
+
+
+def test_a_day_tells_of_all_that_comes_to_run_in_it() -> None:
+    ending = job("first", 4, 2)
+    ending["spec"]["template"]["metadata"]["annotations"] = {"kailab.dev/run-seconds": "400"}
+    steps = ({"apply": [queue("team", "", 8, -1, 1), ending]}, {"apply": [job("work", 4), job("large", 16)]})
+    situation = Situation("ending", FLEET, steps)
+    with situation.opened() as lab:
+        truth = Truth(situation, lab)
+        assert [truth.in_time(one) for one in waiting(situation, lab)] == [True, False]
+
+
+def test_findings_tell_the_share_by_cause() -> None:
+    good = Judged(WORK, "later", "NotEnoughGPUs", "It wants 4.", steps=1)
+    bad = Judged(WORK, "never", "OverLimit", "It is over.", (("verdict", "never, and it runs"),))
+    findings = Findings([SeedResult(3, (good, good)), SeedResult(4, (good, bad))])
+    assert findings.share == 75.0
+    lines = findings.text().splitlines()
+    assert lines[1].split() == ["NotEnoughGPUs", "3", "100.0%", "3"]
+    assert "case 4, job work: never OverLimit" in lines
+    assert lines[-1] == "3 of 4 answers right in 2 cases: 75.00 %"
+    assert json.loads(findings.as_json())["failed"][0]["case"] == 4

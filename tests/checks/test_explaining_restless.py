@@ -1,0 +1,48 @@
+"""Labs that never come to rest, as KAI decides: they are named, and no answer is held against them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from checks.explaining import judging, removal
+from checks.explaining.judging import judge
+from checks.explaining.random_situation import seeded
+from checks.explaining.run import Findings, SeedResult
+from checks.explaining.subject import Work
+from kailab.explain.answer import Answer
+from kailab.explain.cause import Code
+from kailab.lab.change import read_changes
+from kailab.lab.fork import fork
+from kailab.lab.restless import moved_for_ever
+from kailab.lab.settle import MovedForEver
+from tests.checks.test_explaining import LIMITED
+
+
+def test_what_never_comes_to_rest_is_named_and_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(*_: object, **__: object) -> Answer:
+        raise MovedForEver("the lab does not settle")
+
+    monkeypatch.setattr(judging, "ask", ask)
+    findings = Findings([SeedResult(1, tuple(judge(LIMITED)))])
+    assert (findings.asked, findings.share, len(findings.restless)) == (0, 100.0, 1)
+    assert "case 1, job work is not judged: the lab does not settle" in findings.text()
+    assert json.loads(findings.as_json())["restless"][0]["work"] == "job work"
+
+
+@pytest.mark.slow
+def test_a_lab_in_which_pods_are_moved_for_work_that_has_room_says_so() -> None:
+    """Its queues have a job in front that never runs, and allocate tries one job of each."""
+    situation, work = seeded(50066), Work("Deployment", "w0")
+    with situation.opened() as lab, fork(lab) as trial:
+        assert moved_for_ever(trial._parts.scheduler) == ""
+        more = removal.removed(situation, lab, work, Code.NOT_ENOUGH_CPU)
+        assert more is not None
+        for change in read_changes(list(more.steps)):
+            change.do(trial)
+        for _ in trial.moments(100):
+            pass
+        assert "would start at once, but allocate tries only 1 job of each queue" in moved_for_ever(
+            trial._parts.scheduler
+        )

@@ -1,0 +1,64 @@
+"""Random walks through labs: what must hold at rest, and that the walk notices where it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from checks.fuzzing import walk
+from checks.fuzzing.walk import Step, Walk, run_seed, run_walk, shrink, steps_of
+from kailab.errors import ApiError
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_short_walk_leaves_nothing_undone(seed):
+    assert run_seed(seed, 10).differences == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_a_walk_leaves_nothing_undone(seed):
+    assert run_seed(seed).differences == ()
+
+
+def test_the_same_seed_walks_the_same_way():
+    assert steps_of(3) == steps_of(3) != steps_of(4)
+
+
+@pytest.fixture
+def idle_scheduler(monkeypatch):
+    """Labs whose scheduler binds nobody, though nothing refuses it."""
+    real = walk.Lab.open
+
+    def opened(*given, **named):
+        lab = real(*given, **named)
+
+        def bind(*bound, **told):
+            raise ApiError("no")
+
+        monkeypatch.setattr(lab.cluster, "bind", bind)
+        return lab
+
+    monkeypatch.setattr(walk.Lab, "open", opened)
+
+
+def test_who_waits_though_it_fits_is_noticed(idle_scheduler):
+    good, faults = run_walk(0, [Step("apply", 0, 0)])
+    assert good == 0
+    assert all("waits and would fit on" in fault for fault in faults)
+
+
+def test_what_fails_is_shrunk_to_its_fewest_steps(idle_scheduler):
+    steps = [Step("cordon", 1, 0), Step("apply", 0, 0), Step("advance", 0, 0)]
+    kept, faults = shrink(0, steps)
+    assert kept == [Step("apply", 0, 0)]
+    assert "waits and would fit on" in faults[0]
+
+
+def test_every_kind_of_step_can_be_taken():
+    steps = [Step("apply", number, number) for number in range(9)]
+    steps += [Step(what, 3, 5) for what in walk._WEIGHTS if what != "apply"]
+    lab = Walk(1)
+    try:
+        assert [fault for step in steps for fault in lab.take(step)] == []
+    finally:
+        lab.close()
