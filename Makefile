@@ -97,10 +97,10 @@ course-site: $(READY) ## Build the course as a site, in build/course
 
 bench: $(READY) ## Measure the engine beside KAI, and the lab on 500 nodes
 	@$(BIN)/python -m benchmarks.engine
-	@$(BIN)/kailab bench fill --fleet scale-500
-	@$(BIN)/kailab bench reclaim --fleet scale-500
-	@$(BIN)/kailab bench gang
-	@$(BIN)/kailab bench unschedulable --fleet scale-500
+	@$(BIN)/python -m benchmarks.lab_runs fill --fleet scale-500
+	@$(BIN)/python -m benchmarks.lab_runs reclaim --fleet scale-500
+	@$(BIN)/python -m benchmarks.lab_runs gang
+	@$(BIN)/python -m benchmarks.lab_runs unschedulable --fleet scale-500
 
 lock: $(READY) ## Lock the dependencies anew
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev \

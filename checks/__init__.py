@@ -1,1 +1,4 @@
-"""Runners that hold kailab against recorded behaviour of a real KAI: one report form for all of them."""
+"""Checks of kailab for its developers: recorded decisions of KAI, random clusters, random manifests, explanations that are tried out.
+
+This package is part of the source, not of the wheel. Run `python -m checks --help`.
+"""

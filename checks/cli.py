@@ -1,15 +1,17 @@
-"""``conformance``: kailab held against recorded behaviour of a real KAI."""
+"""The command line of `python -m checks`: compare kailab with recorded decisions of KAI, with invariants, and with other schedulers."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import options, terminal
-from kailab.cli.checkout import CheckoutGroup
+from kailab.cli import options, signals, terminal
+from kailab.cli.error_messages import ReportingGroup
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -20,18 +22,28 @@ _paths = click.argument("paths", type=options.PATH, nargs=-1, help="Files or fol
 _expression = click.option("-k", "expression", default="", help="Only those whose name matches: 'gang and not mig'.")
 _verbose = click.option("--verbose", "-v", is_flag=True, help="Show every difference, not only the first.")
 _file = click.argument("file", type=options.PATH, required=False, help="The file; default: the one in KAILAB_SHARED.")
+CLUSTERS = 100
+"""How many clusters a hunt decides by default."""
+
 _seed = click.option(
     "--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; each further one adds 1."
 )
 _workers = click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes that share the work.")
 
 
-@click.group(cls=CheckoutGroup)
-def group() -> None:
-    """Compare with recorded behaviour of a real KAI. Exit code 1 if anything differs."""
+@click.group(
+    "checks", cls=ReportingGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
+def app() -> None:
+    """Compare kailab's decisions with those of KAI and of other schedulers, and with invariants. Exit code 1 if anything differs."""
 
 
-@group.command()
+def main() -> None:
+    """The entry point of `python -m checks`."""
+    app(prog_name="python -m checks")
+
+
+@app.command()
 @_paths
 @_expression
 @options.scheduler
@@ -89,7 +101,7 @@ def scenarios(
     _end(report, output, f"{report.passed} passed, {report.failed} failed")
 
 
-@group.command()
+@app.command()
 @_paths
 @_expression
 @click.option("--suite", default="", help="Only suites that begin with this.")
@@ -125,7 +137,7 @@ def cases(
     _end(report, output, report.text(verbose))
 
 
-@group.command()
+@app.command()
 @_file
 @_verbose
 @options.output
@@ -140,7 +152,7 @@ def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     _end(report, output, report.text(verbose))
 
 
-@group.command()
+@app.command()
 @_file
 @_verbose
 @options.output
@@ -153,7 +165,7 @@ def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     _end(report, output, report.text(verbose))
 
 
-@group.command()
+@app.command()
 @click.option("--cases", type=click.IntRange(min=1), default=200, help="How many clusters.")
 @_seed
 @_workers
@@ -174,14 +186,14 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
         shrunk = shrink_failures(report)
     if out and shrunk:
         write_cases(out, [one.case() for one in shrunk])
-        terminal.notice(f"written to {out}; run it with: kailab conformance cases {out}")
+        terminal.notice(f"written to {out}; run it with: python -m checks cases {out}")
     if output is TextOrJson.text:
         for one in shrunk:
             terminal.say(one.manifest())
     _end(report, output, report.text(verbose))
 
 
-@group.command()
+@app.command()
 @click.option("--walks", type=click.IntRange(min=1), default=20, help="How many walks.")
 @click.option("--steps", type=click.IntRange(min=1), default=40, help="Steps of each.")
 @_seed
@@ -200,7 +212,7 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
     _end(report, output, report.text(verbose))
 
 
-@group.command()
+@app.command()
 @click.option("--cases", type=click.IntRange(min=1), default=500, help="How many manifests.")
 @_seed
 @click.option("--minutes", type=click.FloatRange(min=0), help="Instead of a number: as many as this time allows.")
@@ -220,7 +232,7 @@ def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool,
     _end(report, output, report.text(verbose))
 
 
-@group.command()
+@app.command()
 @click.option("--cases", type=click.IntRange(min=1), default=100, help="How many situations.")
 @_seed
 @click.option("--case", type=click.IntRange(min=0), help="Only the situation of this seed.")
@@ -264,6 +276,90 @@ def explain(
             terminal.say(f"---\n{smallest.as_yaml()}")
         terminal.say(findings.text())
     if findings.share < at_least or any(one.broken for one in findings.results):
+        raise click.exceptions.Exit(1)
+
+
+@app.command()
+@click.option("--against", required=True, help="The other scheduler: kai=DIR, kai, kailab@FILE ...")
+@click.option("--clusters", type=click.IntRange(min=1), help="How many clusters.", show_default=str(CLUSTERS))
+@click.option("--for", "duration", help="How long instead: 30m, 4h. The cluster at hand is decided to its end.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; each further one adds 1.")
+@click.option("--isolation", default="controlplane", help="Where the other decides: a backend.")
+@click.option(
+    "--compare",
+    "kinds",
+    multiple=True,
+    help="What counts as a difference: outcome, queues, evictions, lowest. Repeat it.",
+    show_default="outcome and queues",
+)
+@click.option(
+    "--again", type=click.IntRange(min=0), default=2, help="How often the other decides once more what differs."
+)
+@click.option("--tries", type=click.IntRange(min=0), default=40, help="Attempts to cut down what differs.")
+@click.option("--name", default="", help="What the hunt is called, and its folder.", show_default="made up")
+@click.option("--anew", is_flag=True, help="First decide those anew that differed.")
+@click.option("--baseline", type=options.PATH, help="A file of differences that are accepted, each with its reason.")
+@click.option(
+    "--hunts",
+    "root",
+    type=options.PATH,
+    default=Path("hunts"),
+    envvar="KAILAB_HUNTS",
+    show_envvar=True,
+    help="The folder that hunts are kept in.",
+)
+@options.kubeconfig
+@options.context
+@options.components
+@options.kubernetes
+@options.output
+def hunt(
+    against: str,
+    clusters: int | None,
+    duration: str | None,
+    seed: int,
+    isolation: str,
+    kinds: tuple[str, ...],
+    again: int,
+    tries: int,
+    name: str,
+    anew: bool,
+    baseline: Path | None,
+    root: Path,
+    output: TextOrJson,
+    **place: Any,
+) -> None:
+    """Look for clusters that kailab and another scheduler decide otherwise.
+
+    Random clusters are decided by both. What differs, and not by chance, is cut down to the smallest scenario that still does, and kept
+    with both sides' evidence. Run again it goes on where it was. Exit code 1 if anything differs that is not accepted.
+    """
+    from checks.hunting.hunt import carry_out, forget_differing, made_from, seeds_from
+    from checks.hunting.result import Result
+    from checks.hunting.store import HuntFolder
+    from kailab.errors import InputError
+    from kailab.model.times import duration_seconds
+    from kailab.trials.baseline import Baseline, read_baseline
+
+    if clusters is not None and duration is not None:
+        raise InputError("--clusters and --for: expected one of them")
+    until = None if duration is None else time.monotonic() + duration_seconds(duration, days=True)
+    accepted = read_baseline(baseline) if baseline is not None else Baseline()
+    where = {option: value for option, value in place.items() if value is not None}
+    wanted = made_from(against, isolation, kinds, again, tries, name, where)
+    folder = HuntFolder(root / wanted.name)
+    seeds = seeds_from(seed, None if duration is not None else clusters or CLUSTERS)
+    with signals.terminate_in_order(), folder.held(), terminal.progress_bars() as tell:
+        folder.begin(wanted)
+        if anew and (number := forget_differing(folder)):
+            terminal.notice(f"{number} clusters are decided anew")
+        carry_out(wanted, folder, seeds, until, where, tell, terminal.notice)
+        result = Result(wanted, folder, folder.decided(), accepted)
+    if output is TextOrJson.json:
+        terminal.say(json.dumps(result.as_data(), indent=2))
+    else:
+        terminal.say("\n".join(result.lines()))
+    if not result.same:
         raise click.exceptions.Exit(1)
 
 

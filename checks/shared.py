@@ -11,4 +11,4 @@ VARIABLE = "KAILAB_SHARED"
 def shared_folder() -> Path:
     """The folder of recorded cases: $KAILAB_SHARED, or ``../shared`` beside the project's own folder."""
     named = os.environ.get(VARIABLE)
-    return Path(named) if named else Path(__file__).resolve().parents[2].parent / "shared"
+    return Path(named) if named else Path(__file__).resolve().parents[1].parent / "shared"

@@ -12,14 +12,16 @@ from typing import Any
 
 
 def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's ``__getattr__``. ``names``: name -> module of the package that has it."""
+    """Return a package's ``__getattr__``. ``names`` maps each name to the module that defines it: relative to the package, or whole
+    (``kailab.explain.answer``) if the module belongs to another package."""
 
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # A module must not have the name of what it offers: importing it binds the module under that name in the
         # package, and this function is not asked any more.
-        value = getattr(import_module(f"{package}.{names[name]}"), name)
+        module = names[name]
+        value = getattr(import_module(module if module.startswith("kailab.") else f"{package}.{module}"), name)
         setattr(sys.modules[package], name, value)  # not asked for again
         return value
 

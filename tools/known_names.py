@@ -15,10 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 KAILAB = ROOT / "kailab"
-FILE = KAILAB / "lab" / "snapshots" / "known_names.txt"
+FILE = KAILAB / "snapshots" / "known_names.txt"
 READERS = (
-    "cluster/embedded", "cluster/kubernetes", "cluster/stages", "evidence/redaction.py", "evidence/redaction.py", "grouping", "kinds", "lab/taking_over.py",
-    "lab/snapshots", "model", "operators", "scheduler/mirror", "scheduler/reading", "scheduler/status", "scheduler/binding", "workloads",
+    "cluster/embedded", "cluster/kubernetes", "cluster/stages", "evidence/redaction.py", "grouping", "kinds", "lab/taking_over.py",
+    "snapshots", "model", "operators", "scheduler/mirror", "scheduler/reading", "scheduler/status", "scheduler/binding", "workloads",
 )  # fmt: skip
 """What reads objects, or writes them."""
 # Fields and label values that are written by others, and that decisions or people read.

@@ -1,4 +1,4 @@
-"""``bench``: how fast the lab is, in the shapes of KAI's scale tests."""
+"""The command line of `python -m benchmarks.lab_runs`: how fast the lab is, in the shapes of KAI's scale tests."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import options, terminal
-from kailab.cli.checkout import CheckoutGroup
+from kailab.cli.error_messages import ReportingGroup
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from benchmarks.lab_runs.measured import Outcome
 
 
-@click.group(cls=CheckoutGroup)
-def group() -> None:
+@click.group(
+    "lab_runs", cls=ReportingGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
+def app() -> None:
     """Measure how long a lab takes from jobs to running pods, and where the time goes."""
 
 
-@group.command()
+@app.command()
 @click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
 @click.option("--jobs", type=int, help="Number of one-GPU Jobs; default: one per GPU.")
 @click.option("--backend", default="embedded", help="Where: embedded, or controlplane.")
@@ -77,7 +79,7 @@ def fill(
     _show(outcome, output)
 
 
-@group.command()
+@app.command()
 @click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
 @click.option("--jobs", type=int, help="Number of one-GPU Jobs; default: one per GPU.")
 @click.option("--singles", type=int, default=5, help="One-GPU reclaims made one at a time.")
@@ -92,7 +94,7 @@ def reclaim(fleet: str, jobs: int | None, singles: int, output: TextOrJson) -> N
     _show(outcome, output)
 
 
-@group.command()
+@app.command()
 @click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
 @click.option("--pods", type=int, default=10, help="Pods of the gang, each asking for a whole node.")
 @options.output
@@ -105,7 +107,7 @@ def unschedulable(fleet: str, pods: int, output: TextOrJson) -> None:
     _show(outcome, output)
 
 
-@group.command()
+@app.command()
 @click.option("--nodes-per-rack", type=int, default=2, help="256 racks of so many nodes.")
 @options.output
 def gang(nodes_per_rack: int, output: TextOrJson) -> None:
@@ -117,7 +119,7 @@ def gang(nodes_per_rack: int, output: TextOrJson) -> None:
     _show(outcome, output)
 
 
-@group.command()
+@app.command()
 @click.option(
     "--trace", type=options.PATH, help="The trace, as of `kailab replay`; default: openb's of $KAILAB_SHARED."
 )
@@ -134,7 +136,7 @@ def mixed(trace: Path | None, fleet: str, load: int, seed: int, output: TextOrJs
     _show(outcome, output)
 
 
-@group.command()
+@app.command()
 @click.option("--for", "duration", default="5m", help="How long: 60s, 30m.")
 @click.option("--fleet", default="lesson", help="The fleet: a name or a file.")
 @options.components
@@ -151,3 +153,8 @@ def churn(duration: str, fleet: str, components: Path | None, output: TextOrJson
 
 def _show(outcome: Outcome, output: TextOrJson) -> None:
     terminal.say(json.dumps(outcome.as_dict(), indent=2) if output is TextOrJson.json else outcome.text())
+
+
+def main() -> None:
+    """The entry point of `python -m benchmarks.lab_runs`."""
+    app(prog_name="python -m benchmarks.lab_runs")

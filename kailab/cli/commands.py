@@ -73,7 +73,6 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     },
     "Compare": {
         "trial": CommandEntry("trial", "group", "Compare schedulers, releases, configurations on the same tests."),
-        "hunt": CommandEntry("hunt", "hunt", "Search for clusters where kailab and another scheduler differ."),
     },
     "Traces": {
         "trace": CommandEntry("trace", "group", "Record the jobs of a cluster as a trace."),
@@ -94,10 +93,6 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "vcluster": CommandEntry("vcluster", "group", "Build images for the backend vcluster."),
         "scheduler": CommandEntry("scheduler", "group", "Run kailab's scheduler on a Kubernetes cluster."),
         "completion": CommandEntry("completion", "completion", "Print a shell completion script."),
-    },
-    "Develop kailab": {
-        "conformance": CommandEntry("conformance", "group", "Compare with recorded behaviour of a real KAI."),
-        "bench": CommandEntry("bench", "group", "Measure the time from jobs to running pods."),
     },
 }
 """The sections of ``kailab --help`` in order, with their commands."""

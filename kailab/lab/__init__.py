@@ -25,7 +25,7 @@ else:
             "between": "amounts",
             "Expectation": "expectations",
             "expect": "expectations",
-            "Answer": "explain.answer",
+            "Answer": "kailab.explain.answer",
             "Lab": "lab",
             "Subject": "subjects",
             "eventually": "temporal",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from checks.cli import app
 from checks.fuzzing.walk_objects import queue
 from checks.hunting.judging import Judge
 from checks.hunting.outcomes import DEFAULT_KINDS
@@ -16,7 +17,6 @@ from checks.hunting.random_sample import seeded
 from checks.hunting.sample import Sample
 from checks.hunting.shrinking import shrink
 from checks.hunting.side import Bench
-from kailab.cli.main import app
 from kailab.components import ComponentSet
 from kailab.components.pins import PROGRAMS
 

@@ -15,9 +15,6 @@ COMMANDS = (
     ("up",), ("down",), ("status",), ("apply",), ("delete",), ("get",), ("explain",), ("run",), ("report",), ("doctor",),
     ("fleet",), ("fleet", "list"), ("fleet", "show"), ("fleet", "validate"),
     ("evidence",), ("evidence", "list"), ("evidence", "show"), ("evidence", "verify"), ("evidence", "diff"),
-    ("conformance",), ("conformance", "scenarios"), ("conformance", "cases"), ("conformance", "fairshare"),
-    ("conformance", "grouping"), ("conformance", "fuzz"), ("conformance", "odd"),
-    ("bench",), ("bench", "fill"), ("bench", "reclaim"), ("bench", "unschedulable"), ("bench", "gang"), ("bench", "mixed"),
 )  # fmt: skip
 
 

@@ -99,15 +99,6 @@ def test_keep_leaves_another_lab_and_says_so(started, state: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("bench", "fill", "--kai-bin", "x"), "--kai-bin: the backend embedded"),
-        (("bench", "fill", "--components", "x"), "--components: the backend embedded"),
-        (("bench", "fill", "--kai-pods", "9"), "--kai-pods: the backend embedded"),
-        (("bench", "fill", "--backend", "controlplane", "--kai-pods", "9"), "give --kai-bin too"),
-        (("bench", "fill", "--backend", "kubeconfig"), "a cluster of its own"),
-        (("bench", "fill", "--backend", "minikube"), "there is no backend 'minikube'"),
-        (("conformance", "scenarios", "--labs", "2"), "--labs: the backend embedded"),
-        (("conformance", "scenarios", "--context", "x"), "--context: the backend embedded"),
-        (("conformance", "scenarios", "--backend", "minikube"), "there is no backend 'minikube'"),
         (("delete", "-f", "x.yaml", "--all"), "go with a KIND"),
         (("delete", "-f", "x.yaml", "-l", "a=b"), "go with a KIND"),
         (("components", "get", "--from", "x", "--by", "build"), "leave out --by"),

@@ -17,7 +17,7 @@ def clusters(draw):
     return random_opening(lambda options: draw(st.sampled_from(options)))
 
 
-# Derandomised: a run finds the same every time; the seeds of `kailab conformance fuzz` are for wider searches.
+# Derandomised: a run finds the same every time; the seeds of `python -m checks fuzz` are for wider searches.
 searching = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from checks.hunt_command import hunt
+from checks.cli import hunt
 from checks.hunting.random_sample import seeded
 from kailab.scenarios.reading import read_file
 from kailab.scenarios.running import carry_out

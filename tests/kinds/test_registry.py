@@ -104,7 +104,7 @@ def test_every_kind_of_kailabs_own_is_well_formed_and_has_its_parts(key: str) ->
 
 
 def test_every_kind_with_a_controller_is_tried_with_odd_manifests() -> None:
-    """``kailab conformance odd`` begins with an object of each kind that something acts on."""
+    """``python -m checks odd`` begins with an object of each kind that something acts on."""
     tried = {kind_key(obj) for objects in SEEDS.values() for obj in objects}
     assert {key for key, kind in KINDS.items() if kind.controller} <= tried | {
         "TFJob",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 KAILAB = Path(__file__).parents[2] / "kailab"
 HOLD_NO_OBJECTS = (
-    "bench", "components", "conformance/explaining", "conformance/fuzzing", "conformance/recorded", "cluster/kind/image",
+    "components", "cluster/kind/image",
     "cluster/vcluster/image.py", "cluster/vcluster/tools.py", "cluster/kept_images.py", "model/validation/coretable.py",
     "pytest_plugin/allure_results.py",
 )  # fmt: skip

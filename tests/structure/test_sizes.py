@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("kailab", "tests", "benchmarks", "exercises", "tools")
+FOLDERS = ("kailab", "checks", "tests", "benchmarks", "exercises", "tools")
 MOST_OF_A_FUNCTION = 60
 _LONG = re.compile(r"# long: \S+( \S+){2,}")
 """A reason is a few words at least."""

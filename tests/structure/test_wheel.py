@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOR_DEVELOPERS = ("conformance", "bench")
 
 pytestmark = pytest.mark.slow
 
@@ -73,9 +72,7 @@ def done(ran: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_the_wheel_has_every_file_of_the_packages_and_the_fleets(wheel: Path) -> None:
-    dropped = tuple(f"kailab/{package}/" for package in FOR_DEVELOPERS)
-    wanted = {path for path in tracked("kailab") if not path.startswith(dropped)}
-    wanted |= {path.replace("fleets/", "kailab/fleet/shipped/") for path in tracked("fleets")}
+    wanted = tracked("kailab") | {path.replace("fleets/", "kailab/fleet/shipped/") for path in tracked("fleets")}
     assert contents(wheel) == wanted
 
 
@@ -85,13 +82,19 @@ def test_the_source_distribution_is_whole(wheel: Path, tmp_path: Path) -> None:
         archive.extractall(tmp_path, filter="data")
     [source] = tmp_path.glob("kailab-*")
     there = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
-    wanted: Iterable[str] = tracked("kailab") | tracked("fleets") | tracked("tests") | tracked("docs")
+    wanted: Iterable[str] = (
+        tracked("kailab")
+        | tracked("fleets")
+        | tracked("tests")
+        | tracked("docs")
+        | tracked("checks")
+        | tracked("benchmarks")
+    )
     assert set(wanted) <= there
     assert contents(build("wheel", source, tmp_path / "wheel")) == contents(wheel)
 
 
 def test_a_lab_from_the_wheel_is_started_used_and_ended(run) -> None:
-    assert "conformance" in done(run("-m", "kailab", "--help"))
     assert "lesson" in done(run("-m", "kailab", "fleet", "list"))
     done(run("-m", "kailab", "up"))
     manifest = ROOT / "exercises" / "quota" / "manifests"
@@ -105,13 +108,3 @@ def test_an_exercise_runs_on_the_wheel(run, tmp_path: Path) -> None:
     ran = run("-m", "pytest", str(folder), "-p", "no:cacheprovider", "--kailab-evidence", str(tmp_path / "evidence"))
     assert " passed" in done(ran)
     assert "failed" not in ran.stdout
-
-
-@pytest.mark.parametrize("command", [("conformance", "cases"), ("bench", "fill")])
-def test_commands_for_work_on_kailab_say_that_they_need_its_source(run, command) -> None:
-    assert command[1] in done(run("-m", "kailab", command[0], "--help"))
-    refused = run("-m", "kailab", *command)
-    assert refused.returncode == 2
-    assert f"this installation is without kailab.{command[0]}" in refused.stderr
-    assert "checkout of kailab's source" in refused.stderr
-    assert "Traceback" not in refused.stderr

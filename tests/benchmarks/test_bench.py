@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import lab_runs
+from benchmarks.lab_runs.cli import app
 from benchmarks.lab_runs.measured import Measured, Outcome
 from benchmarks.lab_runs.stopwatch import Stopwatch
 from benchmarks.lab_runs.timed_lab import WrongOutcome
-from kailab.cli.main import app
 from kailab.errors import InputError
 
 
@@ -146,15 +146,15 @@ def test_the_stopwatch_adds_up() -> None:
 
 
 def test_on_the_command_line() -> None:
-    result = CliRunner().invoke(app, ["bench", "fill", "--fleet", "lesson", "--jobs", "8", "-o", "json"])
+    result = CliRunner().invoke(app, ["fill", "--fleet", "lesson", "--jobs", "8", "-o", "json"])
     assert result.exit_code == 0
     data = json.loads(result.stdout)
     assert data["results"][0]["pods"] == 8
     assert result.stderr == ""
-    text = CliRunner().invoke(app, ["bench", "fill", "--fleet", "lesson", "--jobs", "8"]).stdout
+    text = CliRunner().invoke(app, ["fill", "--fleet", "lesson", "--jobs", "8"]).stdout
     assert "pods/s" in text
     assert "idle cycle" in text
-    assert CliRunner().invoke(app, ["bench", "fill", "--fleet", "no-such"]).exit_code == 2
+    assert CliRunner().invoke(app, ["fill", "--fleet", "no-such"]).exit_code == 2
 
 
 def test_text() -> None:

@@ -1,0 +1,3 @@
+from benchmarks.lab_runs.cli import main
+
+main()
