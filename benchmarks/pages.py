@@ -24,7 +24,7 @@ from kailab.scheduler import settings_of
 from kailab.serve.actions import Action, DeleteObject, SetFields, SubmitManifests
 from kailab.serve.session import LabSession
 from kailab.serve.view import PageView
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import choose_scheduler
 
 POD = """\
 apiVersion: v1
@@ -53,7 +53,9 @@ def main() -> None:
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "lab.state"
-        life.begin(state, load_fleet(given.fleet), "embedded", chosen("kailab"), settings_of(None), {}).close()
+        life.begin(
+            state, load_fleet(given.fleet), "embedded", choose_scheduler("kailab"), settings_of(None), {}
+        ).close()
         with kept.changed(state, print, print) as lab:
             lab.apply(list(work(given.pods, lab.facts()["gpus"])))
             lab.settle()

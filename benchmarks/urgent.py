@@ -25,7 +25,7 @@ from kailab.errors import KailabError
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.scheduler import settings_of
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import choose_scheduler
 
 PATIENCE_SECONDS = 600.0
 WAIT_SECONDS = 0.02
@@ -139,7 +139,7 @@ def main() -> int:
     try:
         venue = open_plane("controlplane", components=given.components, kai=None, kai_crds=None, get=True, tell=_tell)
         try:
-            venue.furnish(fleet, chosen("kailab"), settings_of(None))
+            venue.furnish(fleet, choose_scheduler("kailab"), settings_of(None))
             for queue in (shapes.queue("bench"), shapes.queue("fill", "bench"), shapes.queue("urgent", "bench")):
                 venue.cluster.apply(queue)
             run = Run(venue, given.jobs, given.urgent, given.every)

@@ -76,7 +76,7 @@ def scenarios(
     from checks.recorded.scenarios import read_scenarios, run_scenario
     from checks.report import Report
     from checks.shared import shared_folder
-    from kailab.undertest.compatibility import check_lab
+    from kailab.undertest.selection import check_lab
 
     where = {
         "kubeconfig": kubeconfig, "context": context, "components": components, "kubernetes": kubernetes, "kai": kai,

@@ -16,9 +16,9 @@ import yaml
 
 from kailab.components.pins import ADDONS
 from kailab.components.recipes import RECIPES
-from kailab.model.kinds import of_group
+from kailab.model.kinds import key_of_group
 from kailab.model.validation import core
-from kailab.model.validation.operator_fields import TABLE
+from kailab.model.validation.core import OPERATORS_TABLE
 
 Schema = dict[str, Any]
 
@@ -55,7 +55,7 @@ def made_table() -> dict[str, Any]:
         for definition in _definitions(folder):
             spec = definition["spec"]
             kind = spec["names"]["kind"]
-            if of_group(spec["group"], kind) is None:
+            if key_of_group(spec["group"], kind) is None:
                 continue
             for version in spec["versions"]:
                 schema = version["schema"]["openAPIV3Schema"]
@@ -119,7 +119,7 @@ def _of_kubernetes(names: frozenset[str]) -> str | None:
     if len(names) < 8:
         return None
     for type in core.types():
-        known = core.typed(type).keys()
+        known = core.field_types(type).keys()
         if names <= known and len(names) >= _ALIKE * len(known):
             return type
     return None
@@ -135,4 +135,4 @@ def written(table: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    TABLE.write_text(written(made_table()), encoding="utf-8")
+    OPERATORS_TABLE.write_text(written(made_table()), encoding="utf-8")

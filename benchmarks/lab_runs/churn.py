@@ -29,8 +29,8 @@ from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import open_plane
 from kailab.model import labels
 from kailab.scheduler import settings_of
-from kailab.undertest.kailab.rest import SCHEDULER
-from kailab.undertest.naming import chosen
+from kailab.undertest.kailab.processes import SCHEDULER
+from kailab.undertest.selection import choose_scheduler
 
 TURN_SECONDS = 1.0
 OWNER_PERIOD_SECONDS = 60.0
@@ -117,7 +117,7 @@ def churn(
     described = fleet_of(fleet)
     venue = open_plane(backend, components=components, get=True, tell=tell)
     try:
-        venue.furnish(described, chosen("kailab"), settings_of(None))
+        venue.furnish(described, choose_scheduler("kailab"), settings_of(None))
         with kailab_process(venue.plane, venue.cluster) as pid:
             scheduler = find(pid)
             if scheduler is None:

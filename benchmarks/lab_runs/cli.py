@@ -52,7 +52,7 @@ def fill(
     from kailab.cluster.backends import BACKENDS
     from kailab.cluster.choices import FLAGS
     from kailab.errors import InputError
-    from kailab.undertest.compatibility import check_options
+    from kailab.undertest.selection import check_options
 
     options = {"components": components, "kai": kai, "kai_crds": kai_crds, "kai_pods": kai_pods}
     BACKENDS.check(backend)

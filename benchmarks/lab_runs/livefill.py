@@ -42,9 +42,9 @@ from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model import labels
 from kailab.scheduler import settings_of
-from kailab.undertest.kai.rest import NAMES
-from kailab.undertest.kailab.rest import SCHEDULER
-from kailab.undertest.naming import chosen
+from kailab.undertest.kai.processes import PROCESS_NAMES
+from kailab.undertest.kailab.processes import SCHEDULER
+from kailab.undertest.selection import choose_scheduler
 
 _UID = "uid-of-the-pod"
 PATIENCE_SECONDS = 1200.0
@@ -218,7 +218,7 @@ class _Bench:
         self._furnish("kai")
         plane = self._venue.plane
         try:
-            pids = [one.pid for one in plane.processes() if one.name in NAMES and one.running]
+            pids = [one.pid for one in plane.processes() if one.name in PROCESS_NAMES and one.running]
             return self._filled("kai", number, pids)
         finally:
             self._venue.clear()
@@ -227,7 +227,7 @@ class _Bench:
 
     def _furnish(self, scheduler: str) -> None:
         self._tell(f"{scheduler}: an empty cluster")
-        self._venue.furnish(self._fleet, chosen(scheduler), settings_of(None))
+        self._venue.furnish(self._fleet, choose_scheduler(scheduler), settings_of(None))
         for queue in (shapes.queue("bench"), shapes.queue("fill", "bench")):
             self._venue.cluster.apply(queue)
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from kailab.cluster.protocol import Cluster
 from kailab.scheduler import settings_of
-from kailab.undertest.contract import Start
-from kailab.undertest.kailab.process import KailabBeside
+from kailab.undertest.contract import StartSettings
+from kailab.undertest.kailab.processes import KailabProcesses
 
 
 @contextmanager
 def kailab_process(plane: Any, cluster: Cluster, *, election: bool = True) -> Iterator[int]:
     """Its process id, once it is ready. Raises SchedulerFailed if it does not get to be."""
-    beside = KailabBeside(plane, election=election, telling=False)
-    beside.start(cluster, Start(settings_of(None)))
+    beside = KailabProcesses(plane, election=election, telling=False)
+    beside.start(cluster, StartSettings(settings_of(None)))
     try:
         yield next(int(one.pid) for one in plane.processes() if one.name in beside.names)
     finally:

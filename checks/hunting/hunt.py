@@ -24,9 +24,8 @@ from kailab.trials.matrix import KINDS, Cell, Subject
 from kailab.trials.store import TrialFolder
 from kailab.trials.subjects import subjects_of
 from kailab.trials.trial import carry_out as carry_out_trial
-from kailab.undertest.compatibility import check_lab
 from kailab.undertest.contract import SchedulerFailed
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import check_lab, choose_scheduler
 
 HOME = "embedded"
 """Where kailab decides first: it takes no time there, and chance has no part in it."""
@@ -140,7 +139,7 @@ def made_from(
         raise InputError(f"--compare: there is no kind of difference {unknown[0]!r}; expected some of: {expected}")
     BACKENDS.check(isolation)
     check_lab(isolation, other.scheduler, dict(options))
-    chosen(other.scheduler).check_options()
+    choose_scheduler(other.scheduler).check_options()
     subject = Subject(kind="scenarios", name="hunt", path="")
     cell = Cell(contender=other, isolation=isolation, subject=subject, fleet="")
     return Hunt(

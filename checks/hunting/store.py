@@ -21,7 +21,7 @@ import msgspec
 from checks.hunting.judging import Judged
 from kailab.errors import StateError
 from kailab.evidence.canonical import pretty_json
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.private_files import make_folder, open_file, replace_file
 
 _CURE = "expected a file that a hunt wrote: remove it"
@@ -61,7 +61,7 @@ class HuntFolder:
         """Raises StateError where another hunt is kept there."""
         file = self.path / "hunt.json"
         if file.is_file():
-            before = typed.read_kept(file, Hunt, _CURE)
+            before = decoding.read_state_file(file, Hunt, _CURE)
             for field in Hunt.__struct_fields__:
                 if getattr(before, field) != getattr(hunt, field):
                     was = "" if field == "stands_on" else f" ({getattr(before, field)})"
@@ -79,7 +79,9 @@ class HuntFolder:
 
     def decided(self) -> dict[int, Decided]:
         """By seed, in their order."""
-        found = [typed.read_kept(file, Decided, _CURE) for file in (self.path / "clusters").glob("[0-9]*.json")]
+        found = [
+            decoding.read_state_file(file, Decided, _CURE) for file in (self.path / "clusters").glob("[0-9]*.json")
+        ]
         return {one.seed: one for one in sorted(found, key=lambda each: each.seed)}
 
     def forget(self, seed: int) -> None:

@@ -122,10 +122,10 @@ def _extensions() -> Iterator[InstallationFact]:
     from kailab.lab.venues import provider_of
     from kailab.model.kinds import check_installed
     from kailab.scheduler.settings import policies
-    from kailab.undertest.registry import SCHEDULERS, class_of
+    from kailab.undertest.registry import SCHEDULERS, scheduler_class
 
     found = [
-        *extensions.examined(extensions.SCHEDULERS, lambda one: class_of(one.name), SCHEDULERS.own),
+        *extensions.examined(extensions.SCHEDULERS, lambda one: scheduler_class(one.name), SCHEDULERS.own),
         *extensions.examined(extensions.BACKENDS, lambda one: provider_of(one.name), BACKENDS.own),
         *extensions.examined(extensions.KINDS, check_installed),
         *extensions.examined(extensions.POLICIES, policies.load_policy, policies.BUILT_IN),

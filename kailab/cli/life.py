@@ -75,8 +75,7 @@ def up(  # long: every option of a lab is an argument
     from kailab.lab import Lab
     from kailab.lab.life import begin, check_decides, cut_short, end
     from kailab.lab.venues import provider_of, silent
-    from kailab.undertest.compatibility import check_lab
-    from kailab.undertest.naming import chosen
+    from kailab.undertest.selection import check_lab, choose_scheduler
 
     options = {
         "config": config, "adopt_default_scheduler": adopt, "devices": dra, "kubeconfig": kubeconfig, "context": context,
@@ -85,7 +84,7 @@ def up(  # long: every option of a lab is an argument
     check_lab(backend, scheduler, options)
     if operators:
         options["operators"] = ",".join(_operators(",".join(operators)))
-    one = chosen(scheduler, options)
+    one = choose_scheduler(scheduler, options)
     if config is None and (named := one.option("config")):
         options["config"] = config = Path(named)
     options |= {option: value for option, value in one.options if options.get(option) is None}
@@ -120,9 +119,9 @@ def up(  # long: every option of a lab is an argument
 
 def _operators(said: str) -> tuple[str, ...]:
     """Raises InputError."""
-    from kailab.operators import OPERATORS, chosen_operators
+    from kailab.operators import OPERATORS, choose_operators
 
-    names = chosen_operators(said)
+    names = choose_operators(said)
     for name in names:
         if name not in said.split(","):
             needing = ", ".join(one for one in names if name in OPERATORS[one].needs)

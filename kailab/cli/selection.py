@@ -134,9 +134,9 @@ def complete_name(lab: Lab, kind: str, name: str, namespace: str | None) -> str:
 
 def suggest_name(lab: Lab, kind: str, name: str, namespace: str | None) -> str:
     """Of a name that there is not: the one that may have been meant, as the end of a sentence."""
-    from kailab.model.meant import meant
+    from kailab.model.suggestions import closest_names
 
-    close = meant(name, (obj["metadata"]["name"] for obj in lab.cluster.list(kind, namespace or None)))
+    close = closest_names(name, (obj["metadata"]["name"] for obj in lab.cluster.list(kind, namespace or None)))
     return f"; did you mean {close[0]}?" if close else ""
 
 

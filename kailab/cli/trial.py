@@ -66,11 +66,11 @@ def upgrade(
     from kailab.model import manifests
     from kailab.trials.upgrade.course import PATIENCE_SECONDS, Plan, carry_out
     from kailab.trials.upgrade.result import lines
-    from kailab.undertest.naming import chosen
+    from kailab.undertest.selection import choose_scheduler
 
     plan = Plan(
-        chosen(before),
-        chosen(after),
+        choose_scheduler(before),
+        choose_scheduler(after),
         load_fleet(fleet),
         manifests.load(load).objects if load else None,
         renew,

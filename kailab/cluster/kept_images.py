@@ -16,7 +16,7 @@ import msgspec
 from kailab.components import Cache
 from kailab.components.cache import alone_in, sha256_of
 from kailab.errors import InputError, KailabError, StateError
-from kailab.model import typed
+from kailab.model import decoding
 
 ARCHIVE = "image.tar.gz"
 RECORD = "image.json"
@@ -140,6 +140,6 @@ class ImageStore(Generic[Image]):
 
     def _read(self, path: Path) -> Image | None:
         try:
-            return typed.decode_json(path.read_bytes(), self._record)
+            return decoding.decode_json(path.read_bytes(), self._record)
         except (OSError, msgspec.MsgspecError):
             return None

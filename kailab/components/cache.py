@@ -21,7 +21,7 @@ import tenacity
 from kailab.components.failures import DamagedComponent
 from kailab.components.pins import ADDONS, Pin, for_nodes, this_machine
 from kailab.errors import StateError
-from kailab.model import typed
+from kailab.model import decoding
 
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
@@ -127,7 +127,7 @@ class Cache:
     def _manifest(self, pin: Pin) -> dict[str, Entry]:
         """A damaged one counts as none: what it spoke of has to be got again."""
         try:
-            return typed.decode_json((self.folder(pin) / MANIFEST).read_bytes(), dict[str, Entry])
+            return decoding.decode_json((self.folder(pin) / MANIFEST).read_bytes(), dict[str, Entry])
         except (OSError, msgspec.MsgspecError):
             return {}
 

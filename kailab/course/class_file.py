@@ -19,7 +19,7 @@ from kailab.course.reading import challenges
 from kailab.errors import InputError, InputErrors, KailabError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
-from kailab.model.meant import meant
+from kailab.model.suggestions import closest_names
 
 
 class Student(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +96,7 @@ def progress_of(path: Path, student: str) -> Progress:
     one = next((one for one in found.students if one.name == student), None)
     if one is None:
         names = [one.name for one in found.students]
-        close = meant(student, names)
+        close = closest_names(student, names)
         hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
         raise InputError(f"{found.name} has no student {student!r:.80}; {hint}", Where(file=str(path)))
     return read(path.parent / one.progress)

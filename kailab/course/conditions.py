@@ -23,7 +23,7 @@ from kailab.lab.amounts import Amount
 from kailab.lab.expectations import Expectation
 from kailab.lab.subjects import everything
 from kailab.lab.watching import watching
-from kailab.model.schema_faults import Fault, join
+from kailab.model.schema_files import SchemaFault, join_path
 from kailab.model.times import duration_seconds
 from kailab.scenarios.running import do
 
@@ -42,46 +42,48 @@ _TIMES = ("stays", "never", "within")
 _OF_FILES = ("unchanged", "is", "at_least", "at_most")
 
 
-def condition_faults(one: Mapping[str, Any], path: str, steps: int) -> Iterator[Fault]:
+def condition_faults(one: Mapping[str, Any], path: str, steps: int) -> Iterator[SchemaFault]:
     """What is wrong with a condition that has the form of the schema."""
     forms = [form for form in ("about", "manifest", "any") if form in one]
     if len(forms) != 1:
-        yield Fault(path, "expected one of about (with expect), manifest (with field) and any")
+        yield SchemaFault(path, "expected one of about (with expect), manifest (with field) and any")
         return
     if one.get("after", 1) > steps:
-        yield Fault(f"{path}.after", f"there are {steps} steps")
+        yield SchemaFault(f"{path}.after", f"there are {steps} steps")
     for number, inner in enumerate(one.get("any", ())):
         yield from condition_faults(inner, f"{path}.any[{number}]", steps)
     if "manifest" in one:
         asked = [word for word in _OF_FILES if word in one]
         if "field" not in one or len(asked) != 1:
-            yield Fault(path, f"expected field and one of {', '.join(_OF_FILES)}")
+            yield SchemaFault(path, f"expected field and one of {', '.join(_OF_FILES)}")
         if one["manifest"]["kind"] != "Queue":
-            yield Fault(f"{path}.manifest", f"expected a Queue; of work say {', '.join(OF_WORK)}, which ask its pods")
+            yield SchemaFault(
+                f"{path}.manifest", f"expected a Queue; of work say {', '.join(OF_WORK)}, which ask its pods"
+            )
     if "about" in one:
         if "expect" not in one:
-            yield Fault(path, "expected expect beside about")
+            yield SchemaFault(path, "expected expect beside about")
         for word, arguments in one.get("expect", {}).items():
-            yield from _word_faults(word, arguments, join(f"{path}.expect", word))
+            yield from _word_faults(word, arguments, join_path(f"{path}.expect", word))
     times = [word for word in _TIMES if word in one]
     if len(times) > 1:
-        yield Fault(path, f"expected one of {', '.join(_TIMES)} at most")
+        yield SchemaFault(path, f"expected one of {', '.join(_TIMES)} at most")
     for word in times:
         try:
             duration_seconds(one[word])
         except InputError as error:
-            yield Fault(f"{path}.{word}", error.message)
+            yield SchemaFault(f"{path}.{word}", error.message)
 
 
-def _word_faults(word: str, arguments: Any, path: str) -> Iterator[Fault]:
+def _word_faults(word: str, arguments: Any, path: str) -> Iterator[SchemaFault]:
     if word not in WORDS and word not in OF_WORK:
-        yield Fault(path, f"unknown word; expected one of {', '.join((*WORDS, *OF_WORK))}")
+        yield SchemaFault(path, f"unknown word; expected one of {', '.join((*WORDS, *OF_WORK))}")
         return
     try:
         vocabulary = Work if word in OF_WORK else Expectation
         inspect.signature(getattr(vocabulary, word)).bind(None, **_arguments(arguments))
     except (TypeError, ValueError, KeyError) as error:
-        yield Fault(path, f"can't be said so: {error}")
+        yield SchemaFault(path, f"can't be said so: {error}")
 
 
 def failure_of(lab: Lab, one: Mapping[str, Any], since: float, run_times: RunTimes) -> str:

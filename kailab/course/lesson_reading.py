@@ -18,10 +18,9 @@ import msgspec
 from kailab.course.lesson import Lesson, Right
 from kailab.errors import InputError, Where
 from kailab.model import yamltext
-from kailab.model.described import described
 from kailab.model.files import read_text
-from kailab.model.meant import meant
-from kailab.model.schema_faults import Fault
+from kailab.model.schema_files import SchemaFault, read_schema_file
+from kailab.model.suggestions import closest_names
 
 LESSONS = Path(__file__).with_name("lessons")
 LETTERS = "abcdef"
@@ -41,7 +40,7 @@ def lesson(name: str) -> Lesson:
     found = next((one for one in every if name in (one.name, str(one.number))), None)
     if found is None:
         names = [one.name for one in every]
-        close = meant(name, names)
+        close = closest_names(name, names)
         hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
         raise InputError(f"there is no lesson {name!r:.80}; {hint}")
     return found
@@ -49,7 +48,7 @@ def lesson(name: str) -> Lesson:
 
 def read_lesson(folder: Path) -> Lesson:
     """Raises InputError, or InputErrors with every fault of its description."""
-    value = described(folder / _FILE, _SCHEMA, "one lesson", _faults)
+    value = read_schema_file(folder / _FILE, _SCHEMA, "one lesson", _faults)
     told = {
         **value,
         "folder": folder,
@@ -60,21 +59,21 @@ def read_lesson(folder: Path) -> Lesson:
     return msgspec.convert(told, Lesson, dec_hook=lambda kind, path: path)
 
 
-def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
+def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
     """What follows takes the form for granted."""
     for place, name in enumerate(value["files"]):
         if not (folder / name).is_file():
-            yield Fault(f"files[{place}]", f"there is no file {name!r} in the folder")
+            yield SchemaFault(f"files[{place}]", f"there is no file {name!r} in the folder")
     for number, step in enumerate(value["steps"]):
         for place, name in enumerate(step.get("apply", ())):
             if name not in value["files"]:
-                yield Fault(f"steps[{number}].apply[{place}]", f"{name!r} is none of its files")
+                yield SchemaFault(f"steps[{number}].apply[{place}]", f"{name!r} is none of its files")
     for part in ("predict", "why"):
         for number, one in enumerate(value[part]):
             if one.get("after", 1) > len(value["steps"]):
-                yield Fault(f"{part}[{number}].after", f"there are {len(value['steps'])} steps")
+                yield SchemaFault(f"{part}[{number}].after", f"there are {len(value['steps'])} steps")
     if not (folder / _CONCEPT).is_file():
-        yield Fault("", f"there is no {_CONCEPT} beside it")
+        yield SchemaFault("", f"there is no {_CONCEPT} beside it")
 
 
 def _answers(file: Path, choices: list[int]) -> list[Any]:

@@ -17,10 +17,9 @@ import msgspec
 from kailab.course.challenge import Challenge
 from kailab.course.conditions import condition_faults
 from kailab.errors import InputError
-from kailab.model.described import described
 from kailab.model.files import read_text
-from kailab.model.meant import meant
-from kailab.model.schema_faults import Fault
+from kailab.model.schema_files import SchemaFault, read_schema_file
+from kailab.model.suggestions import closest_names
 
 CHALLENGES = Path(__file__).with_name("challenges")
 _SCHEMA = Path(__file__).with_name("schema.json")
@@ -37,7 +36,7 @@ def challenge(name: str) -> Challenge:
     """Raises InputError where there is none of that name."""
     if not (name.strip() and "/" not in name and (CHALLENGES / name / _FILE).is_file()):
         names = sorted(folder.name for folder in CHALLENGES.iterdir() if (folder / _FILE).is_file())
-        close = meant(name, names)
+        close = closest_names(name, names)
         hint = f"did you mean {close[0]}?" if close else "`kailab course challenges` lists them"
         raise InputError(f"there is no challenge {name!r:.80}; {hint}")
     return read_challenge(CHALLENGES / name)
@@ -45,27 +44,27 @@ def challenge(name: str) -> Challenge:
 
 def read_challenge(folder: Path) -> Challenge:
     """Raises InputError, or InputErrors with every fault of its description."""
-    value = described(folder / _FILE, _SCHEMA, "one challenge", _faults)
+    value = read_schema_file(folder / _FILE, _SCHEMA, "one challenge", _faults)
     told = {**value, "folder": folder, "name": folder.name, "task": read_text(folder / _TASK).strip()}
     return msgspec.convert(told, Challenge, dec_hook=lambda kind, path: path)
 
 
-def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
+def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
     """What follows takes the form for granted."""
     edit, given = value["files"]["edit"], value["files"].get("given", [])
     for part, names in (("edit", edit), ("given", given)):
         for place, name in enumerate(names):
             if not (folder / name).is_file():
-                yield Fault(f"files.{part}[{place}]", f"there is no file {name!r} in the folder")
+                yield SchemaFault(f"files.{part}[{place}]", f"there is no file {name!r} in the folder")
     if "config" in value and value["config"] not in edit + given:
-        yield Fault("config", f"{value['config']!r} is none of its files")
+        yield SchemaFault("config", f"{value['config']!r} is none of its files")
     for number, step in enumerate(value["steps"]):
         for place, name in enumerate(step.get("apply", ())):
             if name not in edit + given:
-                yield Fault(f"steps[{number}].apply[{place}]", f"{name!r} is none of its files")
+                yield SchemaFault(f"steps[{number}].apply[{place}]", f"{name!r} is none of its files")
     if value.get("shown", 1) > len(value["steps"]):
-        yield Fault("shown", f"there are {len(value['steps'])} steps")
+        yield SchemaFault("shown", f"there are {len(value['steps'])} steps")
     for number, one in enumerate(value["judged"]):
         yield from condition_faults(one, f"judged[{number}]", len(value["steps"]))
     if not (folder / _TASK).is_file():
-        yield Fault("", f"there is no {_TASK} beside it")
+        yield SchemaFault("", f"there is no {_TASK} beside it")

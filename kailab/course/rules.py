@@ -16,7 +16,7 @@ from kailab.errors import InputError
 from kailab.lab import intake
 from kailab.model.manifests import Object, object_name, value_at
 from kailab.model.quantities import parse
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 
 UNLIMITED = -1
 Objects = Mapping[str, Object]

@@ -23,7 +23,7 @@ from kailab.lab.life import begin, end
 from kailab.model.files import read_text
 from kailab.model.private_files import make_folder, write_bytes, write_text
 from kailab.scheduler import settings_of
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import choose_scheduler
 
 STATE = Path(".kailab/lab.state")
 TASK, LESSON = "TASK.md", "LESSON.md"
@@ -157,7 +157,12 @@ def open_lab(challenge: Challenge, state: Path, folder: Path | None = None) -> N
         if state.exists():
             end(state)
         begin(
-            state, load_fleet(challenge.fleet_source), "embedded", chosen("kailab"), settings, {"config": config}
+            state,
+            load_fleet(challenge.fleet_source),
+            "embedded",
+            choose_scheduler("kailab"),
+            settings,
+            {"config": config},
         ).close()
         _do_steps(challenge, state, folder)
 

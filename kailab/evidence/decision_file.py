@@ -22,7 +22,7 @@ from kailab.evidence.cluster_state import controller_name
 from kailab.evidence.cycles import CycleFile, RecordedCycle, cycle_file_path
 from kailab.evidence.decision_log import DecisionLog, NameLookup, ObjectName
 from kailab.evidence.entries import Decision, PodEvicted
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
@@ -97,7 +97,7 @@ def read_decisions(path: str | Path) -> SchedulerDecisions:
     """Read a decision file. Raises StateError if it is missing or damaged."""
     path = Path(path)
     try:
-        return typed.decode_json(file_bytes(path), SchedulerDecisions)
+        return decoding.decode_json(file_bytes(path), SchedulerDecisions)
     except FileNotFoundError:
         raise StateError(
             f"{path}: there are no decisions; check that the scheduler runs with --decisions {path}"

@@ -29,7 +29,7 @@ from kailab.evidence.store import TestEvidence
 from kailab.evidence.subject_timeline import message_without_names
 from kailab.model import yamltext
 from kailab.model.files import file_bytes
-from kailab.model.htmltable import table
+from kailab.model.markup import html_table
 
 NOTHING: Any = None
 """Stands for a value that one side does not have."""
@@ -258,7 +258,7 @@ class RunComparison:
         rows = (
             (one.test, one.lab, one.what.replace("_", " "), str(one).partition(": ")[2]) for one in self.differences
         )
-        return table(caption, ("test", "lab", "what", "difference"), rows)
+        return html_table(caption, ("test", "lab", "what", "difference"), rows)
 
 
 def diff(first: Path, second: Path) -> RunComparison:

@@ -14,7 +14,7 @@ from kailab.evidence.canonical import format_rfc3339
 from kailab.evidence.cluster_state import condition_of, controller_name, pod_queue
 from kailab.evidence.entries import Decision, PodBound, PodEvicted
 from kailab.model import labels
-from kailab.undertest.contract import Stop, Stopped, Told
+from kailab.undertest.contract import EvictionCondition, EvictionFinder, EvictionReason
 
 ACTION = "schedule"
 LATE_SECONDS = 20.0
@@ -38,8 +38,8 @@ class DecisionObserver:
         self,
         cluster: Cluster,
         opened: float,
-        eviction: Callable[[str], Told | None],
-        stopped: Stopped | None = None,
+        eviction: Callable[[str], EvictionCondition | None],
+        stopped: EvictionFinder | None = None,
     ) -> None:
         self._cluster = cluster
         self._eviction = eviction
@@ -99,12 +99,12 @@ class DecisionObserver:
     def _know(self, group: Object) -> None:
         self._groups[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = group
 
-    def _reasons_elsewhere(self, events: Sequence[WatchEvent]) -> Mapping[str, Stop]:
+    def _reasons_elsewhere(self, events: Sequence[WatchEvent]) -> Mapping[str, EvictionReason]:
         pods = {event.object["metadata"]["uid"]: event.object for event in events if event.kind == "Pod"}
         asked = [pod for uid, pod in pods.items() if uid not in self._evicted]
         return self._stopped(asked) if asked and self._stopped is not None else {}
 
-    def _late_reasons(self, now: float) -> list[tuple[Object, Stop]]:
+    def _late_reasons(self, now: float) -> list[tuple[Object, EvictionReason]]:
         """Evictions whose reason was not known when the deletion started."""
         waited = self._unexplained.items()
         self._unexplained = {uid: (pod, since) for uid, (pod, since) in waited if now - since <= LATE_SECONDS}
@@ -117,10 +117,10 @@ class DecisionObserver:
         self._evicted |= {pod["metadata"]["uid"] for pod, _ in late} & self._bound
         return late
 
-    def _evicted_entry(self, moment: Mapping[str, Any], pod: Object, stop: Stop) -> PodEvicted:
+    def _evicted_entry(self, moment: Mapping[str, Any], pod: Object, stop: EvictionReason) -> PodEvicted:
         return PodEvicted(**moment, **self._told(stop)._asdict(), **self._pod(pod), reason=stop.message)
 
-    def _told(self, stop: Stop) -> _Cause:
+    def _told(self, stop: EvictionReason) -> _Cause:
         told = stop.told or self._eviction(stop.message)
         if told is None:
             return _Cause(ACTION, "", "")
@@ -142,6 +142,6 @@ class DecisionObserver:
         }
 
 
-def _evicted_because(pod: Object) -> Stop | None:
+def _evicted_because(pod: Object) -> EvictionReason | None:
     disrupted = condition_of(pod, "DisruptionTarget")
-    return None if disrupted is None else Stop(disrupted.get("message") or str(disrupted.get("reason", "")))
+    return None if disrupted is None else EvictionReason(disrupted.get("message") or str(disrupted.get("reason", "")))

@@ -25,7 +25,7 @@ from msgspec import structs
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical
 from kailab.evidence.entries import LabFacts, RanOn, RunFacts
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.files import file_bytes
 from kailab.model.private_files import FOLDER_MODE, PARTIAL, make_folder, replace_file, replacing, write_bytes
 
@@ -242,14 +242,14 @@ def _lab_combinations(run: Path, tests: list[str]) -> list[RanOn]:
     """The combinations of backend, scheduler, fleet and versions of a run's labs, with the number of labs of each."""
     counts: dict[bytes, int] = {}
     for path in (lab for test in tests for lab in sorted((run / test).glob("*/lab.json"))):
-        facts = typed.decode_json(file_bytes(path), LabFacts)
+        facts = decoding.decode_json(file_bytes(path), LabFacts)
         one = RanOn(
             backend=facts.backend, scheduler=facts.scheduler, fleet=facts.fleet, versions=facts.versions, labs=0
         )
         # Structs with dicts are not hashable; their canonical JSON is, and it sorts.
         key = canonical.compact_json(one)
         counts[key] = counts.get(key, 0) + 1
-    return [structs.replace(typed.decode_json(key, RanOn), labs=count) for key, count in sorted(counts.items())]
+    return [structs.replace(decoding.decode_json(key, RanOn), labs=count) for key, count in sorted(counts.items())]
 
 
 def run_digest(run: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from kailab.evidence.entries import EntryType
 from kailab.evidence.redaction import LEFT_OUT
-from kailab.model import typed
+from kailab.model import decoding
 
 _SHORTEST = 6
 """Shorter texts (``yes``, ``8080``) are not cut, because they occur everywhere."""
@@ -111,7 +111,7 @@ class Scrubber:
         """Scrub all strings of an entry. Returns the entry itself if nothing was cut."""
         plain = msgspec.to_builtins(entry)
         new = self.value(plain)
-        return entry if new is plain else typed.convert(new, type(entry))
+        return entry if new is plain else decoding.convert(new, type(entry))
 
     def entries(self, entries: Iterable[EntryType]) -> list[EntryType]:
         """Scrub several entries."""

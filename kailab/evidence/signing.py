@@ -19,7 +19,7 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical, store
 from kailab.evidence import run as sums
 from kailab.evidence.run import RUN, SIGNATURES, FileProblem
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.files import file_bytes
 from kailab.model.private_files import open_file, replace_file
 
@@ -167,7 +167,7 @@ def _content(path: Path) -> bytes:
 def _read(path: Path) -> Signature | None:
     try:
         content = file_bytes(path)
-        found = typed.decode_json(content, Signature)
+        found = decoding.decode_json(content, Signature)
         # Only the canonical text is accepted: in another one, a JSON key may appear twice.
         return found if content == canonical.pretty_json(found) else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):

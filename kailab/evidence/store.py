@@ -33,10 +33,10 @@ from kailab.evidence.entries import (
 )
 from kailab.evidence.recorder import RESULT, ResultHead, check_format
 from kailab.evidence.run import RUN, SIGNATURES, FileProblem, run_digest, test_folders
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.files import file_bytes
-from kailab.model.meant import meant
 from kailab.model.private_files import PARTIAL, make_private
+from kailab.model.suggestions import closest_names
 
 LATEST = "latest"
 T = TypeVar("T")
@@ -204,8 +204,8 @@ def _one_lab(test: TestEvidence, lab: str) -> tuple[TestEvidence, str]:
 def _near(text: str, known: list[str]) -> str:
     by_last = {name.rpartition("/")[2]: name for name in known}
     close = [name for name in known if name.startswith(text)]
-    close += meant(text, known, 3)
-    close += [by_last[last] for last in meant(text.rpartition("/")[2], by_last, 3)]
+    close += closest_names(text, known, 3)
+    close += [by_last[last] for last in closest_names(text.rpartition("/")[2], by_last, 3)]
     named = list(dict.fromkeys(close))[:3]
     return f"did you mean {' or '.join(named)}? " if named else ""
 
@@ -370,7 +370,7 @@ def _decode_lines(path: Path, type: Any) -> list[Any]:
 
 def _decoded(content: bytes, type: type[T], path: Path) -> T:
     try:
-        return typed.decode_json(content, type)
+        return decoding.decode_json(content, type)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{path}: damaged: {error}") from error
 

@@ -139,9 +139,9 @@ class Answer:
         return "\n".join(self.lines(everything=True))
 
     def _repr_html_(self) -> str:
-        from kailab.model import htmltable
+        from kailab.model import markup
 
-        return htmltable.lines(self.lines(everything=True))
+        return markup.lines(self.lines(everything=True))
 
     def indented(self, by: str = "  ") -> str:
         """The short text with the first line outdented, for use inside a longer message."""

@@ -159,7 +159,7 @@ def _composed(
         from kailab.explain.models import model_lines
 
         told += model_lines(standing)
-    if causes and standing.waiting and not standing.picture.scheduler.tells_shares:
+    if causes and standing.waiting and not standing.picture.scheduler.reports_shares:
         told.append(f"Tried with kailab's scheduler, not with {standing.picture.scheduler.title}.")
     if subject.kind == "Queue":
         queue = explain_queue(standing.picture, subject.name)

@@ -20,9 +20,9 @@ class Explanation:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        from kailab.model import htmltable
+        from kailab.model import markup
 
-        return htmltable.lines(self.lines)
+        return markup.lines(self.lines)
 
     def indented(self, by: str = "  ") -> str:
         """The text with the first line outdented, for use inside a longer message."""

@@ -155,7 +155,7 @@ def standings(picture: Picture, resource: QueueResource) -> QueueTreeShares:
     if resource == "GPU" or not picture.scheduler.knows_queues:
         return picture.shares
     return QueueTreeShares.counted(
-        picture.present.queues, fair=picture.scheduler.tells_shares, resource=_OTHERS[resource]
+        picture.present.queues, fair=picture.scheduler.reports_shares, resource=_OTHERS[resource]
     )
 
 
@@ -179,7 +179,7 @@ def _data(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> dic
         return data
     line = queue_ancestry(queue.name, {one.name: one.parent for one in shares.queues.values()})
     others = {
-        name: QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=name)
+        name: QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.reports_shares, resource=name)
         for name in _OTHERS.values()
     }
     data["resources"] = {name: _standing_data(each, each[queue.name]) for name, each in others.items()}

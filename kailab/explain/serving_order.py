@@ -75,7 +75,7 @@ def _ahead(picture: Picture, podgroup: str) -> list[str]:
 
 def _earlier(picture: Picture, queue: str) -> tuple[Earlier, ...]:
     """Of a scheduler that keeps its shares to itself the order of queues is not known here."""
-    return picture.present.queues_before(queue) if picture.scheduler.tells_shares else ()
+    return picture.present.queues_before(queue) if picture.scheduler.reports_shares else ()
 
 
 class Ranked(NamedTuple):

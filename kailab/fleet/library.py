@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kailab.errors import InputError
-from kailab.model.meant import meant
+from kailab.model.suggestions import closest_names
 
 SUFFIXES = (".yaml", ".yml", ".json")
 _PACKAGE = Path(__file__).parent
@@ -39,6 +39,6 @@ def find_fleet(name_or_path: str | Path) -> Path:
     known = available_fleets()
     if text in known:
         return known[text]
-    close = meant(text, known)
+    close = closest_names(text, known)
     hint = f"did you mean {close[0]}? " if close else ""
     raise InputError(f"no fleet is called {text!r:.80}; {hint}There are: {', '.join(known) or 'none'}; or give a path")

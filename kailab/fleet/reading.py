@@ -10,11 +10,11 @@ from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet.fleet import Fleet, Level, Pool, filled
 from kailab.fleet.library import find_fleet
 from kailab.model import kinds, quantities, yamltext
-from kailab.model.files import decoded, read_bytes
+from kailab.model.files import decode_text, read_bytes
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import faults, read_schema, shown
+from kailab.model.schema_files import find_schema_faults, read_schema, shown
 from kailab.model.validation import validate
-from kailab.model.validation.metadata import is_dns_subdomain, is_label_value
+from kailab.model.validation.fields import is_dns_subdomain, is_label_value
 
 MOST_NODES = 100_000
 LARGEST_FILE = 16 * 2**20  # bytes
@@ -25,7 +25,7 @@ _BRACES = re.compile(r"[{}]")
 def load_fleet(name_or_path: str | Path) -> Fleet:
     """A fleet by name (``lesson``) or path. Raises InputError, or InputErrors with every problem found."""
     file = find_fleet(name_or_path)
-    return read_fleet(decoded(read_bytes(file, LARGEST_FILE), str(file)), str(file))
+    return read_fleet(decode_text(read_bytes(file, LARGEST_FILE), str(file)), str(file))
 
 
 def read_fleet(text: str, file: str = "<text>") -> Fleet:
@@ -95,7 +95,7 @@ class _Reading:
     # --- shape
 
     def check_schema(self) -> None:
-        for path, message in faults(self.value, read_schema(SCHEMA)):
+        for path, message in find_schema_faults(self.value, read_schema(SCHEMA)):
             self.fail(path, message)
 
     # --- meaning

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from kailab.errors import InputError, Where
 from kailab.grouping.families.simple import DEFAULT
 from kailab.grouping.family import Family
-from kailab.model.kinds import KINDS, of_group, part
+from kailab.model.kinds import KINDS, key_of_group, part
 
 
 def family_for(group: str, kind: str) -> Family:
     """The family of a kind of top owner; kinds that have none are grouped by the default rules. Raises InputError where what the kind
     names is no family."""
-    key = of_group(group, kind)
+    key = key_of_group(group, kind)
     found = part(key, "grouping") if key is not None else None
     if found is None:
         return DEFAULT

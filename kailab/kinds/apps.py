@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.kinds.kubernetes import unread_of_claims
-from kailab.model.defaults import of_spec
+from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_selector, check_template
@@ -83,7 +83,7 @@ def _apps(kind: str, short: str, **parts: Any) -> Kind:
         plural=f"{kind.lower()}s",
         short=(short,),
         schema=f"V1{kind}",
-        controller=f"kailab.workloads.{kind.lower()}:{kind}Controller",
+        controller=f"kailab.workloads.apps:{kind}Controller",
         checked_templates=True,
         in_all=True,
         **parts,
@@ -102,7 +102,7 @@ KINDS = (
     _apps(
         "Deployment",
         "deploy",
-        defaults=of_spec({"replicas": 1, "minReadySeconds": 0, "revisionHistoryLimit": 10}),
+        defaults=spec_defaults({"replicas": 1, "minReadySeconds": 0, "revisionHistoryLimit": 10}),
         check=_check_replicated,
         immutable=("spec.selector",),
         grouping="kailab.grouping.families.deployment:DEPLOYMENT",
@@ -112,7 +112,7 @@ KINDS = (
     _apps(
         "ReplicaSet",
         "rs",
-        defaults=of_spec({"replicas": 1}),
+        defaults=spec_defaults({"replicas": 1}),
         check=_check_replicated,
         immutable=("spec.selector",),
         scalable=True,
@@ -125,8 +125,8 @@ KINDS = (
         short=("rc",),
         schema="V1ReplicationController",
         # As a ReplicaSet, from which it differs by its selector alone.
-        controller="kailab.workloads.replicaset:ReplicaSetController",
-        defaults=of_spec({"replicas": 1, "minReadySeconds": 0}),
+        controller="kailab.workloads.apps:ReplicaSetController",
+        defaults=spec_defaults({"replicas": 1, "minReadySeconds": 0}),
         check=_check_replication_controller,
         checked_templates=True,
         in_all=True,
@@ -136,7 +136,7 @@ KINDS = (
     _apps(
         "StatefulSet",
         "sts",
-        defaults=of_spec({"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10}),
+        defaults=spec_defaults({"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10}),
         check=_check_replicated,
         immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
         scalable=True,
@@ -146,7 +146,7 @@ KINDS = (
     _apps(
         "DaemonSet",
         "ds",
-        defaults=of_spec({"revisionHistoryLimit": 10}),
+        defaults=spec_defaults({"revisionHistoryLimit": 10}),
         check=_check_daemon_set,
         immutable=("spec.selector",),
         watches=("Node",),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.model.defaults import of_spec
+from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind
-from kailab.model.podtemplates import DIRECTIVES, without_directives
+from kailab.model.objects import DIRECTIVES, without_scheduling_directives
 from kailab.model.validation.fields import LARGEST_INT64, Faults
 from kailab.model.validation.pods import check_template
 
@@ -26,7 +26,7 @@ def _spec_defaults(spec: Object) -> Object:
     return defaults
 
 
-_job_defaults = of_spec(_spec_defaults)
+_job_defaults = spec_defaults(_spec_defaults)
 
 
 def _cron_job_defaults(obj: Object) -> Object:
@@ -85,7 +85,7 @@ def _fixed(stored: Object, obj: Object) -> Object:
     started = (stored.get("status") or {}).get("startTime")
     if not stored["spec"].get("suspend") or started:
         return obj
-    template = without_directives(obj["spec"]["template"], *DIRECTIVES, "nodeAffinity")
+    template = without_scheduling_directives(obj["spec"]["template"], *DIRECTIVES, "nodeAffinity")
     return {**obj, "spec": {**obj["spec"], "template": template}}
 
 
@@ -99,11 +99,11 @@ KINDS = (
         status_schema="V1JobStatus",
         defaults=_job_defaults,
         check=_check_job,
-        advice="kailab.model.validation.hints:advise_gang",
+        advice="kailab.model.validation.advice:advise_gang",
         immutable=("spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy"),
         fixed=_fixed,
         spec_alone=True,
-        controller="kailab.workloads.batchjob:JobController",
+        controller="kailab.workloads.jobs:JobController",
         checked_templates=True,
         grouping="kailab.grouping.families.job:JOB",
         columns="kailab.cli.object_tables:JOB",
@@ -118,7 +118,7 @@ KINDS = (
         schema="V1CronJob",
         defaults=_cron_job_defaults,
         check=_check_cron_job,
-        controller="kailab.workloads.cronjob:CronJobController",
+        controller="kailab.workloads.jobs:CronJobController",
         grouping="kailab.grouping.families.job:CRON_JOB",
         columns="kailab.cli.object_tables:CRON_JOB",
         in_all=True,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.model.defaults import of_spec
+from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
-from kailab.model.podtemplates import DIRECTIVES, without_directives
+from kailab.model.objects import DIRECTIVES, without_scheduling_directives
 from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import (
     COUNT,
@@ -60,7 +60,7 @@ def _fixed(stored: Object, obj: Object) -> Object:
 
 def _fixed_entry(entry: Object) -> Object:
     job = entry["template"]
-    template = without_directives(job["spec"]["template"], *DIRECTIVES)
+    template = without_scheduling_directives(job["spec"]["template"], *DIRECTIVES)
     return {**entry, "template": {**job, "spec": {**job["spec"], "template": template}}}
 
 
@@ -85,7 +85,7 @@ KINDS = (
         kind="JobSet",
         versions=("v1alpha2",),
         plural="jobsets",
-        defaults=of_spec({"suspend": False}, template=False),
+        defaults=spec_defaults({"suspend": False}, template=False),
         shape=lambda: with_spec(job_set_spec()),
         immutable=("spec.replicatedJobs",),
         fixed=_fixed,

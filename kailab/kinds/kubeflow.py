@@ -119,7 +119,7 @@ KINDS = (
         "MPIJob",
         "mpiReplicaSpecs",
         versions=("v2beta1", "v1"),
-        controller="kailab.workloads.mpijob:MpiJobController",
+        controller="kailab.workloads.kubeflow:MpiJobController",
         grouping="kailab.grouping.families.kubeflow:MPI",
         in_all=True,
     ),

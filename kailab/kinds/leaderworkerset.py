@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.model.defaults import of_spec
+from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
@@ -55,7 +55,7 @@ KINDS = (
         versions=("v1",),
         plural="leaderworkersets",
         short=("lws",),
-        defaults=of_spec({"replicas": 1, "startupPolicy": "LeaderCreated"}, template=False),
+        defaults=spec_defaults({"replicas": 1, "startupPolicy": "LeaderCreated"}, template=False),
         check=_check,
         shape=_shape,
         controller="kailab.workloads.leaderworkerset:LeaderWorkerSetController",

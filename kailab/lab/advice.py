@@ -16,10 +16,9 @@ from kailab.lab.intake import goes_by_its_labels
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.model.validation.advice import advise_ignored, advise_old_label, advise_scheduler, pod_templates
 from kailab.model.validation.devices import advise_claim
 from kailab.model.validation.fields import Faults
-from kailab.model.validation.hints import advise_scheduler, pod_templates
-from kailab.model.validation.ignored_by_kai import advise_ignored, advise_old_label
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
 KAI_NAMESPACE = "kai-scheduler"

@@ -64,7 +64,7 @@ class Changing(Looking):
                     warnings += map(str, unread_fields.in_manifests(read.manifests))
                     warnings += map(str, references.missing(self.cluster, read.manifests, namespace))
                     warnings += map(str, pod_priorities.in_manifests(self.cluster, read.manifests))
-                if self.under_test.speaks_kai:
+                if self.under_test.understands_kai:
                     adopted = self.spec.adopt_default_scheduler
                     alone = self.venue.exclusive and not self.under_test.has_default
                     told = advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kailab.lab.wording import elapsed, gpus
-from kailab.model.htmltable import table
+from kailab.model.markup import html_table
 
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodRow
@@ -32,14 +32,14 @@ def shares(told: QueueTreeShares, caption: str = "Queues") -> str:
         )
         for _, queue in sorted(told.queues.items())
     )  # fmt: skip
-    return table(caption, heads, rows)
+    return html_table(caption, heads, rows)
 
 
 def subject(one: Subject) -> str:
     """Of a queue where it stands, then its pods."""
     picture = one.lab.picture()
     one.look_up(picture)
-    pods = table(
+    pods = html_table(
         f"Pods of {one.title}", ("pod", "phase", "node", "queue", "GPUs", "why it waits"), map(_pod, one.pods(picture))
     )
     if one.kind != "queue" or one.name not in picture.shares:
@@ -62,7 +62,7 @@ def comparison(one: Comparison, caption: str = "What changes") -> str:
         for change in one.workloads
     )  # fmt: skip
     heads = ("workload", "queue", "what", "ran", "runs", "evicted")
-    return table(f"{caption}: {one.summary()}", heads, rows)
+    return html_table(f"{caption}: {one.summary()}", heads, rows)
 
 
 def what_if(one: WhatIf) -> str:

@@ -19,9 +19,9 @@ from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound
 from kailab.model import labels
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
-from kailab.model.quantities import counted, parse
-from kailab.model.queuetree import check_guaranteed, check_queues, check_workload_queues
-from kailab.model.validation.hints import pod_templates
+from kailab.model.quantities import parse, parse_count
+from kailab.model.queue_checks import check_guaranteed, check_queues, check_workload_queues
+from kailab.model.validation.advice import pod_templates
 from kailab.undertest.contract import SchedulerUnderTest
 
 
@@ -189,7 +189,7 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
         spec = one.object.get("spec")
         if one.kind != "Job" or not isinstance(spec, dict):
             continue
-        least = counted((one.object["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER))
+        least = parse_count((one.object["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER))
         pods = max(spec.get("parallelism", 1), spec.get("completions") or 0)
         if least > pods:
             text = f"{least} pods must start together, but there are {pods} in all: the gang can never start"
@@ -243,10 +243,10 @@ def apply_all(
     undo: list[tuple[Change, Object | None]] = []
     unread = False
     for manifest in manifests:
-        if manifest.kind in scheduler.reads_first:
+        if manifest.kind in scheduler.prerequisite_kinds:
             unread = True
         elif unread:
-            scheduler.await_read(cluster)
+            scheduler.await_prerequisites(cluster)
             unread = False
         obj = manifest.object
         meta = obj["metadata"]
@@ -263,7 +263,7 @@ def apply_all(
         changes.append(change)
         undo.append((change, before))
     if unread:
-        scheduler.await_read(cluster)
+        scheduler.await_prerequisites(cluster)
     return changes
 
 

@@ -32,8 +32,7 @@ from kailab.lab.subjects import Subject
 from kailab.lab.venues import Place, Venue, provider_of, venue_for
 from kailab.lab.watching import inside
 from kailab.scheduler.observers import Observer, Observers, Opening
-from kailab.undertest.compatibility import check_lab
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import check_lab, choose_scheduler
 
 # A look at a lab, as most commands are, needs no engine, no manifests and no YAML: what does is imported where it is used.
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ class Lab(Changing):
             "venue": venue,
         }
         check_lab(backend, scheduler, {**given, "kubeconfig": kubeconfig, "context": context}, spelt=str)
-        one = chosen(scheduler)
+        one = choose_scheduler(scheduler)
         settings = settings_of(one.option("config") if config is None else config)
         described = fleet_of(fleet)
         own = venue is None

@@ -12,7 +12,7 @@ from typing import Protocol
 from kailab.cluster.protocol import Cluster, LiveNews, Object, WatchEvent
 from kailab.lab.pending_changes import KINDS, PendingChanges
 from kailab.lab.settle import CYCLE_SECONDS, Controller, NotSettled, Scheduler
-from kailab.undertest.contract import OWED_SECONDS, Rest
+from kailab.undertest.contract import OWED_SECONDS, IdleDetector
 
 QUIET_SECONDS = 1.2
 DEADLINE_SECONDS = 600.0
@@ -52,7 +52,7 @@ class LiveSettling:
         scheduler: Scheduler,
         *,
         considers: Callable[[Object], bool],
-        rest: Rest | None = None,
+        rest: IdleDetector | None = None,
         operators: Operating | None = None,
         writes: Sequence[str] = (),
         quiet: float = QUIET_SECONDS,
@@ -94,7 +94,7 @@ class LiveSettling:
                 if between is not None:
                     between()
             self._check_operators()
-            rested = self._rest is None or self._rest.at_rest()
+            rested = self._rest is None or self._rest.is_idle()
             now = self._monotonic()
             still = now - changed_at
             # What is to come is a guess about other processes. One that never comes must not hold the lab for ever: after

@@ -44,7 +44,7 @@ def look_at(lab: Lab, recorded: MetricsSnapshot | None = None) -> MetricsSnapsho
 def _shares(picture: Picture) -> dict[str, QueueTreeShares]:
     if not picture.scheduler.knows_queues:
         return {"gpu": picture.shares}
-    queues, fair = picture.present.queues, picture.scheduler.tells_shares
+    queues, fair = picture.present.queues, picture.scheduler.reports_shares
     return {
         "gpu": picture.shares,
         "cpu": QueueTreeShares.counted(queues, fair=fair, resource="cpu"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.errors import InputError
 from kailab.lab.wording import some
 from kailab.model.kinds import is_namespaced, kind_key
-from kailab.model.meant import meant
+from kailab.model.suggestions import closest_names
 from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def known_reason(picture: Picture, name: str | None) -> None:
         "SchedulingGated",
         *(picture.code_of(row) for row in picture.rows if row.phase == "Pending"),
     }
-    if name is not None and picture.scheduler.speaks_kai and name not in names:
+    if name is not None and picture.scheduler.understands_kai and name not in names:
         raise InputError(f"no reason to wait is called {name!r}; {there_are(names, name)}")
 
 
@@ -93,5 +93,5 @@ def there_are(names: Iterable[str], wanted: str) -> str:
 
 def closest_first(names: Collection[str], wanted: str) -> list[str]:
     ordered = sorted(names)
-    close = meant(wanted, ordered, SHOWN)
+    close = closest_names(wanted, ordered, SHOWN)
     return [*close, *(name for name in ordered if name not in close)]

@@ -11,7 +11,7 @@ from kailab.evidence.observed_decisions import DecisionObserver
 from kailab.model.kinds import register_installed
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.present import PresentReader
-from kailab.undertest.contract import Decider, PresentSource, Remembering, Stepped, Wiring
+from kailab.undertest.contract import Decider, PresentSource, ResumablePart, SchedulerWiring, SteppedPart
 
 if TYPE_CHECKING:
     from kailab.lab.spec import LabSpec
@@ -22,7 +22,7 @@ class Parts:
     """``onlooker`` tells how things stand. ``retry_at``: when the scheduler tries something again that failed since a time and is to
     be waited for."""
 
-    controllers: Sequence[Stepped]
+    controllers: Sequence[SteppedPart]
     scheduler: Decider
     onlooker: PresentSource
     retry_at: Callable[[float], float | None] = lambda since: None
@@ -32,7 +32,7 @@ class Parts:
         for mine, theirs in zip(
             (*self.controllers, self.scheduler), (*before.controllers, before.scheduler), strict=False
         ):
-            if isinstance(mine, Remembering) and type(mine) is type(theirs):
+            if isinstance(mine, ResumablePart) and type(mine) is type(theirs):
                 mine.carry_on(theirs)
 
     def close(self) -> None:
@@ -96,14 +96,16 @@ def parts_over(
     *,
     live: bool,
     external: bool = False,
-    others: Sequence[Stepped] = (),
+    others: Sequence[SteppedPart] = (),
 ) -> Parts:
     """Controllers and scheduler anew over a cluster: they keep no state of their own. ``live``: it is a real API server.
     ``external``: the scheduler under test runs in a process of its own, as most always do on a real cluster. ``others``: controllers
     that are stepped before its own."""
     register_installed()
     one = spec.under_test
-    wiring = Wiring(cluster, spec.config, spec.usage, spec.adopt_default_scheduler, observer, live, spec.node_pool)
+    wiring = SchedulerWiring(
+        cluster, spec.config, spec.usage, spec.adopt_default_scheduler, observer, live, spec.node_pool
+    )
     within = None if external else one.within(wiring)
 
     def reader() -> DecisionObserver:
@@ -114,5 +116,5 @@ def parts_over(
 
     if within is None:
         return Parts(others, ExternalScheduler(reader(), observer), onlooker())
-    scheduler = within.decider if within.tells else ObservedScheduler(within.decider, reader(), observer)
+    scheduler = within.decider if within.reports_cycles else ObservedScheduler(within.decider, reader(), observer)
     return Parts((*others, *within.controllers), scheduler, within.onlooker or onlooker(), within.retry_at)

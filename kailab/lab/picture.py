@@ -20,7 +20,7 @@ from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.reading.podgroups import last_condition
 from kailab.scheduler.saved_present import SavedPresent
 from kailab.undertest.contract import SchedulerUnderTest
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import choose_scheduler
 
 if TYPE_CHECKING:
     from kailab.scheduler.present import Present
@@ -43,7 +43,7 @@ class Picture:
         same lab."""
         self.cluster = cluster
         self.log = log
-        self.scheduler = scheduler or chosen("kailab")
+        self.scheduler = scheduler or choose_scheduler("kailab")
         self.now = cluster.now()
         self._present = present
         self._code = self.scheduler.code
@@ -133,7 +133,7 @@ class Picture:
         """What queues own, hold and ask for now."""
         if not self.scheduler.knows_queues:
             return QueueTreeShares.observed(self.cluster.list("Queue"), self.rows)
-        return QueueTreeShares.counted(self.present.queues, fair=self.scheduler.tells_shares)
+        return QueueTreeShares.counted(self.present.queues, fair=self.scheduler.reports_shares)
 
     @cached_property
     def lines(self) -> dict[str, frozenset[str]]:

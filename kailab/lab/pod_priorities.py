@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kailab.cluster.protocol import Cluster
 from kailab.model.manifests import Manifest, Notice
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 
 
 def in_manifests(cluster: Cluster, manifests: Iterable[Manifest]) -> list[Notice]:

@@ -13,7 +13,7 @@ from kailab.undertest.contract import SchedulerUnderTest
 def served_pool(scheduler: SchedulerUnderTest) -> str | None:
     """None where that is not known, or the scheduler knows no pools."""
     # Labs run kailab's scheduler for the default pool; which shards a real KAI has nobody says here.
-    return DEFAULT_NODE_POOL if scheduler.tells_shares else None
+    return DEFAULT_NODE_POOL if scheduler.reports_shares else None
 
 
 def of_other_pools(objects: Iterable[Object], served: str) -> dict[str, int]:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from kailab.cluster.protocol import Cluster, Object
 from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import Manifest, Notice
+from kailab.model.validation.advice import pod_templates
 from kailab.model.validation.fields import shown
-from kailab.model.validation.hints import pod_templates
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 

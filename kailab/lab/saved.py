@@ -17,7 +17,7 @@ from kailab.errors import InputError, StateError
 from kailab.evidence.entries import PodEvicted
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import Place
-from kailab.model import typed
+from kailab.model import decoding
 
 
 class SavedLab(LabSpec, kw_only=True):
@@ -62,7 +62,7 @@ def read(path: Path) -> LabFile:
     state = read_state(path)
     try:
         # In files of earlier versions the lab of a real cluster has a section of its own.
-        lab = typed.convert(state["live"] if "live" in state else state["lab"], SavedLab)
+        lab = decoding.convert(state["live"] if "live" in state else state["lab"], SavedLab)
         lab.spec.under_test  # noqa: B018  (there is such a scheduler)
     except (KeyError, ValueError, msgspec.MsgspecError, InputError) as error:
         raise damaged(path, error) from error

@@ -10,7 +10,7 @@ import msgspec
 from kailab.engine.config import EngineConfig
 from kailab.scheduler import UsageParams
 from kailab.undertest.contract import SchedulerUnderTest
-from kailab.undertest.registry import SCHEDULERS, remade
+from kailab.undertest.registry import SCHEDULERS, make_scheduler
 
 if TYPE_CHECKING:
     from kailab.fleet import Fleet
@@ -39,7 +39,7 @@ class LabSpec(msgspec.Struct, kw_only=True):
         kind = self.kind or self.scheduler
         SCHEDULERS.check(kind)
         own = {one.option: self.options[one.option] for one in SCHEDULERS[kind].own if one.option in self.options}
-        return remade(kind, self.scheduler, own)
+        return make_scheduler(kind, self.scheduler, own)
 
 
 def fleet_of(fleet: str | Path | Fleet) -> Fleet:

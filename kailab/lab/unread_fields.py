@@ -12,7 +12,7 @@ from typing import Any
 from kailab.model.kind import Unread
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 
 OF_PODS = (
     Unread(

@@ -135,7 +135,7 @@ def pod_defaults(obj: Object) -> Object:
     return {**obj, "spec": filled, "status": {"phase": "Pending", **(status or _EMPTY)}}
 
 
-def of_spec(defaults: Mapping[str, Any] | Callable[[Object], Mapping[str, Any]], template: bool = True) -> Rule:
+def spec_defaults(defaults: Mapping[str, Any] | Callable[[Object], Mapping[str, Any]], template: bool = True) -> Rule:
     """A rule that fills in fields of the spec: the same for all, or what a function of the spec gives. ``template``: and the
     defaults of the pod template at ``spec.template``."""
 

@@ -1,36 +1,204 @@
-"""Which devices a DRA selector means: the part of CEL that selectors of devices are made of.
-
-Known are ``device.driver``, ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, literals (text, whole
-numbers, true, false, lists), ``== != < <= > >= in && || ! ?: ( )``, ``has()``, ``size()``, ``cel.bind()``, ``quantity()``,
-``isQuantity()``, ``semver()``, ``isSemver()``, and the methods in ``selector_functions``. Anything else is refused with its text, never
-guessed at; so is what the API server's type check refuses (``quantity("1Gi") < quantity("2Gi")``: that is ``compareTo``).
-
-As in CEL, an attribute that a device does not have is an error, not false: a claim with such a selector can't be allocated
-on the device's node, unless ``has()``, ``&&`` or ``||`` make it irrelevant. Source: resource.k8s.io/v1 CELDeviceSelector.
-"""
+"""Semantic versions, as attributes of devices have them. Source: semver.org 2.0.0."""
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, total_ordering
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from kailab.errors import InputError
-from kailab.model.selector_functions import (
-    EQUAL,
-    FUNCTIONS,
-    METHODS,
-    NAMES,
-    ORDER,
-    CannotTell,
-    compared,
-    kind_of,
-    looked_up,
-    truth_of,
-)
-from kailab.model.semver import Semver
+from kailab.model.quantities import parse
+
+_NUMBER = r"(0|[1-9]\d*)"
+_FORM = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
+
+
+class _Parts(NamedTuple):
+    major: int
+    minor: int
+    patch: int
+    before: tuple[tuple[int, int, str], ...]  # of a pre-release: numbers come before words
+    final: bool
+
+
+@lru_cache(maxsize=1024)
+def _parts(version: str) -> _Parts:
+    match = _FORM.fullmatch(version)
+    if match is None:
+        raise ValueError(f"{version!r} is no semantic version; expected one such as 1.2.3 or 1.2.3-rc.1")
+    major, minor, patch, before = match.groups()
+    words = before.split(".") if before else []
+    ranks = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+    return _Parts(int(major), int(minor), int(patch), ranks, before is None)
+
+
+@total_ordering
+class Semver(msgspec.Struct, frozen=True, eq=False):
+    """Ordered by precedence: 1.0.0-rc.2 < 1.0.0-rc.10 < 1.0.0; what follows a plus sign does not count. Raises ValueError
+    where the text is none."""
+
+    version: str
+
+    def __post_init__(self) -> None:
+        _parts(self.version)
+
+    @classmethod
+    def parse(cls, text: Any) -> Semver:
+        """Raises InputError."""
+        try:
+            return cls(text if isinstance(text, str) else repr(text))
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    @property
+    def major(self) -> int:
+        return _parts(self.version).major
+
+    @property
+    def minor(self) -> int:
+        return _parts(self.version).minor
+
+    @property
+    def patch(self) -> int:
+        return _parts(self.version).patch
+
+    def _rank(self) -> tuple[Any, ...]:
+        parts = _parts(self.version)
+        # A final version comes after its pre-releases (True > False); of these, a list that ends sooner comes first.
+        return (parts.major, parts.minor, parts.patch, parts.final, parts.before)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semver) and self._rank() == other._rank()
+
+    def __lt__(self, other: Semver) -> bool:
+        return self._rank() < other._rank()
+
+    def __hash__(self) -> int:
+        return hash(self._rank())
+
+
+# What selectors of devices do with values: CEL's operators, and Kubernetes' functions for quantities and versions.
+
+EQUAL: dict[str, Callable[[Any, Any], Any]] = {"==": operator.eq, "!=": operator.ne}
+ORDER: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class SelectorUndecided(Exception):
+    """A selector has no value for a device: it lacks an attribute, or has one of another type."""
+
+
+TYPES: dict[str, type] = {"text": str, "number": int, "truth": bool, "quantity": Fraction, "version": Semver}
+NAMES = {kind: name for name, kind in TYPES.items()}
+
+
+def kind_of(value: Any) -> str:
+    return NAMES.get(type(value), "map")
+
+
+def truth_of(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise SelectorUndecided(f"a {kind_of(value)} where true or false is needed")
+    return value
+
+
+def compare_values(compare: Callable[[Any, Any], Any], sign: str, left: Any, right: Any) -> bool:
+    """CEL compares like with like; things of two types are never equal."""
+    # By exact type: to Python, True == 1.
+    if type(left) is not type(right):
+        if sign in EQUAL:
+            return sign == "!="
+        raise SelectorUndecided(f"{kind_of(left)} {sign} {kind_of(right)}")
+    if sign in ORDER and isinstance(left, (Fraction, Semver)):
+        raise SelectorUndecided(f"{sign} does not compare a {kind_of(left)}")
+    return bool(compare(left, right))
+
+
+def look_up_attribute(table: Any, key: str) -> Any:
+    if not isinstance(table, Mapping) or key not in table:
+        raise SelectorUndecided(f"no such attribute: {key}")
+    return table[key]
+
+
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        # CEL has RE2, which finds a match anywhere in the text, too. Where the two differ in syntax is not looked at.
+        return re.search(pattern, text) is not None
+    except re.error as error:
+        raise SelectorUndecided(f"{pattern!r} is no regular expression: {error}") from None
+
+
+def _quantity(text: Any) -> Fraction:
+    try:
+        return parse(text)
+    except InputError:
+        raise SelectorUndecided(f"{text!r} is no quantity") from None
+
+
+def _semver(text: Any) -> Semver:
+    try:
+        return Semver.parse(text)
+    except InputError:
+        raise SelectorUndecided(f"{text!r} is no semantic version") from None
+
+
+def _is(read: Callable[[Any], Any]) -> Callable[[Any], bool]:
+    def test(text: Any) -> bool:
+        try:
+            read(text)
+        except SelectorUndecided:
+            return False
+        return True
+
+    return test
+
+
+FUNCTIONS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "quantity": ("text", "quantity", _quantity),
+    "isQuantity": ("text", "truth", _is(_quantity)),
+    "semver": ("text", "version", _semver),
+    "isSemver": ("text", "truth", _is(_semver)),
+    "size": ("", "number", len),
+}
+_ORDERED = ("quantity", "version")
+METHODS: dict[tuple[str, int], tuple[tuple[str, ...], str, Callable[..., Any]]] = {
+    ("startsWith", 1): (("text",), "truth", str.startswith),
+    ("endsWith", 1): (("text",), "truth", str.endswith),
+    ("contains", 1): (("text",), "truth", lambda text, part: part in text),
+    ("matches", 1): (("text",), "truth", _matches),
+    ("lowerAscii", 0): (("text",), "text", str.lower),
+    ("upperAscii", 0): (("text",), "text", str.upper),
+    ("size", 0): (("text",), "number", len),
+    ("compareTo", 1): (_ORDERED, "number", lambda a, b: (a > b) - (a < b)),
+    ("isGreaterThan", 1): (_ORDERED, "truth", operator.gt),
+    ("isLessThan", 1): (_ORDERED, "truth", operator.lt),
+    ("sign", 0): (("quantity",), "number", lambda a: (a > 0) - (a < 0)),
+    ("add", 1): (("quantity",), "quantity", operator.add),
+    ("sub", 1): (("quantity",), "quantity", operator.sub),
+    ("major", 0): (("version",), "number", lambda version: version.major),
+    ("minor", 0): (("version",), "number", lambda version: version.minor),
+    ("patch", 0): (("version",), "number", lambda version: version.patch),
+}
+
+
+# Which devices a DRA selector means: the part of CEL that selectors of devices are made of.
+#
+# Known are ``device.driver``, ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, literals (text, whole
+# numbers, true, false, lists), ``== != < <= > >= in && || ! ?: ( )``, ``has()``, ``size()``, ``cel.bind()``, ``quantity()``,
+# ``isQuantity()``, ``semver()``, ``isSemver()``, and the methods in ``selector_functions``. Anything else is refused with its text, never
+# guessed at; so is what the API server's type check refuses (``quantity("1Gi") < quantity("2Gi")``: that is ``compareTo``).
+#
+# As in CEL, an attribute that a device does not have is an error, not false: a claim with such a selector can't be allocated
+# on the device's node, unless ``has()``, ``&&`` or ``||`` make it irrelevant. Source: resource.k8s.io/v1 CELDeviceSelector.
 
 LONGEST = 10 * 1024
 """Characters of one expression. Source: resource.k8s.io/v1."""
@@ -168,12 +336,12 @@ class _Parser:
 
         def of(scope: Scope) -> bool:
             # CEL's && and || don't depend on the order of their parts: an error counts only if no other part decides.
-            failed: CannotTell | None = None
+            failed: SelectorUndecided | None = None
             for term in terms:
                 try:
                     if truth_of(term.of(scope)) is decisive:
                         return decisive
-                except CannotTell as error:
+                except SelectorUndecided as error:
                     failed = failed or error
             if failed is not None:
                 raise failed
@@ -193,7 +361,7 @@ class _Parser:
             if sign in ORDER and {left.type, right.type} & {"quantity", "version", "map", "list"}:
                 raise self._mistyped(f"{sign} does not compare a {left.type}; use compareTo()")
             compare = EQUAL.get(sign) or ORDER[sign]
-            return _Term("truth", lambda scope: compared(compare, sign, left.of(scope), right.of(scope)))
+            return _Term("truth", lambda scope: compare_values(compare, sign, left.of(scope), right.of(scope)))
         if sign == "in" and self._kind() == "name":
             self._next()
             right = self._unary()
@@ -288,7 +456,7 @@ class _Parser:
         if name in ("quantity", "semver") and self._tokens[begun][0] == "text" and self._at - begun == 2:
             try:
                 function(_unquoted(self._tokens[begun][1]))
-            except CannotTell as error:
+            except SelectorUndecided as error:
                 raise self._mistyped(str(error)) from None
         return _Term(gives, lambda scope: function(argument.of(scope)))
 
@@ -312,7 +480,8 @@ class _Parser:
         if term.type not in ("map", "amounts", "any"):
             raise self._mistyped(f"[] of a {term.type}")
         return _Term(
-            "quantity" if term.type == "amounts" else "any", lambda scope: looked_up(term.of(scope), key.of(scope))
+            "quantity" if term.type == "amounts" else "any",
+            lambda scope: look_up_attribute(term.of(scope), key.of(scope)),
         )
 
     def _member(self, term: _Term) -> _Term:
@@ -338,7 +507,7 @@ class _Parser:
         def of(scope: Scope) -> Any:
             values = [term.of(scope), *(argument.of(scope) for argument in arguments)]
             if NAMES.get(type(values[0])) not in takes or len({type(value) for value in values}) > 1:
-                raise CannotTell(f".{name}() of {' and '.join(kind_of(value) for value in values)}")
+                raise SelectorUndecided(f".{name}() of {' and '.join(kind_of(value) for value in values)}")
             return function(*values)
 
         return _Term(gives, of)
@@ -351,7 +520,7 @@ class _Parser:
 def _has(term: _Term, scope: Scope) -> bool:
     try:
         term.of(scope)
-    except CannotTell:
+    except SelectorUndecided:
         return False
     return True
 

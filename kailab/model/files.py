@@ -125,10 +125,10 @@ def file_bytes(path: str | Path, largest: int = LARGEST_KEPT) -> bytes:
 
 def read_text(path: str | Path) -> str:
     """The text of a file. Raises InputError, with the line of the first character that is none."""
-    return decoded(read_bytes(path), str(path))
+    return decode_text(read_bytes(path), str(path))
 
 
-def decoded(data: bytes, file: str) -> str:
+def decode_text(data: bytes, file: str) -> str:
     """UTF-8, with or without a byte order mark. Raises InputError."""
     try:
         return data.decode("utf-8-sig")

@@ -184,7 +184,7 @@ def _is_reference(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(_REFERENCE, value, re.ASCII) is not None
 
 
-def resolved(kind: Kind, name: str) -> Any:
+def resolve_part(kind: Kind, name: str) -> Any:
     """A part of a kind, imported if it is given by its place. Raises InputError where nothing stands there."""
     part = getattr(kind, name)
     if not isinstance(part, str):

@@ -21,7 +21,7 @@ import msgspec
 
 from kailab import extensions
 from kailab.errors import ExtensionError, InputError, Where
-from kailab.model.kind import Kind, check_form, field_of, resolved
+from kailab.model.kind import Kind, check_form, field_of, resolve_part
 
 _HOME = "kailab.kinds"
 _KUBERNETES_GROUPS = ("apps", "batch", "policy", "autoscaling")
@@ -153,7 +153,7 @@ def register(kind: Kind) -> Kind:
 
 
 @contextmanager
-def registered(*kinds: Kind) -> Iterator[tuple[Kind, ...]]:
+def registered_kinds(*kinds: Kind) -> Iterator[tuple[Kind, ...]]:
     """Kinds that are known for the length of a ``with`` block. Raises InputError as ``register`` does."""
     done: list[Kind] = []
     try:
@@ -165,7 +165,7 @@ def registered(*kinds: Kind) -> Iterator[tuple[Kind, ...]]:
             _KINDS.remove(kind)
 
 
-def generation() -> int:
+def kinds_generation() -> int:
     """Grows with each kind that is registered or taken out again."""
     return _KINDS.generation
 
@@ -176,7 +176,7 @@ def part(key: str, name: str) -> Any:
     found = _KINDS.parts.get((key, name), _UNASKED)
     if found is _UNASKED:
         kind = KINDS.get(key)
-        found = resolved(kind, name) if kind is not None else None
+        found = resolve_part(kind, name) if kind is not None else None
         if kind is not None:
             _KINDS.parts[key, name] = found
     return found
@@ -197,7 +197,7 @@ def immutable_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -
     return ""
 
 
-def of_group(group: str, kind: str) -> str | None:
+def key_of_group(group: str, kind: str) -> str | None:
     """The key of a known kind, whatever its version."""
     _KINDS.load()
     return _KINDS.by_group_kind.get((group, kind))
@@ -268,7 +268,7 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     close = difflib.get_close_matches(wanted, [*names, *lowered], n=8)
     meant = list(dict.fromkeys(names.get(name) or lowered[name] for name in close))[:3]
     hint = f"; did you mean {', '.join(meant)}?" if meant else "; expected a kind such as pods, queues, podgroups, jobs"
-    faults = "".join(f"\n{fault}" for fault in unusable())
+    faults = "".join(f"\n{fault}" for fault in unusable_extensions())
     raise InputError(f"no kind is called {text!r:.80}{hint}{faults}")
 
 
@@ -305,7 +305,7 @@ def kinds_of(extension: extensions.Extension) -> tuple[Kind, ...]:
     return kinds
 
 
-def unusable() -> tuple[str, ...]:
+def unusable_extensions() -> tuple[str, ...]:
     """A sentence for each that is installed and could not be registered."""
     return tuple(_unusable.values())
 

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
 from kailab.model.defaults import strip_nulls
-from kailab.model.files import LARGEST_FILE, decoded, read_text
+from kailab.model.files import LARGEST_FILE, decode_text, read_text
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.validation import advise, validate
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 
 Object: TypeAlias = dict[str, Any]
 
@@ -331,7 +331,7 @@ def _of_stdin() -> str:
     data = sys.stdin.buffer.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise InputError(f"larger than {LARGEST_FILE // 2**20} MiB", Where(file="<stdin>"))
-    return decoded(data, "<stdin>")
+    return decode_text(data, "<stdin>")
 
 
 def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:

@@ -20,9 +20,9 @@ from typing import Any
 
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
-from kailab.model.files import decoded, read_bytes
+from kailab.model.files import decode_text, read_bytes
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import Fault, faults, read_schema
+from kailab.model.schema_files import SchemaFault, find_schema_faults, read_schema
 
 LARGEST_FILE = 2**20  # bytes
 SCHEMA = Path(__file__).with_name("prices.schema.json")
@@ -85,15 +85,15 @@ class Prices:
 
 def load_prices(path: str | Path) -> Prices:
     """A price file. Raises InputError, or InputErrors with every fault found."""
-    return read_prices(decoded(read_bytes(path, LARGEST_FILE), str(path)), str(path))
+    return read_prices(decode_text(read_bytes(path, LARGEST_FILE), str(path)), str(path))
 
 
 def read_prices(text: str, file: str = "<text>") -> Prices:
     """Prices from YAML text; ``file`` names it in errors."""
     value, lines = yamltext.read_document(text, file, "one list of prices")
-    found = list(faults(value, read_schema(SCHEMA)))
+    found = list(find_schema_faults(value, read_schema(SCHEMA)))
     if not found and "gpus" not in value and "other" not in value:
-        found = [Fault("gpus", "is required, or `other`: a file of prices without a price")]
+        found = [SchemaFault("gpus", "is required, or `other`: a file of prices without a price")]
     if found:
         places = [Where(file=file, line=line_of(lines, path), object="Prices", field=path) for path, _ in found]
         raise InputErrors.of([InputError(fault.message, place) for fault, place in zip(found, places, strict=True)])

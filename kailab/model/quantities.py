@@ -60,7 +60,7 @@ def _parse(quantity: Quantity, where: Where | None, signed: bool) -> Fraction:
     return value
 
 
-def counted(text: Any, otherwise: int = 0) -> int:
+def parse_count(text: Any, otherwise: int = 0) -> int:
     """A count written in a label, an annotation or a name; ``otherwise`` where it is none, or beyond what is counted.
 
     Python takes more for digits than a label can mean (\"²\", \"٣\"), and refuses to read thousands of them.

@@ -1,6 +1,6 @@
 """Operators beside a control plane: real controllers of kinds such as JobSet or RayCluster, as processes of the plane."""
 
-from kailab.operators.beside import OperatorFailed, Operators
-from kailab.operators.registry import OPERATORS, Operator, chosen_operators
+from kailab.operators.processes import OperatorFailed, Operators
+from kailab.operators.registry import OPERATORS, Operator, choose_operators
 
-__all__ = ["OPERATORS", "Operator", "OperatorFailed", "Operators", "chosen_operators"]
+__all__ = ["OPERATORS", "Operator", "OperatorFailed", "Operators", "choose_operators"]

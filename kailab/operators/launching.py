@@ -18,7 +18,7 @@ import yaml
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free
 from kailab.errors import StateError
 from kailab.model.private_files import make_folder, open_file, write_text
-from kailab.undertest.programs import answers, says
+from kailab.undertest.programs import health_check, log_check
 
 _QPS, _BURST = 1000, 2000
 _OFF = "0"  # controller-runtime: no server at all
@@ -29,7 +29,7 @@ _SERVING = Path("k8s-webhook-server", "serving-certs")
 _MOUNTED = Path("/tmp") / _SERVING
 
 
-class Site(NamedTuple):
+class OperatorSite(NamedTuple):
     """Where one is started. ``folder``: its own. ``webhook`` and ``health``: its ports. ``log``: of its process."""
 
     folder: Path
@@ -43,7 +43,7 @@ class Site(NamedTuple):
         return self.folder / _SERVING
 
 
-class Started(NamedTuple):
+class LaunchPlan(NamedTuple):
     """``works``: one look; None once it works, else what is still missing. ``meanwhile``: what must be the case until then."""
 
     arguments: Sequence[str]
@@ -52,27 +52,27 @@ class Started(NamedTuple):
     meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
-Launch: TypeAlias = Callable[[Site], Started]
+Launch: TypeAlias = Callable[[OperatorSite], LaunchPlan]
 
 
-def jobset(site: Site) -> Started:
+def jobset(site: OperatorSite) -> LaunchPlan:
     config = _configuration("config.jobset.x-k8s.io/v1alpha1", site, internalCertManagement={"enable": False})
-    return Started([_written(site, config)], _ready(site))
+    return LaunchPlan([_written(site, config)], _ready(site))
 
 
-def leader_worker_set(site: Site) -> Started:
+def leader_worker_set(site: OperatorSite) -> LaunchPlan:
     config = _configuration("config.lws.x-k8s.io/v1alpha1", site, internalCertManagement={"enable": False})
-    return Started([_written(site, config)], _ready(site))
+    return LaunchPlan([_written(site, config)], _ready(site))
 
 
-def trainer(site: Site) -> Started:
+def trainer(site: OperatorSite) -> LaunchPlan:
     config = _configuration("config.trainer.kubeflow.org/v1alpha1", site, certManagement={"enable": False})
     # It has no word for where its certificates are.
     del config["webhook"]["certDir"]
-    return Started([_written(site, config)], _ready(site), {"TMPDIR": str(site.folder)})
+    return LaunchPlan([_written(site, config)], _ready(site), {"TMPDIR": str(site.folder)})
 
 
-def training_operator(site: Site) -> Started:
+def training_operator(site: OperatorSite) -> LaunchPlan:
     """Its webhook server listens on all addresses: it has no word for another."""
     arguments = [
         f"--metrics-bind-address={_OFF}",
@@ -83,10 +83,10 @@ def training_operator(site: Site) -> Started:
         f"--kube-api-burst={_BURST}",
     ]
     certificate = site.certificates / "tls.crt"
-    return Started(arguments, _ready(site), {"TMPDIR": str(site.folder)}, lambda: _mounted(certificate))
+    return LaunchPlan(arguments, _ready(site), {"TMPDIR": str(site.folder)}, lambda: _mounted(certificate))
 
 
-def mpi_operator(site: Site) -> Started:
+def mpi_operator(site: OperatorSite) -> LaunchPlan:
     """Its health endpoint listens on port 8080 of all addresses, which stands in its code, before it has begun."""
     arguments = [
         "--lock-namespace=mpi-operator",
@@ -95,10 +95,12 @@ def mpi_operator(site: Site) -> Started:
         f"--controller-queue-rate-limit={_QPS}",
         f"--controller-queue-burst={_BURST}",
     ]
-    return Started(arguments, says(site.log, "Started workers", "it does not say that its workers have started"))
+    return LaunchPlan(
+        arguments, log_check(site.log, "Started workers", "it does not say that its workers have started")
+    )
 
 
-def kuberay(site: Site) -> Started:
+def kuberay(site: OperatorSite) -> LaunchPlan:
     """Its webhooks are off unless it is told otherwise, and only check what its definitions check as well."""
     health = f"{LOOPBACK}:{site.health}"
     arguments = [
@@ -109,7 +111,7 @@ def kuberay(site: Site) -> Started:
         f"--qps={_QPS}",
         f"--burst={_BURST}",
     ]
-    return Started(arguments, answers(f"http://{health}/readyz"))
+    return LaunchPlan(arguments, health_check(f"http://{health}/readyz"))
 
 
 @contextmanager
@@ -130,7 +132,7 @@ def _mounted(certificate: Path) -> Iterator[None]:
         yield
 
 
-def _configuration(version: str, site: Site, **more: Any) -> dict[str, Any]:
+def _configuration(version: str, site: OperatorSite, **more: Any) -> dict[str, Any]:
     return {
         "apiVersion": version,
         "kind": "Configuration",
@@ -143,15 +145,15 @@ def _configuration(version: str, site: Site, **more: Any) -> dict[str, Any]:
     }
 
 
-def _written(site: Site, config: dict[str, Any]) -> str:
+def _written(site: OperatorSite, config: dict[str, Any]) -> str:
     file = site.folder / "configuration.yaml"
     write_text(file, yaml.safe_dump(config, sort_keys=False))
     return f"--config={file}"
 
 
-def _ready(site: Site) -> Callable[[], str | None]:
+def _ready(site: OperatorSite) -> Callable[[], str | None]:
     """Its health endpoint says so, and somebody listens for the API server: not each of them waits for that itself."""
-    healthy = answers(f"http://{LOOPBACK}:{site.health}/readyz")
+    healthy = health_check(f"http://{LOOPBACK}:{site.health}/readyz")
 
     def look() -> str | None:
         if is_free(site.webhook):

@@ -101,7 +101,7 @@ OPERATORS: Mapping[str, Operator] = {
 """In the order in which they are told of."""
 
 
-def chosen_operators(names: str) -> tuple[str, ...]:
+def choose_operators(names: str) -> tuple[str, ...]:
     """Names separated by commas, as a user gives them: each once, in the registry's order, with those that they need. Raises
     InputError for a name that there is not, and for operators that make pods for the same kind."""
     said = [name.strip() for name in names.split(",") if name.strip()]

@@ -229,8 +229,8 @@ class LabFactory:
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
-        from kailab.undertest.naming import read_name
         from kailab.undertest.registry import SCHEDULERS
+        from kailab.undertest.selection import read_name
 
         if "config" not in SCHEDULERS[read_name(scheduler).kind].options:
             if chosen:
@@ -246,11 +246,10 @@ class LabFactory:
         return replace(settings, engine=replace(settings.engine, **marker.kwargs))
 
     def _skip_what_cannot_run(self, scheduler: str) -> None:
-        from kailab.undertest.compatibility import clashes
-        from kailab.undertest.naming import read_name
+        from kailab.undertest.selection import find_conflicts, read_name
 
         backend = self._settings.backend
-        for clash in clashes(backend, scheduler, {"devices": self._wants_devices}):
+        for clash in find_conflicts(backend, scheduler, {"devices": self._wants_devices}):
             pytest.skip(f"scheduler {scheduler} can't run on backend {backend}: {clash.why}")
         only = self._item.get_closest_marker("kailab_only")
         if only is not None and read_name(scheduler).kind != "kailab":
@@ -267,10 +266,10 @@ class LabFactory:
         if marker is None:
             return ()
         from kailab.errors import InputError
-        from kailab.operators.registry import chosen_operators
+        from kailab.operators.registry import choose_operators
 
         try:
-            return chosen_operators(",".join(marker.args))
+            return choose_operators(",".join(marker.args))
         except InputError as error:
             raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_operator: {error}") from None
 
@@ -279,11 +278,11 @@ class LabFactory:
         if not needed:
             return
         from kailab.cluster.backends import BACKENDS
-        from kailab.operators.registry import chosen_operators
+        from kailab.operators.registry import choose_operators
 
         if "operators" not in BACKENDS[self._settings.backend].options:
             return
-        given = chosen_operators(self._settings.operators) if self._settings.operators else ()
+        given = choose_operators(self._settings.operators) if self._settings.operators else ()
         if missing := [name for name in needed if name not in given]:
             pytest.skip(f"nothing makes the pods of this test's work: it needs --kailab-with {','.join(missing)}")
 

@@ -156,10 +156,10 @@ def _scheduler(name: str) -> str:
     if name in SCHEDULERS:
         return name
     from kailab.errors import InputError
-    from kailab.undertest.naming import absolute
+    from kailab.undertest.selection import absolute_name
 
     try:
-        return absolute(name)
+        return absolute_name(name)
     except InputError as error:
         raise pytest.UsageError(f"--kailab-scheduler: {error}") from error
 
@@ -177,10 +177,10 @@ def _check_fleet(name: str) -> None:
 
 def _check_operators(names: str) -> None:
     from kailab.errors import InputError
-    from kailab.operators.registry import chosen_operators
+    from kailab.operators.registry import choose_operators
 
     try:
-        chosen_operators(names)
+        choose_operators(names)
     except InputError as error:
         raise pytest.UsageError(f"--kailab-with: {error}") from error
 

@@ -15,7 +15,7 @@ from kailab.fleet import Fleet
 from kailab.lab.names import there_are
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import Manifests
-from kailab.model.queuetree import check_queues
+from kailab.model.queue_checks import check_queues
 from kailab.replay.trace import Trace
 
 NOBODYS = "trace"

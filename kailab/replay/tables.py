@@ -10,7 +10,7 @@ from typing import Any
 
 from kailab.errors import InputError
 from kailab.evidence.run import write_file
-from kailab.model.optional import optional
+from kailab.model.optional_imports import import_optional
 from kailab.replay.readers.fields import FORMULA_SIGNS, is_number
 from kailab.replay.replaying import Replayed
 
@@ -84,4 +84,4 @@ def _parquet(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) 
 
 def _pyarrow(path: Path) -> tuple[Any, Any]:
     need = f"{path}: Parquet needs pyarrow"
-    return optional("pyarrow", "parquet", need), optional("pyarrow.parquet", "parquet", need)
+    return import_optional("pyarrow", "parquet", need), import_optional("pyarrow.parquet", "parquet", need)

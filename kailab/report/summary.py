@@ -11,7 +11,7 @@ from kailab.errors import InputError
 from kailab.evidence import store
 from kailab.evidence.entries import PendingReason
 from kailab.evidence.store import TestEvidence
-from kailab.model.markdown import Markup, bold, code, fenced, plain
+from kailab.model.markup import Markup, bold, code, fenced, plain
 
 FORMATS = {"text": "run.txt.j2", "markdown": "run.md.j2"}
 

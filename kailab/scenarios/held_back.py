@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from kailab.cluster.protocol import Cluster
-from kailab.workloads.podfailure import back_off
+from kailab.workloads.jobs import back_off
 
 
 class HeldBack(NamedTuple):

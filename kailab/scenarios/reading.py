@@ -14,7 +14,7 @@ from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import Fault, faults, read_schema
+from kailab.model.schema_files import SchemaFault, find_schema_faults, read_schema
 from kailab.model.times import duration_seconds
 from kailab.scenarios.scenario import Scenario
 
@@ -77,23 +77,23 @@ def _with_lines(text: str, file: Path) -> tuple[list[Any], list[Any]]:
     return entries, lines
 
 
-def _faults(entry: Any, file: Path) -> Iterator[Fault]:
-    found = list(faults(entry, read_schema(_SCHEMA)))
+def _faults(entry: Any, file: Path) -> Iterator[SchemaFault]:
+    found = list(find_schema_faults(entry, read_schema(_SCHEMA)))
     yield from found
     # What follows takes the form for granted.
     for number, step in enumerate(entry["steps"]) if not found else ():
         at = f"steps[{number}]"
         for place, one in enumerate(step.get("apply", ())):
             if isinstance(one, str) and not (file.parent / one).exists():
-                yield Fault(f"{at}.apply[{place}]", f"there is no file {one!r}; expected one beside the scenario")
+                yield SchemaFault(f"{at}.apply[{place}]", f"there is no file {one!r}; expected one beside the scenario")
         if "advance" in step:
             try:
                 duration_seconds(step["advance"], days=True)
             except InputError as error:
-                yield Fault(f"{at}.advance", error.message)
+                yield SchemaFault(f"{at}.advance", error.message)
 
 
-def _error(entry: Any, lines: Any, fault: Fault, file: Path) -> InputError:
+def _error(entry: Any, lines: Any, fault: SchemaFault, file: Path) -> InputError:
     name = entry.get("name") if isinstance(entry, dict) else None
     told = f"scenario {name:.80}" if isinstance(name, str) else "scenario"
     return InputError(fault.message, Where(str(file), line_of(lines, fault.path), told, fault.path))

@@ -21,7 +21,7 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.engine.decisions import QueueState
 from kailab.errors import ApiError, NotFound
-from kailab.model import typed
+from kailab.model import decoding
 
 if TYPE_CHECKING:
     from kailab.model.cron import Cron
@@ -79,7 +79,7 @@ class UsageHistory:
         """Carry on from the ConfigMap, if there is one that can be read."""
         try:
             stored = cluster.get("ConfigMap", CONFIG_MAP, NAMESPACE)
-            pieces = typed.decode_json((stored.get("data") or {}).get("history", ""), _Stored).pieces
+            pieces = decoding.decode_json((stored.get("data") or {}).get("history", ""), _Stored).pieces
         # A history that can't be read is lost use, not a reason to stop scheduling.
         except (NotFound, msgspec.DecodeError):
             pieces = []

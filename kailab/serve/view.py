@@ -134,7 +134,7 @@ def _packed(value: Any) -> bytes:
 
 
 def read_present_state(lab: Lab) -> PresentState:
-    queues = lab.picture().present.queues if lab.under_test.tells_shares else ()
+    queues = lab.picture().present.queues if lab.under_test.reports_shares else ()
     return PresentState(lab.now - lab.opened, lab.standing(), queues)
 
 

@@ -26,7 +26,7 @@ from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
 from kailab.snapshots import taking
 from kailab.snapshots.snapshot import ClusterSnapshot
-from kailab.workloads.revisions import template_hash, with_revision
+from kailab.workloads.apps import template_hash, with_revision
 
 LAST = "last"
 _LAB = "lab.json"

@@ -13,7 +13,7 @@ from kailab.errors import InputError, StateError, Where
 from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts
 from kailab.lab.taking_over import Counters
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.files import read_bytes
 
 MAGIC = "kailab-snapshot"
@@ -84,7 +84,7 @@ def read(path: Path) -> ClusterSnapshot:
         )
     try:
         check(header, body)
-        found = typed.decode_json(unpacked(body), ClusterSnapshot)
+        found = decoding.decode_json(unpacked(body), ClusterSnapshot)
     except TooLarge as error:
         raise InputError(str(error), place) from None
     except (Damaged, zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

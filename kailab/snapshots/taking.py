@@ -18,7 +18,7 @@ from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.lab.taking_over import Counters
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.kinds import KINDS, key_of
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.accounts import Accounts
@@ -176,4 +176,4 @@ def _snapshot(
 
 
 def _scrubbed(last: Decisions | None, scrub: Callable[[Any], Any]) -> Decisions | None:
-    return None if last is None else typed.convert(scrub(msgspec.to_builtins(last)), Decisions)
+    return None if last is None else decoding.convert(scrub(msgspec.to_builtins(last)), Decisions)

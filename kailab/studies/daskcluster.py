@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from kailab.errors import ConnectError, InputError
-from kailab.model.optional import optional
+from kailab.model.optional_imports import import_optional
 from kailab.studies.alone import result_alone
 from kailab.studies.measuring import Done
 from kailab.studies.processes import lost
@@ -85,4 +85,4 @@ def _follow(distributed: Any, client: Any, runs: Sequence[Run], done: Done) -> N
 
 
 def _distributed() -> Any:
-    return optional("distributed", "dask", "--dask needs Dask")
+    return import_optional("distributed", "dask", "--dask needs Dask")

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError
-from kailab.model.described import described
-from kailab.model.schema_faults import Fault, duration_faults
+from kailab.model.schema_files import SchemaFault, find_duration_faults, read_schema_file
 from kailab.model.times import duration_seconds
 from kailab.replay.policies import Named
 from kailab.replay.queues import MODES
@@ -44,7 +43,7 @@ COST = "cost"
 
 def read_study(path: Path) -> Study:
     """Raises InputError, or InputErrors with every fault of the file."""
-    value = described(path, _SCHEMA, "one study", _faults)
+    value = read_schema_file(path, _SCHEMA, "one study", _faults)
     base = path.absolute().parent
     grid = {name: tuple(placed(name, one, base) for one in values) for name, values in value.get("grid", {}).items()}
     search = None
@@ -64,24 +63,24 @@ def read_study(path: Path) -> Study:
     )
 
 
-def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
+def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
     """Of a study that has the form."""
     for name in ("for", "checkpoint"):
-        yield from duration_faults(value.get(name), name, whole=True)
+        yield from find_duration_faults(value.get(name), name, whole=True)
         for place, one in enumerate(value.get("grid", {}).get(name, ())):
-            yield from duration_faults(one, f"grid.{name}[{place}]", whole=True)
+            yield from find_duration_faults(one, f"grid.{name}[{place}]", whole=True)
     yield from _cluster_faults(value)
     if value.get("arrivalsOnly") and ("checkpoint" in value or "checkpoint" in value.get("grid", {})):
-        yield Fault("checkpoint", "with arrivalsOnly no job has an end that it could come nearer to")
+        yield SchemaFault("checkpoint", "with arrivalsOnly no job has an end that it could come nearer to")
     if "search" in value:
         if "grid" in value:
-            yield Fault("search", "expected one of grid and search")
+            yield SchemaFault("search", "expected one of grid and search")
         yield from search_faults(value["search"])
     for place, text in enumerate(value.get("compare", {}).get("measures", ())):
         try:
             read_subject(text)
         except InputError as error:
-            yield Fault(f"compare.measures[{place}]", error.message)
+            yield SchemaFault(f"compare.measures[{place}]", error.message)
     find = value.get("find")
     if find is None:
         return
@@ -89,47 +88,49 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
     least = find.get("least", GPUS)
     known = (GPUS, COST, *value.get("grid", {}), *value.get("search", {}).get("over", {}))
     if least not in known:
-        yield Fault("find.least", f"{least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
+        yield SchemaFault(
+            "find.least", f"{least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}"
+        )
 
 
-def _cluster_faults(value: dict[str, Any]) -> Iterator[Fault]:
+def _cluster_faults(value: dict[str, Any]) -> Iterator[SchemaFault]:
     """One fleet, or several clusters; and what is of one only."""
     varied = {**value.get("search", {}).get("over", {}), **value.get("grid", {})}
     given = {**varied, **value}
     if ("fleet" in given) == ("clusters" in given):
-        yield Fault("fleet", "expected one of fleet and clusters")
+        yield SchemaFault("fleet", "expected one of fleet and clusters")
     elif "clusters" in given:
         for name in ("size", "quotas", "limits"):
             if name in given:
-                yield Fault(_where(name, value), "is of one fleet; a file of clusters says it of each")
+                yield SchemaFault(_where(name, value), "is of one fleet; a file of clusters says it of each")
     elif "dispatch" in given:
-        yield Fault(_where("dispatch", value), "expected clusters with it")
+        yield SchemaFault(_where("dispatch", value), "expected clusters with it")
 
 
 def _where(name: str, value: dict[str, Any]) -> str:
     return name if name in value else f"grid.{name}" if name in value.get("grid", {}) else f"search.over.{name}"
 
 
-def _asked(find: dict[str, Any]) -> Iterator[Fault]:
+def _asked(find: dict[str, Any]) -> Iterator[SchemaFault]:
     if ("target" in find) == ("measure" in find):
-        yield Fault("find", "expected one of target and measure")
+        yield SchemaFault("find", "expected one of target and measure")
         return
     if "target" in find:
         if odd := [name for name in ("queue", "below", "above") if name in find]:
-            yield Fault(f"find.{odd[0]}", "with target it is said there")
+            yield SchemaFault(f"find.{odd[0]}", "with target it is said there")
         for place, text in enumerate(_texts(find["target"])):
             try:
                 read_target(text)
             except InputError as error:
-                yield Fault(
+                yield SchemaFault(
                     f"find.target[{place}]" if isinstance(find["target"], list) else "find.target", error.message
                 )
         return
     if ("below" in find) == ("above" in find):
-        yield Fault("find", "expected one of below and above")
+        yield SchemaFault("find", "expected one of below and above")
     for side in ("below", "above"):
         if isinstance(find.get(side), str):
-            yield from duration_faults(find[side], f"find.{side}", whole=True)
+            yield from find_duration_faults(find[side], f"find.{side}", whole=True)
 
 
 def _texts(told: str | list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kailab.errors import InputError
-from kailab.model.schema_faults import Fault
+from kailab.model.schema_files import SchemaFault
 from kailab.studies.target import read_subject, subject
 
 
@@ -37,27 +37,27 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return subject(self.measure, self.queue)
 
 
-def search_faults(told: Mapping[str, Any]) -> Iterator[Fault]:
+def search_faults(told: Mapping[str, Any]) -> Iterator[SchemaFault]:
     """Of one that has the form."""
     if ("minimise" in told) == ("maximise" in told):
-        yield Fault("search", "expected one of minimise and maximise")
+        yield SchemaFault("search", "expected one of minimise and maximise")
     for side in ("minimise", "maximise"):
         if side in told:
             try:
                 read_subject(told[side])
             except InputError as error:
-                yield Fault(f"search.{side}", error.message)
+                yield SchemaFault(f"search.{side}", error.message)
     for option, values in told["over"].items():
         if isinstance(values, dict):
             for path, one in (
                 [(option, values)] if "from" in values else [(f"{option}.{q}", v) for q, v in values.items()]
             ):
                 if one["from"] >= one["to"]:
-                    yield Fault(
+                    yield SchemaFault(
                         f"search.over.{path}", f"from {one['from']:g} to {one['to']:g}; expected the smaller first"
                     )
                 elif one["to"] - one["from"] < one["step"]:
-                    yield Fault(f"search.over.{path}", f"a step of {one['step']:g} leaves only {one['from']:g}")
+                    yield SchemaFault(f"search.over.{path}", f"a step of {one['step']:g} leaves only {one['from']:g}")
 
 
 def read_search(told: Mapping[str, Any], placed: Any) -> Search:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kailab.errors import InputError
-from kailab.model.optional import optional
+from kailab.model.optional_imports import import_optional
 from kailab.studies.measuring import Result
 from kailab.studies.search import Range, Search
 from kailab.studies.study import Run, Study, run_of
@@ -43,7 +43,7 @@ class Searched(NamedTuple):
 
 def check_optuna() -> Any:
     """The module. Raises InputError where Optuna is not installed."""
-    return optional("optuna", "optuna", "a study with search needs Optuna")
+    return import_optional("optuna", "optuna", "a study with search needs Optuna")
 
 
 def searched(study: Study, search: Search, carry: Carry) -> Searched:

@@ -17,7 +17,7 @@ from pathlib import Path
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model.files import read_text
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import faults, read_schema
+from kailab.model.schema_files import find_schema_faults, read_schema
 from kailab.model.yamltext import read_document
 from kailab.trials.comparing import Difference
 
@@ -67,7 +67,7 @@ def parse_baseline(text: str, file: str) -> Baseline:
     value, lines = read_document(text, file, "one with the key accepted")
     errors = [
         InputError(message, Where(file, line_of(lines, name), "baseline", name))
-        for name, message in faults(value, read_schema(_SCHEMA))
+        for name, message in find_schema_faults(value, read_schema(_SCHEMA))
     ]
     if errors:
         raise InputErrors.of(errors)

@@ -10,9 +10,8 @@ from kailab.errors import InputError
 from kailab.model.private_files import make_folder, write_text
 from kailab.model.yamltext import write_documents
 from kailab.trials.matrix import Contender, Trial
-from kailab.undertest.compatibility import check_lab
-from kailab.undertest.naming import absolute, chosen, parts, read_name
 from kailab.undertest.registry import SCHEDULERS
+from kailab.undertest.selection import absolute_name, check_lab, choose_scheduler, read_name, split_name
 
 NAMES = "contenders.yaml"
 _UNFIT = re.compile(r"[^a-z0-9.-]+")
@@ -32,7 +31,7 @@ def contender(scheduler: str, config: Path | None = None, name: str = "") -> Con
         settings_of(config)
     return Contender(
         name=name or _called(scheduler, config),
-        scheduler=absolute(scheduler),
+        scheduler=absolute_name(scheduler),
         kind=named.kind,
         config=str(config.absolute()) if config is not None else "",
     )
@@ -57,7 +56,7 @@ def config_files(contender: Contender) -> list[str]:
 
 def _called(scheduler: str, config: Path | None) -> str:
     """Short, and as names of schedulers are: ``kai-v0.16.8`` for ``kai=builds/v0.16.8`` and ``kai@v0.16.8``."""
-    head, separator, path = parts(scheduler)
+    head, separator, path = split_name(scheduler)
     # Of a release that is installed by its chart nothing else is behind the @; an entry of a file has its name.
     told = Path(path).name if separator == "=" else path if head in SCHEDULERS else ""
     words = [head, *([told] if told else []), *([config.stem] if config else [])]
@@ -76,7 +75,7 @@ def check(contenders: Iterable[Contender], trial: Trial) -> None:
                 check_lab(isolation, one.scheduler, dict(trial.options))
             except InputError as error:
                 raise InputError(f"{one.name} can't be compared on {isolation}: {error}") from None
-        chosen(one.scheduler).check_options()
+        choose_scheduler(one.scheduler).check_options()
     if trial.reference not in names:
         raise InputError(f"the reference {trial.reference!r} is none of the contenders: {', '.join(sorted(names))}")
 

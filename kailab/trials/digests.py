@@ -9,7 +9,7 @@ from kailab.cluster.choices import FLAGS
 from kailab.evidence.run import digest
 from kailab.model.files import file_bytes
 from kailab.trials.matrix import Cell, Contender
-from kailab.undertest.naming import read_name
+from kailab.undertest.selection import read_name
 
 _SMALL = 4 * 2**20  # bytes
 

@@ -62,7 +62,7 @@ def made(
     )
     check(trial.contenders, trial)
     if "operators" in trial.options:
-        from kailab.operators.beside import found as programs_found
+        from kailab.operators.processes import find_addons as programs_found
 
         programs_found(trial.options["operators"].split(","))
     return trial
@@ -72,9 +72,9 @@ def _options(said: Mapping[str, str]) -> dict[str, str]:
     """Operators by name, with those that they need. Raises InputError."""
     if "operators" not in said:
         return dict(said)
-    from kailab.operators import chosen_operators
+    from kailab.operators import choose_operators
 
-    return {**said, "operators": ",".join(chosen_operators(said["operators"]))}
+    return {**said, "operators": ",".join(choose_operators(said["operators"]))}
 
 
 def _named_apart(subjects: Sequence[Subject]) -> tuple[Subject, ...]:

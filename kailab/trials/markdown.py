@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kailab.model.markdown import Markup, bold, code, italic, plain, table
+from kailab.model.markup import Markup, bold, code, italic, markdown_table, plain
 from kailab.trials import telling
 from kailab.trials.counting import counts
 from kailab.trials.outcome import Outcome
@@ -18,9 +18,9 @@ def render(outcome: Outcome) -> str:
     columns = outcome.columns
     return "\n".join(
         [
-            table(["passed, of those that ran", *columns], _counts(outcome)),
+            markdown_table(["passed, of those that ran", *columns], _counts(outcome)),
             "",
-            table(["test", *columns], _verdicts(outcome)),
+            markdown_table(["test", *columns], _verdicts(outcome)),
         ]
     )
 

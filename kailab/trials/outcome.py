@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from kailab.model.htmltable import table
+from kailab.model.markup import html_table
 from kailab.trials.baseline import Accepted, Baseline
 from kailab.trials.comparing import Difference, compare
 from kailab.trials.matrix import Cell, Trial
@@ -153,4 +153,4 @@ class Outcome:
         for row in self.rows:
             told = [f"{name}: {each}" for name in self.columns for each in differs.get((row.test, name), ())]
             rows.append((row.test, *(result.verdict for result in row.results.values()), "; ".join(told)))
-        return table(f"Trial {self.trial.name}", ("test", *self.columns, "differs"), rows)
+        return html_table(f"Trial {self.trial.name}", ("test", *self.columns, "differs"), rows)

@@ -58,10 +58,10 @@ def _is_done(folder: CellFolder) -> bool:
 
 
 def _next(waiting: list[Cell], running_kinds: set[str]) -> Cell | None:
-    from kailab.undertest.registry import class_of
+    from kailab.undertest.registry import scheduler_class
 
     for cell in waiting:
-        if cell.contender.kind in running_kinds and class_of(cell.contender.kind).one_a_machine:
+        if cell.contender.kind in running_kinds and scheduler_class(cell.contender.kind).one_per_machine:
             continue
         waiting.remove(cell)
         return cell

@@ -23,7 +23,7 @@ import msgspec
 
 from kailab.errors import StateError
 from kailab.evidence.canonical import pretty_json, safe_name
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.private_files import make_folder, open_file, replace_file
 from kailab.trials.matrix import Cell, Trial
 from kailab.trials.results import CellResult, TestResult
@@ -50,11 +50,14 @@ class CellFolder:
 
     @property
     def cell(self) -> Cell:
-        return typed.read_kept(self.path / "cell.json", Cell, _CURE)
+        return decoding.read_state_file(self.path / "cell.json", Cell, _CURE)
 
     def tests(self) -> dict[str, TestResult]:
         """Those that have ended, by name."""
-        found = (typed.read_kept(file, TestResult, _CURE) for file in sorted((self.path / "tests").glob("[!.]*.json")))
+        found = (
+            decoding.read_state_file(file, TestResult, _CURE)
+            for file in sorted((self.path / "tests").glob("[!.]*.json"))
+        )
         return {one.name: one for one in found}
 
     def keep(self, test: TestResult) -> None:
@@ -67,7 +70,7 @@ class CellFolder:
     def result(self) -> CellResult | None:
         """None: it is not done."""
         file = self.path / "result.json"
-        return typed.read_kept(file, CellResult, _CURE) if file.exists() else None
+        return decoding.read_state_file(file, CellResult, _CURE) if file.exists() else None
 
     def finish(self, result: CellResult) -> None:
         _write(self.path / "result.json", result)
@@ -106,7 +109,7 @@ class TrialFolder:
         """Raises StateError where there is none."""
         if not (self.path / TRIAL).is_file():
             raise StateError(f"{self.path}: no trial is there")
-        return typed.read_kept(self.path / TRIAL, Trial, _CURE)
+        return decoding.read_state_file(self.path / TRIAL, Trial, _CURE)
 
     def cell(self, cell: Cell) -> CellFolder:
         return CellFolder(self.path / "cells" / cell.key)

@@ -21,13 +21,13 @@ from typing import Any, TypeVar
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model.files import read_text
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import faults, read_schema
+from kailab.model.schema_files import find_schema_faults, read_schema
 from kailab.model.yamltext import read_document
 from kailab.trials.contenders import contender
 from kailab.trials.making import made
 from kailab.trials.matrix import Contender, Subject, Trial
 from kailab.trials.subjects import subjects_of
-from kailab.undertest.naming import parts
+from kailab.undertest.selection import split_name
 
 _SCHEMA = Path(__file__).with_name("trial.schema.json")
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class _Reading:
         self.errors: list[InputError] = []
 
     def trial(self) -> Trial:
-        for field, message in faults(self.value, read_schema(_SCHEMA)):
+        for field, message in find_schema_faults(self.value, read_schema(_SCHEMA)):
             self.fail(field, message)
         self.done()
         value = self.value
@@ -88,7 +88,7 @@ class _Reading:
 
     def reference(self, scheduler: str) -> str:
         """With its path seen from the file."""
-        name, separator, path = parts(scheduler)
+        name, separator, path = split_name(scheduler)
         return f"{name}{separator}{self.base / Path(path).expanduser()}" if path else scheduler
 
     def options(self) -> dict[str, str]:

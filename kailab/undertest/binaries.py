@@ -20,16 +20,16 @@ _MACHO_CPUS = {0x01000007: "x86_64", 0x0100000C: "aarch64"}
 _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
-def program(folder: Path, name: str, expected: str) -> Path:
+def locate_program(folder: Path, name: str, expected: str) -> Path:
     """The file of a program: ``name``, or ``name-amd64`` and the like, as some builds call it. ``expected``: said where it is not
     there. Raises InputError where it is no program for this machine."""
-    path = program_if_there(folder, name)
+    path = locate_optional_program(folder, name)
     if path is None:
         raise InputError(f"is not there; {expected}", Where(file=str(folder / name)))
     return path
 
 
-def program_if_there(folder: Path, name: str) -> Path | None:
+def locate_optional_program(folder: Path, name: str) -> Path | None:
     """The file of a program that a folder may lack. Raises InputError where it is no program for this machine."""
     machine = platform.machine().lower()
     suffix = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
@@ -83,7 +83,7 @@ def _documents(file: Path) -> list[Any]:
         raise InputError(f"is not YAML: {getattr(error, 'problem', error)}", Where(file=str(file), line=line)) from None
 
 
-def definitions(path: Path) -> dict[str, dict[str, Any]]:
+def read_definitions(path: Path) -> dict[str, dict[str, Any]]:
     """The CustomResourceDefinitions of a folder or a file, by name. Raises InputError where it can't be read."""
     files = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
     found: dict[str, dict[str, Any]] = {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
-ELSEWHERE = "{name} unknown (it runs in a cluster that is somebody else's, and tells nobody its version)"
+UNKNOWN_VERSION = "{name} unknown (it runs in a cluster that is somebody else's, and tells nobody its version)"
 PROCESS_QUIET_SECONDS = 2.5
 OWED_SECONDS = 30.0
 
@@ -64,7 +64,7 @@ class NotExpressible(InputError):
         return NotExpressible, (self.who, self.concept, self.about)
 
 
-class Told(NamedTuple):
+class EvictionCondition(NamedTuple):
     """What the condition of an evicted pod says. ``action``: as the decision log names it; ``beneficiary``: ``namespace/name`` of
     the PodGroup that the room is made for, empty for none; ``queue``: whose it is, where that is said and no PodGroup."""
 
@@ -73,28 +73,28 @@ class Told(NamedTuple):
     queue: str = ""
 
 
-class Stop(NamedTuple):
+class EvictionReason(NamedTuple):
     """Why a pod was evicted. ``told``: what that says; None: what ``SchedulerUnderTest.eviction`` reads in it."""
 
     message: str
-    told: Told | None = None
+    told: EvictionCondition | None = None
 
 
-Stopped = Callable[[Sequence[Object]], Mapping[str, Stop]]
+EvictionFinder = Callable[[Sequence[Object]], Mapping[str, EvictionReason]]
 """Pods that something has happened to -> by UID those of them that were evicted. It may remember from call to call."""
 
 
-class Rest(Protocol):
+class IdleDetector(Protocol):
     """What tells of a scheduler in a process of its own whether it is done deciding."""
 
     def changed(self) -> None:
         """Something has changed in the cluster."""
 
-    def at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """It has looked at everything since, and has nothing under way. Raises SchedulerFailed where it has ended."""
 
 
-class Stepped(Protocol):
+class SteppedPart(Protocol):
     """What acts in this process on what a watch delivered."""
 
     def step(self) -> bool:
@@ -104,14 +104,14 @@ class Stepped(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class ResumablePart(Protocol):
     """A part that keeps more than the objects tell."""
 
     def carry_on(self, before: Any) -> None:
         """Remember what ``before`` remembers, one of the same type over a cluster with the same objects. It is not changed."""
 
 
-class Decider(Stepped, Protocol):
+class Decider(SteppedPart, Protocol):
     @property
     def wake_at(self) -> float | None:
         """When it wants to be stepped again though nothing has changed; None: never."""
@@ -126,7 +126,7 @@ class PresentSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Wiring:
+class SchedulerWiring:
     """What a scheduler that decides in this process is given. ``observer``: is to be told what happens. ``live``: the cluster is a
     real API server. ``node_pool``: as KAI's shards, what belongs to other pools is left out."""
 
@@ -140,20 +140,20 @@ class Wiring:
 
 
 @dataclass(frozen=True)
-class Within:
+class InProcessScheduler:
     """A scheduler in this process. ``controllers`` are stepped before it, and are its own. ``tells``: it tells the observer each
     cycle; what others decide is read off the cluster. ``onlooker`` None: the lab makes one. ``retry_at``: when it tries something again
     that failed since a time and is to be waited for; None: nothing."""
 
     decider: Decider
-    controllers: Sequence[Stepped] = ()
-    tells: bool = False
+    controllers: Sequence[SteppedPart] = ()
+    reports_cycles: bool = False
     onlooker: PresentSource | None = None
     retry_at: Callable[[float], float | None] = lambda since: None
 
 
 @dataclass(frozen=True)
-class Start:
+class StartSettings:
     """How a scheduler is to decide. ``file``: where ``settings`` were read from, if from a file."""
 
     settings: SchedulerSettings
@@ -196,7 +196,7 @@ class TakesImages(Protocol):
         """From archives, as ``docker save`` writes them. Raises ConnectError."""
 
 
-class Beside(ABC):
+class SchedulerProcesses(ABC):
     """A scheduler under test as processes beside one plane. Made anew for a plane at any time, also by another command: what
     runs is known to the plane, not to this object. The processes end by ``stop``, or with the plane."""
 
@@ -205,7 +205,7 @@ class Beside(ABC):
         return
 
     @abstractmethod
-    def start(self, cluster: Cluster, start: Start, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
         """Start it, and return when it works. ``tell`` gets what a user should know. Raises Unsupported for settings that it does
         not have, InputError, SchedulerFailed; then none of its processes is left running."""
 
@@ -230,11 +230,11 @@ class Beside(ABC):
     def version(self) -> str:
         """Its name and version, for the record; ``unknown``, and why, where nothing says it."""
 
-    def passes_over(self, objects: Sequence[Object]) -> Sequence[str]:
+    def ignored_words(self, objects: Sequence[Object]) -> Sequence[str]:
         """Words of these objects that came after its release, each once: it does as if they were not there."""
         return ()
 
-    def rest(self, cluster: Cluster) -> Rest | None:
+    def rest(self, cluster: Cluster) -> IdleDetector | None:
         """What tells whether it is done; None: nothing does, and a lab waits for quiet."""
         return None
 
@@ -263,12 +263,12 @@ class SchedulerUnderTest(ABC):
     """As sentences call it."""
     scheduler_name: ClassVar[str]
     """The ``schedulerName`` of pods that are its to place."""
-    speaks_kai: ClassVar[bool] = False
+    understands_kai: ClassVar[bool] = False
     """KAI's objects (queues, gangs, priorities) go to it as they are, and mean to it what they mean to KAI."""
     knows_queues: ClassVar[bool] = False
     """It holds KAI's own Queues to their quota, so that what waits is explained by the rules for them; with others the cluster's own
     words are told."""
-    tells_shares: ClassVar[bool] = False
+    reports_shares: ClassVar[bool] = False
     """It tells each queue's fair share, and whose turn is next."""
     has_default: ClassVar[bool] = False
     """A default scheduler is beside it, and places pods that name none."""
@@ -277,17 +277,17 @@ class SchedulerUnderTest(ABC):
     waiting pods as no more than so many."""
     writes: ClassVar[tuple[str, ...]] = ()
     """Kinds of its own in which it says, object by object, how far it is: on a real cluster a change of one is news, as of a pod."""
-    reads_first: ClassVar[tuple[str, ...]] = ()
+    prerequisite_kinds: ClassVar[tuple[str, ...]] = ()
     """Kinds of its own that it has to have read before work that goes by them comes: see ``await_read``."""
-    one_a_machine: ClassVar[bool] = False
+    one_per_machine: ClassVar[bool] = False
     """Two of it can't run on one machine at once, as where a port is fixed in its code: those who start several wait."""
-    anew_for_each_lab: ClassVar[bool] = False
+    restart_for_each_lab: ClassVar[bool] = False
     """It remembers for a while what is gone, by name: in the next lab it would take new work for the old."""
-    steps_everywhere: ClassVar[bool] = False
+    always_in_process: ClassVar[bool] = False
     """It decides in the process of a test on a real cluster too, where others are processes of their own."""
     quiet_seconds: ClassVar[float] = PROCESS_QUIET_SECONDS
     """How long nothing must change on a real cluster for it to count as done, where nothing else tells."""
-    owed_seconds: ClassVar[float] = OWED_SECONDS
+    give_up_seconds: ClassVar[float] = OWED_SECONDS
     """After so long without any change on a real cluster what is still to come, by it or by others, is not waited for any more."""
 
     def option(self, name: str) -> Any:
@@ -310,7 +310,7 @@ class SchedulerUnderTest(ABC):
         are not changed. Raises NotExpressible, naming the object and the concept."""
         return [(obj,) for obj in objects]
 
-    def await_read(self, there: Cluster) -> None:
+    def await_prerequisites(self, there: Cluster) -> None:
         """Return when it has read all objects of ``reads_first``, or does not say so in time: then it goes by what it has."""
         return
 
@@ -326,11 +326,11 @@ class SchedulerUnderTest(ABC):
         """It is put into the cluster as pods, by a chart; so it can decide in a cluster of somebody else's, too."""
         return False
 
-    def within(self, wiring: Wiring) -> Within | None:
+    def within(self, wiring: SchedulerWiring) -> InProcessScheduler | None:
         """It, deciding in this process over that cluster; None: it is no part of this process there."""
         return None
 
-    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> Beside | None:
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> SchedulerProcesses | None:
         """It, as processes of a plane; None: it never is. ``programs``: the plane's; None: it is only looked at and ended. Raises
         InputError for options that name nothing of use."""
         return None
@@ -347,7 +347,7 @@ class SchedulerUnderTest(ABC):
 
     def version(self, live: bool) -> str:
         """Its name and version where no process beside a plane tells it. ``live``: on a real API server."""
-        return ELSEWHERE.format(name=self.name) if live else f"{self.name} (kailab {__version__})"
+        return UNKNOWN_VERSION.format(name=self.name) if live else f"{self.name} (kailab {__version__})"
 
     # --- what it decided ---------------------------------------------------------------------------------------------
 
@@ -355,12 +355,12 @@ class SchedulerUnderTest(ABC):
         """Whether this unbound pod gets a condition from it sooner or later, so that a lab waits for it."""
         return False
 
-    def stopped(self, there: Cluster) -> Stopped | None:
+    def stopped(self, there: Cluster) -> EvictionFinder | None:
         """What tells why pods were evicted, where that is not said by their condition DisruptionTarget, which KAI's default evictor
         and kube-scheduler's preemption set before they delete a pod; None: nothing else does."""
         return None
 
-    def eviction(self, message: str) -> Told | None:
+    def eviction(self, message: str) -> EvictionCondition | None:
         """What the condition of an evicted pod says, by its message; None: it says nothing of action and beneficiary."""
         return None
 

@@ -7,18 +7,25 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import tenacity
 
 from kailab.cluster.controlplane.log_tail import tail
+from kailab.cluster.install import await_established
+from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.waiting import wait_until
-from kailab.undertest.contract import SchedulerFailed
+from kailab.errors import ConnectError
+from kailab.undertest.contract import Plane, SchedulerFailed, SchedulerProcesses
 
 if TYPE_CHECKING:
-    from kailab.undertest.contract import Plane
+    from kailab.components import Addon
 
-Works = Callable[[], str | None]
+
+ProgramCheck = Callable[[], str | None]
 
 READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
 LOOK_SECONDS = 10.0
@@ -34,7 +41,7 @@ class Program(NamedTuple):
     binary: Path
     arguments: Sequence[str]
     port: int
-    works: Works
+    works: ProgramCheck
     environment: Mapping[str, str] = MappingProxyType({})
 
 
@@ -42,7 +49,7 @@ class PortTaken(SchedulerFailed):
     """Somebody took a port between our look at it and the start of the process."""
 
 
-def run(plane: Plane, programs: Sequence[Program]) -> None:
+def run_programs(plane: Plane, programs: Sequence[Program]) -> None:
     """Start all, and return when all work. Raises SchedulerFailed; then none of them is left running."""
     try:
         for program in programs:
@@ -51,7 +58,7 @@ def run(plane: Plane, programs: Sequence[Program]) -> None:
         _await_all(plane, programs)
     # Ctrl-C too: a process of a half-started set would go on as long as the plane does.
     except BaseException:
-        stop(plane, [program.name for program in programs])
+        stop_programs(plane, [program.name for program in programs])
         raise
 
 
@@ -61,7 +68,7 @@ def _await_all(plane: Plane, programs: Sequence[Program]) -> None:
 
     def look() -> bool:
         # Whoever has ended will never work: no need to wait out the time.
-        check(plane, names)
+        check_programs(plane, names)
         missing.clear()
         for program in programs:
             if lacking := program.works():
@@ -76,7 +83,7 @@ def _await_all(plane: Plane, programs: Sequence[Program]) -> None:
         )
 
 
-def check(plane: Plane, names: Sequence[str]) -> None:
+def check_programs(plane: Plane, names: Sequence[str]) -> None:
     """Raises SchedulerFailed, with its last words, if one of these processes has ended."""
     for process in plane.processes():
         if process.name in names and not process.running:
@@ -84,7 +91,7 @@ def check(plane: Plane, names: Sequence[str]) -> None:
             raise (PortTaken if taken else SchedulerFailed)(f"{process.name} does not run: {process.why}")
 
 
-def stop(plane: Plane, names: Sequence[str]) -> None:
+def stop_programs(plane: Plane, names: Sequence[str]) -> None:
     """End these processes, those that run; what the control plane is itself goes on."""
     running = {process.name for process in plane.processes() if process.running}
     for name in names:
@@ -92,28 +99,28 @@ def stop(plane: Plane, names: Sequence[str]) -> None:
             plane.stop(name)
 
 
-def answers(url: str) -> Callable[[], str | None]:
+def health_check(url: str) -> Callable[[], str | None]:
     """A look at a health endpoint: it must say 200."""
 
     def look() -> str | None:
-        _, problem = fetch(url)
+        _, problem = fetch_url(url)
         return problem
 
     return look
 
 
-def shows(url: str, pattern: str, meaning: str) -> Callable[[], str | None]:
+def metrics_check(url: str, pattern: str, meaning: str) -> Callable[[], str | None]:
     """A look at metrics: a line must match. ``meaning``: what is missing as long as none does."""
     wanted = re.compile(pattern, re.MULTILINE)
 
     def look() -> str | None:
-        text, problem = fetch(url)
+        text, problem = fetch_url(url)
         return problem or (None if wanted.search(text) else meaning)
 
     return look
 
 
-class Heard:
+class LogCounter:
     """Counts the lines of a log with some words in them, from now on."""
 
     def __init__(self, log: Path, words: str) -> None:
@@ -138,13 +145,13 @@ class Heard:
         return self.count
 
 
-def says(log: Path, words: str, meaning: str) -> Callable[[], str | None]:
+def log_check(log: Path, words: str, meaning: str) -> Callable[[], str | None]:
     """A look at a log: words must be in what is written from now on. ``meaning``: what is missing as long as they aren't."""
-    heard = Heard(log, words)
+    heard = LogCounter(log, words)
     return lambda: None if heard.listen() else meaning
 
 
-def fetch(url: str) -> tuple[str, str | None]:
+def fetch_url(url: str) -> tuple[str, str | None]:
     """The text behind a local URL, and what went wrong. Certificates are the process's own, so they are not checked."""
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -159,3 +166,65 @@ def fetch(url: str) -> tuple[str, str | None]:
         return "", f"{url} says {error.code} ({told})"
     except (OSError, ValueError) as error:
         return "", f"{url} does not answer ({error})"
+
+
+# What all schedulers have in common that are local programs beside a plane.
+
+_PORT_TRIES = 5
+
+
+class LocalProcesses(SchedulerProcesses):
+    """Its processes are those that ``names`` lists."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    def check(self) -> None:
+        check_programs(self._plane, self.names)
+
+    def stop(self) -> None:
+        stop_programs(self._plane, self.names)
+
+
+class AddonProcesses(LocalProcesses):
+    """One program, which ``kailab components get --with`` gets. ``name``: of the add-on, its program and the process."""
+
+    name: ClassVar[str]
+
+    @cached_property
+    def _addon(self) -> Addon:
+        """Raises MissingComponents where it was not got."""
+        from kailab.components import find_addon
+
+        return find_addon(self.name)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return (self.name,)
+
+    def version(self) -> str:
+        return f"{self.name} {self._addon.version}"
+
+
+def on_free_ports(start: Callable[[], None]) -> None:
+    """Call ``start`` until nobody takes a port from it; it is to choose its ports anew each time. Raises PortTaken after five tries, and what else
+    it raises at once."""
+    tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(_PORT_TRIES),
+        retry=tenacity.retry_if_exception_type(PortTaken),
+        reraise=True,
+    )(start)
+
+
+# Definitions of kinds that a scheduler under test brings, taken into use.
+
+
+def install_definitions(cluster: Cluster, crds: Sequence[Object], who: str) -> None:
+    """Done again it changes nothing. Raises SchedulerFailed where the API server does not take them."""
+    for crd in crds:
+        cluster.apply(crd)
+    try:
+        # Before anything creates or watches objects of these kinds: until then the API server does not serve them.
+        await_established(cluster, [crd["metadata"]["name"] for crd in crds])
+    except ConnectError as error:
+        raise SchedulerFailed(f"the API server does not take the definitions of {who}: {error}") from None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Clash:
+class BackendConflict:
     """What a scheduler can't do on a backend, and why. ``option``: it is only this that it can't do there. ``elsewhere``: it can on
     the backends that are real API servers."""
 
@@ -29,7 +29,7 @@ class Clash:
     elsewhere: bool = True
 
 
-class Own(NamedTuple):
+class SchedulerOption(NamedTuple):
     """An option that says which scheduler it is, not how it decides. ``key``: its name in a file of names. ``path``: it names a file
     or a folder. ``goes_with``: the option that it adds to, so that it is not by itself a word of which one it is."""
 
@@ -45,8 +45,8 @@ class SchedulerKind(Choice):
     ``SchedulerUnderTest``."""
 
     made: str
-    own: tuple[Own, ...] = ()
-    clashes: tuple[Clash, ...] = ()
+    own: tuple[SchedulerOption, ...] = ()
+    clashes: tuple[BackendConflict, ...] = ()
 
     def load(self) -> type[SchedulerUnderTest]:
         module, _, name = self.made.partition(":")
@@ -54,7 +54,7 @@ class SchedulerKind(Choice):
         return found
 
 
-_DEFAULT_NOT_OURS = Clash(
+_DEFAULT_NOT_OURS = BackendConflict(
     "kubeconfig",
     "the default scheduler of a cluster that a kubeconfig names is not kailab's to start: expected a backend whose clusters are",
     elsewhere=False,
@@ -62,15 +62,15 @@ _DEFAULT_NOT_OURS = Clash(
 
 _KAI_OPTIONS = frozenset({"kai", "kai_crds", "kai_pods", "kai_release", "kai_chart", "config"})
 _KAI_OWN = (
-    Own("kai", "folder"),
-    Own("kai_crds", "crds"),
-    Own("kai_release", "release", path=False),
-    Own("kai_chart", "chart", goes_with="kai_release"),
+    SchedulerOption("kai", "folder"),
+    SchedulerOption("kai_crds", "crds"),
+    SchedulerOption("kai_release", "release", path=False),
+    SchedulerOption("kai_chart", "chart", goes_with="kai_release"),
 )
-_NO_API_SERVER = Clash("embedded", "a real KAI needs a real API server")
+_NO_API_SERVER = BackendConflict("embedded", "a real KAI needs a real API server")
 _KAI_CLASHES = (
     _NO_API_SERVER,
-    Clash(
+    BackendConflict(
         "kubeconfig",
         "the KAI of a cluster that a kubeconfig names has a configuration of its own there",
         "config",
@@ -85,21 +85,21 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
         "kailab": SchedulerKind(
             "kailab's own",
             frozenset({"config", "adopt_default_scheduler"}),
-            made="kailab.undertest.kailab.scheduler:Kailab",
+            made="kailab.undertest.kailab:Kailab",
         ),
         "kailab+kube-scheduler": SchedulerKind(
             "kailab's own, with kube-scheduler beside it in one cluster",
             frozenset({"config"}),
-            made="kailab.undertest.together.scheduler:Together",
+            made="kailab.undertest.two_schedulers:KailabAndKubeScheduler",
             clashes=(_DEFAULT_NOT_OURS,),
         ),
         # To kube-scheduler all pods come that name none, asked for or not.
         "kube-scheduler": SchedulerKind(
             "the default scheduler of Kubernetes",
             frozenset({"adopt_default_scheduler"}),
-            made="kailab.undertest.kubescheduler.scheduler:KubeScheduler",
+            made="kailab.undertest.kube_scheduler:KubeScheduler",
             clashes=(
-                Clash(
+                BackendConflict(
                     "embedded",
                     "the embedded cluster's kube-scheduler does not allocate claims, the one of a real API server does",
                     "devices",
@@ -107,31 +107,33 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             ),
         ),
         "kai": SchedulerKind(
-            "a real KAI", _KAI_OPTIONS, made="kailab.undertest.kai.scheduler:Kai", own=_KAI_OWN, clashes=_KAI_CLASHES
+            "a real KAI", _KAI_OPTIONS, made="kailab.undertest.kai:Kai", own=_KAI_OWN, clashes=_KAI_CLASHES
         ),
         "kai+kube-scheduler": SchedulerKind(
             "a real KAI, with kube-scheduler beside it in one cluster",
             _KAI_OPTIONS,
-            made="kailab.undertest.together.scheduler:KaiTogether",
+            made="kailab.undertest.two_schedulers:KaiAndKubeScheduler",
             own=_KAI_OWN,
             clashes=(_NO_API_SERVER, _DEFAULT_NOT_OURS),
         ),
         "kueue": SchedulerKind(
             "Kueue, with kube-scheduler",
-            made="kailab.undertest.kueue.scheduler:Kueue",
+            made="kailab.undertest.kueue:Kueue",
             clashes=(
-                Clash("embedded", "Kueue needs a real API server: expected the backend controlplane", elsewhere=False),
-                Clash(
+                BackendConflict(
+                    "embedded", "Kueue needs a real API server: expected the backend controlplane", elsewhere=False
+                ),
+                BackendConflict(
                     "kind",
                     "Kueue's webhooks are on this machine, where the API server of a kind cluster can't call them",
                     elsewhere=False,
                 ),
-                Clash(
+                BackendConflict(
                     "vcluster",
                     "Kueue's webhooks are on this machine, where the API server of a virtual cluster can't call them",
                     elsewhere=False,
                 ),
-                Clash(
+                BackendConflict(
                     "kubeconfig",
                     "Kueue is started beside a control plane, and not in a cluster that is somebody else's",
                     elsewhere=False,
@@ -141,36 +143,36 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
         "scheduler-plugins": SchedulerKind(
             "kube-scheduler with coscheduling and capacity scheduling (SIG scheduler-plugins)",
             frozenset(),
-            made="kailab.undertest.schedulerplugins.scheduler:SchedulerPlugins",
-            clashes=(Clash("embedded", "scheduler-plugins needs a real API server"),),
+            made="kailab.undertest.scheduler_plugins:SchedulerPlugins",
+            clashes=(BackendConflict("embedded", "scheduler-plugins needs a real API server"),),
         ),
         "yunikorn": SchedulerKind(
             "Apache YuniKorn",
             frozenset(),
-            made="kailab.undertest.yunikorn.scheduler:YuniKorn",
-            clashes=(Clash("embedded", "YuniKorn needs a real API server"),),
+            made="kailab.undertest.yunikorn:YuniKorn",
+            clashes=(BackendConflict("embedded", "YuniKorn needs a real API server"),),
         ),
         "volcano": SchedulerKind(
             "Volcano, a folder of its programs",
             frozenset({"volcano"}),
-            made="kailab.undertest.volcano.scheduler:Volcano",
-            own=(Own("volcano", "folder"),),
-            clashes=(Clash("embedded", "Volcano needs a real API server"),),
+            made="kailab.undertest.volcano:Volcano",
+            own=(SchedulerOption("volcano", "folder"),),
+            clashes=(BackendConflict("embedded", "Volcano needs a real API server"),),
         ),
     },
     extensions.SCHEDULERS,
 )
 
 
-def remade(kind: str, name: str, options: Mapping[str, Any]) -> SchedulerUnderTest:
+def make_scheduler(kind: str, name: str, options: Mapping[str, Any]) -> SchedulerUnderTest:
     """The scheduler under test that has gone by that name, from what it was chosen with. Raises InputError for a kind that there is
     not."""
     SCHEDULERS.check(kind)
     # Text in one order, so that what was chosen alike is equal, and can be a key.
-    return class_of(kind)(kind, name, tuple(sorted((option, str(value)) for option, value in options.items())))
+    return scheduler_class(kind)(kind, name, tuple(sorted((option, str(value)) for option, value in options.items())))
 
 
-def class_of(name: str) -> type[SchedulerUnderTest]:
+def scheduler_class(name: str) -> type[SchedulerUnderTest]:
     """What carries out a scheduler of the registry. Raises ExtensionError for what another distribution brings and can't be used."""
     found: type[SchedulerUnderTest] = SCHEDULERS.load(name, _lacks)
     return found

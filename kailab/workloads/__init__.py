@@ -3,7 +3,7 @@
 One module per controller; ``WorkloadControllers`` runs those that kinds name (``Kind.controller``). ``ResourceClaimController`` makes the claims that pods ask for.
 """
 
-from kailab.workloads.controllers import WorkloadControllers
+from kailab.workloads.controller_manager import WorkloadControllers
 from kailab.workloads.resourceclaims import ResourceClaimController
 
 __all__ = ["ResourceClaimController", "WorkloadControllers"]

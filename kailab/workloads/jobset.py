@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.model.podtemplates import directives
-from kailab.model.quantities import counted
+from kailab.model.objects import scheduling_directives
+from kailab.model.quantities import parse_count
 from kailab.model.times import parse_time
-from kailab.workloads.bench import condition, has_condition, set_conditions
-from kailab.workloads.controller import Controller
+from kailab.workloads.controller import Controller, has_condition, make_condition, set_conditions
 
 PREFIX = "jobset.sigs.k8s.io/"
 
@@ -29,7 +28,7 @@ class JobSetController(Controller):
         leftovers = False
         for job in bench.owned(owner, "Job"):
             # Jobs of an attempt that is over.
-            if counted((job["metadata"].get("labels") or {}).get(PREFIX + "restart-attempt")) < restarts:
+            if parse_count((job["metadata"].get("labels") or {}).get(PREFIX + "restart-attempt")) < restarts:
                 bench.delete("Job", job)
                 leftovers = True
             else:
@@ -137,7 +136,7 @@ class JobSetController(Controller):
             owner,
             terminalState=type,
             conditions=set_conditions(
-                status.get("conditions"), condition(type, "True", reason, message, bench.stamp())
+                status.get("conditions"), make_condition(type, "True", reason, message, bench.stamp())
             ),
         )
 
@@ -165,7 +164,7 @@ class JobSetController(Controller):
         suspended = bool(owner["spec"].get("suspend"))
         conditions = status.get("conditions")
         if suspended or any(c["type"] == "Suspended" for c in conditions or ()):
-            mark = condition(
+            mark = make_condition(
                 "Suspended",
                 str(suspended),
                 "SuspendedJobs" if suspended else "ResumeJobs",
@@ -182,7 +181,7 @@ def _resumed(spec: Object, entry: Object) -> Object:
     """What may have been changed while the JobSet was suspended, for the Jobs that go on; nothing where they are to stop."""
     if spec.get("suspend"):
         return {}
-    changed = directives(entry["template"]["spec"]["template"])
+    changed = scheduling_directives(entry["template"]["spec"]["template"])
     return {"template": changed} if changed else {}
 
 

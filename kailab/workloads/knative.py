@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kailab.cluster.protocol import Object
-from kailab.model.quantities import counted
-from kailab.workloads.bench import condition, set_conditions
-from kailab.workloads.controller import Controller
-from kailab.workloads.revisions import template_hash
+from kailab.model.quantities import parse_count
+from kailab.workloads.apps import template_hash
+from kailab.workloads.controller import Controller, make_condition, set_conditions
 
 PREFIX = "serving.knative.dev/"
 MIN_SCALE = "autoscaling.knative.dev/min-scale"
@@ -51,7 +50,7 @@ class KnativeController(Controller):
                 if old["metadata"]["uid"] != current["metadata"]["uid"]:
                     bench.delete("Revision", old)
         marks = [
-            condition(type, str(ready), "" if ready else "RevisionMissing", "", bench.stamp())
+            make_condition(type, str(ready), "" if ready else "RevisionMissing", "", bench.stamp())
             for type in ("ConfigurationsReady", "Ready", "RoutesReady")
         ]
         latest = {"latestReadyRevisionName": revision} if ready else {}
@@ -87,7 +86,7 @@ class KnativeController(Controller):
             "metadata": {"name": f"{name}-deployment", "labels": labels},
             "spec": {
                 # At least one: no traffic would bring a service back that was scaled to nothing.
-                "replicas": max(counted(scale), 1),
+                "replicas": max(parse_count(scale), 1),
                 "selector": {"matchLabels": {PREFIX + "revisionUID": revision["metadata"]["uid"]}},
                 "template": {"metadata": {"labels": labels, "annotations": inner_notes}, "spec": pod_spec},
             },

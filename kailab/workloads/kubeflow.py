@@ -12,18 +12,22 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kailab.cluster.protocol import Object
-from kailab.model.quantities import counted
+from kailab.cluster.protocol import Object, WatchEvent
+from kailab.errors import InputError
+from kailab.model.patches import strategic_patch
+from kailab.model.quantities import parse_count
 from kailab.model.times import parse_time
-from kailab.workloads.bench import (
-    condition,
+from kailab.workloads.controller import (
+    Controller,
+    Reference,
     has_condition,
     is_active,
     is_ended,
+    is_ready,
+    make_condition,
     owner_reference,
     set_conditions,
 )
-from kailab.workloads.controller import Controller
 
 PREFIX = "training.kubeflow.org/"
 RESTARTS = "kailab.dev/restarts"  # pods of a job made again after they failed
@@ -40,10 +44,10 @@ def job_conditions(job: Object, *wanted: tuple[str, str, str], now: str) -> list
         "Suspended": ("Running", "Restarting"),
     }
     old = (job.get("status") or {}).get("conditions")
-    new = [condition(type, "True", reason, message, now) for type, reason, message in wanted]
+    new = [make_condition(type, "True", reason, message, now) for type, reason, message in wanted]
     for entry in old or ():
         if entry["status"] == "True" and any(entry["type"] in rivals.get(type, ()) for type, _, _ in wanted):
-            new.insert(0, condition(entry["type"], "False", entry["reason"], entry["message"], now))
+            new.insert(0, make_condition(entry["type"], "False", entry["reason"], entry["message"], now))
     return set_conditions(old, *new)
 
 
@@ -146,7 +150,7 @@ class TrainingJobController(Controller):
         """Make room for pods that are to be made again; says why the job fails, if it does."""
         bench = self._bench
         notes = job["metadata"].get("annotations") or {}
-        before = counted(notes.get(RESTARTS))
+        before = parse_count(notes.get(RESTARTS))
         failures = before
         for pod in pods:
             if pod["status"].get("phase") != "Failed":
@@ -174,7 +178,7 @@ class TrainingJobController(Controller):
         failed = f"{self.kind} {job['metadata']['name']} has failed because it"
         limit = policy.get("backoffLimit")
         restarts = sum(c.get("restartCount", 0) for p in pods for c in p["status"].get("containerStatuses") or ())
-        made_again = counted((job["metadata"].get("annotations") or {}).get(RESTARTS))
+        made_again = parse_count((job["metadata"].get("annotations") or {}).get(RESTARTS))
         if limit is not None and made_again + restarts > limit:
             return f"{failed} has reached the specified backoff limit"
         deadline = policy.get("activeDeadlineSeconds")
@@ -193,7 +197,7 @@ class TrainingJobController(Controller):
     def _resume(self, job: Object) -> Object:
         """A job that was suspended begins anew, its deadline with it."""
         now, name = self._bench.stamp(), job["metadata"]["name"]
-        mark = condition("Suspended", "False", f"{self.kind}Resumed", f"{self.kind} {name} is resumed.", now)
+        mark = make_condition("Suspended", "False", f"{self.kind}Resumed", f"{self.kind} {name} is resumed.", now)
         conditions = set_conditions((job.get("status") or {}).get("conditions"), mark)
         return self._bench.set_status(self.kind, job, conditions=conditions, startTime=now)
 
@@ -282,3 +286,314 @@ class JAXJobController(TrainingJobController):
 
 class PaddleJobController(TrainingJobController):
     field = "paddleReplicaSpecs"
+
+
+# MPIJob: workers as pods, and a launcher that is a Job of its own, made at once or when the workers are ready.
+#
+# As the mpi-operator runs it (v2beta1): what limits the run limits the launcher, and cleanPodPolicy alone says whether workers go with it. An MPIJob of
+# version v1 is the training-operator's, which takes all workers down at its backoffLimit or deadline.
+
+_OPERATOR = "mpi-operator"
+
+
+class MpiJobController(Controller):
+    def sync(self, job: Object) -> None:
+        if "deletionTimestamp" in job["metadata"]:
+            return
+        bench, spec, name = self._bench, job["spec"], job["metadata"]["name"]
+        roles = spec.get("mpiReplicaSpecs") or {}
+        policy = spec.get("runPolicy") or {}
+        launcher = next(iter(bench.owned(job, "Job")), None)
+        # Its launcher stays: as a Job of its own it goes by its own time to live.
+        if has_condition(job, "Succeeded", "Failed"):
+            self._clean(job, policy)
+            return
+        if policy.get("suspend"):
+            for pod in bench.owned(job, "Pod"):
+                bench.delete("Pod", pod)
+            if launcher is not None and not launcher["spec"].get("suspend"):
+                bench.patch("Job", launcher, {"spec": {"suspend": True}})
+            self._report(job, roles, launcher, ("Suspended", "MPIJobSuspended", f"MPIJob {name} is suspended."))
+            return
+        if has_condition(job, "Suspended"):
+            job = self._resume(job)
+        self._workers(job, roles.get("Worker") or {})
+        workers = [pod for pod in bench.owned(job, "Pod") if is_active(pod)]
+        all_ready = sum(map(is_ready, workers)) >= (roles.get("Worker") or {}).get("replicas", 0)
+        delayed = spec.get("launcherCreationPolicy") == "WaitForWorkersReady"
+        if launcher is None and "Launcher" in roles and (all_ready or not delayed):
+            launcher = self._launcher(job, roles["Launcher"])
+        elif launcher is not None and launcher["spec"].get("suspend"):
+            launcher = bench.patch("Job", launcher, {"spec": {"suspend": False}})
+        mark = None
+        if launcher is not None:
+            if has_condition(launcher, "Complete"):
+                mark = ("Succeeded", "MPIJobSucceeded", f"MPIJob {name} successfully completed.")
+            elif has_condition(launcher, "Failed"):
+                if job["apiVersion"].endswith("/v1") and _at_limit(launcher):
+                    for pod in bench.owned(job, "Pod"):
+                        bench.delete("Pod", pod)
+                mark = ("Failed", "MPIJobFailed", f"MPIJob {name} has failed")
+            elif all_ready and (launcher.get("status") or {}).get("ready", 0):
+                mark = ("Running", "MPIJobRunning", f"MPIJob {name} is running.")
+        self._report(job, roles, launcher, mark)
+
+    def _labels(self, job: Object, role: str) -> dict[str, str]:
+        return {
+            PREFIX + "job-name": job["metadata"]["name"],
+            PREFIX + "operator-name": _OPERATOR,
+            PREFIX + "job-role": role,
+        }
+
+    def _workers(self, job: Object, spec: Object) -> None:
+        bench, name = self._bench, job["metadata"]["name"]
+        # A worker that ended keeps its name: the operator makes one only where there is none.
+        there = {pod["metadata"]["name"]: pod for pod in bench.owned(job, "Pod")}
+        wanted = [f"{name}-worker-{index}" for index in range(spec.get("replicas", 0))]
+        # A launcher that works, too, is number 0.
+        first = int(_works(job))
+        for index, pod_name in enumerate(wanted, first):
+            if pod_name not in there:
+                labels = {**self._labels(job, "worker"), PREFIX + "replica-index": str(index)}
+                bench.create_pod(
+                    job,
+                    spec["template"],
+                    name=pod_name,
+                    labels=labels,
+                    reference=owner_reference(job),
+                    spec={"restartPolicy": spec.get("restartPolicy", "Never"), "hostname": pod_name, "subdomain": name},
+                )
+        for pod_name, pod in there.items():
+            if pod_name not in wanted:
+                bench.delete("Pod", pod)
+
+    def _launcher(self, job: Object, spec: Object) -> Object | None:
+        name = job["metadata"]["name"]
+        labels = self._labels(job, "launcher")
+        if _works(job):
+            labels[PREFIX + "replica-index"] = "0"
+        template = spec["template"]
+        meta = template.get("metadata") or {}
+        policy = job["spec"].get("runPolicy") or {}
+        job_spec: dict[str, Any] = {
+            "template": {
+                **template,
+                "metadata": {**meta, "labels": {**(meta.get("labels") or {}), **labels}},
+                "spec": {**template["spec"], "restartPolicy": spec.get("restartPolicy", "OnFailure")},
+            }
+        }
+        # The launcher decides how the MPIJob ends, so what limits the run limits this Job.
+        for field in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
+            if field in policy:
+                job_spec[field] = policy[field]
+        return self._bench.create(
+            job, "Job", {"metadata": {"name": f"{name}-launcher", "labels": {"app": name}}, "spec": job_spec}
+        )
+
+    def _resume(self, job: Object) -> Object:
+        now, name = self._bench.stamp(), job["metadata"]["name"]
+        mark = make_condition("Suspended", "False", "MPIJobResumed", f"MPIJob {name} is resumed.", now)
+        conditions = set_conditions((job.get("status") or {}).get("conditions"), mark)
+        return self._bench.set_status(self.kind, job, conditions=conditions, startTime=now)
+
+    def _clean(self, job: Object, policy: Object) -> None:
+        keep = policy.get("cleanPodPolicy", "None")
+        if keep in ("All", "Running"):
+            for pod in self._bench.owned(job, "Pod"):
+                if keep == "All" or is_active(pod):
+                    self._bench.delete("Pod", pod)
+
+    def _report(
+        self, job: Object, roles: dict[str, Object], launcher: Object | None, mark: tuple[str, str, str] | None
+    ) -> None:
+        bench, now, name = self._bench, self._bench.stamp(), job["metadata"]["name"]
+        workers = bench.owned(job, "Pod")
+        rows: dict[str, dict[str, int]] = {}
+        if "Worker" in roles:
+            rows["Worker"] = {"active": sum(p["status"].get("phase") == "Running" for p in workers)}
+        if launcher is not None:
+            status = launcher.get("status") or {}
+            rows["Launcher"] = {key: status[key] for key in ("active", "succeeded", "failed") if status.get(key)}
+        wanted = [("Created", "MPIJobCreated", f"MPIJob {name} is created.")]
+        if mark is not None:
+            wanted.append(mark)
+        fields: dict[str, Any] = {"replicaStatuses": rows, "conditions": job_conditions(job, *wanted, now=now)}
+        if not (job.get("status") or {}).get("startTime") and not (job["spec"].get("runPolicy") or {}).get("suspend"):
+            fields["startTime"] = now
+        if mark is not None and mark[0] in ("Succeeded", "Failed"):
+            fields["completionTime"] = now
+        bench.set_status(self.kind, job, **fields)
+
+
+def _at_limit(launcher: Object) -> bool:
+    """Whether it failed by its deadline or its backoffLimit."""
+    conditions = (launcher.get("status") or {}).get("conditions") or ()
+    return any(
+        one["type"] == "Failed" and one["reason"] in ("DeadlineExceeded", "BackoffLimitExceeded") for one in conditions
+    )
+
+
+def _works(job: Object) -> bool:
+    """Whether its launcher is one of its workers."""
+    return bool(job["spec"].get("runLauncherAsWorker"))
+
+
+# TrainJob (Kubeflow Trainer v2): a JobSet of the same name, from a training runtime's template, the runtimePatches and the job's own wishes.
+
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+
+
+class TrainJobController(Controller):
+    def concerned(self, event: WatchEvent) -> list[Reference]:
+        """All: any may have waited for this runtime."""
+        jobs = self._bench.cluster.list(self.kind)
+        return [(self.kind, (job["metadata"]["namespace"], job["metadata"]["name"])) for job in jobs]
+
+    def sync(self, job: Object) -> None:
+        if "deletionTimestamp" in job["metadata"] or has_condition(job, "Complete", "Failed"):
+            return
+        bench = self._bench
+        job_set = next(iter(bench.owned(job, "JobSet")), None)
+        if self._past_deadline(job):
+            for made in bench.owned(job, "JobSet"):
+                bench.delete("JobSet", made)
+            message = "TrainJob exceeded its active deadline"
+            self._mark(job, make_condition("Failed", "True", "DeadlineExceeded", message, bench.stamp()))
+            return
+        if job_set is None:
+            runtime = self._runtime(job)
+            if runtime is None:
+                ref = job["spec"].get("runtimeRef") or {}
+                message = f"runtime {ref.get('kind', 'ClusterTrainingRuntime')} {ref.get('name', '')!r} not found"
+                self._mark(
+                    job, make_condition("Failed", "False", "TrainingRuntimeNotSupported", message, bench.stamp())
+                )
+                return
+            template = self._patched(job, (runtime["spec"].get("template")) or {})
+            if template is None:
+                return
+            meta, own = template.get("metadata") or {}, job["spec"]
+            job_set = bench.create(job, "JobSet", {
+                "metadata": {"name": job["metadata"]["name"],
+                             "labels": {**(meta.get("labels") or {}), **(own.get("labels") or {})},
+                             "annotations": {**(meta.get("annotations") or {}), **(own.get("annotations") or {})}},
+                "spec": self._job_set_spec(job, runtime, template.get("spec") or {}),
+            })  # fmt: skip
+            if job_set is None:
+                return
+        # Of what changes later only this is handed down: what a running JobSet is made of is immutable.
+        elif bool(job_set["spec"].get("suspend")) != bool(job["spec"].get("suspend")):
+            job_set = bench.patch("JobSet", job_set, {"spec": {"suspend": bool(job["spec"].get("suspend"))}})
+        self._report(job, job_set)
+
+    def _runtime(self, job: Object) -> Object | None:
+        ref = job["spec"].get("runtimeRef") or {}
+        kind, name = ref.get("kind", "ClusterTrainingRuntime"), ref.get("name", "")
+        if kind == "TrainingRuntime":
+            return self._bench.find(kind, (job["metadata"]["namespace"], name))
+        return self._bench.find("ClusterTrainingRuntime", ("", name))
+
+    def _past_deadline(self, job: Object) -> bool:
+        """Whether activeDeadlineSeconds are over, which begin anew where it is resumed; else it is looked at again then."""
+        deadline = job["spec"].get("activeDeadlineSeconds")
+        # One that has just been resumed says so in its status only after this look, and is looked at again then.
+        if not deadline or job["spec"].get("suspend") or has_condition(job, "Suspended"):
+            return False
+        conditions = (job.get("status") or {}).get("conditions") or ()
+        resumed = [c["lastTransitionTime"] for c in conditions if c["type"] == "Suspended" and c["status"] == "False"]
+        end = parse_time(resumed[0] if resumed else job["metadata"]["creationTimestamp"]) + deadline
+        if self._bench.now >= end:
+            return True
+        self._bench.wake_at(job, end, prompt=False)
+        return False
+
+    def _patched(self, job: Object, template: Object) -> Object | None:
+        """The runtime's template with what the job's runtimePatches say, one after the other. None where they can't be carried out, which an event tells."""
+        for place, patch in enumerate(job["spec"].get("runtimePatches") or ()):
+            given = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
+            where = f"spec.runtimePatches[{place}].trainingRuntimeSpec.template"
+            jobs = {one["name"]: one for one in (template.get("spec") or {}).get("replicatedJobs") or ()}
+            try:
+                for one in (given.get("spec") or {}).get("replicatedJobs") or ():
+                    if one["name"] not in jobs:
+                        there = ", ".join(jobs) or "none"
+                        raise InputError(
+                            f"{where}: the runtime has no replicated job {one['name']!r:.80}; it has: {there}"
+                        )
+                    jobs[one["name"]] = strategic_patch(jobs[one["name"]], one, where)
+                metadata = strategic_patch(template.get("metadata"), given.get("metadata") or {}, where)
+            except InputError as error:
+                self._bench.cluster.event(job, "Warning", "RuntimePatchFailed", str(error), "trainjob-controller")
+                return None
+            template = {
+                "metadata": metadata,
+                "spec": {**(template.get("spec") or {}), "replicatedJobs": list(jobs.values())},
+            }
+        return template
+
+    def _job_set_spec(self, job: Object, runtime: Object, template_spec: Object) -> Object:
+        spec = runtime["spec"]
+        trainer = job["spec"].get("trainer") or {}
+        nodes = trainer.get("numNodes") or ((spec.get("mlPolicy") or {}).get("numNodes")) or 1
+        replicated = [
+            self._replicated(job, entry, trainer, nodes) for entry in template_spec.get("replicatedJobs") or ()
+        ]
+        result = {**template_spec, "replicatedJobs": replicated}
+        if job["spec"].get("suspend"):
+            result["suspend"] = True
+        return result
+
+    def _replicated(self, job: Object, entry: Object, trainer: Object, nodes: int) -> Object:
+        template = entry["template"]
+        meta = template.get("metadata") or {}
+        is_trainer = (meta.get("labels") or {}).get(STEP) == "trainer" or entry["name"] == "node"
+        pods = template["spec"]["template"]
+        inner = pods.get("metadata") or {}
+        labels = {**(inner.get("labels") or {}), **(job["spec"].get("labels") or {})}
+        notes = {**(inner.get("annotations") or {}), **(job["spec"].get("annotations") or {})}
+        pod_spec = pods["spec"]
+        job_spec = dict(template["spec"])
+        if is_trainer:
+            job_spec.update(parallelism=nodes, completions=nodes)
+            pod_spec = {**pod_spec, "containers": [_overridden(c, trainer) for c in pod_spec["containers"]]}
+        job_spec["template"] = {**pods, "metadata": {**inner, "labels": labels, "annotations": notes}, "spec": pod_spec}
+        return {**entry, "replicas": entry.get("replicas", 1), "template": {**template, "spec": job_spec}}
+
+    def _report(self, job: Object, job_set: Object) -> None:
+        now = self._bench.stamp()
+        marks = []
+        suspended = bool(job["spec"].get("suspend"))
+        if suspended or any(c["type"] == "Suspended" for c in (job.get("status") or {}).get("conditions") or ()):
+            reason = "Suspended" if suspended else "Resumed"
+            marks.append(make_condition("Suspended", str(suspended), reason, f"TrainJob is {reason.lower()}", now))
+        for type in ("Completed", "Failed"):
+            for entry in (job_set.get("status") or {}).get("conditions") or ():
+                if entry["type"] == type and entry["status"] == "True":
+                    # A JobSet says Completed where a TrainJob says Complete.
+                    name = "Complete" if type == "Completed" else type
+                    marks.append(make_condition(name, "True", entry["reason"], entry["message"], now))
+        rows = [
+            {key: row[key] for key in ("name", "ready", "succeeded", "failed", "active", "suspended")}
+            for row in (job_set.get("status") or {}).get("replicatedJobsStatus") or ()
+        ]
+        job = self._bench.set_status(self.kind, job, jobsStatus=rows or None)
+        if marks:
+            self._mark(job, *marks)
+
+    def _mark(self, job: Object, *marks: dict[str, Any]) -> None:
+        old = (job.get("status") or {}).get("conditions")
+        self._bench.set_status(self.kind, job, conditions=set_conditions(old, *marks))
+
+
+def _overridden(container: Object, trainer: Object) -> Object:
+    """The trainer's container with what the TrainJob asks for instead."""
+    if container["name"] not in ("node", "trainer"):
+        return container
+    changes: dict[str, Any] = {key: trainer[key] for key in ("image", "command", "args") if key in trainer}
+    if "resourcesPerNode" in trainer:
+        changes["resources"] = trainer["resourcesPerNode"]
+    if "env" in trainer:
+        given = {entry["name"] for entry in trainer["env"]}
+        # Of a variable that both name the TrainJob's counts; the others stay.
+        changes["env"] = [e for e in container.get("env") or () if e["name"] not in given] + list(trainer["env"])
+    return {**container, **changes}

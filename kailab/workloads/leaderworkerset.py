@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.workloads.bench import condition, is_active, is_ready, set_conditions
-from kailab.workloads.controller import Controller
-from kailab.workloads.revisions import template_hash
+from kailab.workloads.apps import template_hash
+from kailab.workloads.controller import Controller, is_active, is_ready, make_condition, set_conditions
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 
@@ -35,14 +34,16 @@ class LeaderWorkerSetController(Controller):
         wanted = spec.get("replicas", 1)
         now = bench.stamp()
         done = ready >= wanted
-        available = condition(
+        available = make_condition(
             "Available",
             str(done),
             "AllGroupsReady" if done else "GroupsNotReady",
             "All replicas are ready" if done else "Replicas are not all ready",
             now,
         )
-        progressing = condition("Progressing", str(not done), "GroupsAreProgressing", "Replicas are progressing", now)
+        progressing = make_condition(
+            "Progressing", str(not done), "GroupsAreProgressing", "Replicas are progressing", now
+        )
         bench.set_status(
             self.kind,
             owner,

@@ -6,9 +6,17 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.model.times import parse_time
-from kailab.workloads.bench import Workbench, condition, has_condition, is_active, is_ended, is_ready, set_conditions
-from kailab.workloads.controller import Controller
-from kailab.workloads.replicaset import surplus_order
+from kailab.workloads.apps import surplus_order
+from kailab.workloads.controller import (
+    Controller,
+    Workbench,
+    has_condition,
+    is_active,
+    is_ended,
+    is_ready,
+    make_condition,
+    set_conditions,
+)
 
 PREFIX = "ray.io/"
 
@@ -71,14 +79,14 @@ class RayClusterController(Controller):
         provisioned = head_ready and ready >= desired
         old = (owner.get("status") or {}).get("conditions")
         marks = [
-            condition(
+            make_condition(
                 "HeadPodReady", str(head_ready), "HeadPodRunningAndReady" if head_ready else "HeadPodNotFound", "", now
             )
         ]
         # For the first time: it stays true when pods are lost later.
         if provisioned or has_condition(owner, "RayClusterProvisioned"):
             marks.append(
-                condition(
+                make_condition(
                     "RayClusterProvisioned",
                     "True",
                     "AllPodRunningAndReadyFirstTime",
@@ -292,7 +300,7 @@ class RayServiceController(Controller):
         running = (cluster.get("status") or {}).get("state") == "ready"
         named = {"rayClusterName": cluster["metadata"]["name"]}
         now = bench.stamp()
-        mark = condition("Ready", str(running), "NonZeroServeEndpoints" if running else "Initializing", "", now)
+        mark = make_condition("Ready", str(running), "NonZeroServeEndpoints" if running else "Initializing", "", now)
         bench.set_status(
             self.kind,
             owner,

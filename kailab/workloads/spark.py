@@ -7,10 +7,9 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.model import labels as names
-from kailab.model.quantities import counted
+from kailab.model.quantities import parse_count
 from kailab.model.times import parse_time
-from kailab.workloads.bench import is_active, is_ended
-from kailab.workloads.controller import Controller
+from kailab.workloads.controller import Controller, is_active, is_ended
 
 _MEBIBYTES = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
 _LEAST_OVERHEAD_MIB = 384  # Spark's own minimum, beside the factor
@@ -97,7 +96,7 @@ class SparkController(Controller):
         wanted = owner["spec"].get("executor", {}).get("instances", 1)
         alive = [pod for pod in executors if is_active(pod)]
         # Numbers are never used again, as in Spark; the note outlives the pods that had them.
-        last = counted((meta.get("annotations") or {}).get("kailab.dev/executors"))
+        last = parse_count((meta.get("annotations") or {}).get("kailab.dev/executors"))
         for pod in executors:
             if is_ended(pod):
                 bench.delete("Pod", pod)

@@ -14,7 +14,7 @@ from checks.fuzzing.odd_seeds import SEEDS
 from kailab.cluster.unreadable import STRICT
 from kailab.lab import Lab
 from kailab.model import times
-from kailab.model.validation import hints
+from kailab.model.validation import advice
 from kailab.model.yamltext import read_documents
 from kailab.workloads.jobset import JobSetController
 
@@ -87,7 +87,7 @@ def test_a_kind_that_nobody_knows_is_tried(monkeypatch):
     case.objects = [deepcopy(obj) for obj in SEEDS[case.name]]
     case.objects[-1]["spec"]["podTemplate"]["spec"] |= {"containers": [1.5], "volumes": True}
     assert not odd_manifests.violation(case)
-    monkeypatch.setattr(hints, "_faults_of", lambda pod: [])
+    monkeypatch.setattr(advice, "_faults_of", lambda pod: [])
     assert odd_manifests.violation(case)
 
 

@@ -12,8 +12,8 @@ from kailab.cluster.kind import kind_reason
 from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.venues import open_venue
-from kailab.undertest.compatibility import check_options
 from kailab.undertest.registry import SCHEDULERS
+from kailab.undertest.selection import check_options
 
 NAMES = {flag: name for name, flag in FLAGS.items()}
 VALUES = {"--dra": (), "--adopt-default-scheduler": ()}

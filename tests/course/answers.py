@@ -16,7 +16,7 @@ import yaml
 from kailab.course.challenge import Challenge
 from kailab.course.reading import CHALLENGES, challenge
 from kailab.model.manifests import dump, load_text, object_name
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 
 SOLUTIONS = Path(__file__).with_name("solutions")
 

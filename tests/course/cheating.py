@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kailab.model.manifests import dump, load_text
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 
 _SHARES = ("gpu-fraction", "gpu-memory")
 

@@ -24,8 +24,7 @@ from kailab.engine.snapshot.records import GPU, Node, Numa, NumaZone, Queue, Res
 from kailab.engine.snapshot.snapshot import IDENTITY, Snapshot
 from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import InputError
-from kailab.model.device_selectors import Device
-from kailab.model.semver import Semver
+from kailab.model.device_selectors import Device, Semver
 
 
 @st.composite

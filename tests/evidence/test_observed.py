@@ -8,8 +8,8 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.observed_decisions import LATE_SECONDS, DecisionObserver
-from kailab.undertest.contract import Stop, Told
-from kailab.undertest.kai.words import code, eviction
+from kailab.undertest.contract import EvictionCondition, EvictionReason
+from kailab.undertest.kai.messages import parse_code, parse_eviction
 
 
 @pytest.mark.parametrize(
@@ -17,24 +17,24 @@ from kailab.undertest.kai.words import code, eviction
     [
         (
             "Pod default/a-1 was preempted by workload default/pg-b.v2-1.\nteam-a uses <GPU: 32> with a quota of <GPU: 16>",
-            Told("reclaim", "default/pg-b.v2-1"),
+            EvictionCondition("reclaim", "default/pg-b.v2-1"),
         ),
-        ("Pod default/a-1 was preempted by workload default/pg-b.", Told("reclaim", "default/pg-b")),
-        ("Pod default/a-1 was preempted by higher priority workload x/pg-b", Told("preempt", "x/pg-b")),
+        ("Pod default/a-1 was preempted by workload default/pg-b.", EvictionCondition("reclaim", "default/pg-b")),
+        ("Pod default/a-1 was preempted by higher priority workload x/pg-b", EvictionCondition("preempt", "x/pg-b")),
         (
             "Pod default/a-1 was preempted and rescheduled due to bin packing (resource consolidation) procedure",
-            Told("consolidation", ""),
+            EvictionCondition("consolidation", ""),
         ),
         (
             "Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/ring-0",
-            Told("stalegangeviction", ""),
+            EvictionCondition("stalegangeviction", ""),
         ),
         ("default-scheduler: preempting to accommodate a higher priority pod", None),
         ("", None),
     ],
 )
-def test_words(message: str, told: Told | None) -> None:
-    assert eviction(message) == told
+def test_words(message: str, told: EvictionCondition | None) -> None:
+    assert parse_eviction(message) == told
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_words(message: str, told: Told | None) -> None:
     ],
 )
 def test_codes(message: str, told: str) -> None:
-    assert code(message) == told
+    assert parse_code(message) == told
 
 
 def pod(name: str, group: str) -> dict:
@@ -72,7 +72,7 @@ def podgroup(name: str, queue: str) -> dict:
 
 def test_an_eviction_names_action_and_beneficiary() -> None:
     cluster = EmbeddedCluster()
-    observer = DecisionObserver(cluster, cluster.now(), eviction)
+    observer = DecisionObserver(cluster, cluster.now(), parse_eviction)
     cluster.create(podgroup("pg-a", "team-a"))
     cluster.create(podgroup("pg-b", "team-b"))
     cluster.create(pod("a-1", "pg-a"))
@@ -89,7 +89,7 @@ def test_an_eviction_names_action_and_beneficiary() -> None:
 
 def test_an_eviction_by_others_has_no_beneficiary() -> None:
     cluster = EmbeddedCluster()
-    observer = DecisionObserver(cluster, cluster.now(), eviction)
+    observer = DecisionObserver(cluster, cluster.now(), parse_eviction)
     cluster.create(pod("a-1", "pg-a"))
     cluster.evict("default", "a-1", "PreemptionByScheduler", "preempting to accommodate a higher priority pod")
     (entry,) = observer.entries(1)
@@ -100,13 +100,13 @@ def test_an_eviction_by_others_has_no_beneficiary() -> None:
 def test_an_eviction_that_is_told_after_the_pod_is_gone_is_told_all_the_same(grace: int) -> None:
     """A scheduler's Events may come late: the pod leaves, or is gone, and only then is it said why."""
     cluster = EmbeddedCluster()
-    said: dict[str, Stop] = {}
+    said: dict[str, EvictionReason] = {}
 
-    def stopped(pods: Sequence[Object]) -> dict[str, Stop]:
+    def stopped(pods: Sequence[Object]) -> dict[str, EvictionReason]:
         named = {one["metadata"]["uid"]: one["metadata"]["name"] for one in pods}
         return {uid: said[name] for uid, name in named.items() if name in said}
 
-    observer = DecisionObserver(cluster, cluster.now(), eviction, stopped)
+    observer = DecisionObserver(cluster, cluster.now(), parse_eviction, stopped)
     cluster.create(podgroup("pg-a", "team-a"))
     for name in ("a-1", "a-2"):
         made = pod(name, "pg-a")
@@ -116,7 +116,7 @@ def test_an_eviction_that_is_told_after_the_pod_is_gone_is_told_all_the_same(gra
     cluster.delete("Pod", "a-1", "default", grace_seconds=grace)
     cluster.delete("Pod", "a-2", "default", grace_seconds=grace)
     assert observer.entries(2) == []
-    said["a-1"] = Stop("Pod default/a-1 was preempted by workload default/pg-b.")
+    said["a-1"] = EvictionReason("Pod default/a-1 was preempted by workload default/pg-b.")
     cluster.advance(2)
     (entry,) = observer.entries(3)
     assert isinstance(entry, PodEvicted)

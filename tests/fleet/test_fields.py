@@ -9,7 +9,7 @@ from pathlib import Path
 from kailab import fleet
 from kailab.fleet.fleet import KEY, Pool
 from kailab.fleet.reading import SCHEMA
-from kailab.model.schema_faults import read_schema
+from kailab.model.schema_files import read_schema
 
 WITH_A_FORM_OF_THEIR_OWN = {"name", "count", "cpu", "memory", "mig", "taints", "layout"}
 A_COMMENT = {"description"}

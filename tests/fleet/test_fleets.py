@@ -12,7 +12,7 @@ from kailab.errors import InputError, InputErrors, KailabError
 from kailab.fleet import available_fleets, load_fleet, read_fleet
 from kailab.fleet.reading import SCHEMA
 from kailab.model.kinds import kind_key
-from kailab.model.schema_faults import read_schema
+from kailab.model.schema_files import read_schema
 from kailab.model.validation import validate
 
 SHIPPED = ["eight-hundred", "hundred", "lesson", "mixed", "racks", "scale-2000", "scale-500", "scale-5000"]

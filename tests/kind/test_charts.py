@@ -14,9 +14,8 @@ from kailab.components import ComponentSet
 from kailab.errors import ConnectError
 from kailab.lab import Lab, expect
 from kailab.lab.venues import Venue, open_venue
-from kailab.undertest.kai.chart import standing
-from kailab.undertest.kai.chart.archives import archive, packed
-from kailab.undertest.kai.chart.source import CHART_ENV
+from kailab.undertest.kai import installation
+from kailab.undertest.kai.chart import CHART_ENV, packed_files, read_image_archive
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +56,12 @@ def release() -> str:
         find_helm()
     except ConnectError as error:
         pytest.skip(str(error))
-    names = [name for path in packed(Path(folder)) if (found := archive(path)) is not None for name in found.images]
+    names = [
+        name
+        for path in packed_files(Path(folder))
+        if (found := read_image_archive(path)) is not None
+        for name in found.images
+    ]
     return next(name.rpartition(":")[2] for name in names if "/scheduler:" in name)
 
 
@@ -84,15 +88,18 @@ def test_it_decides_and_goes_without_a_trace(venue: Venue, release: str, tmp_pat
         lab.apply(tmp_path / "owner.yaml")
         expect(lab.queue("team-b")).running(gpus=16)
         expect(lab.queue("team-a")).running(gpus=16)
-        assert standing.installed_release(lab.cluster) == release
+        assert installation.installed_release(lab.cluster) == release
     # Another decides, in the same cluster: nothing of it is left, and the kinds are kailab's own.
     with Lab.open(backend="kind", venue=venue, scheduler="kailab") as lab:
-        assert standing.installed_release(lab.cluster) == ""
+        assert installation.installed_release(lab.cluster) == ""
         assert lab.cluster.list("Pod", "kai-scheduler") == []
-        assert list(standing.webhooks(lab.cluster)) == []
+        assert list(installation.webhooks_of_chart(lab.cluster)) == []
         roles = [role["metadata"]["name"] for role in lab.cluster.list("ClusterRole")]
         assert [name for name in roles if name.startswith("kai-")] == []
-        assert all(crd["metadata"]["labels"]["kailab.dev/installed-by"] for crd in standing.definitions(lab.cluster))
+        assert all(
+            crd["metadata"]["labels"]["kailab.dev/installed-by"]
+            for crd in installation.definitions_of_chart(lab.cluster)
+        )
         lab.apply(tmp_path / "queues.yaml")
         lab.apply(tmp_path / "borrower.yaml")
         expect(lab.queue("team-a")).running(gpus=32)

@@ -16,14 +16,13 @@ from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer
 from kailab.grouping.records import Plan
 from kailab.lab import Lab, expect
-from kailab.model.defaults import of_spec
+from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind
-from kailab.model.kinds import registered
+from kailab.model.kinds import registered_kinds
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.shapes import PODS, Check, record, with_spec
-from kailab.workloads.bench import is_active
-from kailab.workloads.controller import Controller
+from kailab.workloads.controller import Controller, is_active
 
 # --- the kind ---------------------------------------------------------------------------------------------------------
 
@@ -62,7 +61,7 @@ SQUAD = Kind(
     versions=("v1",),
     plural="squads",
     short=("sq",),
-    defaults=of_spec({"replicas": 2}),
+    defaults=spec_defaults({"replicas": 2}),
     shape=squad_shape,
     check=squad_check,
     immutable=("spec.template",),
@@ -111,7 +110,7 @@ QUEUE: Object = {
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
-    with registered(SQUAD), Lab.open() as lab:
+    with registered_kinds(SQUAD), Lab.open() as lab:
         lab.apply(QUEUE)
         yield lab
 
@@ -129,7 +128,7 @@ def test_a_lab_that_is_open_takes_in_a_kind() -> None:
     with Lab.open() as lab:
         lab.apply(QUEUE)
         lab.settle()
-        with registered(SQUAD):
+        with registered_kinds(SQUAD):
             lab.apply(squad("red"))
             lab.settle()
             expect(lab.workload("squad", "red")).running(pods=2)
@@ -164,7 +163,7 @@ def test_queues_that_its_templates_name_are_looked_at(lab: Lab) -> None:
 
 
 def test_its_pods_can_be_another_schedulers() -> None:
-    with registered(SQUAD), Lab.open(scheduler="kube-scheduler") as lab:
+    with registered_kinds(SQUAD), Lab.open(scheduler="kube-scheduler") as lab:
         lab.apply(squad("red"))
         lab.settle()
         pods = lab.get("pods")
@@ -175,7 +174,7 @@ def test_its_pods_can_be_another_schedulers() -> None:
 def test_the_command_line_shows_it(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = CliRunner()
-    with registered(SQUAD):
+    with registered_kinds(SQUAD):
         with Lab.open() as lab:
             lab.apply(QUEUE, squad("red", motto="onward"))
             lab.settle()

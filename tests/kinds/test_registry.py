@@ -13,7 +13,7 @@ from checks.fuzzing.odd_seeds import SEEDS
 from kailab.errors import InputError
 from kailab.model import kinds
 from kailab.model.kind import Kind, check_form
-from kailab.model.kinds import KINDS, kind_key, part, register, registered
+from kailab.model.kinds import KINDS, kind_key, part, register, registered_kinds
 from kailab.scheduler.service.manifests import manifests
 
 WIDGET = Kind(group="example.com", kind="Widget", versions=("v2", "v1"), plural="widgets", short=("wd",))
@@ -24,7 +24,7 @@ def widget(**fields: object) -> Kind:
 
 
 def test_a_kind_is_known_by_all_its_names_while_it_is_registered() -> None:
-    with registered(WIDGET) as (known,):
+    with registered_kinds(WIDGET) as (known,):
         assert known.key == "Widget"
         for name in ("widgets", "widget", "wd", "widgets.example.com", "widget.v1.example.com", "Widget"):
             assert kinds.resolve(name) == "Widget"
@@ -38,7 +38,7 @@ def test_a_kind_is_known_by_all_its_names_while_it_is_registered() -> None:
 
 def test_a_name_that_another_kind_has_stays_that_kinds() -> None:
     volcano = widget(group="batch.volcano.sh", kind="Job", plural="jobs", short=("po",))
-    with registered(volcano) as (known,):
+    with registered_kinds(volcano) as (known,):
         assert known.key == "Job.batch.volcano.sh"
         assert kinds.resolve("jobs") == "Job"
         assert kinds.resolve("po") == "Pod"
@@ -47,13 +47,13 @@ def test_a_name_that_another_kind_has_stays_that_kinds() -> None:
 
 def test_a_kind_registered_twice_is_refused() -> None:
     with (
-        registered(WIDGET),
+        registered_kinds(WIDGET),
         pytest.raises(InputError, match=r"kind Widget: is registered already in the group example\.com"),
     ):
         register(widget(versions=("v9",)))
     with pytest.raises(InputError, match="kind Pod: is registered already in the core group"):
         register(Kind(kind="Pod", versions=("v1",), plural="pods"))
-    with registered(WIDGET), pytest.raises(InputError, match=r"widgets\.example\.com is the kind Widget already"):
+    with registered_kinds(WIDGET), pytest.raises(InputError, match=r"widgets\.example\.com is the kind Widget already"):
         register(widget(kind="Gadget"))
     with pytest.raises(InputError, match="the key Pod is another kind's already"):
         register(widget(key="Pod"))
@@ -92,7 +92,10 @@ def test_what_is_no_kind_is_refused() -> None:
 
 @pytest.mark.parametrize("place", ["kailab.nowhere:X", "kailab.model.kinds:nothing"])
 def test_a_part_that_is_not_where_it_is_said_to_be(place: str) -> None:
-    with registered(widget(controller=place)), pytest.raises(InputError, match=f"kind Widget: controller: '{place}'"):
+    with (
+        registered_kinds(widget(controller=place)),
+        pytest.raises(InputError, match=f"kind Widget: controller: '{place}'"),
+    ):
         part("Widget", "controller")
 
 
@@ -126,9 +129,9 @@ def test_knowing_kinds_loads_no_controller_and_no_grouping() -> None:
 def test_a_kind_that_is_registered_may_be_read_by_the_scheduler() -> None:
     told = "apiGroups: [example.com]\n    resources: [widgets]"
     assert told not in manifests("kai-scheduler", "registry.example.com/kailab:1")
-    with registered(WIDGET):
+    with registered_kinds(WIDGET):
         assert told in manifests("kai-scheduler", "registry.example.com/kailab:1")
-    with registered(widget(owns_pods=False)):
+    with registered_kinds(widget(owns_pods=False)):
         assert told not in manifests("kai-scheduler", "registry.example.com/kailab:1")
 
 

@@ -10,7 +10,7 @@ from kailab.errors import NothingThere
 from kailab.explain.explanation import Explanation
 from kailab.lab import Lab
 from kailab.lab.change import Apply
-from kailab.model.htmltable import SHOWN, table
+from kailab.model.markup import SHOWN, html_table
 from kailab.whatif.trial import Alternative, what_if
 
 
@@ -74,13 +74,13 @@ def test_what_if_shows_who_gains(lent, job) -> None:
 
 def test_markup_in_texts_is_text() -> None:
     evil = "<script>alert(1)</script>"
-    for shown in (table(evil, [evil], [[evil]]), Explanation("pod", "p", (evil,))._repr_html_()):
+    for shown in (html_table(evil, [evil], [[evil]]), Explanation("pod", "p", (evil,))._repr_html_()):
         read = Read(shown)
         assert "script" not in read.tags
         assert evil in read.text
 
 
 def test_what_is_left_out_is_counted() -> None:
-    read = Read(table("t", ["n"], [[number] for number in range(SHOWN + 5)]))
+    read = Read(html_table("t", ["n"], [[number] for number in range(SHOWN + 5)]))
     assert len(read.rows) == SHOWN + 2
     assert read.rows[-1] == ["and 5 more"]

@@ -8,7 +8,7 @@ import pytest
 
 from kailab.lab.inert_kinds import acts, makes_no_pods
 from kailab.model.kind import Kind
-from kailab.model.kinds import KINDS, registered
+from kailab.model.kinds import KINDS, registered_kinds
 
 
 def _object(kind: str, **parts: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_each_kind_is_told_once_for_all_its_objects(lab) -> None:
 
 
 def test_a_kind_of_somebody_else_is_told_of_until_it_has_a_controller(lab) -> None:
-    with registered(Kind(group="example.com", kind="Ship", versions=("v1",), plural="ships")) as (kind,):
+    with registered_kinds(Kind(group="example.com", kind="Ship", versions=("v1",), plural="ships")) as (kind,):
         (said,) = lab.apply(_object(kind.key, spec={})).warnings
         assert "kailab makes no pods for a Ship" in said
 

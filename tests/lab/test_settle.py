@@ -191,7 +191,7 @@ class Admitting(Wall):
     def changed(self) -> None:
         pass
 
-    def at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         return self.time >= self.until + 1
 
 

@@ -9,7 +9,8 @@ import pytest
 from kailab.lab.unread_fields import in_manifests
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import load_texts
-from kailab.model.validation import core, operator_fields
+from kailab.model.validation import core
+from kailab.model.validation import core as operator_fields
 
 
 def _said(text: str) -> list[str]:
@@ -81,7 +82,7 @@ def test_what_fields_of_a_kind_would_do_is_told_once_for_all_its_objects() -> No
 
 def _fields(kind: str) -> set[str]:
     known = KINDS[kind]
-    definition = operator_fields.definition(known.api_version, known.kind)
+    definition = operator_fields.operator_definition(known.api_version, known.kind)
     type = known.schema or (definition.type if definition else "")
     return _below(type, "", set())
 
@@ -91,7 +92,7 @@ def _below(type: str, path: str, above: set[str]) -> set[str]:
     bare = type.strip("[]{}")
     if bare in core.SCALARS or type[0] == "=" or bare in above:
         return found
-    for name, of in operator_fields.typed(bare).items():
+    for name, of in operator_fields.operator_field_types(bare).items():
         at = f"{path}.{name}".removeprefix(".")
         found.add(at)
         found |= _below(of, f"{at}.*" if of[0] in "[{" else at, above | {bare})

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import socket
+import zlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from kailab.errors import InputError
+from kailab.errors import InputError, Where
 from kailab.model import files
 
 
@@ -57,3 +60,79 @@ def test_a_file_without_end_is_not_read_to_its_end(tmp_path):
 def test_a_path_that_can_t_be_one_is_refused():
     with pytest.raises(InputError):
         files.read_text("a\0b")
+
+
+# What reading gives of paths that lead to no file: pipes that nobody ends, devices, what is larger once it is unpacked.
+
+
+def test_a_pipe_whose_writer_falls_silent_is_not_waited_for(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(files, "LONG_PATIENCE_SECONDS", 0.05)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    try:
+        os.write(writer, b"kind: ")
+        with pytest.raises(InputError, match="is a pipe to which nobody has written"):
+            files.read_bytes(pipe)
+    finally:
+        os.close(writer)
+
+
+def test_a_pipe_that_is_written_to_is_read(tmp_path) -> None:
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, b"kind: Pod")
+        os.close(writer)
+        assert files.read_bytes(f"/dev/fd/{reader}") == b"kind: Pod"
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe", "."])
+def test_what_kailab_did_not_write_is_told_as_the_system_would(tmp_path, monkeypatch, path) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with pytest.raises(OSError, match=r"is a device or a socket|is a pipe|Is a directory"):
+        files.file_bytes(path)
+    with pytest.raises(FileNotFoundError):
+        files.file_bytes("nothing")
+
+
+def test_a_file_beyond_the_bound_is_refused(tmp_path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(b"0123456789")
+    assert files.file_bytes(path, 10) == b"0123456789"
+    with pytest.raises(OSError, match="larger than"):
+        files.file_bytes(path, 9)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_what_is_packed_is_unpacked_up_to_a_bound(pack) -> None:
+    packed = pack(b"\0" * 5000)
+    assert files.unpacked(packed, Where(), 5000) == b"\0" * 5000
+    with pytest.raises(InputError, match="once it is unpacked"):
+        files.unpacked(packed, Where(), 4999)
+    with pytest.raises(InputError, match="cut short"):
+        files.unpacked(packed[:-4], Where(), 5000)
+    with pytest.raises(InputError, match="can't be unpacked"):
+        files.unpacked(b"plain text", Where())
+
+
+def test_what_is_denser_than_any_record_is_not_unpacked(monkeypatch) -> None:
+    monkeypatch.setattr(files, "LARGEST_FILE", 2**16)
+    with pytest.raises(InputError, match="once it is unpacked"):
+        files.unpacked(zlib.compress(b"\0" * 2**20), Where())
+
+
+def test_members_one_after_the_other_are_one_content() -> None:
+    assert files.unpacked(gzip.compress(b"ab") + gzip.compress(b"cd") + b"\0\0", Where()) == b"abcd"
+
+
+def test_evidence_of_strangers_that_is_no_file_is_told(tmp_path) -> None:
+    from kailab.evidence import run
+
+    (tmp_path / "decisions.jsonl").write_bytes(b"{}\n")
+    run.write_sums(tmp_path)
+    Path(tmp_path / "decisions.jsonl").unlink()
+    os.mkfifo(tmp_path / "decisions.jsonl")
+    assert list(map(str, run.check_sums(tmp_path))) == ["changed: decisions.jsonl (is a pipe; expected a file)"]

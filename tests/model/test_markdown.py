@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from kailab.errors import escaped
-from kailab.model.markdown import Markup, bold, code, fenced, italic, plain, table
+from kailab.model.markup import Markup, bold, code, fenced, italic, markdown_table, plain
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 EVIL = "<script>alert(1)</script> | `x` <!-- [a](javascript:alert(1)) ![i](http://e) **b** _c_ \\ &amp; ~~d~~ @team #1\n\n# heading\n| a | b |"
@@ -43,7 +43,7 @@ def cells(document: str) -> list[list[Token]]:
 @example("    indented")
 @given(TEXTS)
 def test_text_in_a_cell_is_read_back_as_it_was(text: str) -> None:
-    first, *rest = cells(table(["a", "b"], [[plain(text), bold(text)]]))[2:]
+    first, *rest = cells(markdown_table(["a", "b"], [[plain(text), bold(text)]]))[2:]
     assert {one.type for one in first} <= {"text", "text_special"}
     assert words("".join(one.content for one in first)) == words(text)
     assert {one.type for cell in rest for one in cell} <= {"text", "text_special", "strong_open", "strong_close"}
@@ -64,7 +64,7 @@ def test_text_that_begins_a_line_is_a_paragraph(text: str) -> None:
 @example("`")
 @given(TEXTS)
 def test_code_in_a_cell_is_code(text: str) -> None:
-    [cell] = cells(table([code("head"), "b"], [[code(f"x{text}"), "y"]]))[2:3]
+    [cell] = cells(markdown_table([code("head"), "b"], [[code(f"x{text}"), "y"]]))[2:3]
     assert [one.type for one in cell] == ["code_inline"]
     assert words(cell[0].content) == " ".join(escaped(f"x{text}").split())
 

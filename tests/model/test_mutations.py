@@ -13,12 +13,16 @@ from kailab.errors import KailabError
 from kailab.model.defaults import apply_defaults
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import dump, from_objects, load_text
-from kailab.model.objects.kai import PodGroupObject, QueueObject, TopologyObject
-from kailab.model.objects.nodes import Node
-from kailab.model.objects.pods import Pod
-from kailab.model.queuetree import check_queues
+from kailab.model.queue_checks import check_queues
+from kailab.model.records import NodeObject, PodGroupObject, PodObject, QueueObject, TopologyObject
 
-TYPES = {"Pod": Pod, "Node": Node, "Queue": QueueObject, "PodGroup": PodGroupObject, "Topology": TopologyObject}
+TYPES = {
+    "Pod": PodObject,
+    "Node": NodeObject,
+    "Queue": QueueObject,
+    "PodGroup": PodGroupObject,
+    "Topology": TopologyObject,
+}
 TEMPLATE = {
     "metadata": {"labels": {"app": "x"}, "annotations": {"gpu-fraction": "0.5"}},
     "spec": {

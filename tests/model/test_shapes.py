@@ -8,10 +8,13 @@ from importlib.metadata import version
 import pytest
 
 from checks.fuzzing.odd_seeds import SEEDS
+from kailab.components.pins import ADDONS
 from kailab.errors import InputError
-from kailab.model.kinds import KINDS, kind_key
+from kailab.model.kinds import KINDS, key_of_group, kind_key
 from kailab.model.manifests import load_text
-from kailab.model.validation import core, coretable, shape_of, validate
+from kailab.model.validation import core, shape_of, validate
+from tools import core_table
+from tools.operator_fields import TITLES
 
 OBJECTS = {
     f"{obj['kind']}/{obj['metadata']['name']}": obj
@@ -100,7 +103,7 @@ def test_faults_beyond_a_few_are_counted():
 
 @pytest.mark.skipif(not version("kubernetes").startswith("37."), reason="the table is that of another version")
 def test_the_table_is_what_the_models_say():
-    assert core.TABLE.read_text(encoding="utf-8") == coretable.written(coretable.made_table())
+    assert core.TABLE.read_text(encoding="utf-8") == core_table.written(core_table.made_table())
 
 
 def test_every_type_of_the_table_can_be_made():
@@ -146,9 +149,9 @@ def test_numbers_have_the_bounds_that_an_api_server_gives_them():
     for type, (least, most) in bounds.items():
         check = core.shape(type)
         assert [check(value) is None for value in (least, most, least - 1, most + 1)] == [True, True, False, False]
-    assert core.typed("V1DeploymentSpec")["progressDeadlineSeconds"] == "count"
-    assert core.typed("V1PodSpec")["terminationGracePeriodSeconds"] == "int64"
-    assert core.typed("V1ServicePort")["nodePort"] == core.typed("V1ContainerPort")["hostPort"] == "port"
+    assert core.field_types("V1DeploymentSpec")["progressDeadlineSeconds"] == "count"
+    assert core.field_types("V1PodSpec")["terminationGracePeriodSeconds"] == "int64"
+    assert core.field_types("V1ServicePort")["nodePort"] == core.field_types("V1ContainerPort")["hostPort"] == "port"
 
 
 @pytest.mark.parametrize(
@@ -174,3 +177,43 @@ def test_a_number_out_of_its_bounds_is_told_with_its_field(kind, path, value):
         at = at.setdefault(step, {})
     at[last] = value
     assert [fault.field for fault in validate(obj, kind)] == [path]
+
+
+# The table of the fields of operators' kinds belongs to the versions that are pinned.
+
+
+def _definitions() -> dict[str, str]:
+    """Kind key -> whose definition, of all kinds with a controller whose fields kailab has from nowhere else."""
+    found = {}
+    for key, kind in KINDS.items():
+        if kind.controller is not None and not kind.schema:
+            definition = core.operator_definition(kind.api_version, kind.kind)
+            found[key] = definition.whose if definition else ""
+    return found
+
+
+def test_each_operators_kind_that_has_a_controller_has_its_fields() -> None:
+    assert [key for key, whose in _definitions().items() if not whose] == []
+
+
+def test_fields_are_those_of_the_pinned_versions() -> None:
+    """If a pin was raised: ``python -m tools.operator_fields``."""
+    pinned = {f"{title} {ADDONS[name][0].version}" for name, title in TITLES.items()}
+    assert pinned <= set(_definitions().values())
+
+
+def test_types_that_fields_name_are_there() -> None:
+    key = key_of_group("jobset.x-k8s.io", "JobSet")
+    assert key is not None
+    definition = core.operator_definition(KINDS[key].api_version, "JobSet")
+    assert definition is not None
+    todo, seen = [definition.type], set()
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        todo += [
+            of.strip("[]{}") for of in core.operator_field_types(name).values() if of.strip("[]{}")[:1] in ("O", "V")
+        ]
+    assert "V1JobSpec" in seen

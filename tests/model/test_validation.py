@@ -5,10 +5,10 @@ import re
 import msgspec
 import pytest
 
-from kailab.model.objects.pods import Pod
+from kailab.model.records import PodObject
 from kailab.model.validation import advise, validate
+from kailab.model.validation.advice import advise_scheduler
 from kailab.model.validation.fields import Faults
-from kailab.model.validation.hints import advise_scheduler
 
 RESOURCES = "spec.containers[0].resources"
 
@@ -316,7 +316,7 @@ def test_metadata(make, faults, meta, field):
 
 
 def test_what_passes_can_be_decoded(make):
-    pod = msgspec.convert(make["pod"](), Pod)
+    pod = msgspec.convert(make["pod"](), PodObject)
     assert pod.spec.containers[0].resources.limits == {"nvidia.com/gpu": 1}
     assert pod.spec.scheduler_name == "kai-scheduler"
 

@@ -13,13 +13,13 @@ from kailab.components import ADDONS, MissingComponents
 from kailab.errors import InputError, StateError
 from kailab.lab.venues import open_venue
 from kailab.model.kinds import KINDS
-from kailab.operators import OPERATORS, chosen_operators
-from kailab.operators.launching import Site
+from kailab.operators import OPERATORS, choose_operators
+from kailab.operators.launching import OperatorSite
 
 
 def test_names_are_taken_once_and_in_one_order() -> None:
-    assert chosen_operators("lws, jobset,lws") == ("jobset", "lws")
-    assert chosen_operators("kuberay,trainer") == ("jobset", "trainer", "kuberay")
+    assert choose_operators("lws, jobset,lws") == ("jobset", "lws")
+    assert choose_operators("kuberay,trainer") == ("jobset", "trainer", "kuberay")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_names_are_taken_once_and_in_one_order() -> None:
 )
 def test_a_name_that_there_is_not_is_refused(names: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        chosen_operators(names)
+        choose_operators(names)
 
 
 def test_two_that_make_the_same_pods_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,11 +44,11 @@ def test_two_that_make_the_same_pods_are_refused(monkeypatch: pytest.MonkeyPatch
     table["needing"] = replace(table["lws"], kinds=("TrainJob",), needs=("jobset",))
     monkeypatch.setattr("kailab.operators.registry.OPERATORS", table)
     with pytest.raises(InputError, match="jobset and other can't run together: both make the pods of JobSet; leave"):
-        chosen_operators("other,jobset")
+        choose_operators("other,jobset")
     # The one that is needed comes along, and collides as if it had been named.
-    assert chosen_operators("needing") == ("jobset", "needing")
+    assert choose_operators("needing") == ("jobset", "needing")
     with pytest.raises(InputError, match="jobset and other can't run together"):
-        chosen_operators("needing,other")
+        choose_operators("needing,other")
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -58,7 +58,7 @@ def test_each_has_a_program_and_kinds_that_kailab_knows(name: str, tmp_path: Pat
     assert set(operator.kinds) <= set(KINDS)
     assert set(operator.needs) <= set(OPERATORS)
     # Whatever is told of a port is told of this machine alone.
-    started = operator.load()(Site(tmp_path, 20_001, 20_002, tmp_path / "log"))
+    started = operator.load()(OperatorSite(tmp_path, 20_001, 20_002, tmp_path / "log"))
     told = " ".join(started.arguments) + "".join(file.read_text() for file in tmp_path.iterdir())
     assert "0.0.0.0" not in told
     assert started.works() is not None
@@ -68,7 +68,7 @@ def test_a_certificate_lies_where_it_is_looked_for_until_the_operator_has_starte
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kailab.operators.launching._MOUNTED", tmp_path / "mounted")
-    site = Site(tmp_path, 20_001, 20_002, tmp_path / "log")
+    site = OperatorSite(tmp_path, 20_001, 20_002, tmp_path / "log")
     site.certificates.mkdir(parents=True)
     (site.certificates / "tls.crt").write_text("its own")
     there = tmp_path / "mounted" / "tls.crt"

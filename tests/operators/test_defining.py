@@ -10,7 +10,7 @@ import pytest
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.writes import Chain, Outcome
 from kailab.errors import Unavailable
-from kailab.operators.beside import define
+from kailab.operators.processes import define_kind
 
 SHAPE = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
 
@@ -52,14 +52,14 @@ class Slow(EmbeddedCluster):
 @pytest.mark.parametrize("carries_out", [True, False])
 def test_a_definition_whose_answer_comes_too_late_is_asked_for_again(carries_out: bool) -> None:
     cluster = Slow(carries_out=carries_out)
-    define(cluster, definition())
+    define_kind(cluster, definition())
     assert cluster.get("CustomResourceDefinition", "trees.woods.example")["spec"]["group"] == "woods.example"
     assert cluster.asked == 2
 
 
 def test_what_is_there_is_left_as_it_is() -> None:
     cluster = Slow(carries_out=True)
-    define(cluster, definition())
+    define_kind(cluster, definition())
     before = cluster.get("CustomResourceDefinition", "trees.woods.example")
-    define(cluster, definition(group="other.example"))
+    define_kind(cluster, definition(group="other.example"))
     assert cluster.get("CustomResourceDefinition", "trees.woods.example") == before

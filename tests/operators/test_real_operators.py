@@ -18,7 +18,7 @@ from kailab.components import ComponentSet, MissingComponents, find_addon
 from kailab.lab import Lab
 from kailab.lab.venues import open_venue
 from kailab.lab.venues.contract import Venue
-from kailab.operators import OPERATORS, chosen_operators
+from kailab.operators import OPERATORS, choose_operators
 from tests.operators.made import made
 from tests.operators.work import QUEUES, WORK
 
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 150.0
 def operator(request: pytest.FixtureRequest) -> str:
     """Found and never got here: it takes minutes to build."""
     name: str = request.param
-    for needed in chosen_operators(name):
+    for needed in choose_operators(name):
         try:
             find_addon(needed)
         except MissingComponents as missing:

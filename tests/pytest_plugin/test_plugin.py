@@ -289,7 +289,7 @@ def test_loading_the_plugin_loads_none_of_the_lab():
     code = (
         "import sys, kailab.pytest_plugin.plugin; "
         "light = ('kailab.errors', 'kailab.exports', 'kailab.extensions', 'kailab.cluster', 'kailab.cluster.choices', 'kailab.cluster.backends', "
-        "'kailab.undertest', 'kailab.undertest.naming', 'kailab.undertest.registry'); "
+        "'kailab.undertest', 'kailab.undertest.selection', 'kailab.undertest.registry'); "
         "print([m for m in sys.modules if m.startswith('kailab.') and not m.startswith('kailab.pytest_plugin')"
         " and m not in light]"
         " + [m for m in ('numpy', 'msgspec', 'yaml', 'jinja2', 'kubernetes') if m in sys.modules])"

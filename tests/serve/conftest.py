@@ -21,7 +21,7 @@ from kailab.lab import life
 from kailab.scheduler import settings_of
 from kailab.serve.page_files import examples
 from kailab.serve.session import LabSession
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import choose_scheduler
 
 PATIENCE_SECONDS = 240
 """However busy the machine is."""
@@ -31,7 +31,7 @@ TEXTS = {one.name: one.text for one in examples()}
 
 def begun(state: Path, scheduler: str = "kailab", fleet: str = "lesson") -> Path:
     """A lab with a file, as `kailab up` leaves it."""
-    life.begin(state, load_fleet(fleet), "embedded", chosen(scheduler), settings_of(None), {}).close()
+    life.begin(state, load_fleet(fleet), "embedded", choose_scheduler(scheduler), settings_of(None), {}).close()
     return state
 
 

@@ -24,11 +24,10 @@ ROOMS = (
 """What reads files of users. The others read what they made themselves: caches, certificates, logs of processes."""
 OWN = {
     "model/files.py": "the one place",
-    "model/schema_faults.py": "a schema of the package",
+    "model/schema_files.py": "a schema of the package",
     "model/private_files.py": "files that are written",
     "snapshots/anonymising.py": "a list of words of the package",
     "model/validation/core.py": "a table of the package",
-    "model/validation/operator_fields.py": "a table of the package",
     "course/slides.py": "a template of the package",
     "course/rules.py": "a shipped file, and a regular file beside it that has been read",
     "course/workspace.py": "shipped files, and a regular file that is to be replaced",

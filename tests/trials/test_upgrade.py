@@ -13,7 +13,7 @@ from kailab.fleet import load_fleet
 from kailab.trials.upgrade.course import Plan, carry_out
 from kailab.trials.upgrade.result import Upgrade, lines
 from kailab.undertest.kai.folder import find_kai
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import choose_scheduler
 
 RELEASES_ENV = "KAILAB_KAI_RELEASES"
 EXITS_ON_401 = (0, 17, 0)  # since then KAI's scheduler ends where its token is refused (KAI issue 1817)
@@ -29,7 +29,7 @@ def folders() -> list[Path]:
 
 
 def carried(before: str, after: str, **more: object) -> Upgrade:
-    came = carry_out(Plan(chosen(before), chosen(after), load_fleet("lesson"), **more))
+    came = carry_out(Plan(choose_scheduler(before), choose_scheduler(after), load_fleet("lesson"), **more))
     print("\n".join(lines(came)))
     return came
 
@@ -78,7 +78,7 @@ def test_a_scheduler_whose_account_was_made_anew_runs_and_is_deaf(folders: list[
 
 
 def test_who_does_not_read_kais_objects_is_refused() -> None:
-    plan = Plan(chosen("kailab"), chosen("kube-scheduler"), load_fleet("lesson"))
+    plan = Plan(choose_scheduler("kailab"), choose_scheduler("kube-scheduler"), load_fleet("lesson"))
     with pytest.raises(InputError, match="kube-scheduler does not read KAI's"):
         plan.check()
 

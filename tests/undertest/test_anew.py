@@ -11,19 +11,19 @@ import pytest
 
 from kailab.cluster.protocol import Cluster
 from kailab.scheduler import settings_of
-from kailab.undertest.contract import Beside, Plane, SchedulerUnderTest, Start, Tell
-from kailab.undertest.naming import chosen
-from kailab.undertest.processes import Processes
+from kailab.undertest.contract import Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings, Tell
 from kailab.undertest.registry import SCHEDULERS, SchedulerKind
+from kailab.undertest.running import RunningSchedulers
+from kailab.undertest.selection import choose_scheduler
 
 
-class Diary(Beside):
+class Diary(SchedulerProcesses):
     """Writes down what is done with it."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def start(self, cluster: Cluster, start: Start, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
         self.lines.append("start")
 
     def check(self) -> None:
@@ -46,13 +46,13 @@ class Steady(SchedulerUnderTest):
     scheduler_name = "steady"
     diary: ClassVar[Diary]
 
-    def beside(self, plane: Plane, programs: Any = None) -> Beside:
+    def beside(self, plane: Plane, programs: Any = None) -> SchedulerProcesses:
         return self.diary
 
 
 @dataclass(frozen=True)
 class Mindful(Steady):
-    anew_for_each_lab = True
+    restart_for_each_lab = True
 
 
 @pytest.fixture(params=[(Steady, ["start", "check", "check"]), (Mindful, ["start", "check", "stop", "start", "check"])])
@@ -67,12 +67,12 @@ def case(request: pytest.FixtureRequest) -> Iterator[tuple[Diary, list[str]]]:
 def test_what_two_labs_in_a_row_do_with_it(case: tuple[Diary, list[str]]) -> None:
     diary, expected = case
     nothing = cast(Any, SimpleNamespace(own=()))
-    processes = Processes(nothing, None)
+    processes = RunningSchedulers(nothing, None)
     for _ in range(2):
-        processes.ensure(nothing, chosen("diary"), settings_of(None))
+        processes.ensure(nothing, choose_scheduler("diary"), settings_of(None))
     assert diary.lines == expected
 
 
 def test_yunikorn_remembers_applications() -> None:
-    assert chosen("yunikorn").anew_for_each_lab
-    assert not chosen("kube-scheduler").anew_for_each_lab
+    assert choose_scheduler("yunikorn").restart_for_each_lab
+    assert not choose_scheduler("kube-scheduler").restart_for_each_lab

@@ -10,11 +10,9 @@ import pytest
 
 from kailab.cluster.helm import HELM_VARIABLE, Helm, HelmFailed, find_helm
 from kailab.errors import ConnectError, InputError, KailabError
-from kailab.undertest.compatibility import check_lab
-from kailab.undertest.kai.chart.installation import Installation
-from kailab.undertest.kai.chart.rendering import check_images, images_of, values
-from kailab.undertest.kai.chart.source import CHART_ENV, find_chart
-from kailab.undertest.naming import absolute, chosen
+from kailab.undertest.kai.chart import CHART_ENV, chart_values, check_images, find_chart, images_of
+from kailab.undertest.kai.installation import Installation
+from kailab.undertest.selection import absolute_name, check_lab, choose_scheduler
 
 REGISTRY = "registry.test/kai"
 POD = """\
@@ -103,15 +101,15 @@ class TestName:
     def test_a_release_is_no_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         Path("v0.16.8").write_text("kai: {kind: kai}\n")
-        one = chosen("kai@v0.16.8")
+        one = choose_scheduler("kai@v0.16.8")
         assert (one.kind, one.name, one.option("kai_release"), one.installed) == ("kai", "kai", "v0.16.8", True)
-        assert absolute("kai@v0.16.8") == "kai@v0.16.8"
-        assert one != chosen("kai@v0.16.7")
+        assert absolute_name("kai@v0.16.8") == "kai@v0.16.8"
+        assert one != choose_scheduler("kai@v0.16.7")
 
     def test_a_name_of_a_file_is_no_release(self, tmp_path: Path) -> None:
         names = tmp_path / "v0.16.8"
         names.write_text("new: {kind: kai, release: v0.16.8, chart: air}\n")
-        one = chosen(f"new@{names}")
+        one = choose_scheduler(f"new@{names}")
         assert (one.name, one.option("kai_release")) == ("new", "v0.16.8")
         assert one.option("kai_chart") == str(tmp_path / "air")
 
@@ -125,7 +123,7 @@ class TestName:
     )
     def test_what_is_no_release(self, text: str, told: str) -> None:
         with pytest.raises(InputError) as caught:
-            chosen(text)
+            choose_scheduler(text)
         assert told in str(caught.value)
         assert caught.value.exit_code == 2
 
@@ -142,11 +140,11 @@ class TestName:
 
     def test_it_is_not_run_from_a_folder_too(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="--kai-bin: kai is installed by its chart"):
-            chosen("kai@v0.16.8", {"kai": tmp_path}).check_options()
+            choose_scheduler("kai@v0.16.8", {"kai": tmp_path}).check_options()
 
     def test_a_chart_is_for_a_release(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="--kai-chart: it is for a KAI that its chart installs"):
-            chosen("kai", {"kai_chart": tmp_path}).check_options()
+            choose_scheduler("kai", {"kai_chart": tmp_path}).check_options()
 
 
 class TestFolder:
@@ -168,7 +166,7 @@ class TestFolder:
         _images(tmp_path / "b.tar.gz", f"{REGISTRY}/operator:v0.16.8", oci=True)
         found = find_chart("v0.16.8", tmp_path)
         assert found.images == {f"{REGISTRY}/{name}:v0.16.8" for name in ("scheduler", "binder", "operator")}
-        told = values(found)["global"]
+        told = chart_values(found)["global"]
         assert (told["registry"], told["tag"]) == (REGISTRY, "v0.16.8")
 
     def test_the_environment_names_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,14 +205,14 @@ class TestFolder:
 
 class TestValues:
     def test_older_ones_have_no_operator(self) -> None:
-        told = values(find_chart("v0.8.5"))
+        told = chart_values(find_chart("v0.8.5"))
         assert told["scheduler"]["additionalArgs"] == ["--update-pod-eviction-condition=true"]
         assert told["binder"]["additionalArgs"] == ["--fake-gpu-nodes=true"]
-        assert values(find_chart("v0.6.23"))["scheduler"]["additionalArgs"] == []
-        assert "binder" not in values(find_chart("v0.9.20"))
+        assert chart_values(find_chart("v0.6.23"))["scheduler"]["additionalArgs"] == []
+        assert "binder" not in chart_values(find_chart("v0.9.20"))
 
     def test_no_runtime_class_and_no_queue_of_its_own(self) -> None:
-        told = values(find_chart("v0.16.8"))
+        told = chart_values(find_chart("v0.16.8"))
         assert set(told["admission"].values()) == {""}
         assert told["defaultQueue"] == {"createDefaultQueue": False}
 
@@ -240,7 +238,7 @@ class TestImages:
         _chart(tmp_path / "kai-scheduler")
         _images(tmp_path / "a.tar", "busybox:1")
         with pytest.raises(InputError, match="none of the image archives has KAI's image scheduler: busybox:1"):
-            values(find_chart("v0.16.8", tmp_path))
+            chart_values(find_chart("v0.16.8", tmp_path))
 
 
 class TestHelm:
@@ -275,7 +273,7 @@ class TestHelm:
         monkeypatch.delenv(HELM_VARIABLE, raising=False)
         _chart(tmp_path / "kai-scheduler")
         with pytest.raises(KailabError, match=r"there is no helm here.*components get --helm") as caught:
-            chosen("kai@v0.16.8", {"kai_chart": tmp_path}).check_options()
+            choose_scheduler("kai@v0.16.8", {"kai_chart": tmp_path}).check_options()
         assert caught.value.exit_code == 2
         monkeypatch.setenv(HELM_VARIABLE, str(tmp_path / "kai-scheduler" / "Chart.yaml"))
         with pytest.raises(ConnectError, match="is no helm program"):

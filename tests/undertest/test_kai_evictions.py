@@ -8,9 +8,9 @@ import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
-from kailab.undertest.contract import Told
-from kailab.undertest.kai.evictions import Evictions
-from kailab.undertest.naming import chosen
+from kailab.undertest.contract import EvictionCondition
+from kailab.undertest.kai.messages import EvictionEvents
+from kailab.undertest.selection import choose_scheduler
 
 GONE = "2026-01-01T00:10:00Z"
 
@@ -55,39 +55,39 @@ def cluster() -> EmbeddedCluster:
 def test_the_event_that_names_the_pod_tells_why(cluster: EmbeddedCluster) -> None:
     evict(cluster, "pg-a", why("a-0"))
     evict(cluster, "pg-a", why("a-1", "by higher priority workload default/pg-high"))
-    found = Evictions(cluster)([leaving("a-0", "pg-a"), leaving("a-1", "pg-a"), leaving("a-2", "pg-a")])
+    found = EvictionEvents(cluster)([leaving("a-0", "pg-a"), leaving("a-1", "pg-a"), leaving("a-2", "pg-a")])
     assert sorted(found) == ["a-0", "a-1"]
-    kai = chosen("kai")
-    assert kai.eviction(found["a-0"].message) == Told("reclaim", "default/pg-owner")
-    assert kai.eviction(found["a-1"].message) == Told("preempt", "default/pg-high")
+    kai = choose_scheduler("kai")
+    assert kai.eviction(found["a-0"].message) == EvictionCondition("reclaim", "default/pg-owner")
+    assert kai.eviction(found["a-1"].message) == EvictionCondition("preempt", "default/pg-high")
 
 
 def test_a_pod_that_does_not_go_was_not_evicted(cluster: EmbeddedCluster) -> None:
     evict(cluster, "pg-a", why("a-0"))
     stays = leaving("a-0", "pg-a")
     del stays["metadata"]["deletionTimestamp"]
-    assert Evictions(cluster)([stays]) == {}
+    assert EvictionEvents(cluster)([stays]) == {}
 
 
 def test_one_event_may_stand_for_several_pods_of_a_gang(cluster: EmbeddedCluster) -> None:
     """From the eleventh on they are one, with the last message; a stale gang's names no pod at all."""
     evict(cluster, "pg-gang", "(combined from similar events): " + why("gang-11"))
     evict(cluster, "pg-stale", "Workload doesn't have the minimum required number of pods")
-    found = Evictions(cluster)([leaving("gang-10", "pg-gang"), leaving("stale-0", "pg-stale")])
-    assert {name: chosen("kai").eviction(stop.message) for name, stop in found.items()} == {
-        "gang-10": Told("reclaim", "default/pg-owner"),
-        "stale-0": Told("stalegangeviction", ""),
+    found = EvictionEvents(cluster)([leaving("gang-10", "pg-gang"), leaving("stale-0", "pg-stale")])
+    assert {name: choose_scheduler("kai").eviction(stop.message) for name, stop in found.items()} == {
+        "gang-10": EvictionCondition("reclaim", "default/pg-owner"),
+        "stale-0": EvictionCondition("stalegangeviction", ""),
     }
 
 
 def test_what_is_deleted_later_by_others_was_not_evicted(cluster: EmbeddedCluster) -> None:
     """The gang came back after its eviction, and was deleted by its owner."""
     evict(cluster, "pg-gang", "(combined from similar events): " + why("gang-11"), "2026-01-01T00:01:00Z")
-    assert Evictions(cluster)([leaving("gang-30", "pg-gang")]) == {}
+    assert EvictionEvents(cluster)([leaving("gang-30", "pg-gang")]) == {}
 
 
 def test_a_kai_elsewhere_is_asked_for_its_conditions_alone(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KAILAB_KAI_BIN", str(tmp_path / "none"))
-    assert chosen("kai").stopped(cluster) is None
+    assert choose_scheduler("kai").stopped(cluster) is None

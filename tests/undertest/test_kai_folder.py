@@ -9,13 +9,12 @@ import pytest
 import yaml
 
 from kailab.errors import InputError
-from kailab.undertest.kai.dialects import Dialect
 from kailab.undertest.kai.folder import BINARIES, BINARIES_ENV, CRDS_ENV, find_kai
-from kailab.undertest.kai.processes import KaiBeside
-from kailab.undertest.kai.releases import MARKS
+from kailab.undertest.kai.processes import KaiProcesses
+from kailab.undertest.kai.releases import MARKS, ReleaseFeatures
 
 UNUSED: Any = None  # the plane, where nothing is started
-NEEDED_CRDS = Dialect((0, 16, 8)).crds
+NEEDED_CRDS = ReleaseFeatures((0, 16, 8)).crds
 
 
 def crd(name: str, version: str) -> dict:
@@ -164,7 +163,7 @@ def test_the_release_is_that_of_the_folders_name(folder: Path) -> None:
         folder.rename(named)
         kai = find_kai(named)
         assert kai.version == f"{version} (by its folder's name)"
-        assert kai.dialect == Dialect(number)
+        assert kai.dialect == ReleaseFeatures(number)
         named.rename(folder)
 
 
@@ -201,7 +200,7 @@ def test_words_in_the_programs_tell_a_release_that_nothing_else_says(folder: Pat
             with (unnamed / program).open("ab") as file:
                 file.write(word.encode() + b"\0")
     kai = find_kai(unnamed)
-    assert kai.dialect == Dialect((0, 9, 0))
+    assert kai.dialect == ReleaseFeatures((0, 9, 0))
     assert kai.version == "(v0.9.0 or newer, before v0.10.0, by its programs' words)"
 
 
@@ -215,6 +214,6 @@ def test_programs_of_several_releases_are_no_kai(folder: Path) -> None:
 def test_what_this_release_passes_over_is_told_of_all_objects_once(folder: Path) -> None:
     job = {"kind": "Job", "metadata": {"name": "j", "annotations": {"kai.scheduler/batch-min-member": "4"}}, "spec": {}}
     old = folder.rename(folder.parent / "v0.12.23")
-    assert KaiBeside(UNUSED, old).passes_over([job, job]) == ("kai.scheduler/batch-min-member",)
+    assert KaiProcesses(UNUSED, old).ignored_words([job, job]) == ("kai.scheduler/batch-min-member",)
     new = old.rename(folder.parent / "v0.16.8")
-    assert KaiBeside(UNUSED, new).passes_over([job]) == ()
+    assert KaiProcesses(UNUSED, new).ignored_words([job]) == ()

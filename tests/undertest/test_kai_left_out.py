@@ -5,12 +5,12 @@ import pytest
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.waiting import wait_until
 from kailab.undertest.contract import SchedulerFailed
-from kailab.undertest.kai.processes import KaiBeside
+from kailab.undertest.kai.processes import KaiProcesses
 
 
 def test_which_that_do_not_run_are_missed(plane: ControlPlane) -> None:
     """Who was stopped and not started again belonged to the release before; unless every release has it."""
-    beside = KaiBeside(plane)
+    beside = KaiProcesses(plane)
     for name in ("kai-admission", "kai-queuecontroller"):
         plane.spawn(name, ["/bin/sleep", "600"])
         plane.stop(name)

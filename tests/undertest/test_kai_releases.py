@@ -12,7 +12,7 @@ import yaml
 
 from kailab.lab import Lab, expect
 from kailab.undertest.kai.folder import KaiFolder, find_kai
-from kailab.undertest.kai.releases import dialect_by_marks, marks_of
+from kailab.undertest.kai.releases import features_by_marks, marks_of
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def lab(kai: KaiFolder, components: object) -> Iterator[Lab]:
 
 
 def test_its_programs_tell_the_release_that_its_folder_says(kai: KaiFolder) -> None:
-    dialect, told = dialect_by_marks(marks_of(kai.binaries))
+    dialect, told = features_by_marks(marks_of(kai.binaries))
     assert dialect.number <= kai.dialect.number, told
     assert dialect.crds == kai.dialect.crds
     assert dialect.kueue_topology == kai.dialect.kueue_topology
@@ -58,7 +58,7 @@ def test_a_gang_waits_whole_and_starts_whole(lab: Lab, kai: KaiFolder) -> None:
     expect(lab.app("squad")).running(pods=0)
     lab.apply(GANG / "gang-of-10.yaml")
     job = yaml.safe_load((GANG / "gang-of-10.yaml").read_text())
-    knows = kai.dialect.passes_over(job) == []
+    knows = kai.dialect.ignored_words(job) == []
     expect(lab.job("gang")).running(pods=0 if knows else 8)
     lab.delete("Job", "gang")
     lab.delete("Deployment", "filler")

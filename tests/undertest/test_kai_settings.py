@@ -10,10 +10,10 @@ from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOr
 from kailab.scheduler import load_settings, read_settings
 from kailab.scheduler.settings.policy_section import KEYS
 from kailab.undertest.contract import Unsupported
-from kailab.undertest.kai.dialects import LINES, Dialect
-from kailab.undertest.kai.settings import _OWN, kai_settings
+from kailab.undertest.kai.releases import LINES, ReleaseFeatures
+from kailab.undertest.kai.settings import _OWN, kai_arguments
 
-NEWEST = Dialect((*LINES[-1], 0))
+NEWEST = ReleaseFeatures((*LINES[-1], 0))
 CONFIGS = Path(__file__).parents[2] / "exercises" / "policies" / "config"
 
 
@@ -37,18 +37,18 @@ CONFIGS = Path(__file__).parents[2] / "exercises" / "policies" / "config"
     ],
 )
 def test_there_and_back(config: EngineConfig) -> None:
-    assert read_settings(kai_settings(config, NEWEST).conf).engine == config
+    assert read_settings(kai_arguments(config, NEWEST).conf).engine == config
 
 
 @pytest.mark.parametrize("name", ["spread.yaml", "first-come.yaml", "kai-budgets.yaml"])
 def test_files_in_kais_own_words(name: str) -> None:
     settings = load_settings(CONFIGS / name)
-    assert read_settings(kai_settings(settings, NEWEST).conf).engine == settings.engine
+    assert read_settings(kai_arguments(settings, NEWEST).conf).engine == settings.engine
 
 
 def test_shared_devices_keep_their_place_in_the_list() -> None:
-    plugins = [one["name"] for one in yaml.safe_load(kai_settings(EngineConfig(), NEWEST).conf)["tiers"][0]["plugins"]]
-    spread = kai_settings(EngineConfig(gpu_sharing="spread"), NEWEST).conf
+    plugins = [one["name"] for one in yaml.safe_load(kai_arguments(EngineConfig(), NEWEST).conf)["tiers"][0]["plugins"]]
+    spread = kai_arguments(EngineConfig(gpu_sharing="spread"), NEWEST).conf
     told = [one["name"] for one in yaml.safe_load(spread)["tiers"][0]["plugins"]]
     assert told.index("gpuspread") == plugins.index("gpupack")
 
@@ -57,7 +57,7 @@ def test_what_only_flags_can_say() -> None:
     config = EngineConfig(
         max_consolidation_victims=0, allow_consolidating_reclaim=False, use_signatures=False, staleness_grace=1.5
     )
-    assert kai_settings(config, NEWEST).flags == (
+    assert kai_arguments(config, NEWEST).flags == (
         "--max-consolidation-preemptees=0",
         "--allow-consolidating-reclaim=false",
         "--use-scheduling-signatures=false",
@@ -67,7 +67,7 @@ def test_what_only_flags_can_say() -> None:
 
 @pytest.mark.parametrize("grace", [-1.0, float("inf")])
 def test_an_endless_grace(grace: float) -> None:
-    assert "--default-staleness-grace-period=-1s" in kai_settings(EngineConfig(staleness_grace=grace), NEWEST).flags
+    assert "--default-staleness-grace-period=-1s" in kai_arguments(EngineConfig(staleness_grace=grace), NEWEST).flags
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_an_endless_grace(grace: float) -> None:
 )
 def test_what_only_kailab_has_is_refused(config: EngineConfig, named: str) -> None:
     with pytest.raises(Unsupported, match=named):
-        kai_settings(config, NEWEST)
+        kai_arguments(config, NEWEST)
 
 
 def test_every_setting_is_told_or_refused() -> None:
@@ -110,7 +110,7 @@ def test_settings_are_named_as_the_reader_names_them() -> None:
 
 def test_an_older_release_is_told_only_of_the_plugins_that_it_has() -> None:
     def plugins(number: tuple[int, int, int]) -> set[str]:
-        tier = yaml.safe_load(kai_settings(EngineConfig(), Dialect(number)).conf)["tiers"][0]
+        tier = yaml.safe_load(kai_arguments(EngineConfig(), ReleaseFeatures(number)).conf)["tiers"][0]
         return {one["name"] for one in tier["plugins"]}
 
     newest = plugins((0, 17, 0))
@@ -121,6 +121,6 @@ def test_an_older_release_is_told_only_of_the_plugins_that_it_has() -> None:
 
 def test_search_budgets_came_late() -> None:
     config = EngineConfig(search_budget=SearchBudget(per_job=100, min_per_job=1))
-    assert "scenarioSearchBudgets" in kai_settings(config, Dialect((0, 16, 0))).conf
+    assert "scenarioSearchBudgets" in kai_arguments(config, ReleaseFeatures((0, 16, 0))).conf
     with pytest.raises(Unsupported, match=r"came with KAI v0\.16"):
-        kai_settings(config, Dialect((0, 15, 3)))
+        kai_arguments(config, ReleaseFeatures((0, 15, 3)))

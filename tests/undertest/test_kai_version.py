@@ -6,10 +6,8 @@ from pathlib import Path
 
 from kailab.components.buildinfo import build_information
 from kailab.undertest.binaries import named_version
-from kailab.undertest.kai.buildinfo import built_version
-from kailab.undertest.kai.dialects import Dialect
-from kailab.undertest.kai.folder import KaiFolder
-from kailab.undertest.kai.version import kai_version
+from kailab.undertest.kai.folder import KaiFolder, built_version, kai_version
+from kailab.undertest.kai.releases import ReleaseFeatures
 
 MODULE = (
     "path\tx/cmd/scheduler\nmod\tgithub.com/kai-scheduler/KAI-scheduler\t{version}\t\nbuild\tvcs.revision={revision}\n"
@@ -37,7 +35,7 @@ def folder(path: Path, information: str = "") -> KaiFolder:
     path.mkdir(parents=True)
     scheduler = program(path / "scheduler", information)
     return KaiFolder(
-        path, {"scheduler": scheduler}, (), built_version(scheduler) or named_version(path), Dialect((0, 16, 0))
+        path, {"scheduler": scheduler}, (), built_version(scheduler) or named_version(path), ReleaseFeatures((0, 16, 0))
     )
 
 

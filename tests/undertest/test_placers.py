@@ -16,7 +16,7 @@ from kailab.lab import Lab, at_least, at_most, eventually, expect
 from kailab.lab.venues import open_venue
 from kailab.lab.venues.contract import Venue
 from kailab.undertest.contract import NotExpressible
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import choose_scheduler
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def contender(request: pytest.FixtureRequest) -> str:
     """Found and never got here: it takes minutes to build."""
     name: str = request.param
     try:
-        chosen(name).check_options()
+        choose_scheduler(name).check_options()
     except (MissingComponents, InputError) as missing:
         pytest.skip(str(missing))
     return name

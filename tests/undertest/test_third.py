@@ -14,9 +14,9 @@ from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.entries import PodBound
 from kailab.evidence.recorder import Recorder
 from kailab.lab import Lab, at_least, expect
-from kailab.undertest.contract import NotExpressible, SchedulerUnderTest, Wiring, Within
-from kailab.undertest.naming import chosen
-from kailab.undertest.registry import SCHEDULERS, Clash, SchedulerKind
+from kailab.undertest.contract import InProcessScheduler, NotExpressible, SchedulerUnderTest, SchedulerWiring
+from kailab.undertest.registry import SCHEDULERS, BackendConflict, SchedulerKind
+from kailab.undertest.selection import choose_scheduler
 
 Makes = Callable[[str], Object]
 EXERCISE = Path(__file__).parents[2] / "exercises" / "quota" / "manifests"
@@ -66,8 +66,8 @@ class Third(SchedulerUnderTest):
             return ({**obj, "spec": {**obj["spec"], "schedulerName": self.scheduler_name}},)
         return (obj,)
 
-    def within(self, wiring: Wiring) -> Within | None:
-        return None if wiring.live else Within(FirstNode(wiring.cluster, self.scheduler_name))
+    def within(self, wiring: SchedulerWiring) -> InProcessScheduler | None:
+        return None if wiring.live else InProcessScheduler(FirstNode(wiring.cluster, self.scheduler_name))
 
 
 @pytest.fixture
@@ -75,7 +75,9 @@ def third() -> Iterator[str]:
     SCHEDULERS.register(
         "third",
         SchedulerKind(
-            "binds to the first node", made=f"{__name__}:Third", clashes=(Clash("kind", "Third is afraid of Docker"),)
+            "binds to the first node",
+            made=f"{__name__}:Third",
+            clashes=(BackendConflict("kind", "Third is afraid of Docker"),),
         ),
     )
     yield "third"
@@ -143,4 +145,4 @@ def test_where_it_cannot_be_it_says_why(third: str) -> None:
 def test_a_name_is_taken_once(third: str) -> None:
     with pytest.raises(InputError, match="there is a scheduler 'third' already"):
         SCHEDULERS.register("third", SCHEDULERS["kailab"])
-    assert chosen("third").kind == "third"
+    assert choose_scheduler("third").kind == "third"

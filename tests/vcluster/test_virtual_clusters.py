@@ -27,7 +27,7 @@ from kailab.errors import ConnectError, InputError, KailabError, StateError
 from kailab.lab.venues import open_venue, provider_of
 from kailab.lab.venues.contract import Place
 from kailab.trials.limits import jobs_that_fit, only_one
-from kailab.undertest.compatibility import check_lab
+from kailab.undertest.selection import check_lab
 from tests.planes import taken_down
 
 

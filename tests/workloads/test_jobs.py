@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.workloads import indexes
+from kailab.workloads import jobs as indexes
 
 RUN = "kailab.dev/run-seconds"
 FAIL = "kailab.dev/fail"
@@ -313,4 +313,4 @@ def test_job_set_starts_over_then_fails(world):
 
 @pytest.mark.parametrize("ids", [[], [0], [0, 1], [0, 1, 2, 5], [3, 7, 8, 9]])
 def test_indexes_round_trip(ids):
-    assert indexes.parse(indexes.text(ids)) == ids
+    assert indexes.parse_indexes(indexes.format_indexes(ids)) == ids

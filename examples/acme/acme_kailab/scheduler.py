@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.model import labels
-from kailab.undertest.contract import SchedulerUnderTest, Wiring, Within
+from kailab.undertest.contract import InProcessScheduler, SchedulerUnderTest, SchedulerWiring
 from kailab.undertest.registry import SchedulerKind
 
 FIRST_FIT = SchedulerKind("the first node that fits", made="acme_kailab.scheduler:FirstFit")
@@ -20,10 +20,10 @@ class FirstFit(SchedulerUnderTest):
     title = "first-fit"
     scheduler_name = labels.SCHEDULER_NAME  # so that manifests written for KAI go to it as they are
 
-    def within(self, wiring: Wiring) -> Within | None:
+    def within(self, wiring: SchedulerWiring) -> InProcessScheduler | None:
         if wiring.live:
             return None
-        return Within(Decider(wiring.cluster, self.scheduler_names(wiring.adopt_default_scheduler)))
+        return InProcessScheduler(Decider(wiring.cluster, self.scheduler_names(wiring.adopt_default_scheduler)))
 
     def version(self, live: bool) -> str:
         return "first-fit 1.0"

@@ -9,12 +9,11 @@ from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer
 from kailab.grouping.records import Plan
-from kailab.model.defaults import of_spec
+from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind
 from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import PODS, Check, record, with_spec
-from kailab.workloads.bench import is_active
-from kailab.workloads.controller import Controller
+from kailab.workloads.controller import Controller, is_active
 
 
 class SquadController(Controller):
@@ -49,7 +48,7 @@ SQUAD = Kind(
     versions=("v1",),
     plural="squads",
     short=("sq",),
-    defaults=of_spec({"replicas": 2}),
+    defaults=spec_defaults({"replicas": 2}),
     shape=squad_shape,
     immutable=("spec.template",),
     controller=SquadController,

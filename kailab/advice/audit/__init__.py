@@ -37,5 +37,5 @@ def _unknown(picture: Picture) -> Iterable[str]:
     who = picture.scheduler.title
     if not picture.scheduler.knows_queues:
         yield f"{who} knows no queues: nobody is held to a share, so who starves or borrows is not judged"
-    elif not picture.scheduler.tells_shares:
+    elif not picture.scheduler.reports_shares:
         yield f"{who} keeps its fair shares to itself: starvation is judged by quotas, what could be taken back by kailab's rules"

@@ -27,7 +27,7 @@ def standings(picture: Picture, resource: Resource) -> QueueTreeShares:
     """Where queues stand in one resource."""
     if resource == "gpu" or not picture.scheduler.knows_queues:
         return picture.shares
-    return QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=resource)
+    return QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.reports_shares, resource=resource)
 
 
 def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[Finding]:

@@ -38,7 +38,7 @@ _WHICH = re.compile(r"^Failed to bind pod \S+ to node \S+\. ")
 def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
     """Of the scheduler of a lab. ``window``: evictions of so many seconds are looked at."""
     picture = lab.picture()
-    log, tells = picture.log, picture.scheduler.tells_shares
+    log, tells = picture.log, picture.scheduler.reports_shares
     now = picture.now - lab.opened
     workload = evicting.workloads(log.evictions, lambda podgroup: _owner(picture, podgroup))
     url = lab.venue.answers_at(picture.scheduler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kailab.undertest.programs import fetch
+from kailab.undertest.programs import fetch_url
 
 _COUNTED = {
     "kai_e2e_scheduling_latency_milliseconds": "last_cycle_milliseconds",
@@ -28,9 +28,9 @@ class Said(NamedTuple):
 def ask(url: str) -> Said:
     """A scheduler that serves its health and metrics at ``url``."""
     troubles = [
-        trouble for path in ("livez", "readyz") if (trouble := fetch(f"{url.rstrip('/')}/{path}")[1]) is not None
+        trouble for path in ("livez", "readyz") if (trouble := fetch_url(f"{url.rstrip('/')}/{path}")[1]) is not None
     ]
-    text, trouble = fetch(f"{url.rstrip('/')}/metrics")
+    text, trouble = fetch_url(f"{url.rstrip('/')}/metrics")
     if trouble is not None:
         troubles.append(trouble)
     # Once each: where nothing answers, all three say so.

@@ -15,12 +15,12 @@ from kailab.errors import InputErrors
 from kailab.fleet import Fleet
 from kailab.lab import advice, intake
 from kailab.lab.unknown_fields import in_manifests
-from kailab.model import labels, queuetree
+from kailab.model import labels, queue_checks
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
-from kailab.undertest.translation.queues import Queues
+from kailab.undertest.translation import AppliedQueues
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
     for node in nodes:
         cluster.create(node)
     given = {one.object["metadata"]["name"]: one for one in manifests if one.kind == "Queue"}
-    errors, notices = queuetree.check_queues(given.values())
+    errors, notices = queue_checks.check_queues(given.values())
     if errors:
         raise InputErrors.of(errors)
-    queues = Queues([one.object for one in given.values()], cluster)
+    queues = AppliedQueues([one.object for one in given.values()], cluster)
     placed, unknown = work.read(manifests, cluster)
     largest = max((_gpus(node) for node in nodes), default=0)
     found = [
@@ -72,7 +72,7 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
 
 def _named(manifests: Manifests) -> list[Notice]:
     queues = [one for one in manifests if one.kind == "Queue"]
-    return queuetree.check_workload_queues(intake.queues_named(manifests), queues)
+    return queue_checks.check_workload_queues(intake.queues_named(manifests), queues)
 
 
 def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notice]:

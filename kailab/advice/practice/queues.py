@@ -8,12 +8,12 @@ from kailab.advice.practice.rules import GUARANTEED_PERCENT, Finding
 from kailab.engine.snapshot.records import UNLIMITED
 from kailab.lab.wording import gpus
 from kailab.model.manifests import Manifest
-from kailab.undertest.translation.queues import Queues
+from kailab.undertest.translation import AppliedQueues
 
 _GPU = "spec.resources.gpu"
 
 
-def check_queues(given: Mapping[str, Manifest], queues: Queues) -> Iterator[Finding]:
+def check_queues(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[Finding]:
     """``given``: the manifests, by name. A limit of 0 is told when manifests are read."""
     for queue in queues.leaves:
         if (one := given.get(queue.name)) is None or queue.gpu.limit == 0:
@@ -29,7 +29,7 @@ def check_queues(given: Mapping[str, Manifest], queues: Queues) -> Iterator[Find
             yield Finding("queue-no-limit", one.where(f"{_GPU}.limit"), why)
 
 
-def check_guaranteed(given: Mapping[str, Manifest], queues: Queues) -> Iterator[Finding]:
+def check_guaranteed(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[Finding]:
     """What is guaranteed in all against the cluster's GPUs, where they are known. An unlimited queue guarantees what those below it
     do."""
     there = queues.capacity("gpu")

@@ -13,11 +13,10 @@ from kailab.engine.snapshot.records import UNLIMITED
 from kailab.lab.wording import count, gpus
 from kailab.model import labels
 from kailab.model.manifests import Manifest
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.undertest.contract import NotExpressible
-from kailab.undertest.translation.queues import Queues
-from kailab.undertest.translation.work import Reading, Work
+from kailab.undertest.translation import AppliedQueues, TemplateWork, WorkReader
 
 _FAILURES = 6
 """Kubernetes' default for backoffLimit."""
@@ -28,7 +27,7 @@ class Placed:
     """The pods of one template of a manifest. ``milli``: GPUs that each asks for, in thousandths."""
 
     manifest: Manifest
-    work: Work
+    work: TemplateWork
     spec: dict[str, Any]
     milli: int
 
@@ -38,7 +37,7 @@ class Placed:
 
 def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[Placed], list[str]]:
     """All work that KAI is to place, and what can't be judged: names with the reason."""
-    reading = Reading([one.object for one in manifests], cluster, "kailab lint")
+    reading = WorkReader([one.object for one in manifests], cluster, "kailab lint")
     pods = [(one, path, _pod(one.object, pod)) for one in manifests for path, pod in pod_templates(one.object)]
     accounts = Accounts(cluster, [pod for _, _, pod in pods], {})
     found: list[Placed] = []
@@ -54,7 +53,7 @@ def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[Placed],
     return found, unknown
 
 
-def check_room(placed: Sequence[Placed], queues: Queues, largest: int) -> Iterator[Finding]:
+def check_room(placed: Sequence[Placed], queues: AppliedQueues, largest: int) -> Iterator[Finding]:
     """``largest``: GPUs of the largest node, in thousandths; 0 where no nodes are known."""
     capacity = queues.capacity("gpu")
     for one in placed:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.model import typed
+from kailab.model import decoding
 
 LINES = 8
 _TAIL_BYTES = 64_000
@@ -43,7 +43,7 @@ def _plain(line: str) -> str:
     if not line.startswith("{"):
         return line
     try:
-        said = typed.decode_json(line, _Said)
+        said = decoding.decode_json(line, _Said)
     except msgspec.MsgspecError:
         return line
     about = said.error or said.err

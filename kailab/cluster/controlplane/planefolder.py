@@ -13,7 +13,7 @@ from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.supervision import Supervision, mark_of, processes_of
 from kailab.cluster.processes import find, this_process
 from kailab.errors import StateError
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.private_files import make_folder, open_file
 
 FILE = "controlplane.json"
@@ -104,7 +104,7 @@ def _mark(folder: Path) -> None:
 def read(folder: Path) -> PlaneRecord:
     """Raises StateError if no control plane is there, or what is known of it is damaged or of another version."""
     try:
-        known = typed.decode_json((folder / FILE).read_bytes(), PlaneRecord)
+        known = decoding.decode_json((folder / FILE).read_bytes(), PlaneRecord)
     except FileNotFoundError:
         raise StateError(f"{folder}: no control plane is here") from None
     except OSError as error:

@@ -22,7 +22,7 @@ from kailab.cluster.controlplane.log_tail import log_tail
 from kailab.cluster.processes import ask, environment, find, send
 from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.private_files import make_folder
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Supervision:
         found = []
         for path in self._files.glob("*.json"):
             try:
-                found.append(typed.decode_json(path.read_bytes(), Record))
+                found.append(decoding.decode_json(path.read_bytes(), Record))
             except (OSError, msgspec.MsgspecError):
                 continue
         # The plane's own first: what was spawned relies on them.

@@ -14,8 +14,7 @@ from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
-from kailab.model.validation.fields import Faults, shown
-from kailab.model.validation.metadata import check_metadata
+from kailab.model.validation.fields import Faults, check_metadata, shown
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 # The fields of Kubernetes' ValidatePodUpdate; it is stricter, and lets tolerations only be added.

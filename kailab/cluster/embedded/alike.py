@@ -7,8 +7,8 @@ was made of the first.
 from __future__ import annotations
 
 from kailab.cluster.protocol import Object
-from kailab.model.content import content
 from kailab.model.kinds import KINDS
+from kailab.model.objects import content_key
 
 _MOST = 1024
 # All of metadata, and of owners, that the checks of metadata look at: whoever has more is looked at as a whole.
@@ -33,7 +33,7 @@ class AdmittedBefore:
             type(one) is not dict or not one.keys() <= _OWNER for one in owners
         ):
             return None
-        return content(kind, [(field, value) for field, value in obj.items() if field != "metadata"])
+        return content_key(kind, [(field, value) for field, value in obj.items() if field != "metadata"])
 
     def of(self, said: bytes) -> Object | None:
         """What such an object has beside its metadata once it is admitted; None where there was none yet."""

@@ -21,8 +21,7 @@ from kailab.cluster.writes import Subresource
 from kailab.errors import Conflict, Invalid
 from kailab.model.kinds import KINDS
 from kailab.model.validation import validate_status
-from kailab.model.validation.fields import Faults
-from kailab.model.validation.metadata import check_notes
+from kailab.model.validation.fields import Faults, check_notes
 from kailab.model.validation.pods import CHECKED_ANNOTATIONS, check_annotations
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -11,8 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from kailab.cluster.protocol import Object
-from kailab.model.validation.openapi import shape_of
-from kailab.model.validation.shapes import Check
+from kailab.model.validation.shapes import Check, shape_of_schema
 
 
 def crds() -> list[Object]:
@@ -59,4 +58,4 @@ def shape_of_scheduling_shard() -> Check:
 def _shape(group: str, kind: str) -> Check:
     found = schema(group, kind, "")
     assert found is not None
-    return shape_of(found)
+    return shape_of_schema(found)

@@ -15,7 +15,7 @@ from kailab.cluster.controlplane.planefolder import made
 from kailab.cluster.processes import find, this_process
 from kailab.components import Cache
 from kailab.errors import StateError
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.private_files import make_folder, write_text
 
 FILE = "kind.json"
@@ -61,7 +61,7 @@ def claim(folder: Path) -> None:
 def read(folder: Path) -> KindRecord | None:
     """None: no cluster is kept there. Raises StateError for what is damaged or of another version."""
     try:
-        known = typed.decode_json((folder / FILE).read_bytes(), KindRecord)
+        known = decoding.decode_json((folder / FILE).read_bytes(), KindRecord)
     except FileNotFoundError:
         return None
     except NotADirectoryError:

@@ -32,7 +32,7 @@ from kailab.cluster.vcluster.tools import Host, Tools, find_tools, packed_chart
 from kailab.cluster.vcluster.values import values
 from kailab.cluster.waiting import look_until
 from kailab.errors import ConnectError, NotFound, StateError
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.private_files import write_text
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def take_down(folder: Path) -> None:
 
 def _read(folder: Path) -> VclusterRecord | None:
     try:
-        return typed.decode_json((folder / FILE).read_bytes(), VclusterRecord)
+        return decoding.decode_json((folder / FILE).read_bytes(), VclusterRecord)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.MsgspecError) as error:

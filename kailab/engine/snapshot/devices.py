@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from kailab.model.device_selectors import Device, selector
-from kailab.model.selector_functions import CannotTell
+from kailab.model.device_selectors import Device, SelectorUndecided, selector
 
 DeviceId: TypeAlias = tuple[str, str, str]
 """Driver, pool, name."""
@@ -91,7 +90,7 @@ def meant(wish: Wish, devices: Iterable[Device]) -> list[Device] | str:
             try:
                 if not test(device):
                     break
-            except CannotTell as error:
+            except SelectorUndecided as error:
                 return f"{_what(wish)}: selector {expression!r} has no value for device {device.name} ({error})"
         else:
             found.append(device)

@@ -16,7 +16,7 @@ from kailab.evidence.metrics.families import MetricSeries, collect_series
 from kailab.evidence.metrics.over_time import read_series, snapshots_over_time
 from kailab.evidence.recording import Recording
 from kailab.evidence.run import write_file
-from kailab.model.optional import optional
+from kailab.model.optional_imports import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,7 +115,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 def load_plotting(module: str) -> Any:
     """A module of the extra ``figures``. Raises InputError where it is not installed."""
-    return optional(module, "figures", f"this needs {module.partition('.')[0]}")
+    return import_optional(module, "figures", f"this needs {module.partition('.')[0]}")
 
 
 def _one(series: Sequence[MetricSeries], name: str, **labels: str) -> MetricSeries | None:

@@ -18,7 +18,7 @@ from kailab.lab.owners import owned_by, owners_of
 from kailab.lab.wording import count
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import PASSING, REFUSED
 
 
@@ -154,7 +154,7 @@ def refused(case: Case) -> Iterable[Cause]:
 
 def _last_binding(case: Case, row: PodRow) -> str | None:
     """``REFUSED`` or ``PASSING`` where the last that became of a pod is that; None where anything else is known of it."""
-    if not case.picture.scheduler.tells_shares:
+    if not case.picture.scheduler.reports_shares:
         # Its binder is another process, and writes only events: the last one tells.
         latest = latest_event(case.lab, [case.pod(row)["metadata"]["uid"]])
         return REFUSED if latest is not None and latest.get("reason") == "FailedBinding" else None

@@ -12,7 +12,7 @@ from kailab.explain.steps.proposal import Change, Disturbance, Proposal, Words, 
 from kailab.explain.steps.setting import Setting
 from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, kind_key
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 
 GroupPatch = Callable[[Object], Mapping[str, Any]]
 """What to patch into a PodGroup that a user made; empty where nothing has to change."""

@@ -16,7 +16,7 @@ from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import kind_key
-from kailab.model.quantities import counted
+from kailab.model.quantities import parse_count
 
 _COUNTS = ("replicas", "parallelism", "size", "numOfHosts")
 _CAPPED = ("completions", "minReplicas", "minAvailable", "minMember")
@@ -167,7 +167,7 @@ def _counted(path: tuple[str, ...], now: int, number: int) -> Edit:
             if isinstance(holder.get(cap), int) and holder[cap] > number:
                 holder[cap] = number
         notes = obj["metadata"].get("annotations") or {}
-        if counted(notes.get(labels.BATCH_MIN_MEMBER)) > number:
+        if parse_count(notes.get(labels.BATCH_MIN_MEMBER)) > number:
             notes[labels.BATCH_MIN_MEMBER] = str(number)
         policy = field_of(obj, "spec.runPolicy.schedulingPolicy")
         if isinstance(policy, dict) and isinstance(policy.get("minAvailable"), int):

@@ -14,7 +14,7 @@ from kailab.lab.wording import some
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import api_version_of
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.claims import claim_record
 from kailab.scheduler.reading.podgroups import DEFAULT_PRIORITY, node_pool
 from kailab.scheduler.reading.references import Reference, of_pod

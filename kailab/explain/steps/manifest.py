@@ -12,7 +12,7 @@ from kailab.explain.steps.proposal import Change, apply, delete, patch
 from kailab.grouping.ownermeta import TOP_OWNER_METADATA
 from kailab.model import labels
 from kailab.model.kinds import immutable_change, kind_key
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import LAST_EVICTION
 
 Edit = Callable[[Object], None]

@@ -15,7 +15,7 @@ from kailab.lab.node_changes import added_nodes
 from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kind import field_of
-from kailab.model.quantities import counted
+from kailab.model.quantities import parse_count
 from kailab.scheduler.reading.nodes import gpu_memory, unavailable
 
 ADDED = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -64,7 +64,7 @@ def tell_gpu_memory(setting: Setting) -> Iterator[Way]:
     say, else so much that it is enough."""
     silent = [node for node in setting.nodes.values() if not gpu_memory(node["metadata"].get("labels") or {})]
     notes = ((setting.pod or {}).get("metadata") or {}).get("annotations") or {}
-    asked = -(-counted(notes.get(labels.GPU_MEMORY)) // 1024) * 1024
+    asked = -(-parse_count(notes.get(labels.GPU_MEMORY)) // 1024) * 1024
     known = {
         marks.get(labels.GPU_PRODUCT): marks[labels.GPU_NODE_MEMORY]
         for node in setting.nodes.values()
@@ -139,7 +139,7 @@ def _removable(taint: dict[str, Any]) -> bool:
 
 
 def _gpus(node: Object) -> int:
-    return counted(str((field_of(node, "status.allocatable") or {}).get(labels.GPU_RESOURCE, 0)))
+    return parse_count(str((field_of(node, "status.allocatable") or {}).get(labels.GPU_RESOURCE, 0)))
 
 
 def _status(node: Object) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from kailab.explain.steps.proposal import Proposal, Way
 from kailab.explain.steps.setting import Setting
 from kailab.model import labels
 from kailab.model.kind import field_of
-from kailab.model.quantities import counted, cpu_millis, format_cpu, mem_bytes
-from kailab.model.validation.hints import pod_templates
+from kailab.model.quantities import cpu_millis, format_cpu, mem_bytes, parse_count
+from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.nodes import gpu_memory
 from kailab.scheduler.reading.requests import of_containers, of_pod
 
@@ -46,7 +46,7 @@ def less_memory(setting: Setting) -> Iterator[Way]:
 def smaller_share(setting: Setting) -> Iterator[Way]:
     """A share by memory no larger than a GPU has, or of no more GPUs than a node has."""
     notes = ((setting.pod or {}).get("metadata") or {}).get("annotations") or {}
-    asked = counted(notes.get(labels.GPU_MEMORY))
+    asked = parse_count(notes.get(labels.GPU_MEMORY))
     there = sorted({gpu_memory(node["metadata"].get("labels") or {}) for node in setting.nodes.values()}, reverse=True)
     for memory in [one for one in there if 0 < one < asked][:TRIED]:
 
@@ -54,7 +54,7 @@ def smaller_share(setting: Setting) -> Iterator[Way]:
             return f"Ask for {_note(obj, labels.GPU_MEMORY)} MiB of a GPU (annotation {labels.GPU_MEMORY}, now {asked})"
 
         yield Way.of(own_change(setting, words_memory, _noted(labels.GPU_MEMORY, str(memory))))
-    devices = counted(notes.get(labels.GPU_FRACTION_DEVICES))
+    devices = parse_count(notes.get(labels.GPU_FRACTION_DEVICES))
     counts = sorted(_offered(setting, labels.GPU_RESOURCE, counted_text), reverse=True)
     for number in [one for one in counts if 0 < one < devices][:TRIED]:
 
@@ -118,7 +118,7 @@ def another_profile(setting: Setting) -> Iterator[Way]:
 
 
 def counted_text(value: Any) -> int:
-    return counted(str(value))
+    return parse_count(str(value))
 
 
 def _lower(setting: Setting, key: str, what: str, read: Any, write: Any, amounts: set[int]) -> Iterator[Way]:

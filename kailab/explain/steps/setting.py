@@ -14,7 +14,7 @@ from kailab.explain.cause import Cause
 from kailab.explain.subject import Standing, Subject
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
-from kailab.model.validation.hints import pod_templates
+from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import Priorities
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from kailab.grouping.queues import queue_of
 from kailab.grouping.records import Grouping, GroupingError, Plan
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import POD_GROUP
-from kailab.model.quantities import counted
+from kailab.model.quantities import parse_count
 
 _REVISION = "serving.knative.dev/revision"
 _MIN_SCALE = "autoscaling.knative.dev/min-scale"
@@ -34,7 +34,7 @@ def _knative(top: Object, pod: Object, chain: Sequence[Object], context: Context
             queue=queue_of(revision, pod, context),
             priority_class=priority_class_of((revision,), pod, context, INFERENCE) if gang else INFERENCE,
             owner=reference_to(revision if gang else pod),
-            min_member=counted(scale, 1) if gang else 1,
+            min_member=parse_count(scale, 1) if gang else 1,
             labels=group_labels(revision, pod),
             annotations=group_annotations(revision, pod),
         )

@@ -15,7 +15,7 @@ from kailab.grouping.families.segments import SEGMENT_SIZE, check_count, segment
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import annotations_of, integer, labels_of, mapping, string, title, whole_number
 from kailab.grouping.records import GroupingError, Plan, SubGroup
-from kailab.model.quantities import counted
+from kailab.model.quantities import parse_count
 
 _SIZE = "leaderworkerset.sigs.k8s.io/size"
 _GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
@@ -44,7 +44,7 @@ def _leader_worker_set(top: Object, pod: Object, chain: Sequence[Object], contex
         grouping.sub_groups, member_of = _segments(top, pod, size, segment)
     group_index = labels.get(_GROUP_INDEX, "")
     # The index comes with the operator's label; a pod without it shares a PodGroup with all others.
-    if (number := counted(group_index, -1)) >= 0:
+    if (number := parse_count(group_index, -1)) >= 0:
         grouping.name += f"-group-{number}"
     return Plan(grouping, lambda member: member_of)
 
@@ -54,7 +54,7 @@ def _size_when_leader_ready(pod: Object, size: int) -> int:
     if _is_leader(pod) and not (pod.get("spec") or {}).get("nodeName"):
         return 1
     text = annotations_of(pod).get(_SIZE, "")
-    return counted(text, size)
+    return parse_count(text, size)
 
 
 def _leader_and_workers(size: int, pod: Object) -> tuple[list[SubGroup], str]:

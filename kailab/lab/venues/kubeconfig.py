@@ -15,8 +15,8 @@ from kailab.cluster.kubernetes import Connection
 from kailab.errors import StateError
 from kailab.lab.venues.contract import Place, Request
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
-from kailab.undertest.processes import InstalledOnes
-from kailab.undertest.registry import remade
+from kailab.undertest.registry import make_scheduler
+from kailab.undertest.running import InstalledSchedulers
 
 BACKEND = "kubeconfig"
 _INSTALLED = "installed"
@@ -65,7 +65,7 @@ class KubeconfigProvider:
         told = {"kind": one.kind, "name": one.name, "options": dict(one.options)}
         more = {_INSTALLED: msgspec.json.encode(told).decode()} if one.installed else {}
         place = Place(backend=BACKEND, kubeconfig=str(path.absolute()), context=context, mark=new_mark(), more=more)
-        deciding = InstalledOnes(SomebodyElses(path.absolute(), context), None, request.options)
+        deciding = InstalledSchedulers(SomebodyElses(path.absolute(), context), None, request.options)
         venue = KubernetesVenue(place, Connection.from_kubeconfig(path, context), deciding)
         request.record(place)
         return venue
@@ -88,7 +88,7 @@ class _Left(KubernetesVenue):
     def _end_schedulers(self) -> None:
         if told := self.place.more.get(_INSTALLED):
             known = msgspec.json.decode(told)
-            one = remade(known["kind"], known["name"], known["options"])
+            one = make_scheduler(known["kind"], known["name"], known["options"])
             if (there := one.beside(SomebodyElses(self.kubeconfig, self.place.context))) is not None:
                 there.end()
 

@@ -23,8 +23,8 @@ from kailab.lab.venues.contract import Place, RunningProcess, Tell
 from kailab.operators import Operators
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer
-from kailab.undertest.contract import PROCESS_QUIET_SECONDS, Rest, SchedulerUnderTest
-from kailab.undertest.processes import Processes
+from kailab.undertest.contract import PROCESS_QUIET_SECONDS, IdleDetector, SchedulerUnderTest
+from kailab.undertest.running import RunningSchedulers
 
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import SchedulerDecisions
@@ -47,7 +47,7 @@ class KubernetesVenue:
     exclusive = False
 
     def __init__(
-        self, place: Place, connection: Connection, deciding: Processes | None = None, *, detached: bool = False
+        self, place: Place, connection: Connection, deciding: RunningSchedulers | None = None, *, detached: bool = False
     ) -> None:
         self.place = place
         self.backend = place.backend
@@ -112,7 +112,7 @@ class KubernetesVenue:
             quiet = max(quiet, PROCESS_QUIET_SECONDS)
         pace = LiveSettling(
             self.cluster, parts.controllers, parts.scheduler,
-            considers=scheduler.answers, rest=rest, quiet=quiet, owed=scheduler.owed_seconds,
+            considers=scheduler.answers, rest=rest, quiet=quiet, owed=scheduler.give_up_seconds,
             deadline=self.patience, retry_at=parts.retry_at, operators=operators, writes=scheduler.writes,
         )  # fmt: skip
         return parts, pace
@@ -121,7 +121,7 @@ class KubernetesVenue:
         """Those whose processes are ours; None: there are none."""
         return None
 
-    def rest(self, scheduler: SchedulerUnderTest) -> Rest | None:
+    def rest(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
         """What tells whether the scheduler under test is done; None if nothing does."""
 
     def decided(self, scheduler: SchedulerUnderTest) -> SchedulerDecisions | None:

@@ -9,9 +9,8 @@ from typing import Any
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Place, Provider, Request, Tell, Venue, silent, unrecorded
-from kailab.undertest.compatibility import check_options
 from kailab.undertest.contract import SchedulerUnderTest
-from kailab.undertest.naming import chosen
+from kailab.undertest.selection import check_options, choose_scheduler
 
 
 def provider_of(backend: str) -> Provider:
@@ -42,7 +41,7 @@ def open_venue(
     provider = provider_of(backend)
     # The scheduler's own options are checked by itself: one venue may have several decide, one after the other.
     check_options(backend, None, options)
-    one = chosen(scheduler, options) if isinstance(scheduler, str) else scheduler
+    one = choose_scheduler(scheduler, options) if isinstance(scheduler, str) else scheduler
     return provider.open(Request(scheduler=one, folder=folder, get=get, options=options, tell=tell, record=record))
 
 

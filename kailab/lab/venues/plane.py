@@ -22,13 +22,13 @@ from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
 from kailab.lab.venues.opening import open_venue
 from kailab.lab.venues.reaper import Reaper
-from kailab.operators import Operators, chosen_operators
-from kailab.operators.beside import found
+from kailab.operators import Operators, choose_operators
+from kailab.operators.processes import find_addons
 from kailab.scheduler import SchedulerSettings
-from kailab.undertest.contract import Beside, Rest, SchedulerUnderTest, Start
-from kailab.undertest.naming import chosen
-from kailab.undertest.processes import Processes
+from kailab.undertest.contract import IdleDetector, SchedulerProcesses, SchedulerUnderTest, StartSettings
 from kailab.undertest.registry import SCHEDULERS
+from kailab.undertest.running import RunningSchedulers
+from kailab.undertest.selection import choose_scheduler
 
 if TYPE_CHECKING:
     from kailab.cluster.controlplane import ControlPlane
@@ -63,7 +63,7 @@ class PlaneVenue(KubernetesVenue):
         planes: Planes,
         place: Place,
         connection: Connection,
-        deciding: Processes | None = None,
+        deciding: RunningSchedulers | None = None,
         *,
         detached: bool = False,
         reaper: Reaper | None = None,
@@ -92,7 +92,7 @@ class PlaneVenue(KubernetesVenue):
         self._planes.check_nodes(self.plane, {node["metadata"]["name"] for node in fleet.nodes()})
         super().furnish(fleet, scheduler, settings, devices=devices)
 
-    def rest(self, scheduler: SchedulerUnderTest) -> Rest | None:
+    def rest(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
         beside = self._beside(scheduler)
         return None if beside is None else beside.rest(self.cluster)
 
@@ -109,9 +109,9 @@ class PlaneVenue(KubernetesVenue):
         beside = self._beside(scheduler)
         return None if beside is None else beside.url
 
-    def _beside(self, scheduler: SchedulerUnderTest) -> Beside | None:
+    def _beside(self, scheduler: SchedulerUnderTest) -> SchedulerProcesses | None:
         """It, where it is no part of this process."""
-        return None if scheduler.steps_everywhere and not self.detached else scheduler.beside(self.plane)
+        return None if scheduler.always_in_process and not self.detached else scheduler.beside(self.plane)
 
     def processes(self) -> Sequence[RunningProcess]:
         return self.plane.processes()
@@ -119,9 +119,9 @@ class PlaneVenue(KubernetesVenue):
     def outlive(self, spec: LabSpec, config: Path | None, tell: Tell) -> None:
         super().outlive(spec, config, tell)
         scheduler = spec.under_test
-        if scheduler.steps_everywhere and (beside := self._beside(scheduler)) is not None:
+        if scheduler.always_in_process and (beside := self._beside(scheduler)) is not None:
             settings = SchedulerSettings(engine=spec.config, usage=spec.usage)
-            beside.start(self.cluster, Start(settings, config, spec.adopt_default_scheduler), tell)
+            beside.start(self.cluster, StartSettings(settings, config, spec.adopt_default_scheduler), tell)
 
     def clear(self) -> None:
         super().clear()
@@ -156,12 +156,12 @@ class PlaneProvider:
         beside it), and what says which scheduler under test one means; that of the one that is to decide is looked at now."""
         options = request.options
         # None of these is built on the way: what is missing is said before anything else is got.
-        found(_operators(options))
+        find_addons(_operators(options))
         request.scheduler.check_options()
         for name, kind in SCHEDULERS.items():
             # One that may come to decide later is looked at now, too: a wrong folder is told before minutes are spent.
             if name != request.scheduler.kind and any(options.get(own.option) for own in kind.own):
-                chosen(name, options).check_options()
+                choose_scheduler(name, options).check_options()
         self._planes.check()
         programs = _programs(options.get("components"), options.get("kubernetes"), request.get, request.tell)
         if request.folder is not None:
@@ -187,7 +187,7 @@ class PlaneProvider:
                 self._planes,
                 place,
                 Connection.from_kubeconfig(plane.kubeconfig),
-                Processes(plane, programs, given),
+                RunningSchedulers(plane, programs, given),
                 reaper=reaper,
             )
             # The one at hand, instead of one attached anew.
@@ -231,7 +231,7 @@ class PlaneProvider:
 
 def _operators(options: Mapping[str, Any]) -> tuple[str, ...]:
     said = options.get("operators")
-    return () if said is None else chosen_operators(said)
+    return () if said is None else choose_operators(said)
 
 
 def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell) -> ComponentSet:

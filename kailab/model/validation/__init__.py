@@ -13,9 +13,8 @@ from typing import Any
 
 from kailab.model.kinds import KINDS, part
 from kailab.model.validation import core
-from kailab.model.validation.fields import Fault, Faults
-from kailab.model.validation.hints import advise_work
-from kailab.model.validation.metadata import check_metadata
+from kailab.model.validation.advice import advise_work
+from kailab.model.validation.fields import Fault, Faults, check_metadata
 from kailab.model.validation.shapes import Check
 
 __all__ = ["Fault", "advise", "validate", "validate_status"]
@@ -72,11 +71,11 @@ def _check_record(faults: Faults, obj: dict[str, Any], kind: str) -> None:
     as far as all objects are alike."""
     import msgspec
 
-    from kailab.model import typed
-    from kailab.model.objects.base import AnyObject
+    from kailab.model import decoding
+    from kailab.model.records import AnyObject
 
     try:
-        typed.convert(obj, part(kind, "record") or AnyObject)
+        decoding.convert(obj, part(kind, "record") or AnyObject)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         faults.add(place.rstrip("`").lstrip("."), message.replace("`", ""))

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from kailab.model.validation import shapes
 from kailab.model.validation.shapes import Check
@@ -53,14 +54,14 @@ def types() -> Iterable[str]:
     return _table()
 
 
-def typed(type: str) -> dict[str, str]:
+def field_types(type: str) -> dict[str, str]:
     """The fields of a type, each with its own type as the table has it."""
     return {name.removesuffix("!"): of for name, of in _table()[type].items()}
 
 
 def fields_of(type: str) -> dict[str, Check]:
     """The checks of a type's fields, none of them required."""
-    return {name: _later(of) for name, of in typed(type).items()}
+    return {name: _later(of) for name, of in field_types(type).items()}
 
 
 def loose_pod_spec() -> Check:
@@ -77,4 +78,37 @@ def _later(type: str) -> Check:
 @cache
 def _table() -> dict[str, dict[str, str]]:
     table: dict[str, dict[str, str]] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return table
+
+
+# The fields of operators' kinds, from a table that was made from their definitions.
+#
+# The table (``operators.json``) has names of fields only, with the types of Kubernetes' own table where a definition has pods and their parts;
+# ``tools/operator_fields.py`` makes it. What a field may hold stands with the kind (``Kind.shape``).
+
+OPERATORS_TABLE = Path(__file__).with_name("operators.json")
+
+
+class OperatorDefinition(NamedTuple):
+    """The type of a kind, and whose it is: ``JobSet v0.12.0``."""
+
+    type: str
+    whose: str
+
+
+def operator_definition(api_version: str, kind: str) -> OperatorDefinition | None:
+    """None for a kind, or a version of it, that is not in the table."""
+    found = _operators_table()["kinds"].get(f"{api_version} {kind}")
+    return OperatorDefinition(*found) if found else None
+
+
+def operator_field_types(type: str) -> dict[str, str]:
+    """The fields of a type, of the operators' or of Kubernetes' own, each with its own type."""
+    fields: dict[str, str] | None = _operators_table()["types"].get(type)
+    return field_types(type) if fields is None else fields
+
+
+@cache
+def _operators_table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(OPERATORS_TABLE.read_text(encoding="utf-8"))
     return table

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kailab.errors import InputError
-from kailab.model.device_selectors import selector
+from kailab.model.device_selectors import Semver, selector
 from kailab.model.quantities import parse
-from kailab.model.semver import Semver
 from kailab.model.validation.fields import Faults
 
 MOST_REQUESTS = 32

@@ -9,8 +9,7 @@ from typing import Any
 from kailab.errors import InputError
 from kailab.model import quantities
 from kailab.model.labels import HOSTNAME
-from kailab.model.validation.fields import LARGEST_INT32, Faults
-from kailab.model.validation.metadata import LABEL_RULE, is_dns_label, is_label_key
+from kailab.model.validation.fields import LABEL_RULE, LARGEST_INT32, Faults, is_dns_label, is_label_key
 
 RESOURCES = ("gpu", "cpu", "memory")
 _READ = {"gpu": quantities.queue_gpu, "cpu": quantities.queue_cpu, "memory": quantities.queue_memory}

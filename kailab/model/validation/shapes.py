@@ -13,8 +13,15 @@ from typing import Any, TypeAlias
 
 from kailab.errors import InputError
 from kailab.model import quantities, times
-from kailab.model.validation.fields import LARGEST_INT32, LARGEST_INT64, MOST_PODS, Fault, shown
-from kailab.model.validation.metadata import LABEL_RULE, is_dns_label
+from kailab.model.validation.fields import (
+    LABEL_RULE,
+    LARGEST_INT32,
+    LARGEST_INT64,
+    MOST_PODS,
+    Fault,
+    is_dns_label,
+    shown,
+)
 
 _MEMORY = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?([kmgt](i?b)?|b)?", re.ASCII)
 Check: TypeAlias = Callable[[Any], list[Fault] | None]
@@ -248,3 +255,32 @@ def _below(found: list[Fault] | None, step: str, inner: list[Fault]) -> list[Fau
         for path, message in inner
     ]
     return moved if found is None else found + moved
+
+
+# Checks made of the schema of a CustomResourceDefinition, as far as it says types, enums and bounds.
+
+
+def shape_of_schema(schema: dict[str, Any]) -> Check:
+    """The check of what a schema describes. Fields that it does not name are not judged."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return int_or_text
+    match schema.get("type"):
+        case "object":
+            if "additionalProperties" in schema:
+                return table(shape_of_schema(schema["additionalProperties"]))
+            fields = {name: shape_of_schema(inner) for name, inner in (schema.get("properties") or {}).items()}
+            return record(fields, tuple(schema.get("required") or ()))
+        case "array":
+            return items(shape_of_schema(schema.get("items") or {}))
+        case "string":
+            if "enum" in schema:
+                return one_of(*schema["enum"])
+            return time if schema.get("format") == "date-time" else TEXT
+        case "integer":
+            bits = 31 if schema.get("format") == "int32" else 63
+            return whole(int(schema.get("minimum", -(2**bits))), int(schema.get("maximum", 2**bits - 1)))
+        case "number":
+            return number
+        case "boolean":
+            return FLAG
+    return anything

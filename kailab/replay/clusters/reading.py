@@ -26,10 +26,9 @@ from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import ExtensionError, InputError, InputErrors, PolicyError, Where
 from kailab.fleet import Fleet
 from kailab.lab.names import there_are
-from kailab.model.described import described, place_of
 from kailab.model.prices import Prices, load_prices
 from kailab.model.quantities import mem_bytes
-from kailab.model.schema_faults import Fault, duration_faults
+from kailab.model.schema_files import SchemaFault, field_place, find_duration_faults, read_schema_file
 from kailab.model.times import duration_seconds
 from kailab.replay.clusters.declared import (
     ALL,
@@ -75,7 +74,7 @@ class Otherwise:
 
 def read_sites(path: Path, trace: Trace, otherwise: Otherwise = Otherwise()) -> Sites:
     """Raises InputError, or InputErrors with every fault of the file."""
-    value = described(path, _SCHEMA, "one list of clusters", _faults)
+    value = read_schema_file(path, _SCHEMA, "one list of clusters", _faults)
     base = path.absolute().parent
     grounds = [_ground(path, place, one, base, otherwise) for place, one in enumerate(value["clusters"])]
     datasets = {one["name"]: _dataset(one) for one in value.get("datasets", ())}
@@ -101,7 +100,7 @@ def read_sites(path: Path, trace: Trace, otherwise: Otherwise = Otherwise()) -> 
 
 def configurations_of(path: Path) -> list[str]:
     """The files of how clusters decide, as far as they are there. Raises InputError."""
-    value = described(path, _SCHEMA, "one list of clusters", _faults)
+    value = read_schema_file(path, _SCHEMA, "one list of clusters", _faults)
     return [str(place) for place in _configurations(value, path.absolute().parent)]
 
 
@@ -111,7 +110,7 @@ def _configurations(value: Mapping[str, Any], base: Path) -> list[Path]:
 
 def named_files(path: Path) -> list[Path]:
     """The file and all that it names, as far as they are there. Raises InputError."""
-    value = described(path, _SCHEMA, "one list of clusters", _faults)
+    value = read_schema_file(path, _SCHEMA, "one list of clusters", _faults)
     base = path.absolute().parent
     named = [
         one[field] for one in value["clusters"] for field in ("fleet", "queues", "config", "prices") if field in one
@@ -197,7 +196,7 @@ def _named_in(path: Path, field: str) -> Iterator[None]:
     except (InputError, ExtensionError, PolicyError) as error:
         if isinstance(error, InputError) and (not field or error.where.line):
             raise
-        raise InputError(str(error), place_of(path, field) if field else None) from None
+        raise InputError(str(error), field_place(path, field) if field else None) from None
 
 
 def _prices(path: Path | None, fleet: Any) -> Prices | None:
@@ -214,7 +213,7 @@ def _homes(value: Mapping[str, Any], trace: Trace, path: Path) -> dict[str, str]
     if homeless := [team for team in trace.teams if team not in named and not home]:
         raise InputError(
             f"no cluster names the trace's {', '.join(map(repr, homeless[:5]))} among its teams; expected that, or home: NAME for all others",
-            place_of(path, "home"),
+            field_place(path, "home"),
         )
     return {team: named.get(team, home) for team in trace.teams}
 
@@ -271,56 +270,58 @@ def _outage(told: Mapping[str, Any]) -> Outage:
 # --- faults of a file that has the form --------------------------------------------------------------------------------
 
 
-def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
+def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
     names = [one["name"] for one in value["clusters"]]
     teams: dict[str, str] = {}
     for place, one in enumerate(value["clusters"]):
         if one["name"] in names[:place]:
-            yield Fault(f"clusters[{place}].name", f"a second cluster {one['name']}; expected each once")
+            yield SchemaFault(f"clusters[{place}].name", f"a second cluster {one['name']}; expected each once")
         for team in one.get("teams", ()):
             if teams.setdefault(team, one["name"]) != one["name"]:
-                yield Fault(f"clusters[{place}].teams", f"{team!r:.80} is at home in {teams[team]} already")
+                yield SchemaFault(f"clusters[{place}].teams", f"{team!r:.80} is at home in {teams[team]} already")
     if "home" in value and value["home"] not in names:
-        yield Fault("home", f"there is no cluster {value['home']!r:.80}; {there_are(names, value['home'])}")
+        yield SchemaFault("home", f"there is no cluster {value['home']!r:.80}; {there_are(names, value['home'])}")
     for field in ("retry", "again"):
-        yield from duration_faults(value.get("dispatch", {}).get(field), f"dispatch.{field}", whole=True)
-    yield from duration_faults(value.get("link", {}).get("latency"), "link.latency")
+        yield from find_duration_faults(value.get("dispatch", {}).get(field), f"dispatch.{field}", whole=True)
+    yield from find_duration_faults(value.get("link", {}).get("latency"), "link.latency")
     pairs: set[frozenset[str]] = set()
     for place, one in enumerate(value.get("links", ())):
-        yield from duration_faults(one.get("latency"), f"links[{place}].latency")
+        yield from find_duration_faults(one.get("latency"), f"links[{place}].latency")
         for name in one["between"]:
             if name not in names:
-                yield Fault(f"links[{place}].between", f"there is no cluster {name!r:.80}; {there_are(names, name)}")
+                yield SchemaFault(
+                    f"links[{place}].between", f"there is no cluster {name!r:.80}; {there_are(names, name)}"
+                )
         pair = frozenset(one["between"])
         if len(pair) < 2 or pair in pairs:
-            yield Fault(f"links[{place}].between", "expected two different clusters, each two once")
+            yield SchemaFault(f"links[{place}].between", "expected two different clusters, each two once")
         pairs.add(pair)
     for place, one in enumerate(value.get("outages", ())):
         if one["cluster"] not in names:
-            yield Fault(
+            yield SchemaFault(
                 f"outages[{place}].cluster",
                 f"there is no cluster {one['cluster']!r:.80}; {there_are(names, one['cluster'])}",
             )
-        yield from duration_faults(one["from"], f"outages[{place}].from", whole=True, least=0)
-        yield from duration_faults(one["for"], f"outages[{place}].for", whole=True)
+        yield from find_duration_faults(one["from"], f"outages[{place}].from", whole=True, least=0)
+        yield from find_duration_faults(one["for"], f"outages[{place}].for", whole=True)
     yield from _data_faults(value, names)
 
 
-def _data_faults(value: dict[str, Any], names: list[str]) -> Iterator[Fault]:
+def _data_faults(value: dict[str, Any], names: list[str]) -> Iterator[SchemaFault]:
     known: set[str] = set()
     teams: dict[str, str] = {}
     for place, one in enumerate(value.get("datasets", ())):
         path = f"datasets[{place}]"
         if one["name"] in known:
-            yield Fault(f"{path}.name", f"a second dataset {one['name']!r:.80}; expected each once")
+            yield SchemaFault(f"{path}.name", f"a second dataset {one['name']!r:.80}; expected each once")
         known.add(one["name"])
         for name in one["at"]:
             if name not in names:
-                yield Fault(f"{path}.at", f"there is no cluster {name!r:.80}; {there_are(names, name)}")
+                yield SchemaFault(f"{path}.at", f"there is no cluster {name!r:.80}; {there_are(names, name)}")
         for team in one.get("teams", ()):
             if teams.setdefault(team, one["name"]) != one["name"]:
-                yield Fault(f"{path}.teams", f"{team!r:.80} has the dataset {teams[team]!r:.80} already")
+                yield SchemaFault(f"{path}.teams", f"{team!r:.80} has the dataset {teams[team]!r:.80} already")
         try:
             mem_bytes(one["size"])
         except InputError as error:
-            yield Fault(f"{path}.size", error.message)
+            yield SchemaFault(f"{path}.size", error.message)

@@ -13,9 +13,8 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.devices import MOST_RESULTS, DeviceRequests, Toleration, Wish
 from kailab.errors import InputError
-from kailab.model.device_selectors import Device, selector
+from kailab.model.device_selectors import Device, Semver, selector
 from kailab.model.quantities import parse
-from kailab.model.semver import Semver
 
 _NOTHING: Mapping[str, Any] = {}
 

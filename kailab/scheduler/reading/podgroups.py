@@ -10,7 +10,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
-from kailab.model.quantities import counted
+from kailab.model.quantities import parse_count
 from kailab.scheduler.reading.queues import created, duration, moment
 
 DEFAULT_PRIORITY = 50  # KAI's DefaultPodGroupPriority, that of its class train
@@ -187,4 +187,4 @@ def last_condition(podgroup: Object) -> dict[str, Any] | None:
     """The scheduling condition with the highest transitionID, wherever it stands in the list; of equals the first. None
     without any. Source: KAI GetLastSchedulingCondition."""
     conditions = (podgroup.get("status") or {}).get("schedulingConditions") or ()
-    return max(conditions, key=lambda condition: counted(condition.get("transitionID"), -1), default=None)
+    return max(conditions, key=lambda condition: parse_count(condition.get("transitionID"), -1), default=None)

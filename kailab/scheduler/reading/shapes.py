@@ -14,7 +14,7 @@ import msgspec
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import GPU, NO_GPU, GpuRequest, Shape
 from kailab.model import labels as names
-from kailab.model.quantities import counted, decimal
+from kailab.model.quantities import decimal, parse_count
 from kailab.scheduler.reading import affinity, requests
 from kailab.scheduler.reading.numa import containers
 
@@ -134,7 +134,7 @@ def gpu_request(devices: int, mig: Mapping[str, int], annotations: Mapping[str, 
 
 def _whole(value: Any) -> int:
     """A positive integer given as text; 0 for anything else. More than any node has is as good as the most that is counted."""
-    return min(counted(value), _MOST)
+    return min(parse_count(value), _MOST)
 
 
 def _milli(value: Any) -> int:

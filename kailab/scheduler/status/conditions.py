@@ -9,7 +9,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Code, Pending, QueueShare, QueueState, TaskFit
 from kailab.engine.working.queues import QueueResource
-from kailab.model.quantities import counted, format_bytes, format_cpu
+from kailab.model.quantities import format_bytes, format_cpu, parse_count
 from kailab.model.times import format_time
 from kailab.scheduler.reading.podgroups import last_condition, node_pool
 
@@ -96,7 +96,7 @@ def group_conditions(
         new["reasons"] = reasons
     new["lastTransitionTime"] = format_time(now)
     # KAI's GetLastSchedulingCondition goes by this number.
-    new["transitionID"] = str(counted(last.get("transitionID")) + 1)
+    new["transitionID"] = str(parse_count(last.get("transitionID")) + 1)
     return [*(condition for condition in current if condition.get("nodePool") != pool), new]
 
 

@@ -20,8 +20,8 @@ from kailab.trials.upgrade.accounts import ActingPlane
 from kailab.trials.upgrade.probing import Probe
 from kailab.trials.upgrade.result import Change, Check, Upgrade
 from kailab.trials.upgrade.standing import Standing, still
-from kailab.undertest.contract import Beside, SchedulerFailed, SchedulerUnderTest, Start, Tell
-from kailab.undertest.naming import chosen
+from kailab.undertest.contract import SchedulerFailed, SchedulerProcesses, SchedulerUnderTest, StartSettings, Tell
+from kailab.undertest.selection import choose_scheduler
 
 PATIENCE_SECONDS = 300.0  # much more than it takes on a quiet machine
 QUIET_SECONDS = 3.0
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     def check(self) -> None:
         """Raises InputError for what can't be tried, before anything is started."""
         for one in (self.before, self.after):
-            if not one.speaks_kai:
+            if not one.understands_kai:
                 raise InputError(
                     f"an upgrade trial replaces one by another on the same objects; {one.name} does not read KAI's"
                 )
@@ -77,7 +77,7 @@ class _Course:
         before, after = self._beside(plan.before), self._beside(plan.after)
         before.prepare(self._cluster)
         # Nodes and what else a lab has; this one decides in no process until it is told to.
-        self._venue.furnish(plan.fleet, chosen("kailab"), settings_of(None))
+        self._venue.furnish(plan.fleet, choose_scheduler("kailab"), settings_of(None))
         self._tell(f"starting {plan.before.name}")
         self._start(before, plan.before)
         self._tell("filling the lab")
@@ -96,7 +96,12 @@ class _Course:
     # --- changes ---------------------------------------------------------------------------------------------------
 
     def _changed(
-        self, name: str, old: Beside, new: Beside, chosen_one: SchedulerUnderTest, load: Sequence[Object]
+        self,
+        name: str,
+        old: SchedulerProcesses,
+        new: SchedulerProcesses,
+        chosen_one: SchedulerUnderTest,
+        load: Sequence[Object],
     ) -> Change:
         """Definitions first, under the old, as KAI's chart does it; then the programs."""
         self._tell(f"{name}: to {chosen_one.name}")
@@ -128,11 +133,11 @@ class _Course:
             altered=at.altered(now),
             deaf=deaf,
             ended=ended,
-            passed_over=tuple(new.passes_over(load)),
+            passed_over=tuple(new.ignored_words(load)),
             checks=self._checks(new) if self._plan.load is None and bound is not None else (),
         )
 
-    def _renewed(self, beside: Beside, one: SchedulerUnderTest) -> Change:
+    def _renewed(self, beside: SchedulerProcesses, one: SchedulerUnderTest) -> Change:
         """The account that the scheduler acts as is made anew, and nothing restarted: what KAI's own chart did on upgrades that left the
         scheduler's Deployment as it was (KAI issue 1536)."""
         acting = self._acting
@@ -165,7 +170,7 @@ class _Course:
 
     # --- what is tried on it ---------------------------------------------------------------------------------------
 
-    def _checks(self, beside: Beside) -> tuple[Check, ...]:
+    def _checks(self, beside: SchedulerProcesses) -> tuple[Check, ...]:
         self._tell("reclaim, a gang, and back")
         self._apply(self._own("owner"))
         reclaim = self._comes(beside, "reclaim", {"owner": 12, "filler": 20})
@@ -176,7 +181,7 @@ class _Course:
                 self._cluster.delete(obj["kind"], obj["metadata"]["name"], _HERE)
         return reclaim, gang, self._comes(beside, "borrow", {"filler": 24})
 
-    def _comes(self, beside: Beside, name: str, wanted: dict[str, int]) -> Check:
+    def _comes(self, beside: SchedulerProcesses, name: str, wanted: dict[str, int]) -> Check:
         def there() -> dict[str, int]:
             pods = Standing.of(self._cluster).pods.values()
             return {app: sum(pod.startswith(f"{_HERE}/{app}-") for pod in pods) for app in wanted}
@@ -192,7 +197,7 @@ class _Course:
 
     # --- the ways there --------------------------------------------------------------------------------------------
 
-    def _beside(self, one: SchedulerUnderTest) -> Beside:
+    def _beside(self, one: SchedulerUnderTest) -> SchedulerProcesses:
         found = one.beside(self._acting or self._venue.plane)
         if found is None:
             raise InputError(f"{one.name} is never a process beside a control plane")
@@ -200,13 +205,13 @@ class _Course:
             self._acting.act(found.names[0])
         return found
 
-    def _start(self, beside: Beside, one: SchedulerUnderTest) -> None:
-        beside.start(self._cluster, Start(settings_of(one.option("config"))), self._tell)
+    def _start(self, beside: SchedulerProcesses, one: SchedulerUnderTest) -> None:
+        beside.start(self._cluster, StartSettings(settings_of(one.option("config"))), self._tell)
 
     def _probe(self, name: str) -> Probe:
         return Probe(self._cluster, self._connection, f"probe-{name}", self._plan.patience)
 
-    def _still(self, beside: Beside) -> None:
+    def _still(self, beside: SchedulerProcesses) -> None:
         # Who has ended is told by the change itself.
         with suppress(SchedulerFailed):
             still(self._cluster, beside.rest(self._cluster), QUIET_SECONDS, self._plan.patience)
@@ -219,7 +224,7 @@ class _Course:
         return manifests.load([_FOLDER / f"{name}.yaml" for name in names]).objects
 
 
-def _ended(beside: Beside) -> tuple[str, ...]:
+def _ended(beside: SchedulerProcesses) -> tuple[str, ...]:
     try:
         beside.check()
     except SchedulerFailed as error:

@@ -12,7 +12,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.waiting import wait_until
 from kailab.errors import AlreadyExists, NotFound
 from kailab.model import labels
-from kailab.undertest.kai.probing import is_bound, probe_pod, probe_queues, stuck
+from kailab.undertest.kai.probe import is_bound, probe_pod, probe_queues, stuck_stage
 
 NAMESPACE = "default"
 QUEUES = ("upgrade-probes", "upgrade-probe")
@@ -54,7 +54,7 @@ class Probe:
 
     def stuck(self) -> str:
         """Whose turn it is, by the objects that KAI's programs hand on to each other; empty: it is bound."""
-        return stuck(self._cluster, self._name, NAMESPACE)
+        return stuck_stage(self._cluster, self._name, NAMESPACE)
 
     def __enter__(self) -> Probe:
         return self

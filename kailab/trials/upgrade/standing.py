@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kailab.cluster.protocol import Cluster, Object
 from kailab.model import labels
 from kailab.trials.upgrade.probing import is_probes
-from kailab.undertest.contract import Rest
+from kailab.undertest.contract import IdleDetector
 
 _OVER = ("Succeeded", "Failed")
 _PAUSE_SECONDS = 0.5
@@ -55,7 +55,7 @@ class Standing(NamedTuple):
         return tuple(f"{what} ({count})" for what, count in sorted(counted.items()))
 
 
-def still(cluster: Cluster, rest: Rest | None, quiet: float, patience: float) -> bool:
+def still(cluster: Cluster, rest: IdleDetector | None, quiet: float, patience: float) -> bool:
     """Wait until nothing has changed for ``quiet`` seconds, and the scheduler has looked at everything since. False: not within
     ``patience`` seconds. Raises SchedulerFailed where it has ended."""
     begun = since = time.monotonic()
@@ -66,7 +66,7 @@ def still(cluster: Cluster, rest: Rest | None, quiet: float, patience: float) ->
             seen, since = now, time.monotonic()
             if rest is not None:
                 rest.changed()
-        elif time.monotonic() - since >= quiet and (rest is None or rest.at_rest()):
+        elif time.monotonic() - since >= quiet and (rest is None or rest.is_idle()):
             return True
         time.sleep(_PAUSE_SECONDS)
     return False

@@ -1,5 +1,97 @@
 """A real KAI: a folder of its programs, as processes beside a plane; or whichever runs in somebody else's cluster."""
 
-from kailab.undertest.kai.scheduler import Kai
+from __future__ import annotations
 
-__all__ = ["Kai"]
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kailab.cluster.choices import FLAGS
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import InputError
+from kailab.model import labels
+from kailab.undertest.contract import EvictionCondition, EvictionFinder, Plane, SchedulerProcesses, SchedulerUnderTest
+from kailab.undertest.kai import messages
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+    from kailab.undertest.kai.releases import ReleaseFeatures
+
+
+# A real KAI as a scheduler under test.
+
+
+@dataclass(frozen=True)
+class Kai(SchedulerUnderTest):
+    """Options: ``kai``, the folder of its programs, and ``kai_crds``, see ``find_kai``; or ``kai_release``, whose chart is installed, and
+    ``kai_chart``, the folder that has it, see ``find_chart``. Manifests are in its words;
+    only Topologies are to be translated, for old releases."""
+
+    title = "KAI"
+    scheduler_name = labels.SCHEDULER_NAME
+    understands_kai = True
+    knows_queues = True
+    quiet_seconds = 8.0  # with it KAI's outcomes were recorded
+
+    @property
+    def installed(self) -> bool:
+        return self.option("kai_release") is not None
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> SchedulerProcesses:
+        if self.installed:
+            from kailab.undertest.kai.installation import InstalledKai
+
+            return InstalledKai(plane, self.option("kai_release"), self.option("kai_chart"))
+        from kailab.undertest.kai.processes import KaiProcesses
+
+        return KaiProcesses(plane, self.option("kai"), self.option("kai_crds"))
+
+    def check_options(self) -> None:
+        if self.installed:
+            self._check_chart()
+            return
+        if self.option("kai_chart") is not None:
+            raise InputError("--kai-chart: it is for a KAI that its chart installs, as in --scheduler kai@v0.16.8")
+        from kailab.undertest.kai.folder import find_kai
+
+        find_kai(self.option("kai"), self.option("kai_crds"))
+
+    def _check_chart(self) -> None:
+        for option in ("kai", "kai_crds"):
+            if self.option(option) is not None:
+                raise InputError(f"{FLAGS[option]}: {self.name} is installed by its chart, and not run from a folder")
+        from kailab.undertest.kai.installation import check_chart
+
+        check_chart(self.option("kai_release"), self.option("kai_chart"))
+
+    def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
+        if all(obj.get("kind") != "Topology" for obj in objects):
+            return super().translate(objects, there)
+        from kailab.undertest.kai.topologies import translate_topologies
+
+        return translate_topologies(objects, there)
+
+    def stopped(self, there: Cluster) -> EvictionFinder | None:
+        from kailab.undertest.kai.messages import EvictionEvents
+
+        dialect = self._dialect()
+        leaves_a_condition = dialect is None or dialect.has_flag("scheduler", "update-pod-eviction-condition")
+        return None if leaves_a_condition else EvictionEvents(there)
+
+    def _dialect(self) -> ReleaseFeatures | None:
+        """None: its release is not known, as of one that runs in somebody else's cluster."""
+        from kailab.undertest.kai.folder import find_kai
+        from kailab.undertest.kai.releases import features_of
+
+        try:
+            if self.installed:
+                return features_of(str(self.option("kai_release")))
+            return find_kai(self.option("kai"), self.option("kai_crds")).dialect
+        except InputError:
+            return None
+
+    def eviction(self, message: str) -> EvictionCondition | None:
+        return messages.parse_eviction(message)
+
+    def code(self, message: str) -> str:
+        return messages.parse_code(message)

@@ -1,21 +1,46 @@
-"""A real KAI as a user has it: a folder of its binaries, and its CRDs in a folder or file.
-
-Everything is looked at before anything is started, so that what is missing is told at once and by its name.
-"""
+"""Which KAI a folder has, as its scheduler was built."""
 
 from __future__ import annotations
 
+import hashlib
+import mmap
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from kailab.components.buildinfo import build_information
 from kailab.errors import InputError, Where
-from kailab.undertest.binaries import definitions, named_version, program, program_if_there
-from kailab.undertest.kai.buildinfo import built_version
-from kailab.undertest.kai.dialects import ADMISSION, Dialect
-from kailab.undertest.kai.releases import dialect_by_marks, dialect_of, marks_of
+from kailab.undertest.binaries import locate_optional_program, locate_program, named_version, read_definitions
+from kailab.undertest.kai.releases import ADMISSION, ReleaseFeatures, features_by_marks, features_of, marks_of
+
+_MODULE = re.compile(r"^mod\t[^\t\n]*(?:kai-scheduler|KAI-Scheduler|run-ai|NVIDIA)[^\t\n]*\t(v[^\t\n]+)", re.MULTILINE)
+_REVISION = re.compile(r"^build\tvcs\.revision=([0-9a-f]{7,})", re.MULTILINE)
+_STAMPED = re.compile(r"version\.(gitVersion|gitCommit)=([^'\"\s]+)")
+
+
+def built_version(binary: Path) -> str:
+    """From the build information that Go puts into a program (since Go 1.18)."""
+    text = build_information(binary)
+    if stamped := best_stamp(dict(_STAMPED.findall(text))):
+        return stamped
+    found = _MODULE.search(text) or _REVISION.search(text)
+    return found[1] if found else ""
+
+
+def best_stamp(stamps: dict[str, str]) -> str:
+    """Version and commit, of what was stamped into a program."""
+    version, commit = stamps.get("gitVersion", ""), stamps.get("gitCommit", "")
+    return " ".join(part for part in (version, f"commit {commit}" if commit else "") if part)
+
+
+# A real KAI as a user has it: a folder of its binaries, and its CRDs in a folder or file.
+#
+# Everything is looked at before anything is started, so that what is missing is told at once and by its name.
 
 BINARIES_ENV = "KAILAB_KAI_BIN"
 CRDS_ENV = "KAILAB_KAI_CRDS"
@@ -36,7 +61,7 @@ class KaiFolder:
     binaries: Mapping[str, Path]
     crds: tuple[dict[str, Any], ...]
     version: str
-    dialect: Dialect
+    dialect: ReleaseFeatures
 
 
 def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None) -> KaiFolder:
@@ -51,22 +76,22 @@ def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None)
     if not folder.is_dir():
         told = "is a file" if folder.exists() else "is not there"
         raise InputError(f"{told}; expected the folder of KAI's binaries", Where(file=str(folder)))
-    found = {name: program(folder, name, _WHOLE) for name in BINARIES}
+    found = {name: locate_program(folder, name, _WHOLE) for name in BINARIES}
     try:
         version, dialect = _release(folder, found)
     except InputError as error:
         raise InputError(error.message, Where(file=str(folder))) from None
-    if dialect.pod_webhook is not None and (admission := program_if_there(folder, ADMISSION)) is not None:
+    if dialect.pod_webhook is not None and (admission := locate_optional_program(folder, ADMISSION)) is not None:
         found[ADMISSION] = admission
     return KaiFolder(folder, found, _crds(_given(crds, CRDS_ENV) or folder / "crds", dialect), version, dialect)
 
 
-def _release(folder: Path, binaries: Mapping[str, Path]) -> tuple[str, Dialect]:
+def _release(folder: Path, binaries: Mapping[str, Path]) -> tuple[str, ReleaseFeatures]:
     built, named = built_version(binaries["scheduler"]), named_version(folder)
     # A build may tell no more than a commit; the folder's name then says which release it is.
-    if (dialect := dialect_of(f"{built} {named}")) is not None:
+    if (dialect := features_of(f"{built} {named}")) is not None:
         return built or named, dialect
-    dialect, between = dialect_by_marks(marks_of(binaries))
+    dialect, between = features_by_marks(marks_of(binaries))
     return f"{built} ({between}, by its programs' words)".lstrip(), dialect
 
 
@@ -75,14 +100,14 @@ def _given(value: Path | str | None, env: str) -> Path | None:
     return Path(text).expanduser().absolute() if text else None
 
 
-def _crds(path: Path, dialect: Dialect) -> tuple[dict[str, Any], ...]:
+def _crds(path: Path, dialect: ReleaseFeatures) -> tuple[dict[str, Any], ...]:
     if not path.exists():
         raise InputError(
             f"is not there; expected KAI's CRDs (a folder or file of YAML): give it in {CRDS_ENV}, or put them into crds/ "
             "beside the binaries",
             Where(file=str(path)),
         )
-    found = definitions(path)
+    found = read_definitions(path)
     for name, version in dialect.crds.items():
         if name not in found:
             raise InputError(f"has no CRD {name}; a lab with KAI needs it", Where(file=str(path)))
@@ -91,3 +116,41 @@ def _crds(path: Path, dialect: Dialect) -> tuple[dict[str, Any], ...]:
             told = ", ".join(map(str, served)) or "no version"
             raise InputError(f"CRD {name} serves {told}; expected {version}", Where(file=str(path)))
     return tuple(found.values())
+
+
+# Which KAI it is: as its scheduler says when it starts, as its program was built, or as its folder is called.
+
+_VERSION_LINE = re.compile(r"^(gitVersion|gitCommit): (?!Not provided)(\S+)$", re.MULTILINE)
+_VERSION_MARK = b"gitVersion: "
+_AROUND = 256  # the other lines about its version stand beside this one
+
+
+def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
+    """The version of a KAI, with the first digits of its scheduler's checksum, which tell two builds apart. ``log``: of its
+    scheduler's process."""
+    binary = kai.binaries["scheduler"]
+    return f"{_logged_version(log) or kai.version}, scheduler sha256:{_digest(binary, binary.stat().st_mtime_ns)[:12]}"
+
+
+def _logged_version(log: Path | None) -> str:
+    """The scheduler prints its version first of all. What another release said in the same log before it does not count."""
+    if log is None:
+        return ""
+    # An empty file can't be mapped.
+    with (
+        suppress(OSError, ValueError),
+        log.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as words,
+    ):
+        at = words.rfind(_VERSION_MARK)
+        if at >= 0:
+            told = words[max(0, at - _AROUND) : at + _AROUND].decode("utf-8", "replace")
+            return best_stamp(dict(_VERSION_LINE.findall(told)))
+    return ""
+
+
+@lru_cache(maxsize=16)
+def _digest(binary: Path, changed: int) -> str:
+    # ``changed`` is only there for the cache: a program that was replaced is read again.
+    with binary.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

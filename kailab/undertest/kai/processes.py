@@ -1,35 +1,333 @@
-"""A real KAI beside a control plane: local processes over its API server.
+"""KAI's own webhook for pods: in releases before v0.15 nothing binds a pod with a part of a GPU that has not been through it.
 
-KAI's operator, which would start these programs as pods, is not needed.
+It leaves the annotation ``runai/shared-gpu-configmap`` on the pod, a name that is this pod's alone, by which the binder makes a ConfigMap.
+Pods of one template would share what their template said, so no manifest can say it instead. Whole GPUs need none of this, and their
+pods are not sent to it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
+from kailab.cluster.connected import connected
+from kailab.cluster.controlplane.certificates import Authority
+from kailab.cluster.controlplane.ports import LOOPBACK, free_ports, is_free_everywhere
 from kailab.cluster.protocol import Cluster, Object
-from kailab.errors import AlreadyExists, InputError
-from kailab.model.private_files import write_text
+from kailab.errors import AlreadyExists, InputError, KailabError, NotFound
+from kailab.model import labels
+from kailab.model.private_files import make_folder, write_text
 from kailab.undertest import programs
-from kailab.undertest.beside import ProgramsBeside, on_free_ports
-from kailab.undertest.contract import Plane, Rest, SchedulerFailed, Start, Tell
-from kailab.undertest.crds import bring_in
-from kailab.undertest.kai import podwebhook
-from kailab.undertest.kai.folder import KaiFolder, find_kai
-from kailab.undertest.kai.program_list import Made, programs_of
-from kailab.undertest.kai.rest import NAMES, KaiRest, needed
-from kailab.undertest.kai.settings import kai_settings
+from kailab.undertest.contract import IdleDetector, Plane, SchedulerFailed, StartSettings, Tell
+from kailab.undertest.kai.folder import KaiFolder, find_kai, kai_version
+from kailab.undertest.kai.releases import ADMISSION, words_in
+from kailab.undertest.kai.settings import kai_arguments
 from kailab.undertest.kai.topologies import missing_definitions
-from kailab.undertest.kai.version import kai_version
+from kailab.undertest.programs import (
+    LocalProcesses,
+    LogCounter,
+    Program,
+    ProgramCheck,
+    check_programs,
+    health_check,
+    install_definitions,
+    log_check,
+    metrics_check,
+    on_free_ports,
+)
+from kailab.undertest.webhooks import WebhookServer
+
+WEBHOOK_NAME = "kailab-kai-shared-gpus"
+_WEBHOOK_KIND = "MutatingWebhookConfiguration.admissionregistration.k8s.io"
+_WEBHOOK_PATH = "/mutate--v1-pod"
+_API_SERVER = "kube-apiserver"
+_SHARES = " || ".join(f"'{one}' in object.metadata.annotations" for one in (labels.GPU_FRACTION, labels.GPU_MEMORY))
+_CONDITIONS = (
+    ("kais", f"object.spec.schedulerName == '{labels.SCHEDULER_NAME}'"),
+    ("shares-a-gpu", f"has(object.metadata.annotations) && ({_SHARES})"),
+)
+
+
+def can_be_called(plane: Plane) -> bool:
+    """Whether the API server is a process of this machine: that of a kind cluster can't call a program here."""
+    return _API_SERVER in plane.own
+
+
+def register_webhook(cluster: Cluster, server: WebhookServer) -> None:
+    """Have the API server send it what it is for. As KAI's chart has it, a pod is refused while the program is away."""
+    for one in server.called([_configuration()], ""):
+        cluster.apply(one)
+
+
+def _configuration() -> Object:
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+    webhook = {
+        "name": "shared-gpus.kai.kailab.dev",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "rules": [{**pods, "scope": "Namespaced"}],
+        "matchConditions": [{"name": name, "expression": expression} for name, expression in _CONDITIONS],
+        "clientConfig": {"service": {"path": _WEBHOOK_PATH}},
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": WEBHOOK_NAME},
+        "webhooks": [webhook],
+    }
+
+
+def unregister_webhook(cluster: Cluster) -> None:
+    """Send it nothing more."""
+    with suppress(NotFound):
+        cluster.delete(_WEBHOOK_KIND, WEBHOOK_NAME)
+
+
+def unregister_webhook_of(plane: Plane) -> None:
+    """The same by a plane's own credentials; nothing happens where its API server is away, and with it all that could ask."""
+    with suppress(KailabError), connected(plane.kubeconfig, name=WEBHOOK_NAME) as cluster:
+        unregister_webhook(cluster)
+
+
+# Whether a real KAI is done with all that it was given: its scheduler has been through whole cycles since the last change, and
+# nothing that it decided is still being carried out.
+#
+# Waiting for so many seconds instead would be too long on a quiet machine and too short on a busy one.
+
+PROCESS_NAMES = (
+    "kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller", "kai-podgroupcontroller", "kai-admission",
+)  # fmt: skip
+"""The processes, as the plane lists them."""
+
+_MAY_BE_LEFT_OUT = PROCESS_NAMES[3:]  # by a release that has none, or where their ports are taken
+
+CYCLE_ENDS = "End scheduling"
+"""What the scheduler's log says after each cycle. Its metrics give the length of the last one in whole milliseconds, which may
+be 0, or the same as before."""
+
+CHECK_SECONDS = 1.0
+_CYCLES = 3  # one that was under way at the change, and two that saw all of it
+
+
+def needed_processes(plane: Plane) -> list[str]:
+    """Those of ``NAMES`` that are to run. One that was ended on purpose and not started again belonged to the release before."""
+    left_out = {one.name for one in plane.processes() if one.name in _MAY_BE_LEFT_OUT and one.stopped}
+    return [name for name in PROCESS_NAMES if name not in left_out]
+
+
+class KaiIdleDetector:
+    """``plane``: where KAI runs; ``cluster``: the same, as a client sees it."""
+
+    def __init__(self, plane: Plane, cluster: Cluster) -> None:
+        self._plane = plane
+        self._cluster = cluster
+        self._heard = LogCounter(plane.log(PROCESS_NAMES[0]), CYCLE_ENDS)
+        self._since = 0
+        self._checked = float("-inf")
+
+    def changed(self) -> None:
+        """Something has changed in the cluster."""
+        self._since = self._heard.listen()
+
+    def is_idle(self) -> bool:
+        """Raises SchedulerFailed, with its last words, if a process of KAI has ended."""
+        # Asked far more often than once a second, and a look at processes costs.
+        if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
+            check_programs(self._plane, needed_processes(self._plane))
+            self._checked = now
+        return self._heard.listen() - self._since >= _CYCLES and not self._under_way()
+
+    def _under_way(self) -> bool:
+        """Pods that have no PodGroup yet, and decisions that the binder has not carried out."""
+        for pod in self._cluster.list("Pod"):
+            metadata, spec = pod["metadata"], pod["spec"]
+            if spec.get("schedulerName") != labels.SCHEDULER_NAME or spec.get("nodeName"):
+                continue
+            notes, own = metadata.get("annotations") or {}, metadata.get("labels") or {}
+            named = labels.POD_GROUP in notes or labels.SKIP_PODGROUPER in {**notes, **own}
+            if not named and "deletionTimestamp" not in metadata and not spec.get("schedulingGates"):
+                return True
+        ends = ("Succeeded", "Failed")
+        return any((one.get("status") or {}).get("phase") not in ends for one in self._cluster.list("BindRequest"))
+
+
+# The processes of a real KAI: the programs of its release, each with the flags that it has there.
+#
+# KAI's webhooks need a service in the cluster, so they stay off, but for the one that its binder relies on (``podwebhook``). Each program has ports of its own, so that several labs of one machine
+# don't meet; but some releases have programs with ports that no flag changes.
+
+# As fast as the API server allows: KAI's own bounds of 50 a second are for clusters with other users.
+_FAST = ("--qps=1000", "--burst=2000")
+_NOT_AT_WORK = "its controller has not started"
+_AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
+# What the containers of a pod with a part of a GPU find in their environment would be prepared by KAI's webhook.
+_NO_ENVIRONMENT = '--plugins={"gpusharing":{"enabled":false}}'
+_METRICS = 8080  # where controllers show them that no flag tells where
+_SERVING = Path("k8s-webhook-server", "serving-certs")  # in the folder for temporary files
+
+
+# KAI's webhook puts GPU pods into a runtime class that only a cluster with GPUs has, where it is not told otherwise. It can be told
+# since v0.9.7, by which nothing else tells the releases apart.
+_RUNTIME_CLASS = "gpu-pod-runtime-class-name"
+
+
+class KaiPrograms(NamedTuple):
+    """``pods``: the server of KAI's webhook for pods, where this release's binder relies on it, and it can be called."""
+
+    programs: list[Program]
+    pods: WebhookServer | None
+
+
+def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> KaiPrograms:
+    """With ports chosen anew. ``configured``: more arguments of the scheduler. ``tell``: gets what is left out, and why."""
+    metrics, plugins, grouper, grouper_probe, binder, binder_probe, webhook, queues, groups, groups_probe = free_ports(
+        10
+    )
+    made = _ProgramFactory(plane, kai)
+    if not kai.dialect.has_flag("queuecontroller", "metrics-listen-address"):
+        queues = _METRICS
+    found = [
+        made.program(
+            "scheduler",
+            # The condition that an eviction leaves on its pod is how a lab sees that it was one.
+            (*_FAST, _at("listen-address", metrics), f"--plugin-server-port={plugins}", "--leader-elect=false",
+             "--update-pod-eviction-condition=true", "--v=2", *configured),
+            metrics,
+            log_check(plane.log("kai-scheduler"), CYCLE_ENDS, "its first scheduling cycle is not done"),
+        ),
+        made.program(
+            "podgrouper",
+            (*_FAST, _at("metrics-bind-address", grouper), _at("health-probe-bind-address", grouper_probe)),
+            grouper,
+            metrics_check(_metrics(grouper), _AT_WORK, _NOT_AT_WORK),
+        ),
+        made.program(
+            "binder",
+            (*_FAST, _at("metrics-bind-address", binder), _at("health-probe-bind-address", binder_probe),
+             f"--webhook-addr={webhook}", "--fake-gpu-nodes=true", "--gpu-sharing-enabled=true", _NO_ENVIRONMENT),
+            binder,
+            metrics_check(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
+        ),
+        made.program(
+            "podgroupcontroller",
+            (*_FAST, _at("metrics-bind-address", groups), _at("health-probe-bind-address", groups_probe),
+             "--enable-podgroup-webhook=false"),
+            groups_probe,
+            health_check(f"http://{LOOPBACK}:{groups_probe}/readyz"),
+        ),
+        made.program(
+            "queuecontroller",
+            (*_FAST, _at("metrics-listen-address", queues), "--enable-webhook=false"),
+            queues,
+            metrics_check(_metrics(queues), _AT_WORK, _NOT_AT_WORK),
+        ),
+    ]  # fmt: skip
+    kept = _with_free_ports(kai, found, tell)
+    serves = _serves_pods(plane, kai, tell)
+    if serves == ADMISSION:
+        kept.append(made.admission(webhook))
+    return KaiPrograms(kept, WebhookServer(made.serving(serves), webhook) if serves else None)
+
+
+class _ProgramFactory:
+    """Makes the programs of one KAI for one plane."""
+
+    def __init__(self, plane: Plane, kai: KaiFolder) -> None:
+        self._plane = plane
+        self._kai = kai
+
+    def program(self, name: str, arguments: Sequence[str], port: int, works: ProgramCheck) -> Program:
+        dialect = self._kai.dialect
+        environment = self._certificate(name) if dialect.wants_certificate(name) else {}
+        flags = dialect.flags(name, arguments)
+        return Program(f"kai-{name}", self._kai.binaries[name], flags, port, works, environment)
+
+    def admission(self, webhook: int) -> Program:
+        """The program with KAI's webhooks for pods. ``webhook``: its port."""
+        metrics, probe = free_ports(2)
+        binary = self._kai.binaries[ADMISSION]
+        arguments = (
+            *_FAST, f"--webhook-addr={webhook}", _at("metrics-bind-address", metrics),
+            _at("health-probe-bind-address", probe), "--gpu-sharing-enabled=true",
+            *(f"--{one}=" for one in sorted(words_in(binary, [_RUNTIME_CLASS]))),
+        )  # fmt: skip
+        works = health_check(f"http://{LOOPBACK}:{probe}/readyz")
+        return Program(f"kai-{ADMISSION}", binary, arguments, probe, works, self._certificate(ADMISSION))
+
+    def serving(self, program: str) -> Path:
+        """Where a program looks for the certificate of its webhook server."""
+        return self._temporary(program) / _SERVING
+
+    def _temporary(self, program: str) -> Path:
+        return Path(self._plane.folder).absolute() / f"kai-{program}-tmp"
+
+    def _certificate(self, program: str) -> dict[str, str]:
+        """A certificate where the program looks for it, and the environment in which it looks there."""
+        serving = self.serving(program)
+        make_folder(serving)
+        Authority.made(serving, "ca").serving(serving, "tls")
+        return {"TMPDIR": str(self._temporary(program))}
+
+
+def _serves_pods(plane: Plane, kai: KaiFolder, tell: Tell) -> str | None:
+    """The program whose webhook for pods is to be called; None: this release needs none, or none can be called."""
+    wanted = kai.dialect.pod_webhook
+    # By their words alone, releases around v0.7.13 are not told apart: whoever has the program has the webhook in it.
+    serves = ADMISSION if wanted and ADMISSION in kai.binaries else wanted
+    if serves is None:
+        return None
+    never = "this release never binds pods with a part of a GPU that have not been through KAI's webhook"
+    if not can_be_called(plane):
+        tell(f"{never}; the webhook is on this machine, where this API server can't call it")
+        return None
+    if serves not in kai.binaries:
+        tell(f"{never}; the webhook is in KAI's program {ADMISSION}, which {kai.path} lacks")
+        return None
+    return serves
+
+
+def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> list[Program]:
+    """Without those whose own ports are taken, by another lab or by one before them; what is decided hangs on none of these."""
+    taken: dict[int, str] = {}
+    kept = []
+    for program in found:
+        name = program.name.removeprefix("kai-")
+        ports = kai.dialect.fixed_ports(name)
+        if clash := next((port for port in ports if port in taken or not is_free_everywhere(port)), 0):
+            by = f"by KAI's {taken[clash]}" if clash in taken else "by another lab with KAI?"
+            tell(
+                f"KAI's {name} is left out: its port {clash} is taken ({by}). Status of PodGroups and Queues will not say all "
+                "that is allocated; what is decided is the same"
+            )
+            continue
+        taken |= dict.fromkeys(ports, name)
+        kept.append(program)
+    return kept
+
+
+def _at(flag: str, port: int) -> str:
+    return f"--{flag}={LOOPBACK}:{port}"
+
+
+def _metrics(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}/metrics"
+
+
+# A real KAI beside a control plane: local processes over its API server.
+#
+# KAI's operator, which would start these programs as pods, is not needed.
 
 RESERVATION = "kai-resource-reservation"  # namespace and service account of the pods that hold shared GPUs
 NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
 
 
-class KaiBeside(ProgramsBeside):
+class KaiProcesses(LocalProcesses):
     """``folder``, ``crds``: see ``find_kai``, which looks at them when they are first needed."""
 
     def __init__(self, plane: Plane, folder: Path | str | None = None, crds: Path | str | None = None) -> None:
@@ -45,51 +343,51 @@ class KaiBeside(ProgramsBeside):
         a folder that is no KAI's."""
         prepare(cluster, self._kai)
 
-    def start(self, cluster: Cluster, start: Start, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
         """Returns when all of it works and its scheduler has been through a cycle. Raises InputError for a folder that is no KAI's,
         too."""
         kai = self._kai
-        settings = kai_settings(start.settings, kai.dialect)
+        settings = kai_arguments(start.settings, kai.dialect)
         self.prepare(cluster)
         running = {process.name for process in self._plane.processes() if process.running}
         # Started twice, both would decide on the same pods.
-        if here := [name for name in NAMES if name in running]:
+        if here := [name for name in PROCESS_NAMES if name in running]:
             raise SchedulerFailed(f"KAI runs in this lab already: {', '.join(here)}")
         path = Path(self._plane.folder) / "kai-scheduler.yaml"
         write_text(path, settings.conf)
         arguments = (f"--scheduler-conf={path.absolute()}", *settings.flags)
         on_free_ports(lambda: self._run(cluster, programs_of(self._plane, kai, arguments, tell)))
 
-    def _run(self, cluster: Cluster, made: Made) -> None:
+    def _run(self, cluster: Cluster, made: KaiPrograms) -> None:
         # Of a release before this one that did not end in order.
-        podwebhook.forgotten(cluster)
-        programs.run(self._plane, made.programs)
+        unregister_webhook(cluster)
+        programs.run_programs(self._plane, made.programs)
         if made.pods is not None:
-            podwebhook.registered(cluster, made.pods)
+            register_webhook(cluster, made.pods)
 
     def check(self) -> None:
-        programs.check(self._plane, needed(self._plane))
+        programs.check_programs(self._plane, needed_processes(self._plane))
 
     def stop(self) -> None:
         # A folder that is gone by now must not keep its processes from ending.
         with suppress(InputError):
             # Before its end: nobody could make a pod with a part of a GPU while it is registered and away.
             if self._kai.dialect.pod_webhook is not None:
-                podwebhook.forgotten_by(self._plane)
+                unregister_webhook_of(self._plane)
         super().stop()
 
     @property
     def names(self) -> Sequence[str]:
-        return NAMES
+        return PROCESS_NAMES
 
     def version(self) -> str:
-        return f"kai {kai_version(self._kai, self._plane.log(NAMES[0]))}"
+        return f"kai {kai_version(self._kai, self._plane.log(PROCESS_NAMES[0]))}"
 
-    def passes_over(self, objects: Sequence[Object]) -> Sequence[str]:
-        return tuple(dict.fromkeys(word for obj in objects for word in self._kai.dialect.passes_over(obj)))
+    def ignored_words(self, objects: Sequence[Object]) -> Sequence[str]:
+        return tuple(dict.fromkeys(word for obj in objects for word in self._kai.dialect.ignored_words(obj)))
 
-    def rest(self, cluster: Cluster) -> Rest:
-        return KaiRest(self._plane, cluster)
+    def rest(self, cluster: Cluster) -> IdleDetector:
+        return KaiIdleDetector(self._plane, cluster)
 
 
 def prepare(cluster: Cluster, kai: KaiFolder) -> None:
@@ -97,7 +395,7 @@ def prepare(cluster: Cluster, kai: KaiFolder) -> None:
     the account of its reservation pods. Done again it changes nothing."""
     from kailab.cluster.install import install
 
-    bring_in(cluster, [*kai.crds, *missing_definitions(kai)], "KAI")
+    install_definitions(cluster, [*kai.crds, *missing_definitions(kai)], "KAI")
     install(cluster)
     for obj in (
         *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES),

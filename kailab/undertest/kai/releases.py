@@ -1,42 +1,217 @@
-"""Which release a KAI is: as it was built or its folder is called; else by the words that its programs have in them.
+"""What differs between KAI's releases, v0.6 to v0.17: flags, definitions, plugins, certificates, fixed ports, words of manifests.
 
-No program is asked: some of KAI's begin to work on whatever cluster they find, also where they are only asked for help.
+Each row says since which release it holds, and where it ended, before which. Source: the flags of each program (``cmd/``), the CRDs, the
+scheduler's plugins and configuration, and the constants of all tags of KAI's repository.
 """
 
 from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from kailab.errors import InputError
-from kailab.undertest.kai.dialects import LINES, Dialect, Number, Span
+from kailab.model.kinds import KINDS
+from kailab.model.validation.advice import pod_templates
+
+Number = tuple[int, int, int]
+
+LINES = ((0, 6), (0, 7), (0, 8), (0, 9), (0, 10), (0, 12), (0, 13), (0, 14), (0, 15), (0, 16), (0, 17))
+"""The lines of releases that are known: there is no v0.11, and v0.20 was taken back by its makers."""
+
+_END = (9999, 0, 0)
+
+ADMISSION = "admission"
+"""The program that has KAI's webhooks for pods, where the binder has them no more. A folder may lack it."""
+
+
+class ReleaseRange(NamedTuple):
+    """From ``since`` on, up to but without ``until``."""
+
+    since: Number = (0, 6, 0)
+    until: Number = _END
+
+    def holds(self, number: Number) -> bool:
+        return self.since <= number < self.until
+
+
+FLAGS: Mapping[tuple[str, str], ReleaseRange] = {
+    ("scheduler", "update-pod-eviction-condition"): ReleaseRange((0, 8, 1)),
+    ("scheduler", "queue-label-key"): ReleaseRange((0, 13, 0)),
+    ("scheduler", "stuck-in-releasing-threshold"): ReleaseRange((0, 15, 0)),
+    ("podgrouper", "pod-label-selector"): ReleaseRange((0, 7, 0)),
+    ("podgrouper", "generic-karta-fallback"): ReleaseRange((0, 17, 0)),
+    ("binder", "webhook-addr"): ReleaseRange(until=(0, 8, 3)),
+    ("binder", "gpu-sharing-enabled"): ReleaseRange(until=(0, 8, 3)),
+    ("binder", "plugins"): ReleaseRange((0, 15, 0)),
+    ("queuecontroller", "metrics-listen-address"): ReleaseRange((0, 7, 8)),
+    ("queuecontroller", "qps"): ReleaseRange((0, 9, 0)),
+    ("queuecontroller", "burst"): ReleaseRange((0, 9, 0)),
+    ("queuecontroller", "enable-webhook"): ReleaseRange((0, 10, 0)),
+    ("queuecontroller", "enable-quota-validation"): ReleaseRange((0, 14, 0)),
+    ("podgroupcontroller", "enable-podgroup-webhook"): ReleaseRange((0, 10, 0)),
+}
+"""Program and flag, of those that came or went. All others that kailab uses are there in every release."""
+
+PLUGINS: Mapping[str, ReleaseRange] = {
+    "topology": ReleaseRange((0, 7, 8)),
+    "subgrouporder": ReleaseRange((0, 7, 13)),
+    "sg-nodelocalgreedy": ReleaseRange((0, 16, 0)),
+    "sg-multinodegang": ReleaseRange((0, 16, 0)),
+}
+"""Plugins of the scheduler that came later than the others."""
+
+SEARCH_BUDGETS = ReleaseRange((0, 16, 0))
+"""``scenarioSearchBudgets`` in the scheduler's configuration."""
+
+KUEUE_TOPOLOGY = ReleaseRange((0, 7, 8), (0, 12, 0))
+"""Topologies are Kueue's (``kueue.x-k8s.io/v1alpha1``); its scheduler waits until that kind is served."""
+
+KAI_TOPOLOGY = ReleaseRange((0, 12, 0))
+
+_CRDS: tuple[tuple[str, ReleaseRange], ...] = (
+    ("Queue", ReleaseRange()),
+    ("PodGroup", ReleaseRange()),
+    ("BindRequest", ReleaseRange()),
+    ("Topology", KAI_TOPOLOGY),
+)
+
+_CERTIFICATES: Mapping[str, ReleaseRange] = {
+    "binder": ReleaseRange(until=(0, 8, 3)),
+    "queuecontroller": ReleaseRange(until=(0, 10, 0)),
+}
+"""Programs that serve a webhook whatever they are told, and end where they find no certificate for it."""
+
+_PORTS: Mapping[str, tuple[tuple[int, ReleaseRange], ...]] = {
+    "queuecontroller": ((8080, ReleaseRange(until=(0, 7, 8))), (9443, ReleaseRange(until=(0, 10, 0)))),
+    "podgroupcontroller": ((8080, ReleaseRange()),),
+}
+"""Ports that a program takes whatever its flags say, on all addresses."""
+
+_POD_WEBHOOK = ReleaseRange(until=(0, 15, 0))
+"""Its binder binds a pod with a part of a GPU only as KAI's webhook for pods leaves it; later that can be told off."""
+
+_BINDER_SERVES_PODS = ReleaseRange(until=(0, 7, 13))
+"""That webhook is the binder's; later a program of its own has it, ``admission``."""
+
+LABELS: Mapping[str, ReleaseRange] = {
+    "kai.scheduler/topology": ReleaseRange((0, 7, 0)),
+    "kai.scheduler/topology-preferred-placement": ReleaseRange((0, 7, 0)),
+    "kai.scheduler/topology-required-placement": ReleaseRange((0, 7, 0)),
+    "kai.scheduler/subgroup-name": ReleaseRange((0, 7, 11)),
+    "kai.scheduler/preemptibility": ReleaseRange((0, 10, 0)),
+    "kai.scheduler/segment-size": ReleaseRange((0, 13, 0)),
+    "kai.scheduler/segment-topology-preferred-placement": ReleaseRange((0, 13, 0)),
+    "kai.scheduler/segment-topology-required-placement": ReleaseRange((0, 13, 0)),
+    "kai.scheduler/batch-min-member": ReleaseRange((0, 14, 1)),
+    "kai.scheduler/skip-podgrouper": ReleaseRange((0, 15, 0)),
+    "kai.scheduler/preemption-delay": ReleaseRange((0, 17, 0)),
+    "kai.scheduler/staleness-grace-period": ReleaseRange((0, 17, 0)),
+}
+"""Labels and annotations of manifests that came later than the others. An older release passes over them."""
+
+FIELDS: Mapping[str, ReleaseRange] = {
+    "topologyConstraint": ReleaseRange((0, 7, 0)),
+    "subGroups": ReleaseRange((0, 7, 11)),
+    "preemptibility": ReleaseRange((0, 10, 0)),
+    "minSubGroup": ReleaseRange((0, 15, 0)),
+    "preemptionDelay": ReleaseRange((0, 17, 0)),
+    "stalenessGracePeriod": ReleaseRange((0, 17, 0)),
+}
+"""Fields of a PodGroup's spec that came later than the others. An older release's CRD drops them."""
+
+
+class ReleaseFeatures(NamedTuple):
+    """Of one release."""
+
+    number: Number
+
+    def flags(self, program: str, arguments: Iterable[str]) -> tuple[str, ...]:
+        """Of these arguments (``--name=value``), those that this release's program has."""
+        return tuple(one for one in arguments if self.has_flag(program, one.removeprefix("--").partition("=")[0]))
+
+    def has_flag(self, program: str, flag: str) -> bool:
+        return FLAGS.get((program, flag), ReleaseRange()).holds(self.number)
+
+    def plugins(self, names: Iterable[str]) -> list[str]:
+        """Of these plugins of the scheduler, those that this release has."""
+        return [name for name in names if PLUGINS.get(name, ReleaseRange()).holds(self.number)]
+
+    @property
+    def search_budgets(self) -> bool:
+        return SEARCH_BUDGETS.holds(self.number)
+
+    @property
+    def kueue_topology(self) -> bool:
+        return KUEUE_TOPOLOGY.holds(self.number)
+
+    @property
+    def crds(self) -> dict[str, str]:
+        """Name -> the version that this KAI and labs read and write; of the definitions that must be in its folder."""
+        kinds = [kind for kind, span in _CRDS if span.holds(self.number)]
+        return {KINDS[kind].resource: KINDS[kind].versions[0] for kind in kinds}
+
+    def ignored_words(self, obj: dict[str, Any]) -> list[str]:
+        """What this object, and the pods it makes, say in labels, annotations and fields that came after this release."""
+        said = set(_labels_and_fields(obj))
+        return [word for word, span in {**LABELS, **FIELDS}.items() if word in said and not span.holds(self.number)]
+
+    def wants_certificate(self, program: str) -> bool:
+        """Whether it serves a webhook in any case."""
+        return program in _CERTIFICATES and _CERTIFICATES[program].holds(self.number)
+
+    @property
+    def pod_webhook(self) -> str | None:
+        """The program whose webhook pods with a part of a GPU must have been through; None: they need none."""
+        if not _POD_WEBHOOK.holds(self.number):
+            return None
+        return "binder" if _BINDER_SERVES_PODS.holds(self.number) else ADMISSION
+
+    def fixed_ports(self, program: str) -> tuple[int, ...]:
+        return tuple(port for port, span in _PORTS.get(program, ()) if span.holds(self.number))
+
+
+def _labels_and_fields(obj: dict[str, Any]) -> Iterator[str]:
+    """Labels and annotations of an object and of its pods, and the fields of a PodGroup."""
+    spec = obj.get("spec")
+    if isinstance(spec, Mapping) and obj.get("kind") == "PodGroup":
+        yield from spec
+    for part in (obj, *(template for _, template in pod_templates(obj))):
+        metadata = part.get("metadata") or {}
+        yield from metadata.get("labels") or ()
+        yield from metadata.get("annotations") or ()
+
+
+# Which release a KAI is: as it was built or its folder is called; else by the words that its programs have in them.
+#
+# No program is asked: some of KAI's begin to work on whatever cluster they find, also where they are only asked for help.
 
 _NUMBER = re.compile(r"\bv(\d+)\.(\d+)\.(\d+)")
 
-MARKS: Mapping[tuple[str, str], Span] = {
-    ("podgrouper", "pod-label-selector"): Span((0, 7, 0)),
-    ("queuecontroller", "metrics-listen-address"): Span((0, 7, 8)),
-    ("podgrouper", "kai.scheduler/subgroup-name"): Span((0, 7, 11)),
-    ("scheduler", "update-pod-eviction-condition"): Span((0, 8, 1)),
-    ("binder", "webhook-addr"): Span(until=(0, 8, 3)),
-    ("scheduler", "node-level-scheduler"): Span(until=(0, 9, 0)),
-    ("podgroupcontroller", "enable-podgroup-webhook"): Span((0, 10, 0)),
-    ("scheduler", "kueue.x-k8s.io"): Span((0, 7, 8), (0, 12, 0)),
-    ("scheduler", "queue-label-key"): Span((0, 13, 0)),
-    ("queuecontroller", "enable-quota-validation"): Span((0, 14, 0)),
-    ("podgrouper", "kai.scheduler/batch-min-member"): Span((0, 14, 1)),
-    ("scheduler", "stuck-in-releasing-threshold"): Span((0, 15, 0)),
-    ("scheduler", "sg-nodelocalgreedy"): Span((0, 16, 0)),
-    ("podgrouper", "generic-karta-fallback"): Span((0, 17, 0)),
+MARKS: Mapping[tuple[str, str], ReleaseRange] = {
+    ("podgrouper", "pod-label-selector"): ReleaseRange((0, 7, 0)),
+    ("queuecontroller", "metrics-listen-address"): ReleaseRange((0, 7, 8)),
+    ("podgrouper", "kai.scheduler/subgroup-name"): ReleaseRange((0, 7, 11)),
+    ("scheduler", "update-pod-eviction-condition"): ReleaseRange((0, 8, 1)),
+    ("binder", "webhook-addr"): ReleaseRange(until=(0, 8, 3)),
+    ("scheduler", "node-level-scheduler"): ReleaseRange(until=(0, 9, 0)),
+    ("podgroupcontroller", "enable-podgroup-webhook"): ReleaseRange((0, 10, 0)),
+    ("scheduler", "kueue.x-k8s.io"): ReleaseRange((0, 7, 8), (0, 12, 0)),
+    ("scheduler", "queue-label-key"): ReleaseRange((0, 13, 0)),
+    ("queuecontroller", "enable-quota-validation"): ReleaseRange((0, 14, 0)),
+    ("podgrouper", "kai.scheduler/batch-min-member"): ReleaseRange((0, 14, 1)),
+    ("scheduler", "stuck-in-releasing-threshold"): ReleaseRange((0, 15, 0)),
+    ("scheduler", "sg-nodelocalgreedy"): ReleaseRange((0, 16, 0)),
+    ("podgrouper", "generic-karta-fallback"): ReleaseRange((0, 17, 0)),
 }
 """Program, and what it has in it since and until which release: names of flags, labels, kinds and plugins."""
 
 _KNOWN = "known are {} to {}".format(*(f"v{line[0]}.{line[1]}" for line in (LINES[0], LINES[-1])))
 
 
-def dialect_of(version: str) -> Dialect | None:
+def features_of(version: str) -> ReleaseFeatures | None:
     """Of a version (``v0.16.8``, or text with one in it); None for one that tells none. Raises InputError for a release that is not
     known."""
     numbers = ((int(one[1]), int(one[2]), int(one[3])) for one in _NUMBER.finditer(version))
@@ -45,7 +220,7 @@ def dialect_of(version: str) -> Dialect | None:
     if number is None:
         return None
     if number[:2] in LINES:
-        return Dialect(number)
+        return ReleaseFeatures(number)
     raise InputError(f"is KAI {_text(number)}, {_why(number)}; {_KNOWN}")
 
 
@@ -57,9 +232,9 @@ def _why(number: Number) -> str:
     return "and there is no such line of releases"
 
 
-def dialect_by_marks(marks: Collection[tuple[str, str]]) -> tuple[Dialect, str]:
+def features_by_marks(marks: Collection[tuple[str, str]]) -> tuple[ReleaseFeatures, str]:
     """By which of ``MARKS`` there are; and in words between which releases that is. Raises InputError for what fits no release."""
-    first, end = Span()
+    first, end = ReleaseRange()
     if not marks:
         raise InputError(
             "tells no release: neither its build information, nor its folder's name (such as kai-v0.16.8), nor the words in "
@@ -75,7 +250,7 @@ def dialect_by_marks(marks: Collection[tuple[str, str]]) -> tuple[Dialect, str]:
             f"{_text(has)}, and not all that belongs to it; {_KNOWN}"
         )
     since, until = steps[fitting[0]], steps[fitting[-1] + 1]
-    return Dialect(since), f"{_text(since)} or newer" + ("" if until == end else f", before {_text(until)}")
+    return ReleaseFeatures(since), f"{_text(since)} or newer" + ("" if until == end else f", before {_text(until)}")
 
 
 def _fits(number: Number, marks: Collection[tuple[str, str]]) -> bool:

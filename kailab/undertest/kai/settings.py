@@ -17,12 +17,12 @@ from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.settings.search_budgets import SCENARIOS_PER_SECOND
 from kailab.undertest.contract import Unsupported
-from kailab.undertest.kai.dialects import Dialect
+from kailab.undertest.kai.releases import ReleaseFeatures
 
 WHO = "a real KAI"
 
 
-class KaiSettings(NamedTuple):
+class KaiArguments(NamedTuple):
     """``conf``: the text for ``--scheduler-conf``. ``flags``: more arguments of KAI's scheduler."""
 
     conf: str
@@ -45,7 +45,7 @@ _OWN = {
 """Fields of EngineConfig that are kailab's alone, by the name they have in a configuration file."""
 
 
-def kai_settings(settings: SchedulerSettings | EngineConfig, dialect: Dialect) -> KaiSettings:
+def kai_arguments(settings: SchedulerSettings | EngineConfig, dialect: ReleaseFeatures) -> KaiArguments:
     """As configuration and flags of KAI's scheduler. Raises Unsupported."""
     config = settings if isinstance(settings, EngineConfig) else settings.engine
     _refuse_own(config)
@@ -68,7 +68,7 @@ def kai_settings(settings: SchedulerSettings | EngineConfig, dialect: Dialect) -
         # Any negative duration means to KAI that no gang is ever evicted for it.
         f"--default-staleness-grace-period={'-1s' if grace < 0 or math.isinf(grace) else _duration(grace)}",
     )
-    return KaiSettings(yaml.safe_dump(document, sort_keys=False), flags)
+    return KaiArguments(yaml.safe_dump(document, sort_keys=False), flags)
 
 
 def _refuse_own(config: EngineConfig) -> None:
@@ -84,7 +84,7 @@ def _refuse_own(config: EngineConfig) -> None:
         )
 
 
-def _plugins(config: EngineConfig, dialect: Dialect) -> list[dict[str, Any]]:
+def _plugins(config: EngineConfig, dialect: ReleaseFeatures) -> list[dict[str, Any]]:
     """KAI's list with the switches of the configuration, in the same order."""
     listed = dialect.plugins(config.plugins or DEFAULT_PLUGINS)
     if not config.predicates:

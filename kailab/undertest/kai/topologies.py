@@ -35,14 +35,14 @@ def missing_definitions(kai: KaiFolder) -> list[dict[str, Any]]:
     return [made]
 
 
-def in_its_words(objects: Sequence[Object], there: Cluster) -> list[tuple[Object, ...]]:
+def translate_topologies(objects: Sequence[Object], there: Cluster) -> list[tuple[Object, ...]]:
     """With Kueue's beside each of KAI's, where it is Kueue's that the KAI in that cluster reads."""
     if not _reads_kueues(there):
         return [(obj,) for obj in objects]
-    return [(obj, kueues(obj)) if _is_kais(obj) else (obj,) for obj in objects]
+    return [(obj, kueue_topology(obj)) if _is_kais(obj) else (obj,) for obj in objects]
 
 
-def kueues(topology: Object) -> Object:
+def kueue_topology(topology: Object) -> Object:
     """KAI's Topology as Kueue's: levels without aliases, which came later."""
     levels = [{"nodeLabel": level["nodeLabel"]} for level in topology["spec"]["levels"]]
     return {**topology, "apiVersion": f"{KUEUE_GROUP}/{KUEUE_VERSION}", "spec": {"levels": levels}}

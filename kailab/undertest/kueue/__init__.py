@@ -1,5 +1,74 @@
 """Kueue as a scheduler under test: it admits work by quota, and kube-scheduler places what is admitted."""
 
-from kailab.undertest.kueue.scheduler import Kueue
+from __future__ import annotations
 
-__all__ = ["Kueue"]
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.model import labels
+from kailab.model.kinds import kind_key
+from kailab.undertest.contract import EvictionCondition, EvictionFinder, Plane, SchedulerUnderTest
+from kailab.undertest.kueue import messages
+from kailab.undertest.kueue.messages import CLUSTER_QUEUE, COHORT, WORKLOAD
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+    from kailab.undertest.kueue.processes import KueueProcesses
+
+
+# Kueue as a scheduler under test.
+
+
+@dataclass(frozen=True)
+class Kueue(SchedulerUnderTest):
+    """It admits work by quota; kube-scheduler places what is admitted. Jobs that wait have no pods, pods that wait are gated."""
+
+    title = "Kueue"
+    scheduler_name = labels.DEFAULT_SCHEDULER_NAME
+    waits_without_pods = True
+    # Of a hundred pods it makes a hundred Workloads first, and admits one after the other: long before a pod is changed.
+    writes = (WORKLOAD,)
+    # Work that comes before its Cohort is known to be there finds nothing to borrow, and a Job of which some pods are enough is admitted small.
+    prerequisite_kinds = (COHORT, CLUSTER_QUEUE)
+
+    def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
+        from kailab.undertest.kueue.translation import WorkTranslation, translate_tree
+        from kailab.undertest.translation import AppliedQueues
+
+        queues = AppliedQueues(objects, there)
+        work = WorkTranslation(objects, there, queues, self.title)
+        last = max((number for number, obj in enumerate(objects) if kind_key(obj) == "Queue"), default=-1)
+        found: list[Sequence[Object]] = []
+        for number, obj in enumerate(objects):
+            # What a queue is in Kueue's words depends on those above and below it: all of the tree is said anew.
+            tree = translate_tree(queues, there, self.title) if number == last else []
+            found.append([*work.became(number, obj), *tree])
+        return found
+
+    def await_prerequisites(self, there: Cluster) -> None:
+        from kailab.undertest.kueue.processes import await_queues
+
+        await_queues(there)
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KueueProcesses:
+        from kailab.undertest.kueue.processes import KueueProcesses
+
+        return KueueProcesses(plane)
+
+    def check_options(self) -> None:
+        """Raises MissingComponents where it was not got."""
+        from kailab.components import find_addon
+
+        find_addon("kueue")
+
+    def stopped(self, there: Cluster) -> EvictionFinder:
+        return partial(messages.find_evictions, there=there)
+
+    def eviction(self, message: str) -> EvictionCondition | None:
+        return messages.parse_eviction(message)
+
+    def code(self, message: str) -> str:
+        return messages.parse_code(message)

@@ -1,7 +1,12 @@
-"""Kueue beside a control plane: one process over its API server, with its webhooks; kube-scheduler places what it admits."""
+"""How Kueue runs here: its Configuration. Source: Kueue v0.19's API config.kueue.x-k8s.io/v1beta2, and the one that it is published
+with (config/components/manager/controller_manager_config.yaml).
+
+Fair Sharing is on, as KAI divides what nobody owns by weight; a resource for which a queue has no quota is not held against it.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,15 +19,196 @@ from kailab.cluster.install import CRD
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.there import is_there
 from kailab.errors import KailabError
+from kailab.model import labels
 from kailab.model.private_files import write_text
 from kailab.undertest import programs
-from kailab.undertest.beside import AddonBeside, on_free_ports
-from kailab.undertest.contract import Rest, Start, Tell
-from kailab.undertest.crds import bring_in
-from kailab.undertest.kueue.configuration import AUTHORITY, NAMESPACE, SECRET, SERVICE, SKIPPED, configuration
-from kailab.undertest.kueue.rest import KueueRest
-from kailab.undertest.programs import Program, answers
+from kailab.undertest.contract import IdleDetector, Plane, StartSettings, Tell
+from kailab.undertest.kueue import messages
+from kailab.undertest.kueue.messages import CLUSTER_QUEUE, COHORT, MANAGED, QUEUE_NAME, WORKLOAD
+from kailab.undertest.programs import (
+    AddonProcesses,
+    Program,
+    check_programs,
+    health_check,
+    install_definitions,
+    on_free_ports,
+)
 from kailab.undertest.webhooks import CONFIGURATIONS, WebhookServer, webhook_server
+
+NAMESPACE = "kueue-system"
+SERVICE = "kueue-webhook-service"
+SECRET = "kueue-webhook-server-cert"
+AUTHORITY = "kueue-ca"
+SKIPPED = ("kube-system", NAMESPACE, labels.RESERVATION_NAMESPACE)
+"""Namespaces whose work is none of Kueue's."""
+FRAMEWORKS = ("batch/job", "pod", "deployment")
+
+AT_ONCE = {
+    "Job.batch": 5,
+    "Pod": 5,
+    "Workload.kueue.x-k8s.io": 10,
+    "LocalQueue.kueue.x-k8s.io": 5,
+    "Cohort.kueue.x-k8s.io": 1,
+    "ClusterQueue.kueue.x-k8s.io": 5,
+    "ResourceFlavor.kueue.x-k8s.io": 1,
+}
+"""How many objects of a kind it acts on at once, as published; by itself it takes one."""
+
+
+def configuration(certificates: Path, webhook: int, health: int, metrics: int) -> Object:
+    """``certificates``: the folder of its webhook server's. The rest are ports."""
+    selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SKIPPED)}
+    return {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "namespace": NAMESPACE,
+        "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
+        "metrics": {"bindAddress": f"{LOOPBACK}:{metrics}"},
+        "webhook": {"host": LOOPBACK, "port": webhook, "certDir": str(certificates)},
+        "leaderElection": {"leaderElect": False},
+        "controller": {"groupKindConcurrency": AT_ONCE},
+        # As fast as the API server allows: the usual bounds are for clusters with other users.
+        "clientConnection": {"qps": 1000, "burst": 2000},
+        # Off, it demands certificates for its metrics, too.
+        "internalCertManagement": {"enable": True, "webhookServiceName": SERVICE, "webhookSecretName": SECRET},
+        "managedJobsNamespaceSelector": {"matchExpressions": [selector]},
+        "integrations": {"frameworks": list(FRAMEWORKS)},
+        "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
+        "resources": {"quotaCheckStrategy": "IgnoreUndeclared"},
+        # It wants to be a pod of the cluster.
+        "featureGates": {"VisibilityOnDemand": False},
+    }
+
+
+# Whether Kueue has read the queues that it was given.
+#
+# It reads Cohorts, ClusterQueues and Workloads each by itself, and admits by what it has read so far. On a busy machine a Workload may so be
+# admitted by a ClusterQueue whose Cohort, or whose neighbours, are not known yet.
+
+PATIENCE_SECONDS = 20.0
+LOOK_SECONDS = 0.1
+
+
+def await_queues(there: Cluster) -> None:
+    """Return when each Cohort and each ClusterQueue has been read, or after ``PATIENCE_SECONDS``."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not _all_read(there) and time.monotonic() < until:
+        time.sleep(LOOK_SECONDS)
+
+
+def _all_read(there: Cluster) -> bool:
+    return all(map(_cohort_read, there.list(COHORT))) and all(map(_queue_read, there.list(CLUSTER_QUEUE)))
+
+
+def _cohort_read(cohort: Object) -> bool:
+    """Its status has no conditions; under Fair Sharing it has its share, once it was reckoned with (``updateCohortStatusIfChanged``,
+    pkg/controller/core/cohort_controller.go)."""
+    return "fairSharing" in (cohort.get("status") or {})
+
+
+def _queue_read(queue: Object) -> bool:
+    """It is said of this generation whether it is active (``updateCqStatusIfChanged``, pkg/controller/core/clusterqueue_controller.go)."""
+    wanted = queue["metadata"].get("generation", 0)
+    told = (queue.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Active" and one.get("observedGeneration", 0) >= wanted for one in told)
+
+
+# Whether Kueue is done with all that it was given: all work has its Workload, each has been decided on, and what was decided has been
+# carried out.
+#
+# Its metrics would tell how many Workloads it has yet to look at, but are only for who has a token of the cluster; the objects
+# themselves tell as much.
+
+CHECK_SECONDS = 1.0
+SETTLED_SECONDS = 2.5  # it gathers changes for a second before it looks at them
+NOT_READY_SECONDS = 20.0
+"""So long a ClusterQueue may be missing or inactive before its work counts as refused: Kueue reads queues behind one another."""
+_GATE = "kueue.x-k8s.io/admission"
+_ENDS = ("Succeeded", "Failed")
+
+
+class KueueIdleDetector:
+    """``plane``: where it runs; ``cluster``: the same, as a client sees it. ``names``: of its processes."""
+
+    def __init__(self, plane: Plane, cluster: Cluster, names: Sequence[str]) -> None:
+        self._plane = plane
+        self._cluster = cluster
+        self._names = names
+        self._since = time.monotonic()
+        self._checked = float("-inf")
+        self._done = False
+        self._not_ready = False
+
+    def changed(self) -> None:
+        """Something has changed in the cluster."""
+        self._since = time.monotonic()
+
+    def is_idle(self) -> bool:
+        """Raises SchedulerFailed, with its last words, if a process has ended."""
+        # Asked far more often than once a second, and a look costs.
+        if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
+            check_programs(self._plane, self._names)
+            self._checked = now
+            self._not_ready = False
+            self._done = not self._under_way()
+        return self._done and now - self._since >= (NOT_READY_SECONDS if self._not_ready else SETTLED_SECONDS)
+
+    def _under_way(self) -> bool:
+        submitted = {obj["metadata"]["uid"]: obj for obj in self._submitted()}
+        decided: set[str] = set()
+        for workload in self._cluster.list(WORKLOAD):
+            owners = {one["uid"] for one in workload["metadata"].get("ownerReferences") or ()}
+            decided |= owners
+            if _condition(workload, "Finished"):
+                continue
+            self._not_ready |= messages.parse_code(_quota(workload)) == messages.MISCONFIGURED
+            admitted = _condition(workload, "Admitted")
+            # Admitted work that is held yet, and work that is not any more and goes on.
+            mine = [submitted[uid] for uid in owners if uid in submitted]
+            if _is_undecided(workload) or any(admitted == _is_held(obj) for obj in mine):
+                return True
+        return not decided >= submitted.keys()
+
+    def _submitted(self) -> Iterator[Object]:
+        """Work that is to have a Workload, and has not ended."""
+        for kind in ("Job", "Pod"):
+            for obj in self._cluster.list(kind, labels=QUEUE_NAME):
+                ended = (obj.get("status") or {}).get("phase") in _ENDS or _condition(obj, "Complete", "Failed")
+                # Pods of a Job have its label, and are admitted with it.
+                held = kind == "Pod" and MANAGED not in obj["metadata"].get("labels", {})
+                if not ended and not held and "deletionTimestamp" not in obj["metadata"]:
+                    yield obj
+
+
+def _is_undecided(workload: Object) -> bool:
+    """It has not been looked at, or waits until those that were evicted for it are gone."""
+    if workload.get("spec", {}).get("active") is False:
+        return False
+    told = _conditions(workload, "QuotaReserved")
+    return not told or messages.PENDING_PREEMPTION in _quota(workload)
+
+
+def _quota(workload: Object) -> str:
+    """What is said of its quota; empty where it has it, or nothing is said."""
+    return "".join(one.get("message", "") for one in _conditions(workload, "QuotaReserved") if one["status"] != "True")
+
+
+def _is_held(obj: Object) -> bool:
+    spec = obj["spec"]
+    # A pod has no word of its own for it.
+    return bool(spec.get("suspend")) or any(gate["name"] == _GATE for gate in spec.get("schedulingGates") or ())
+
+
+def _condition(obj: Object, *types: str) -> bool:
+    """Whether one of these holds."""
+    return any(one["status"] == "True" for one in _conditions(obj, *types))
+
+
+def _conditions(obj: Object, *types: str) -> list[Object]:
+    return [one for one in (obj.get("status") or {}).get("conditions") or () if one["type"] in types]
+
+
+# Kueue beside a control plane: one process over its API server, with its webhooks; kube-scheduler places what it admits.
 
 NAME = "kueue"
 _PLACES = "kube-scheduler"
@@ -33,7 +219,7 @@ _CONVERSIONS = "patches/webhook_in_"
 _WEBHOOKS = "config/components/webhook/manifests.yaml"
 
 
-class KueueBeside(AddonBeside):
+class KueueProcesses(AddonProcesses):
     name = NAME
 
     def prepare(self, cluster: Cluster) -> None:
@@ -41,10 +227,10 @@ class KueueBeside(AddonBeside):
         definitions = self._addon.manifests.objects(_DEFINITIONS)
         # Where they are there they may have been told of the server that converts them.
         missing = [one for one in definitions if not is_there(cluster, CRD, one["metadata"]["name"])]
-        bring_in(cluster, missing, "Kueue")
+        install_definitions(cluster, missing, "Kueue")
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 
-    def start(self, cluster: Cluster, start: Start, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
         """Returns when its webhooks answer. Raises MissingComponents, too."""
         self.prepare(cluster)
         self._plane.start_kube_scheduler()
@@ -63,9 +249,9 @@ class KueueBeside(AddonBeside):
         write_text(config, text)
         for obj in self._wired(server):
             cluster.apply(obj)
-        ready = answers(f"http://{LOOPBACK}:{health}/readyz")
+        ready = health_check(f"http://{LOOPBACK}:{health}/readyz")
         arguments = [f"--config={config}", "--zap-log-level=2"]
-        programs.run(self._plane, [Program(NAME, self._addon.programs[NAME], arguments, health, ready)])
+        programs.run_programs(self._plane, [Program(NAME, self._addon.programs[NAME], arguments, health, ready)])
 
     def _wired(self, server: WebhookServer) -> Iterator[Object]:
         """What tells the API server how to call it, and the program that its certificates are in order."""
@@ -97,5 +283,5 @@ class KueueBeside(AddonBeside):
                         cluster.delete(f"{kind}.admissionregistration.k8s.io", found["metadata"]["name"])
         super().stop()
 
-    def rest(self, cluster: Cluster) -> Rest:
-        return KueueRest(self._plane, cluster, self.names)
+    def rest(self, cluster: Cluster) -> IdleDetector:
+        return KueueIdleDetector(self._plane, cluster, self.names)

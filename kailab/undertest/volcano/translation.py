@@ -15,20 +15,27 @@ from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
 from kailab.undertest.contract import NotExpressible
-from kailab.undertest.translation.queues import NAMES, RESOURCES, Queues, quantity, share
-from kailab.undertest.translation.templates import said
-from kailab.undertest.translation.work import Reading, Work
-from kailab.undertest.volcano import words
+from kailab.undertest.translation import (
+    RESOURCE_NAMES,
+    RESOURCES,
+    AppliedQueues,
+    TemplateWork,
+    WorkReader,
+    format_amount,
+    rewrite_templates,
+    share_of,
+)
+from kailab.undertest.volcano import messages
 
 
 def translate(objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
     """See ``SchedulerUnderTest.translate``."""
-    saying = _Saying(Queues(objects, there), Reading(objects, there, words.NAME))
+    saying = _Translation(AppliedQueues(objects, there), WorkReader(objects, there, messages.NAME))
     return [list(saying.of(obj)) for obj in objects]
 
 
-class _Saying:
-    def __init__(self, queues: Queues, reading: Reading) -> None:
+class _Translation:
+    def __init__(self, queues: AppliedQueues, reading: WorkReader) -> None:
         self._queues = queues
         self._reading = reading
         self._gangs: set[tuple[str, str]] = set()
@@ -37,7 +44,7 @@ class _Saying:
         kind = kind_key(obj)
         works = [self._reading.of_group(obj)] if kind == "PodGroup" else self._reading.of(obj)
         for work in works:
-            self._queues.check_work(work.queue, words.NAME, object_name(obj))
+            self._queues.check_work(work.queue, messages.NAME, object_name(obj))
         # Before its pods: without it a controller makes each of them one of its own.
         for work in works:
             yield from self._gang(work)
@@ -47,36 +54,38 @@ class _Saying:
             yield obj
             yield self._queue(self._queues.by_name[obj["metadata"]["name"]])
         elif works and kind != "PodGroup":
-            yield said(obj, works, words.SCHEDULER_NAME, _say)
+            yield rewrite_templates(obj, works, messages.SCHEDULER_NAME, _edit_template)
         else:
             yield obj
 
     def _check(self) -> None:
-        self._queues.refuse_weights(words.NAME)
-        self._queues.refuse_overcommitted(words.NAME)
-        self._queues.refuse_min_runtimes(words.NAME)
+        self._queues.refuse_weights(messages.NAME)
+        self._queues.refuse_overcommitted(messages.NAME)
+        self._queues.refuse_min_runtimes(messages.NAME)
 
     def _queue(self, queue: Queue) -> Object:
-        if queue.name == words.ROOT:
+        if queue.name == messages.ROOT:
             raise NotExpressible(
-                words.NAME, f"queue of the name {words.ROOT}, which is that of all queues", "Queue/root"
+                messages.NAME, f"queue of the name {messages.ROOT}, which is that of all queues", "Queue/root"
             )
         spec: dict[str, Any] = {"reclaimable": True, "priority": queue.priority, "deserved": self._deserved(queue)}
         if limits := _limits(queue):
             spec["capability"] = limits
         if queue.parent in self._queues.by_name:
             spec["parent"] = queue.parent
-        return {"apiVersion": words.API_VERSION, "kind": "Queue", "metadata": {"name": queue.name}, "spec": spec}
+        return {"apiVersion": messages.API_VERSION, "kind": "Queue", "metadata": {"name": queue.name}, "spec": spec}
 
     def _deserved(self, queue: Queue) -> dict[str, str]:
         """Without a bound all that there is is sure. What is not named is not deserved, and is taken back whatever else is."""
         found = {}
         for name in RESOURCES:
-            quota = share(queue, name).quota
-            found[NAMES[name]] = quantity(name, self._queues.capacity(name) if quota == UNLIMITED else quota)
+            quota = share_of(queue, name).quota
+            found[RESOURCE_NAMES[name]] = format_amount(
+                name, self._queues.capacity(name) if quota == UNLIMITED else quota
+            )
         return found
 
-    def _gang(self, work: Work) -> Iterator[Object]:
+    def _gang(self, work: TemplateWork) -> Iterator[Object]:
         if not work.gang or (work.namespace, work.gang) in self._gangs:
             return
         self._gangs.add((work.namespace, work.gang))
@@ -84,32 +93,32 @@ class _Saying:
         if work.priority_class:
             spec["priorityClassName"] = work.priority_class
         yield {
-            "apiVersion": words.API_VERSION,
+            "apiVersion": messages.API_VERSION,
             "kind": "PodGroup",
             "metadata": {"name": work.gang, "namespace": work.namespace, "annotations": _preemptable(work)},
             "spec": spec,
         }
 
 
-def _say(metadata: dict[str, Any], spec: dict[str, Any], work: Work) -> None:
+def _edit_template(metadata: dict[str, Any], spec: dict[str, Any], work: TemplateWork) -> None:
     notes = metadata.setdefault("annotations", {})
-    notes[words.QUEUE] = work.queue
+    notes[messages.QUEUE] = work.queue
     notes |= _preemptable(work)
     if work.gang:
-        notes[words.GROUP] = work.gang
+        notes[messages.GROUP] = work.gang
 
 
-def _preemptable(work: Work) -> dict[str, str]:
-    return {words.PREEMPTABLE: "true" if work.preemptible else "false"}
+def _preemptable(work: TemplateWork) -> dict[str, str]:
+    return {messages.PREEMPTABLE: "true" if work.preemptible else "false"}
 
 
 def _limits(queue: Queue) -> dict[str, str]:
     found = {}
     for name in RESOURCES:
-        limit = share(queue, name).limit
+        limit = share_of(queue, name).limit
         # Of these two it takes 0 for no limit.
         if limit == 0 and name != "gpu":
-            raise NotExpressible(words.NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")
+            raise NotExpressible(messages.NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")
         if limit != UNLIMITED:
-            found[NAMES[name]] = quantity(name, limit)
+            found[RESOURCE_NAMES[name]] = format_amount(name, limit)
     return found

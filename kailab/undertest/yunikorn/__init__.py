@@ -1,5 +1,54 @@
 """Apache YuniKorn, as a process beside a plane."""
 
-from kailab.undertest.yunikorn.scheduler import YuniKorn
+from __future__ import annotations
 
-__all__ = ["YuniKorn"]
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.undertest.contract import EvictionFinder, Plane, SchedulerUnderTest
+from kailab.undertest.yunikorn import messages
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+    from kailab.undertest.yunikorn.processes import YuniKornProcesses
+
+
+# YuniKorn as a scheduler under test.
+
+
+@dataclass(frozen=True)
+class YuniKorn(SchedulerUnderTest):
+    """It tells evictions by the log of its own events alone."""
+
+    title = "YuniKorn"
+    scheduler_name = messages.SCHEDULER_NAME
+    one_per_machine = True  # the port of its REST API is fixed in its code
+    # An application of which all pods are gone is there for 30 s more (``completingTimeout``), and a gang that comes by its name is let in
+    # pod by pod: its room counts as held already.
+    restart_for_each_lab = True
+
+    def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
+        from kailab.undertest.yunikorn.translation import translate
+
+        return translate(objects, there)
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> YuniKornProcesses:
+        from kailab.undertest.yunikorn.processes import YuniKornProcesses
+
+        return YuniKornProcesses(plane)
+
+    def check_options(self) -> None:
+        """Raises MissingComponents where it was not got."""
+        from kailab.components import find_addon
+
+        find_addon(messages.NAME)
+
+    def stopped(self, there: Cluster) -> EvictionFinder:
+        from kailab.undertest.yunikorn.processes import PreemptionLog
+
+        return PreemptionLog()
+
+    def code(self, message: str) -> str:
+        return messages.parse_code(message)

@@ -1,68 +1,173 @@
-"""KAI's words said in those of YuniKorn.
+"""The tree of queues as YuniKorn's configuration has it: quota is ``guaranteed``, limit is ``max``, priority is an offset.
 
-The queues are one ConfigMap, written anew with each change of them. Work is an application in a leaf of them, by annotations of its
-pods. A gang is an application of one task group: placeholders hold its room until all of it can be had. Work that KAI would not preempt
-says that it is not to be preempted; that it may not go beyond its quota either YuniKorn has no words for.
+As in KAI, priorities of work count within its queue alone (``priority.policy: fence``), and what is owned comes back at once:
+``preemption.delay`` is as short as YuniKorn's clock has it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import yaml
+
 from kailab.cluster.protocol import Cluster, Object
+from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
+from kailab.scheduler.reading.queues import DEFAULT_PRIORITY
 from kailab.scheduler.reading.requests import of_pod
 from kailab.undertest.contract import NotExpressible
-from kailab.undertest.translation.queues import Queues
-from kailab.undertest.translation.templates import said
-from kailab.undertest.translation.work import Reading, Work
-from kailab.undertest.yunikorn import words
-from kailab.undertest.yunikorn.queues import config_map, path
+from kailab.undertest.translation import (
+    RESOURCE_NAMES,
+    RESOURCES,
+    AppliedQueues,
+    TemplateWork,
+    WorkReader,
+    format_amount,
+    rewrite_templates,
+    share_of,
+)
+from kailab.undertest.yunikorn import messages
+from kailab.undertest.yunikorn.messages import CONFIG_KEY, CONFIG_MAP, NAME, NAMESPACE, ROOT
+
+_NAMES = {**RESOURCE_NAMES, "cpu": "vcore"}
+_QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+_PREEMPTION_DELAY = "1s"
+_NO_BOUND = {"pods": "1000000"}
+"""A ``max`` of which every amount is 0 YuniKorn ignores (``setResources`` in pkg/scheduler/objects/queue.go of yunikorn-core 1.8.0), so
+another resource stands beside the zeros, which every pod has one of."""
+
+Amounts = dict[str, int]
+
+
+def config_map(queues: AppliedQueues) -> Object:
+    """The whole of its configuration."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE},
+        "data": {CONFIG_KEY: yaml.safe_dump(configuration(queues), sort_keys=False)},
+    }
+
+
+def configuration(queues: AppliedQueues) -> dict[str, Any]:
+    """As in ``queues.yaml``. Raises NotExpressible."""
+    tops = [_queue(queues, queue, {}) for queue in queues.below("")]
+    root: dict[str, Any] = {"name": ROOT, "submitacl": "*"}
+    if tops:
+        root["queues"] = tops
+    # A pod may be seen before the change of the configuration that came before it: its queue is made then, and gets its amounts as
+    # soon as they are read.
+    placement = [{"name": "provided", "create": True}]
+    return {"partitions": [{"name": "default", "placementrules": placement, "queues": [root]}]}
+
+
+def queue_path(queues: AppliedQueues, name: str) -> str:
+    """Of a queue, as work names it."""
+    return ".".join((ROOT, *queues.line(name)))
+
+
+def _queue(queues: AppliedQueues, queue: Queue, above: Amounts) -> dict[str, Any]:
+    """``above``: the limits of all above it."""
+    if not _QUEUE_NAME.fullmatch(queue.name):
+        raise NotExpressible(NAME, "queue of such a name", f"Queue/{queue.name}")
+    most = _max_amounts(queue, above)
+    least = _guaranteed_amounts(queues, queue, most)
+    children = [_queue(queues, child, most) for child in queues.below(queue.name)]
+    found: dict[str, Any] = {"name": queue.name}
+    if children:
+        found["parent"] = True
+    resources = {
+        "guaranteed": _amount_texts(least),
+        "max": _amount_texts(most) | (_NO_BOUND if most and not any(most.values()) else {}),
+    }
+    found["resources"] = {name: amounts for name, amounts in resources.items() if amounts}
+    found["properties"] = {
+        "priority.policy": "fence",
+        "priority.offset": str(queue.priority - DEFAULT_PRIORITY),
+        "preemption.delay": _PREEMPTION_DELAY,
+    }
+    if children:
+        found["queues"] = children
+    return found
+
+
+def _max_amounts(queue: Queue, above: Amounts) -> Amounts:
+    """No more than any above it: YuniKorn refuses a ``max`` beyond the parent's."""
+    own = {name: share_of(queue, name).limit for name in RESOURCES if share_of(queue, name).limit != UNLIMITED}
+    return {name: min(limit, above.get(name, limit)) for name, limit in own.items()}
+
+
+def _guaranteed_amounts(queues: AppliedQueues, queue: Queue, most: Amounts) -> Amounts:
+    found = {}
+    for name in RESOURCES:
+        quota = share_of(queue, name).quota
+        if quota == UNLIMITED:
+            # Without a bound all that there is would be sure; of what nobody runs short of nothing need be.
+            if name != "gpu" or queue.name in queues.parents:
+                continue
+            quota = queues.capacity(name)
+        found[name] = min(quota, most.get(name, quota))
+    return found
+
+
+def _amount_texts(amounts: Amounts) -> dict[str, str]:
+    # Thousandths it reads of CPUs alone.
+    if amounts.get("gpu", 0) % 1000:
+        raise NotExpressible(NAME, "part of a GPU", "quota or limit of a Queue")
+    return {_NAMES[name]: format_amount(name, amount) for name, amount in amounts.items()}
+
+
+# KAI's words said in those of YuniKorn.
+#
+# The queues are one ConfigMap, written anew with each change of them. Work is an application in a leaf of them, by annotations of its
+# pods. A gang is an application of one task group: placeholders hold its room until all of it can be had. Work that KAI would not preempt
+# says that it is not to be preempted; that it may not go beyond its quota either YuniKorn has no words for.
 
 _TASK_GROUP = "workers"
 
 
 def translate(objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
     """See ``SchedulerUnderTest.translate``."""
-    queues = Queues(objects, there)
-    reading = Reading(objects, there, words.NAME)
+    queues = AppliedQueues(objects, there)
+    reading = WorkReader(objects, there, messages.NAME)
     changed = [index for index, obj in enumerate(objects) if kind_key(obj) == "Queue"]
     if changed:
-        queues.refuse_weights(words.NAME)
-        queues.refuse_overcommitted(words.NAME)
-        queues.refuse_min_runtimes(words.NAME)
-    became = [list(_said(obj, queues, reading)) for obj in objects]
+        queues.refuse_weights(messages.NAME)
+        queues.refuse_overcommitted(messages.NAME)
+        queues.refuse_min_runtimes(messages.NAME)
+    became = [list(_translate_object(obj, queues, reading)) for obj in objects]
     if changed:
         # KAI's own stay: labs count by them, and this scheduler does not look at them.
         became[changed[-1]].append(config_map(queues))
     return became
 
 
-def _said(obj: Object, queues: Queues, reading: Reading) -> Iterator[Object]:
+def _translate_object(obj: Object, queues: AppliedQueues, reading: WorkReader) -> Iterator[Object]:
     if kind_key(obj) == "PodGroup":
-        queues.check_work(reading.of_group(obj).queue, words.NAME, object_name(obj))
+        queues.check_work(reading.of_group(obj).queue, messages.NAME, object_name(obj))
     works = reading.of(obj)
     for work in works:
-        queues.check_work(work.queue, words.NAME, object_name(obj))
+        queues.check_work(work.queue, messages.NAME, object_name(obj))
     if not works:
         yield obj
         return
     if any(work.gang for work in works) and len(works) > 1:
-        raise NotExpressible(words.NAME, "gang of several kinds of pods", object_name(obj))
+        raise NotExpressible(messages.NAME, "gang of several kinds of pods", object_name(obj))
 
-    def say(metadata: dict[str, Any], spec: dict[str, Any], work: Work) -> None:
+    def say(metadata: dict[str, Any], spec: dict[str, Any], work: TemplateWork) -> None:
         notes = metadata.setdefault("annotations", {})
-        notes[words.APP_ID] = work.gang or application(obj)
-        notes[words.QUEUE] = path(queues, work.queue)
+        notes[messages.APP_ID] = work.gang or application(obj)
+        notes[messages.QUEUE] = queue_path(queues, work.queue)
         if not work.preemptible:
-            notes[words.ALLOW_PREEMPTION] = "false"
+            notes[messages.ALLOW_PREEMPTION] = "false"
         if work.gang:
             notes |= _gang(spec, work)
 
-    yield said(obj, works, words.SCHEDULER_NAME, say)
+    yield rewrite_templates(obj, works, messages.SCHEDULER_NAME, say)
 
 
 def application(obj: Object) -> str:
@@ -71,18 +176,18 @@ def application(obj: Object) -> str:
     return f"{obj['kind'].lower()}-{metadata.get('name') or metadata.get('generateName', '').rstrip('-')}"
 
 
-def _gang(spec: dict[str, Any], work: Work) -> dict[str, str]:
+def _gang(spec: dict[str, Any], work: TemplateWork) -> dict[str, str]:
     """Placeholders go where the pods themselves may go. Hard: rather none of them than some, as in KAI."""
-    group: dict[str, Any] = {"name": _TASK_GROUP, "minMember": work.min_member, "minResource": _least(spec)}
+    group: dict[str, Any] = {"name": _TASK_GROUP, "minMember": work.min_member, "minResource": _minimum_resources(spec)}
     for field in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):
         if spec.get(field):
             group[field] = spec[field]
     return {
-        words.TASK_GROUP: _TASK_GROUP,
-        words.TASK_GROUPS: json.dumps([group], sort_keys=True),
-        words.GANG_POLICY: "gangSchedulingStyle=Hard",
+        messages.TASK_GROUP: _TASK_GROUP,
+        messages.TASK_GROUPS: json.dumps([group], sort_keys=True),
+        messages.GANG_POLICY: "gangSchedulingStyle=Hard",
     }
 
 
-def _least(spec: dict[str, Any]) -> dict[str, str]:
+def _minimum_resources(spec: dict[str, Any]) -> dict[str, str]:
     return {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in sorted(of_pod(spec).items())}

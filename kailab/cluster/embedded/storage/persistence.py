@@ -22,7 +22,7 @@ import msgspec
 
 from kailab.cluster.embedded.storage.sealed import AnotherFile, Damaged, Header, check, header_of, seal
 from kailab.errors import InputError, StateError
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.files import read_bytes
 from kailab.model.private_files import FILE_MODE, make_folder, make_private
 
@@ -76,12 +76,12 @@ class Packed:
     def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
         """Of a list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
         with _damage_told():
-            heads = ((typed.decode_msgpack(raw, _Head).metadata, raw) for raw in self._read(list[msgspec.Raw]))
+            heads = ((decoding.decode_msgpack(raw, _Head).metadata, raw) for raw in self._read(list[msgspec.Raw]))
             return {(head.namespace, head.name): raw for head, raw in heads}
 
     def _read(self, type: Any) -> Any:
         with _damage_told():
-            return typed.decode_msgpack(self._data if self._plain else zlib.decompress(self._data), type)
+            return decoding.decode_msgpack(self._data if self._plain else zlib.decompress(self._data), type)
 
 
 @contextlib.contextmanager
@@ -137,17 +137,17 @@ def read_state(path: Path) -> dict[str, Any]:
 
 def _unpacked(body: bytes, header: Header) -> dict[str, Any]:
     plain = header.version == PLAIN_VERSION
-    state: dict[str, Any] = dict(typed.decode_msgpack(body, dict[str, msgspec.Raw]))
+    state: dict[str, Any] = dict(decoding.decode_msgpack(body, dict[str, msgspec.Raw]))
     for name, raw in state.items():
         if name not in PACKED:
             state[name] = msgspec.msgpack.decode(raw)
         elif plain and name == "events":  # that format had them bare
             state[name] = {"Event": Packed(bytes(raw), plain=True)} if bytes(raw) != _NOTHING else {}
         elif plain:
-            parts = typed.decode_msgpack(raw, dict[str, msgspec.Raw])
+            parts = decoding.decode_msgpack(raw, dict[str, msgspec.Raw])
             state[name] = {key: Packed(bytes(part), plain=True) for key, part in parts.items()}
         else:
-            state[name] = {key: Packed(part) for key, part in typed.decode_msgpack(raw, dict[str, bytes]).items()}
+            state[name] = {key: Packed(part) for key, part in decoding.decode_msgpack(raw, dict[str, bytes]).items()}
     return state
 
 

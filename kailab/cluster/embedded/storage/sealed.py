@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.private_files import make_folder, open_file
 
 _LONGEST_HEADER = 4096
@@ -65,7 +65,7 @@ def header_of(data: bytes, magic: str) -> tuple[Header, bytes]:
     # A large file that is not ours is not searched for an end of line.
     line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
     try:
-        header = typed.decode_json(line, Header)
+        header = decoding.decode_json(line, Header)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise AnotherFile from None
     if not newline or header.magic != magic:

@@ -16,7 +16,7 @@ from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.transport import Answer
 from kailab.cluster.protocol import Object
 from kailab.errors import Invalid, NotFound
-from kailab.model import typed
+from kailab.model import decoding
 from kailab.model.kinds import KINDS, key_of
 
 _AGAIN_SECONDS = 5.0
@@ -109,7 +109,7 @@ class Resources:
         answer = self._ask(f"/apis/{quote(group, safe='.')}")
         if answer.code != 200:
             return []
-        told = typed.decode_json(answer.body, _Group)
+        told = decoding.decode_json(answer.body, _Group)
         # Of a kind that kailab does not know, the version that the server itself prefers.
         first = told.preferred_version.group_version
         return [first, *(v.group_version for v in told.versions if v.group_version != first)]
@@ -128,7 +128,7 @@ class Resources:
         answer = self._ask(root + quote(api_version, safe="/."))
         found: dict[str, Resource] = {}
         if answer.code == 200:
-            listed = typed.decode_json(answer.body, _List).resources
+            listed = decoding.decode_json(answer.body, _List).resources
             names = {one.name for one in listed}
             for one in listed:
                 if "/" not in one.name and one.kind not in found:  # not a subresource

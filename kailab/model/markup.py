@@ -1,0 +1,101 @@
+"""Tables and lines of text as HTML for notebooks: all text is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from kailab.errors import escaped
+
+SHOWN = 200
+"""Rows of a table; the rest is counted."""
+
+
+def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """With the caption above it. A number of any kind stands at the right."""
+    every = [list(row) for row in rows]
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in every[:SHOWN])
+    more = f"<tr><td colspan={len(heads)}>and {len(every) - SHOWN} more</td></tr>" if len(every) > SHOWN else ""
+    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
+    return (
+        f'<table><caption style="text-align: left">{escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}{more}</tbody></table>"
+    )
+
+
+def lines(told: Iterable[str]) -> str:
+    """Text as it stands."""
+    return f"<pre>{escape(chr(10).join(told))}</pre>"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int | float):
+        return f'<td style="text-align: right">{value:g}</td>'
+    return f"<td>{escape(str(value))}</td>"
+
+
+# Text in Markdown. Names, messages and failures are strangers' text: it stays text, within a line, and is no markup.
+#
+# What is markup is of the type ``Markup``; everything else is escaped where it is put into a document.
+
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "@": "&#64;"})
+_SIGNS = re.compile(r"[\\`*\[\]~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+# What makes a heading, a list, a rule or a heading's underline of a line that begins so.
+_BEGINNING = re.compile(r"\A(\s*)([#+=-]|\d+(?=[.)](?:\s|\Z)))")
+_TICKS = re.compile(r"`+")
+
+
+class Markup(str):
+    """Text that is Markdown already."""
+
+    __slots__ = ()
+
+
+def plain(value: object) -> Markup:
+    """As text within a line. No character of it is markup, ends a table's cell, or mentions somebody."""
+    if isinstance(value, Markup):
+        return value
+    text = escaped(re.sub(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", str(value)))
+    text = _SIGNS.sub(r"\\\g<0>", text).translate(_ENTITIES)
+    return Markup(_BEGINNING.sub(_harmless, text))
+
+
+def _harmless(match: re.Match[str]) -> str:
+    # After a digit it is the sign behind it that makes a list.
+    return f"{match[1]}{match[2]}\\" if match[2].isdigit() else f"{match[1]}\\{match[2]}"
+
+
+def bold(value: object) -> Markup:
+    return Markup(f"**{plain(value)}**")
+
+
+def italic(value: object) -> Markup:
+    return Markup(f"*{plain(value)}*")
+
+
+def code(value: object) -> Markup:
+    """As code within a line."""
+    text = " ".join(escaped(str(value)).split())
+    ticks = "`" * (1 + max((len(one) for one in _TICKS.findall(text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return Markup(f"{ticks}{pad}{text}{pad}{ticks}")
+
+
+def fenced(value: object) -> Markup:
+    """As it stands, in a fence that it does not close."""
+    text = escaped(str(value))
+    fence = "`" * max(3, 1 + max((len(one) for one in _TICKS.findall(text)), default=0))
+    return Markup(f"{fence}\n{text}\n{fence}")
+
+
+def markdown_row(cells: Iterable[object]) -> Markup:
+    """A line of a table."""
+    # Even within code a vertical bar would end its cell.
+    return Markup("| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |")
+
+
+def markdown_table(heads: Sequence[object], rows: Iterable[Iterable[object]]) -> Markup:
+    return Markup(
+        "\n".join([markdown_row(heads), markdown_row([Markup("---")] * len(heads)), *map(markdown_row, rows)])
+    )

@@ -1,0 +1,196 @@
+"""KAI's labels and annotations on work, where a value is one that KAI passes over or stumbles on.
+
+No API server refuses them, so they are advice. Source: KAI's pod grouper ignores an unreadable preemptibility, preemption
+delay or staleness grace period, and fails to group a batch job whose minimum of members is unreadable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.model import labels, times
+from kailab.model.objects import content_key
+from kailab.model.validation import core, shapes
+from kailab.model.validation.fields import Fault, Faults, shown
+from kailab.model.validation.shapes import Check
+
+_MOST_KNOWN = 1024
+_sound: set[bytes] = set()
+"""Pod specs that can be read: what an object is asked of it is asked many times, and most are like one before."""
+_PREEMPTIBILITY = ("", "preemptible", "non-preemptible")
+
+
+def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
+    """Looks at the object's own metadata and at its pod templates'."""
+    for path, pod in _descriptions(obj):
+        for field, message in _faults_of(pod):
+            faults.add(f"{path}{field}", f"{message}, if it is a pod's: kailab can't read this as a pod")
+    for path, meta in _metadata(obj):
+        named = _texts(meta, "labels")
+        value = named.get(labels.PREEMPTIBILITY)
+        if value is not None and value not in _PREEMPTIBILITY:
+            text = f"{shown(value)} is neither preemptible nor non-preemptible: KAI ignores it"
+            faults.add(f"{path}.labels[{labels.PREEMPTIBILITY}]", text)
+        noted = _texts(meta, "annotations")
+        for key, signed in ((labels.PREEMPTION_DELAY, False), (labels.STALENESS_GRACE, True)):
+            if key in noted:
+                _advise_duration(faults, noted[key], signed, f"{path}.annotations[{key}]")
+        least = noted.get(labels.BATCH_MIN_MEMBER)
+        if least is not None and not _is_count(least):
+            text = f"{shown(least)} is not a whole number of 0 or more: KAI can't group the pods, they stay pending"
+            faults.add(f"{path}.annotations[{labels.BATCH_MIN_MEMBER}]", text)
+
+
+def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
+    """Work that says its queue, but not whose queues these are. Only a mistake where pods without a scheduler are
+    another's, so it is no part of ``advise_work``."""
+    if not any(labels.QUEUE in _texts(meta, "labels") for _, meta in _metadata(obj)):
+        return
+    for path, pod in pod_templates(obj):
+        name = pod["spec"].get("schedulerName")
+        # Whoever names the default scheduler means it.
+        if name in (labels.SCHEDULER_NAME, labels.DEFAULT_SCHEDULER_NAME):
+            continue
+        text = f"is {shown(name)}" if name else "is missing"
+        faults.add(
+            f"{path}spec.schedulerName", f"{text}: only pods that say {labels.SCHEDULER_NAME} here go by their queue"
+        )
+
+
+def pod_templates(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each pod that an object is or describes, at whatever depth its kind has it, and its path with a dot at the end: ``""`` for
+    a Pod, ``spec.template.`` for a Job. Its fields have the types that a pod's have: what can't be read as a pod is left out, which
+    happens in kinds that nobody has checked, and ``advise_work`` tells."""
+    for path, pod in _descriptions(obj):
+        if not _faults_of(pod):
+            yield path, pod
+
+
+def _descriptions(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """As ``pod_templates``, whatever is in them."""
+    spec = obj.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+        yield path, obj
+        return
+    for key, value in obj.items():
+        if isinstance(value, dict) and key not in ("metadata", "status"):
+            yield from _descriptions(value, f"{path}{key}.")
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                if isinstance(item, dict):
+                    yield from _descriptions(item, f"{path}{key}[{index}].")
+
+
+def _faults_of(pod: dict[str, Any]) -> list[Fault]:
+    """What keeps it from being read as a pod, or the template of one."""
+    meta, spec = _template_shapes()
+    found = meta(pod) or []
+    said = content_key(pod["spec"])
+    if said not in _sound:
+        found += spec(pod) or ()
+        if said is not None and not found:
+            if len(_sound) >= _MOST_KNOWN:
+                _sound.clear()
+            _sound.add(said)
+    return found
+
+
+@cache
+def _template_shapes() -> tuple[Check, Check]:
+    return shapes.record({"metadata": core.shape("V1ObjectMeta")}), shapes.record({"spec": core.loose_pod_spec()})
+
+
+def advise_gang(faults: Faults, job: dict[str, Any]) -> None:
+    """A batch Job of which more pods must start together than it ever makes at a time."""
+    least = _texts(job["metadata"], "annotations").get(labels.BATCH_MIN_MEMBER)
+    if least is None or not _is_count(least):
+        return
+    spec = job["spec"]
+    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+    most = parallelism if completions is None else min(parallelism, completions)
+    if 0 < most < int(least):
+        text = f"is {int(least)}, but the Job makes {most} pod{'' if most == 1 else 's'} at a time: it can't start unless that is raised"
+        faults.add(f"metadata.annotations[{labels.BATCH_MIN_MEMBER}]", text)
+
+
+def _advise_duration(faults: Faults, value: str, signed: bool, path: str) -> None:
+    try:
+        times.duration_seconds(value, signed=signed)
+    except InputError as error:
+        faults.add(path, f"{error.message}: KAI ignores it")
+
+
+def _is_count(text: str) -> bool:
+    # As Go's ParseInt with 32 bits, which KAI uses. Twenty digits are more than enough to see that there are too many.
+    return text.isascii() and text.removeprefix("+").isdigit() and int(text[:20]) < 2**31
+
+
+def _metadata(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "metadata", obj["metadata"]
+    for path, pod in pod_templates(obj):
+        meta = pod.get("metadata")
+        if path and isinstance(meta, dict):
+            yield f"{path}metadata", meta
+
+
+def _texts(meta: dict[str, Any], key: str) -> dict[str, str]:
+    value = meta.get(key)
+    return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
+
+
+# What Kubernetes' own scheduler heeds and KAI does not: said when it is applied, because nothing shows it later.
+#
+# No release of KAI reads them (v0.2 to v0.17): ``preemptionPolicy`` of a PriorityClass or a pod, preferred node affinity
+# (its scoring knows preferred pod affinity and anti-affinity only), and constraints for spreading over a topology (it has no such plugin).
+# Of the label ``runai/queue`` releases up to v0.5 did. kailab's scheduler decides as KAI does; its grouping goes by that label still.
+
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_POLICY = (
+    "is Never, but KAI's reclaim, preempt and consolidation do not look at it: work with it evicts others all the same; "
+    f"{labels.PREEMPTION_DELAY} holds it back for a while"
+)
+_NODES = "has no effect: KAI does not score preferred node affinity, only preferred pod affinity and anti-affinity"
+
+_SPREAD = (
+    "has no effect: KAI does not spread pods by it, whether they must be spread or should be; pod anti-affinity by the same topologyKey keeps "
+    "them apart"
+)
+_OLD_LABEL = f"KAI reads it no longer (since v0.6), so there the work goes to the queue default-queue; kailab goes by it still: say {labels.QUEUE}"
+
+
+def advise_ignored(faults: Faults, obj: dict[str, Any]) -> None:
+    """Advice for labs where KAI, or kailab's scheduler in its place, decides."""
+    if obj["kind"] == "PriorityClass":
+        _advise_policy(faults, obj, "")
+    for path, pod in pod_templates(obj):
+        spec = pod["spec"]
+        _advise_policy(faults, spec, f"{path}spec.")
+        if spec.get("topologySpreadConstraints"):
+            faults.add(f"{path}spec.topologySpreadConstraints", _SPREAD)
+        affinity = spec.get("affinity")
+        nodes = affinity.get("nodeAffinity") if isinstance(affinity, dict) else None
+        if isinstance(nodes, dict) and nodes.get(_PREFERRED):
+            faults.add(f"{path}spec.affinity.nodeAffinity.{_PREFERRED}", _NODES)
+
+
+def advise_old_label(faults: Faults, obj: dict[str, Any]) -> None:
+    """Work, or a namespace, that says its queue by the label of an older KAI alone."""
+    pods = list(pod_templates(obj))
+    holders = [("", obj), *((path, pod) for path, pod in pods if path)]
+    if not pods and obj["kind"] != "Namespace":
+        return
+    named = [(path, (holder.get("metadata") or {}).get("labels") or {}) for path, holder in holders]
+    if any(name in found for _, found in named for name in (labels.QUEUE, "project")):
+        return
+    for path, found in named:
+        if labels.QUEUE_RUNAI in found:
+            faults.add(f"{path}metadata.labels[{labels.QUEUE_RUNAI}]", _OLD_LABEL)
+            return
+
+
+def _advise_policy(faults: Faults, block: dict[str, Any], prefix: str) -> None:
+    if block.get("preemptionPolicy") == "Never":
+        faults.add(f"{prefix}preemptionPolicy", _POLICY)

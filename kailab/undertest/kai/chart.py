@@ -1,0 +1,303 @@
+"""A release of KAI installed by its Helm chart, as its users install it: its programs run as pods of the cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from kailab.cluster.helm import Chart, Release
+from kailab.errors import InputError, Where
+from kailab.model.files import LARGEST_FILE, read_bytes
+from kailab.undertest.kai.releases import ReleaseFeatures, features_of
+
+# Image archives in a folder: which images each has, as ``docker save`` or an OCI layout tells it.
+
+_ENDINGS = (".tar", ".tar.gz", ".tgz")
+_NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
+
+
+class ImageArchive(NamedTuple):
+    """``images``: their full names, as ``registry/name:tag``."""
+
+    path: Path
+    images: tuple[str, ...]
+
+
+def packed_files(folder: Path) -> list[Path]:
+    """Files of a folder, and of ``images`` in it, that are packed."""
+    places = [folder, folder / "images"]
+    return [file for place in places if place.is_dir() for file in sorted(place.iterdir()) if _is_packed(file)]
+
+
+def read_image_archive(path: Path) -> ImageArchive | None:
+    """None: it is packed, and no archive of images. Raises InputError for one that is damaged or names no image."""
+    try:
+        with tarfile.open(path) as packed:
+            found = _tables(packed)
+    except (OSError, tarfile.TarError, EOFError, ValueError) as error:
+        raise InputError(f"can't be read as an archive: {error}", Where(file=str(path))) from None
+    if not found:
+        return None
+    names = tuple(dict.fromkeys(name for table in found.items() for name in _image_names(*table)))
+    if not names:
+        raise InputError("its images have no names; save them by name (docker save NAME:TAG)", Where(file=str(path)))
+    return ImageArchive(path, names)
+
+
+def _is_packed(file: Path) -> bool:
+    return file.is_file() and file.name.endswith(_ENDINGS)
+
+
+def _tables(packed: tarfile.TarFile) -> dict[str, Any]:
+    found = {}
+    for member in packed:
+        name = member.name.removeprefix("./")
+        if name in ("manifest.json", "index.json") and (content := packed.extractfile(member)) is not None:
+            found[name] = json.loads(content.read(LARGEST_FILE))
+    return found
+
+
+def _image_names(table: str, content: Any) -> Iterator[str]:
+    if table == "manifest.json" and isinstance(content, list):
+        for one in content:
+            yield from one.get("RepoTags") or ()
+    elif isinstance(content, dict):
+        for one in content.get("manifests") or ():
+            told = one.get("annotations") or {}
+            # A reference may be a bare tag, which names nothing.
+            yield from [str(told[key]) for key in _NAME_ANNOTATIONS if ":" in str(told.get(key, ""))][:1]
+
+
+# Where the chart of a release of KAI is: published, or in a folder that a user brought with its images.
+#
+# Such a folder has the chart, an archive (``kai-scheduler-v0.16.8.tgz``) or a folder as in KAI's repository, and archives of its images
+# beside it or in ``images/``. Everything is looked at before anything is installed.
+
+CHART_ENV = "KAILAB_KAI_CHART"
+CHART_NAME = "kai-scheduler"
+
+_PUBLISHED = "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"
+_PUBLISHED_BEFORE = "oci://ghcr.io/nvidia/kai-scheduler/kai-scheduler"
+_MOVED = (0, 13, 0)
+_UNNUMBERED = "0.0.0"  # as a chart is called in the repository, before it is packed for a release
+
+
+@dataclass(frozen=True)
+class ChartSource:
+    """``release``: with its ``v``. ``numbered``: the chart says which release it is; that of KAI's repository does not. ``archives``: of images that the nodes are to be given; none: they pull them."""
+
+    release: str
+    dialect: ReleaseFeatures
+    chart: Chart
+    numbered: bool = True
+    archives: tuple[ImageArchive, ...] = ()
+
+    @property
+    def images(self) -> frozenset[str]:
+        return frozenset(name for one in self.archives for name in one.images)
+
+    @property
+    def registry(self) -> tuple[str, str]:
+        """Registry and tag that the images of the archives have; both empty where there are none. Raises InputError for archives
+        without KAI's scheduler."""
+        if not self.archives:
+            return "", ""
+        for name in sorted(self.images):
+            before, _, tag = name.rpartition(":")
+            registry, _, last = before.rpartition("/")
+            if last == "scheduler":
+                return registry, tag
+        raise InputError(f"none of the image archives has KAI's image scheduler: {', '.join(sorted(self.images))}")
+
+
+def find_chart(release: str, folder: Path | str | None = None) -> ChartSource:
+    """``folder``: None for what KAILAB_KAI_CHART names, else the published chart. Raises InputError for a release that is not known,
+    and for a folder without its chart."""
+    try:
+        dialect = features_of(release)
+    except InputError as error:
+        raise InputError(f"kai@{release}: {error.message}") from None
+    if dialect is None:
+        raise InputError(f"kai@{release}: expected a release of KAI, as in kai@v0.16.8")
+    told = str(folder or os.environ.get(CHART_ENV) or "")
+    if not told:
+        ref = _PUBLISHED if dialect.number >= _MOVED else _PUBLISHED_BEFORE
+        return ChartSource(release, dialect, Chart(ref, release))
+    place = Path(told).expanduser().absolute()
+    if not place.is_dir():
+        what = "is a file" if place.exists() else "is not there"
+        raise InputError(f"{what}; expected the folder with KAI's chart and images", Where(file=str(place)))
+    chart, numbered, others = _chart(place, release)
+    archives = [found for path in others if (found := read_image_archive(path)) is not None]
+    return ChartSource(release, dialect, Chart(str(chart)), numbered, tuple(archives))
+
+
+def _chart(place: Path, release: str) -> tuple[Path, bool, list[Path]]:
+    """The chart of that release, whether it says so, and what is packed and no chart."""
+    about: dict[Path, Mapping[str, Any]] = dict(_charts_in_folders(place))
+    others = []
+    for path in packed_files(place):
+        if (chart := _packed_chart(path)) is None:
+            others.append(path)
+        else:
+            about[path] = chart
+    found = {path: str(one.get("version", "")) for path, one in about.items() if one.get("name") == CHART_NAME}
+    if not found:
+        raise InputError(
+            f"has no chart {CHART_NAME}; expected {CHART_NAME}-{release}.tgz or the folder {CHART_NAME} of KAI's repository "
+            "(deployments/kai-scheduler)",
+            Where(file=str(place)),
+        )
+    fitting = [path for path, version in found.items() if version.removeprefix("v") == release.removeprefix("v")]
+    fitting = fitting or [path for path, version in found.items() if version == _UNNUMBERED]
+    if len(fitting) == 1:
+        return fitting[0], found[fitting[0]] != _UNNUMBERED, others
+    if fitting:
+        raise InputError(f"has several charts of {release}: {_told(fitting)}", Where(file=str(place)))
+    told = ", ".join(f"{path.name} ({version})" for path, version in found.items())
+    raise InputError(f"has no chart of {release}; there is {told}", Where(file=str(place)))
+
+
+def _told(paths: list[Path]) -> str:
+    return ", ".join(path.name for path in paths)
+
+
+def _charts_in_folders(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    for folder in (place, *sorted(place.iterdir())):
+        file = folder / "Chart.yaml"
+        if file.is_file():
+            yield folder, _parse_chart(read_bytes(file), file)
+
+
+def _packed_chart(path: Path) -> Mapping[str, Any] | None:
+    if path.suffix == ".tar":
+        return None
+    try:
+        with tarfile.open(path) as content:
+            for member in content:
+                # A chart's own file, not that of a chart that it brings.
+                if member.name.count("/") == 1 and member.name.endswith("/Chart.yaml"):
+                    file = content.extractfile(member)
+                    return _parse_chart(file.read(LARGEST_FILE) if file is not None else b"", path)
+                if member.name in ("manifest.json", "index.json", "oci-layout"):
+                    return None
+    except (OSError, tarfile.TarError, EOFError) as error:
+        raise InputError(f"can't be read as an archive: {error}", Where(file=str(path))) from None
+    return None
+
+
+def _parse_chart(content: bytes, file: Path) -> Mapping[str, Any]:
+    try:
+        found = yaml.safe_load(content)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"its Chart.yaml is no YAML: {error}", Where(file=str(file))) from None
+    return found if isinstance(found, dict) else {}
+
+
+# What KAI's chart is told, so that it fits clusters of fake GPUs, and what it then makes: its objects, the images that they need.
+
+RELEASE = Release(CHART_NAME, CHART_NAME)
+_OPERATOR = (0, 9, 0)
+"""Since then the chart installs an operator, which starts the others as a Config says."""
+
+_REAL_NODES = [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}]
+"""What KAI's own pods tolerate: a cluster may have no other real node. Fake nodes have taints of their own."""
+
+_EVICTED = "update-pod-eviction-condition"
+_CONFIG = "Config"
+
+
+def chart_values(source: ChartSource) -> dict[str, Any]:
+    """For the chart of this release. A chart passes over what it does not know."""
+    registry, tag = source.registry
+    common: dict[str, Any] = {"leaderElection": False, "gpuSharing": True, "tolerations": _REAL_NODES}
+    if registry:
+        common |= {"registry": registry, "tag": tag}
+    found: dict[str, Any] = {
+        "global": common,
+        # Labs bring their queues, and these would take part in what they share.
+        "defaultQueue": {"createDefaultQueue": False},
+        # A runtime class that only nodes with NVIDIA's runtime have: no pod with a part of a GPU could be made.
+        "admission": {"gpuPodRuntimeClassName": "", "gpuFractionRuntimeClassName": ""},
+    }
+    if source.dialect.number < _OPERATOR:
+        found["binder"] = {"additionalArgs": ["--fake-gpu-nodes=true"]}
+        told = shard_arguments(source.dialect)
+        found["scheduler"] = {"additionalArgs": [f"--{flag}={value}" for flag, value in told.items()]}
+    return found
+
+
+def has_operator(dialect: ReleaseFeatures) -> bool:
+    return dialect.number >= _OPERATOR
+
+
+def shard_arguments(dialect: ReleaseFeatures, flags: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Flags of the scheduler, by name. ``flags``: further ones."""
+    # The condition that an eviction leaves on its pod is how a lab sees that it was one.
+    own = {_EVICTED: "true"} if dialect.has_flag("scheduler", _EVICTED) else {}
+    return {**own, **(flags or {})}
+
+
+def check_images(source: ChartSource, objects: list[dict[str, Any]]) -> None:
+    """Raises InputError where archives were given, and lack an image that these objects need."""
+    if not source.archives:
+        return
+    lacking = sorted(set(images_of(objects)) - source.images)
+    if lacking:
+        there = ", ".join(sorted(source.images))
+        raise InputError(
+            f"the image archives beside the chart lack {', '.join(lacking)}; they have {there}. Save each by its name: "
+            f"docker save -o FILE.tar {lacking[0]}"
+        )
+
+
+def images_of(objects: list[dict[str, Any]]) -> Iterator[str]:
+    """Those that run on real nodes: of containers, and of what an operator is told to start."""
+    for obj in objects:
+        yield from _of_containers(obj)
+        if obj.get("kind") == _CONFIG:
+            yield from _of_services(obj.get("spec") or {})
+        elif obj.get("kind") == "ConfigMap":
+            # Newer charts have the operator's Config applied by a Job, from a file.
+            for text in (obj.get("data") or {}).values():
+                yield from _of_services(_config_in(text))
+
+
+def _config_in(text: str) -> Mapping[str, Any]:
+    if f"kind: {_CONFIG}" not in text:
+        return {}
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    return found.get("spec") or {} if isinstance(found, dict) and found.get("kind") == _CONFIG else {}
+
+
+def _of_containers(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inside in value.items():
+            if key in ("containers", "initContainers") and isinstance(inside, list):
+                yield from (str(one["image"]) for one in inside if isinstance(one, Mapping) and one.get("image"))
+            else:
+                yield from _of_containers(inside)
+    elif isinstance(value, list):
+        for inside in value:
+            yield from _of_containers(inside)
+
+
+def _of_services(spec: Mapping[str, Any]) -> Iterator[str]:
+    for part in spec.values():
+        service = part.get("service") if isinstance(part, Mapping) else None
+        # Its default is off for those that are only there on demand.
+        if not isinstance(service, Mapping) or service.get("enabled") is not True:
+            continue
+        image = service.get("image") or {}
+        if image.get("repository") and image.get("name"):
+            yield f"{image['repository']}/{image['name']}:{image.get('tag', 'latest')}"

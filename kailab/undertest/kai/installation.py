@@ -1,0 +1,462 @@
+"""What of KAI stands in a cluster: whether a lab put it there, what its pods lack, what has to go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kailab.cluster.connected import connected
+from kailab.cluster.helm import Chart, Helm, HelmFailed, find_helm
+from kailab.cluster.images import without_image
+from kailab.cluster.install import CRD, INSTALLED_BY, install
+from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.there import is_there
+from kailab.cluster.waiting import look_until, wait_until
+from kailab.errors import AlreadyExists, InputError, NotFound
+from kailab.fleet.fleet import Pool
+from kailab.model.kinds import key_of
+from kailab.model.times import parse_time
+from kailab.scheduler import settings_of
+from kailab.undertest.contract import (
+    Plane,
+    SchedulerFailed,
+    SchedulerProcesses,
+    StartSettings,
+    TakesImages,
+    Tell,
+    Unsupported,
+)
+from kailab.undertest.kai.chart import (
+    RELEASE,
+    ChartSource,
+    chart_values,
+    check_images,
+    find_chart,
+    has_operator,
+    shard_arguments,
+)
+from kailab.undertest.kai.probe import is_bound, probe_pod, probe_queues, stuck_stage
+from kailab.undertest.kai.settings import WHO, kai_arguments
+from kailab.undertest.programs import install_definitions
+
+CHART_NOTE = "kailab.dev/kai-chart"
+"""Annotation of KAI's namespace: the release whose chart a lab installed."""
+OBJECTS_NOTE = "kailab.dev/kai-chart-objects"
+"""Annotation of KAI's namespace: what that chart makes for the whole cluster, as ``Kind/name`` with commas between."""
+
+_ADMISSION = "admissionregistration.k8s.io"
+_WIDE = {
+    "Namespace": "",
+    "PriorityClass": "scheduling.k8s.io",
+    "ClusterRole": "rbac.authorization.k8s.io",
+    "ClusterRoleBinding": "rbac.authorization.k8s.io",
+    "MutatingWebhookConfiguration": _ADMISSION,
+    "ValidatingWebhookConfiguration": _ADMISSION,
+}
+KEYS = {kind: key_of(f"{group}/v1" if group else "v1", kind) for kind, group in _WIDE.items()}
+"""Kinds of objects for the whole cluster that KAI's charts make -> their kind keys, in the order in which to look at them."""
+
+_GROUPS = ("scheduling.run.ai", "kai.scheduler")
+_UNPLACED_SECONDS = 120.0
+
+
+def installed_release(cluster: Cluster) -> str:
+    """The release that a lab installed; empty for none."""
+    return str(_notes(_namespace(cluster)).get(CHART_NOTE, ""))
+
+
+def noted_objects(cluster: Cluster) -> list[tuple[str, str]]:
+    """(kind key, name) of what the installed chart makes for the whole cluster."""
+    told = str(_notes(_namespace(cluster)).get(OBJECTS_NOTE, ""))
+    pairs = (one.partition("/") for one in told.split(",") if one)
+    return [(KEYS[kind], name) for kind, _, name in pairs if kind in KEYS]
+
+
+def cluster_wide_objects(objects: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """(kind, name) of those of a chart's objects that are the whole cluster's."""
+    found = [(obj["kind"], obj["metadata"]["name"]) for obj in objects if obj.get("kind") in KEYS]
+    return sorted(set(found), key=lambda one: ([*KEYS].index(one[0]), one[1]))
+
+
+def conflicting_objects(cluster: Cluster, objects: list[dict[str, Any]]) -> list[str]:
+    """What is there already of what the chart would make, and no lab's: it would be taken over, and removed in the end."""
+    found = [f"{CRD} {crd['metadata']['name']}" for crd in definitions_of_chart(cluster) if not _labs(crd)]
+    names = [*cluster_wide_objects(objects), ("Namespace", RELEASE.namespace)]
+    for kind, name in dict.fromkeys(names):
+        try:
+            obj = cluster.get(KEYS[kind], name)
+        except NotFound:
+            continue
+        if not _labs(obj):
+            found.append(f"{kind} {name}")
+    return found
+
+
+def definitions_of_chart(cluster: Cluster) -> list[Object]:
+    """Of KAI's kinds, whoever brought them."""
+    return [crd for crd in cluster.list(CRD) if crd["spec"]["group"] in _GROUPS]
+
+
+def webhooks_of_chart(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """(kind key, name) of configurations that call services of KAI's namespace: its operator makes them."""
+    for kind in (key for key in KEYS.values() if key.endswith(_ADMISSION)):
+        for obj in cluster.list(kind):
+            called = [(one.get("clientConfig") or {}).get("service") or {} for one in obj.get("webhooks") or ()]
+            if any(service.get("namespace") == RELEASE.namespace for service in called):
+                yield kind, obj["metadata"]["name"]
+
+
+def missing_images(cluster: Cluster) -> str:
+    """The first pod of KAI whose image is not to be had, or that no node takes for long, and why; empty for none."""
+    for pod in cluster.list("Pod", RELEASE.namespace):
+        if refused := _unplaced(pod, cluster.now()):
+            return refused
+        if lacking := without_image(pod):
+            return lacking
+    return ""
+
+
+def _unplaced(pod: Object, now: float) -> str:
+    if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+        return ""
+    since = parse_time(pod["metadata"]["creationTimestamp"])
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    why = next((one.get("message", "") for one in conditions if one.get("reason") == "Unschedulable"), "")
+    return f"pod {pod['metadata']['name']} has no node: {why}" if why and now - since > _UNPLACED_SECONDS else ""
+
+
+def failure_of_pods(cluster: Cluster) -> str:
+    """The first pod of KAI that does not run, and why; empty where all do."""
+    for pod in cluster.list("Pod", RELEASE.namespace):
+        status = pod.get("status") or {}
+        if status.get("phase") == "Succeeded" or "deletionTimestamp" in pod["metadata"]:
+            continue
+        for container in status.get("containerStatuses") or ():
+            state = container.get("state") or {}
+            if (told := state.get("waiting") or state.get("terminated")) is not None:
+                last = (container.get("lastState") or {}).get("terminated") or {}
+                code = f" (it ended with {last['exitCode']})" if "exitCode" in last else ""
+                return f"pod {pod['metadata']['name']}: {told.get('reason', 'not running')}{code}"
+        if not status.get("containerStatuses"):
+            conditions = status.get("conditions") or ()
+            why = next((one.get("message", "") for one in conditions if one.get("status") == "False"), "")
+            return f"pod {pod['metadata']['name']}: {status.get('phase', 'Pending')} {why}".rstrip()
+    return ""
+
+
+def rollout_gaps(cluster: Cluster, told: Mapping[str, str], scheduler: bool) -> str:
+    """What is still missing until KAI's Deployments stand as they are to; empty once they do. ``told``: flags that its scheduler is
+    to have; ``scheduler``: whether an operator still has to make its Deployment."""
+    deployments = cluster.list("Deployment", RELEASE.namespace)
+    schedulers = [one for one in deployments if _runs_scheduler(one)]
+    if scheduler and not schedulers:
+        return "the operator has made no Deployment of the scheduler"
+    for one in schedulers:
+        arguments = [arg for box in _containers(one) for arg in box.get("args") or ()]
+        if lacking := [flag for flag, value in told.items() if f"--{flag}={value}" not in arguments]:
+            return f"Deployment {one['metadata']['name']} is not told --{lacking[0]}"
+    for one in deployments:
+        wanted, status = one["spec"].get("replicas", 1), one.get("status") or {}
+        fresh = status.get("observedGeneration") == one["metadata"].get("generation")
+        if not fresh or any(
+            status.get(key, 0) != wanted for key in ("updatedReplicas", "availableReplicas", "replicas")
+        ):
+            return f"Deployment {one['metadata']['name']} is not available"
+    return ""
+
+
+def _runs_scheduler(deployment: Object) -> bool:
+    # By its image: releases call the Deployment otherwise.
+    return any("/scheduler:" in str(box.get("image", "")) for box in _containers(deployment))
+
+
+def _containers(deployment: Object) -> list[Object]:
+    found: list[Object] = deployment["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def _namespace(cluster: Cluster) -> Object:
+    try:
+        return cluster.get("Namespace", RELEASE.namespace)
+    except NotFound:
+        return {}
+
+
+def _notes(obj: Object) -> Mapping[str, Any]:
+    return (obj.get("metadata") or {}).get("annotations") or {}
+
+
+def _labs(obj: Object) -> bool:
+    return INSTALLED_BY in (obj["metadata"].get("labels") or {}) or CHART_NOTE in _notes(obj)
+
+
+# KAI's chart installed in a cluster, until it schedules, and taken out again with all that it brought.
+#
+# Definitions first: Helm never brings them up to date, and never removes them. What an interrupted lab left is found by the note on KAI's
+# namespace.
+
+INSTALL_SECONDS = 900.0  # images of half a gigabyte, on a busy machine
+PROBE_SECONDS = 300.0
+GONE_SECONDS = 180.0
+_LOOK_SECONDS = 1.0
+
+PROBE = "kailab-probe"
+_PROBE_QUEUES = ("kailab-probes", PROBE)
+_FAKE_GPUS = "run.ai/fake.gpu"  # by a node with this label KAI's operator tells that GPUs here are fake
+_SHARD, _SHARD_NAME = "SchedulingShard", "default"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One release, to be in one cluster."""
+
+    helm: Helm
+    source: ChartSource
+
+    @cached_property
+    def _folder(self) -> TemporaryDirectory[str]:
+        return TemporaryDirectory(prefix="kailab-chart-")
+
+    @cached_property
+    def _chart(self) -> Chart:
+        if self.source.numbered:
+            return self.source.chart
+        # Its images are called by its number.
+        return self.helm.package(self.source.chart, self.source.release, Path(self._folder.name))
+
+    @cached_property
+    def _objects(self) -> list[dict[str, Any]]:
+        return self.helm.template(RELEASE, self._chart, chart_values(self.source))
+
+    def check(self) -> None:
+        """Before anything is started. Raises InputError where images are missing, HelmFailed where there is no such chart."""
+        check_images(self.source, self._objects)
+
+    def prepare(self, cluster: Cluster) -> None:
+        """KAI's definitions, and the note of who brought them. What another lab's chart left goes first. Raises InputError where KAI is there, and is no lab's."""
+        there = installed_release(cluster)
+        if there:
+            uninstall_chart(cluster, self.helm)
+        elif found := conflicting_objects(cluster, self._objects):
+            told = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+            raise InputError(
+                f"kai@{self.source.release} can't be installed: the cluster has {told}, which is no lab's. Remove it, or let the KAI "
+                "that is there decide: --scheduler kai"
+            )
+        definitions = self.helm.definitions(self._chart)
+        try:
+            self._note(cluster)
+            install_definitions(cluster, definitions, "KAI")
+        except BaseException:
+            uninstall_chart(cluster, self.helm)
+            raise
+
+    def put_in(
+        self, cluster: Cluster, flags: Mapping[str, str], load: Callable[[], None], tell: Tell = lambda _: None
+    ) -> None:
+        """Returns once a pod was scheduled by it. ``flags``: of its scheduler. ``load``: gives its images to the nodes. Raises
+        SchedulerFailed, HelmFailed; then nothing of it is left."""
+        try:
+            load()
+            for node in _node():
+                with suppress(AlreadyExists):
+                    cluster.create(node)
+            tell(f"installing KAI {self.source.release} by its chart")
+            self.helm.install(
+                RELEASE, self._chart, chart_values(self.source), INSTALL_SECONDS, lambda: _can_start(cluster)
+            )
+            told = shard_arguments(self.source.dialect, flags)
+            self._configure(cluster, told)
+            tell(f"waiting until KAI {self.source.release} schedules")
+            self._await(cluster, told)
+            _probe(cluster)
+        # Ctrl-C too: what is half installed would decide on the pods of the next lab.
+        except BaseException:
+            uninstall_chart(cluster, self.helm)
+            raise
+
+    def _note(self, cluster: Cluster) -> None:
+        """On KAI's namespace, before anything else of it is there: whoever finds it knows what is to go."""
+        names = ",".join(f"{kind}/{name}" for kind, name in cluster_wide_objects(self._objects))
+        notes = {CHART_NOTE: self.source.release, OBJECTS_NOTE: names}
+        metadata = {"name": RELEASE.namespace, "annotations": notes}
+        try:
+            cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        except AlreadyExists:
+            cluster.patch("Namespace", RELEASE.namespace, None, {"metadata": {"annotations": notes}})
+
+    def _configure(self, cluster: Cluster, told: Mapping[str, str]) -> None:
+        if has_operator(self.source.dialect):
+            cluster.patch(_SHARD, _SHARD_NAME, None, {"spec": {"args": dict(told)}})
+
+    def _await(self, cluster: Cluster, told: Mapping[str, str]) -> None:
+        operator = has_operator(self.source.dialect)
+
+        def lacking() -> str:
+            _can_start(cluster)
+            return rollout_gaps(cluster, told, operator)
+
+        left = look_until(lacking, lambda found: not found, INSTALL_SECONDS, pause=_LOOK_SECONDS)
+        if left:
+            why = failure_of_pods(cluster)
+            raise SchedulerFailed(f"KAI {self.source.release} does not get to work: {left}{f'; {why}' if why else ''}")
+
+
+def uninstall_chart(cluster: Cluster, helm: Helm) -> None:
+    """All that a lab's chart has brought, and all that its operator has made. Nothing happens where there is none. Raises
+    SchedulerFailed for what does not go."""
+    if not installed_release(cluster):
+        return
+    with suppress(HelmFailed):
+        helm.uninstall(RELEASE, GONE_SECONDS)
+    noted = noted_objects(cluster)
+    crds = [(CRD, crd["metadata"]["name"]) for crd in definitions_of_chart(cluster)]
+    # Webhooks before all else: nobody serves them any more. The namespace with the note last, so that an interruption is found.
+    going = [*webhooks_of_chart(cluster), *crds, *noted, ("Node", PROBE)]
+    last = ("Namespace", RELEASE.namespace)
+    for kind, name in (*(one for one in dict.fromkeys(going) if one != last), last):
+        with suppress(NotFound):
+            cluster.delete(kind, name)
+
+    def left() -> list[str]:
+        return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if is_there(cluster, kind, name)]
+
+    if rest := look_until(left, lambda found: not found, GONE_SECONDS, pause=_LOOK_SECONDS):
+        raise SchedulerFailed(f"of KAI's chart there is left after {GONE_SECONDS:.0f} s: {', '.join(rest)}")
+
+
+def _can_start(cluster: Cluster) -> None:
+    if lacking := missing_images(cluster):
+        raise SchedulerFailed(f"KAI can't be installed: {lacking}")
+
+
+def _node() -> list[dict[str, Any]]:
+    """A fake node that no work comes to but the probe. It stays: by its label KAI's operator sees that GPUs are fake."""
+    pool = Pool(
+        name=PROBE, count=1, cpu="1", memory="1Gi", name_template="{pool}", node_labels={_FAKE_GPUS: "true"},
+        taints=({"key": PROBE, "value": "", "effect": "NoSchedule"},),
+    )  # fmt: skip
+    return list(pool.nodes())
+
+
+def _probe(cluster: Cluster) -> None:
+    """Raises SchedulerFailed where it gets no node."""
+    queues = probe_queues(*_PROBE_QUEUES)
+    for obj in (*queues, probe_pod(PROBE, "default", PROBE, node=PROBE)):
+        cluster.create(obj)
+    try:
+        if not wait_until(lambda: is_bound(cluster, PROBE, "default"), PROBE_SECONDS, pause=_LOOK_SECONDS):
+            raise SchedulerFailed(
+                f"KAI was installed, and does not schedule: a pod that asks for next to nothing waits since {PROBE_SECONDS:.0f} s; "
+                f"{stuck_stage(cluster, PROBE, 'default')}"
+            )
+    finally:
+        with suppress(NotFound):
+            cluster.delete("Pod", PROBE, "default", 0)
+        for queue in reversed(queues):
+            with suppress(NotFound):
+                cluster.delete("Queue", queue["metadata"]["name"])
+
+
+# KAI as its chart installs it, for a plane: no process of it is ours, it runs as pods of the cluster.
+
+
+class InstalledKai(SchedulerProcesses):
+    """``release``: with its ``v``. ``folder``: see ``find_chart``."""
+
+    def __init__(self, plane: Plane, release: str, folder: str | None = None) -> None:
+        self._plane = plane
+        self._release = release
+        self._folder = folder
+        self._prepared = False
+
+    @cached_property
+    def _source(self) -> ChartSource:
+        return find_chart(self._release, self._folder)
+
+    @cached_property
+    def _helm(self) -> Helm:
+        return helm_for(self._plane)
+
+    @cached_property
+    def _installation(self) -> Installation:
+        return Installation(self._helm, self._source)
+
+    def prepare(self, cluster: Cluster) -> None:
+        """Once, before it is installed; and again where another that decided meanwhile took it out. Raises InputError where a KAI is
+        there that is no lab's."""
+        if not self._prepared or installed_release(cluster) != self._release:
+            self._installation.prepare(cluster)
+            self._prepared = True
+
+    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
+        flags = self._flags(start)
+        self.prepare(cluster)
+        self._installation.put_in(cluster, flags, lambda: self._load(tell), tell)
+
+    def _flags(self, start: StartSettings) -> Mapping[str, str]:
+        """Raises Unsupported."""
+        wanted = kai_arguments(start.settings, self._source.dialect)
+        usual = kai_arguments(settings_of(None), self._source.dialect)
+        if wanted.conf != usual.conf:
+            raise Unsupported(
+                "actions and plugins other than those that KAI's chart has", f"{WHO} installed by its chart"
+            )
+        pairs = (flag.removeprefix("--").partition("=") for flag in wanted.flags)
+        return {name: value for name, _, value in pairs}
+
+    def _load(self, tell: Tell) -> None:
+        archives = [one.path for one in self._source.archives]
+        if archives and isinstance(self._plane, TakesImages):
+            tell(f"giving the nodes {len(archives)} image archives")
+            self._plane.load_images(archives)
+
+    def check(self) -> None:
+        with _connected(self._plane) as cluster:
+            if why := failure_of_pods(cluster):
+                raise SchedulerFailed(f"KAI {self._release} does not run: {why}")
+
+    def stop(self) -> None:
+        """Its kinds and classes go with it, which the labs after this one need all the same: those of labs take their place. Raises
+        SchedulerFailed where something of it stays."""
+        self._taken_out(lambda cluster: install(cluster))
+
+    def end(self) -> None:
+        """Raises SchedulerFailed where something of it stays."""
+        self._taken_out(lambda _: None)
+
+    def _taken_out(self, then: Callable[[Cluster], None]) -> None:
+        self._prepared = False
+        with _connected(self._plane) as cluster:
+            if installed_release(cluster) == self._release:
+                uninstall_chart(cluster, self._helm)
+                then(cluster)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return ()
+
+    def version(self) -> str:
+        return f"kai {self._release} (by its chart)"
+
+    def ignored_words(self, objects: Sequence[Object]) -> Sequence[str]:
+        return tuple(dict.fromkeys(word for obj in objects for word in self._source.dialect.ignored_words(obj)))
+
+
+def check_chart(release: str, folder: str | None = None) -> None:
+    """Before anything is started: Helm, the chart, its images. Raises InputError, ConnectError."""
+    Installation(Helm(find_helm()), find_chart(release, folder)).check()
+
+
+def helm_for(plane: Plane) -> Helm:
+    """Raises ConnectError where there is none."""
+    return Helm(find_helm(), Path(plane.kubeconfig).absolute(), getattr(plane, "context", None))
+
+
+def _connected(plane: Plane) -> AbstractContextManager[Cluster]:
+    return connected(plane.kubeconfig, getattr(plane, "context", None), "kai-chart")

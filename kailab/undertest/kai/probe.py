@@ -1,0 +1,58 @@
+"""Does KAI schedule? A pod that needs next to nothing, in queues of its own, and how far it got. Readiness of programs tells nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.cluster.protocol import Cluster
+from kailab.errors import NotFound
+from kailab.model import labels
+from kailab.model.kinds import api_version_of
+
+
+def probe_queues(above: str, own: str) -> list[dict[str, Any]]:
+    """The probe's queue below one of its own: it asks for no GPU, and takes no part in what the others share."""
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    none = {"quota": 0, "limit": 0, "overQuotaWeight": 0}
+    resources = {"gpu": none, "cpu": free, "memory": free}
+    return [
+        {"apiVersion": api_version_of("Queue"), "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+        for name, spec in ((above, {"resources": resources}), (own, {"parentQueue": above, "resources": resources}))
+    ]
+
+
+def probe_pod(name: str, namespace: str, queue: str, node: str = "") -> dict[str, Any]:
+    """``node``: the only one that it may be on; empty: any."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": {labels.QUEUE: queue, "app": name}},
+        "spec": {
+            "schedulerName": labels.SCHEDULER_NAME,
+            **({"nodeSelector": {labels.HOSTNAME: node}} if node else {}),
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "probe", "image": "probe", "resources": {"requests": {"cpu": "10m"}}}],
+        },
+    }
+
+
+def is_bound(cluster: Cluster, name: str, namespace: str) -> bool:
+    """Whether a pod has its node."""
+    try:
+        return bool(cluster.get("Pod", name, namespace)["spec"].get("nodeName"))
+    except NotFound:
+        return False
+
+
+def stuck_stage(cluster: Cluster, name: str, namespace: str) -> str:
+    """Whose turn it is, by the objects that KAI's programs hand on to each other; empty: it is bound."""
+    if is_bound(cluster, name, namespace):
+        return ""
+    pod = cluster.get("Pod", name, namespace)
+    if not (pod["metadata"].get("annotations") or {}).get(labels.POD_GROUP):
+        return "podgrouper: the pod has no PodGroup"
+    asked = [one for one in cluster.list("BindRequest", namespace) if (one.get("spec") or {}).get("podName") == name]
+    if not asked:
+        return "scheduler: the pod has a PodGroup, and no BindRequest"
+    return "binder: the pod has a BindRequest, and no node"

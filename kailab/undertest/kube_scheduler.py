@@ -1,0 +1,109 @@
+"""kube-scheduler, the contrast: a stand-in on the embedded cluster, the real one elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kailab import __version__
+from kailab.cluster.protocol import Cluster, Object
+from kailab.model import labels
+from kailab.undertest.contract import (
+    InProcessScheduler,
+    Plane,
+    SchedulerProcesses,
+    SchedulerUnderTest,
+    SchedulerWiring,
+    StartSettings,
+    Tell,
+)
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+
+
+# The default scheduler of Kubernetes as a scheduler under test.
+
+NAME = "kube-scheduler"
+
+
+@dataclass(frozen=True)
+class KubeScheduler(SchedulerUnderTest):
+    """It places pods one by one. Queues, gangs and PodGroups go in, and mean nothing to it: that is the contrast."""
+
+    title = "kube-scheduler"
+    scheduler_name = labels.DEFAULT_SCHEDULER_NAME
+
+    def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
+        return [(retarget(obj, self.scheduler_name),) for obj in objects]
+
+    def within(self, wiring: SchedulerWiring) -> InProcessScheduler | None:
+        if wiring.live:
+            return None
+        from kailab.scheduler.baseline import Baseline
+
+        return InProcessScheduler(Baseline(wiring.cluster))
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KubeSchedulerProcesses:
+        return KubeSchedulerProcesses(plane, programs)
+
+    def version(self, live: bool) -> str:
+        return super().version(live) if live else f"{NAME} (stood in for by kailab {__version__})"
+
+    def answers(self, pod: Object) -> bool:
+        spec = pod["spec"]
+        return spec.get("schedulerName") == self.scheduler_name and not spec.get("schedulingGates")
+
+
+class KubeSchedulerProcesses(SchedulerProcesses):
+    """One process, from the programs of the plane; a kind cluster has its own."""
+
+    def __init__(self, plane: Plane, programs: ComponentSet | None = None) -> None:
+        self._plane = plane
+        self._programs = programs
+
+    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
+        """Raises ControlPlaneFailed, with its last words."""
+        self._plane.start_kube_scheduler()
+
+    @property
+    def names(self) -> Sequence[str]:
+        return (NAME,)
+
+    def check(self) -> None:
+        from kailab.undertest import programs
+
+        programs.check_programs(self._plane, self.names)
+
+    def stop(self) -> None:
+        from kailab.undertest import programs
+
+        programs.stop_programs(self._plane, self.names)
+
+    def version(self) -> str:
+        if self._programs is None:
+            return f"{NAME} unknown (its program is not at hand)"
+        from kailab.components.versions import reported_or_unknown
+
+        return f"{NAME} {reported_or_unknown(NAME, self._programs)}"
+
+
+def retarget(value: Any, scheduler_name: str) -> Any:
+    """The same for another scheduler: ``schedulerName: kai-scheduler`` replaced wherever it stands.
+
+    Shares all that stays as it is; the original is not changed.
+    """
+    if isinstance(value, dict):
+        new = {
+            key: scheduler_name
+            # Only KAI's: pods that name another scheduler stay with that one.
+            if key == "schedulerName" and item == labels.SCHEDULER_NAME
+            else retarget(item, scheduler_name)
+            for key, item in value.items()
+        }
+        return value if all(new[key] is item for key, item in value.items()) else new
+    if isinstance(value, list):
+        items = [retarget(item, scheduler_name) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    return value

@@ -1,0 +1,251 @@
+"""The queue tree in Kueue's words: Cohorts, ClusterQueues, and the ResourceFlavor of the fleet.
+
+| KAI | Kueue (concepts/cohort, concepts/cluster_queue) |
+|---|---|
+| a queue | a Cohort; below the one of a leaf there are two ClusterQueues, for preemptible work and for the other |
+| quota of a leaf | nominalQuota of its ClusterQueue for non-preemptible work, which lends all of it and borrows nothing |
+| quota of a parent | what it has beyond its children's: nominalQuota of its Cohort |
+| what nobody owns | nominalQuota of the Cohort at the root: the nodes' resources beyond all quotas |
+| limit | borrowingLimit of the Cohort: limit - quota |
+| overQuotaWeight | fairSharing.weight of the Cohort |
+| a quota without limit | nominalQuota of all that the nodes have |
+| who may take from whom | reclaimWithinCohort Any; withinClusterQueue LowerPriority where work is preemptible |
+
+Kueue has no preemptibility of single workloads. A ClusterQueue that borrows nothing is never asked to give anything back: work in it
+is as KAI's non-preemptible work, within its quota and safe.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.engine.snapshot.records import UNLIMITED, Queue
+from kailab.model import labels
+from kailab.model.kinds import kind_key
+from kailab.model.manifests import object_name
+from kailab.model.validation.advice import pod_templates
+from kailab.undertest.contract import NotExpressible
+from kailab.undertest.kueue.messages import (
+    API,
+    CLUSTER_QUEUE,
+    FLAVOR,
+    GROUP_NAME,
+    GROUP_TOTAL,
+    MIN_PARALLELISM,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    ROOT,
+    queue_for,
+)
+from kailab.undertest.translation import RESOURCES, AppliedQueues, TemplateWork, WorkReader, share_of
+
+_NAMES = {"gpu": labels.GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
+
+
+def translate_tree(queues: AppliedQueues, there: Cluster, who: str) -> list[Object]:
+    """All of the tree, in the order in which it is to be applied. Raises NotExpressible."""
+    queues.refuse_min_runtimes(who)
+    queues.refuse_priorities(who)
+    queues.refuse_overcommitted(who)
+    return list(_TreeTranslation(queues, there, who).objects())
+
+
+class _TreeTranslation:
+    def __init__(self, queues: AppliedQueues, there: Cluster, who: str) -> None:
+        self._queues = queues
+        self._there = there
+        self._who = who
+        # Of what no queue bounds, Kueue is not told: it would have to know every amount of it.
+        self._covered = [name for name in RESOURCES if name == "gpu" or self._bounded(name)]
+        self._has = {name: queues.capacity(name) for name in self._covered}
+
+    def objects(self) -> Iterator[Object]:
+        yield _flavor()
+        tops = self._queues.below("")
+        free = {name: max(0, self._has[name] - sum(self._quota(one, name) for one in tops)) for name in self._covered}
+        yield _object("Cohort", ROOT, {"resourceGroups": self._groups(free, {})})
+        for name in self._queues.by_name:
+            yield self._cohort(self._queues.by_name[name])
+        for leaf in self._queues.leaves:
+            owned = {name: self._quota(leaf, name) for name in self._covered}
+            nothing = dict.fromkeys(self._covered, 0)
+            yield self._cluster_queue(leaf, True, self._groups(nothing, {}))
+            yield self._cluster_queue(leaf, False, self._groups(owned, nothing))
+        yield from self._left_behind()
+
+    def _left_behind(self) -> Iterator[Object]:
+        """ClusterQueues of queues that were leaves when they were applied, and have others below them now: their quota is their Cohort's
+        and those others'."""
+        there = {obj["metadata"]["name"] for obj in self._there.list(CLUSTER_QUEUE)}
+        nothing = dict.fromkeys(self._covered, 0)
+        for name in sorted(self._queues.parents):
+            for preemptible in (True, False):
+                if queue_for(name, preemptible) in there:
+                    queue = self._queues.by_name[name]
+                    yield self._cluster_queue(queue, preemptible, self._groups(nothing, nothing))
+
+    def _bounded(self, resource: str) -> bool:
+        shares = [share_of(queue, resource) for queue in self._queues.by_name.values()]
+        return any(one.limit != UNLIMITED or one.quota not in (0, UNLIMITED) for one in shares)
+
+    def _quota(self, queue: Queue, resource: str) -> int:
+        own = share_of(queue, resource)
+        if resource == "gpu" and any(amount > 0 and amount % 1000 for amount in (own.quota, own.limit)):
+            raise self._lacks("quota of a part of a device", queue)
+        quota = self._has[resource] if own.quota == UNLIMITED else own.quota
+        return quota if own.limit == UNLIMITED else min(quota, own.limit)
+
+    def _cohort(self, queue: Queue) -> Object:
+        if queue.parent and queue.parent not in self._queues.by_name:
+            raise self._lacks(f"queue that keeps its work waiting until its parent is there ({queue.parent})", queue)
+        pool, borrowed = {}, {}
+        children = self._queues.below(queue.name)
+        for name in self._covered:
+            quota = self._quota(queue, name)
+            # A leaf's is held by its ClusterQueue.
+            pool[name] = max(0, quota - sum(self._quota(child, name) for child in children)) if children else 0
+            if (limit := share_of(queue, name).limit) != UNLIMITED:
+                borrowed[name] = max(0, limit - quota)
+        spec = {
+            "parentName": queue.parent or ROOT,
+            "resourceGroups": self._groups(pool, borrowed),
+            "fairSharing": {"weight": self._weight(queue)},
+        }
+        return _object("Cohort", queue.name, spec)
+
+    def _weight(self, queue: Queue) -> str:
+        weights = {share_of(queue, name).weight for name in self._covered}
+        if len(weights) > 1:
+            raise self._lacks("weight for each resource", queue)
+        return f"{float(weights.pop()):g}"
+
+    def _cluster_queue(self, queue: Queue, preemptible: bool, groups: list[Object]) -> Object:
+        spec = {
+            "cohortName": queue.name,
+            "namespaceSelector": {},  # work of all namespaces
+            "preemption": {
+                "reclaimWithinCohort": "Any",
+                "withinClusterQueue": "LowerPriority" if preemptible else "Never",
+            },
+            "resourceGroups": groups,
+        }
+        return _object("ClusterQueue", queue_for(queue.name, preemptible), spec)
+
+    def _groups(self, nominal: dict[str, int], borrowed: dict[str, int]) -> list[Object]:
+        """``borrowed``: the most that may be borrowed, of what is bounded."""
+        resources: list[Object] = []
+        for name, amount in nominal.items():
+            bound = {"borrowingLimit": _amount(name, borrowed[name])} if name in borrowed else {}
+            resources.append({"name": _NAMES[name], "nominalQuota": _amount(name, amount), **bound})
+        flavors = [{"name": FLAVOR, "resources": resources}]
+        return [{"coveredResources": [one["name"] for one in resources], "flavors": flavors}]
+
+    def _lacks(self, concept: str, queue: Queue) -> NotExpressible:
+        return NotExpressible(self._who, concept, f"Queue/{queue.name}")
+
+
+def _amount(resource: str, amount: int) -> str:
+    """Of a record, as a quantity: devices have no parts."""
+    if resource == "gpu":
+        return str(amount // 1000)
+    return f"{amount}m" if resource == "cpu" else str(amount)
+
+
+def _flavor() -> Object:
+    # Nodes of one kind, as far as quota goes: which node it is to be, pods say themselves.
+    return _object("ResourceFlavor", FLAVOR, {"tolerations": [{"key": labels.FAKE_NODE_TAINT, "operator": "Exists"}]})
+
+
+def _object(kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+# Work in Kueue's words: which LocalQueue it is submitted to, its priority, and how much of it must start together.
+#
+# | KAI | Kueue (tasks/run) |
+# |---|---|
+# | queue of a Job, CronJob, pod, Deployment | label queue-name, and a LocalQueue of that name in its namespace |
+# | priority class | label priority-class, and a WorkloadPriorityClass of that name (concepts/workload_priority_class) |
+# | a Job whose pods start together | a Job: all of it is admitted, or nothing |
+# | a Job of which some pods are enough | annotation job-min-parallelism: partial admission |
+# | pods that name one group | a pod group: label pod-group-name, annotation pod-group-total-count |
+# | pods of a Deployment | each pod is admitted for itself (tasks/run/deployment) |
+#
+# Pods are kube-scheduler's to place.
+
+_KINDS = ("Pod", "Job", "CronJob", "Deployment")
+
+
+class WorkTranslation:
+    """Objects that are to be applied together. ``who``: the scheduler that is to have words for them."""
+
+    def __init__(self, objects: Sequence[Object], there: Cluster, queues: AppliedQueues, who: str) -> None:
+        self._reading = WorkReader(objects, there, who)
+        self._queues = queues
+        self._who = who
+        self._works = [self._reading.of(obj) for obj in objects]
+        self._members = Counter(work.gang for works in self._works for work in works if work.gang)
+        self._brought: set[tuple[str, str]] = set()
+
+    def became(self, number: int, obj: Object) -> list[Object]:
+        """What the object of that number becomes, with what it is submitted to before it. Raises NotExpressible."""
+        works = self._works[number]
+        if not works:
+            return [obj]
+        if kind_key(obj) not in _KINDS:
+            raise self._lacks(f"integration here for the kind {obj['kind']}", obj)
+        # Templates of one object are one workload to Kueue.
+        if len({(work.queue, work.priority_class, work.preemptible) for work in works}) > 1:
+            raise self._lacks("workload whose parts have different queues or priorities", obj)
+        work = works[0]
+        self._queues.check_work(work.queue, self._who, object_name(obj))
+        new = copy.deepcopy(obj)
+        for _, template in pod_templates(new):
+            template["spec"]["schedulerName"] = labels.DEFAULT_SCHEDULER_NAME
+            # KAI reads it of an owner, too; whoever counts pods reads it of them.
+            template.setdefault("metadata", {}).setdefault("labels", {}).setdefault(labels.QUEUE, work.queue)
+        self._submit(new, works)
+        return [*self._brings(work), new]
+
+    def _submit(self, obj: Object, works: Sequence[TemplateWork]) -> None:
+        work = works[0]
+        holder = obj["spec"]["jobTemplate"] if obj["kind"] == "CronJob" else obj
+        own = holder.setdefault("metadata", {}).setdefault("labels", {})
+        own[QUEUE_NAME] = queue_for(work.queue, work.preemptible)
+        if work.priority_class:
+            own[PRIORITY_CLASS] = work.priority_class
+        if obj["kind"] in ("Job", "CronJob"):
+            self._gang(holder, work)
+        elif obj["kind"] == "Pod" and work.gang:
+            if self._members[work.gang] != work.min_member:
+                raise self._lacks("group of pods of which some are enough", obj)
+            own[GROUP_NAME] = work.gang
+            holder["metadata"].setdefault("annotations", {})[GROUP_TOTAL] = str(work.min_member)
+
+    def _gang(self, job: Object, work: TemplateWork) -> None:
+        spec = job["spec"]
+        parallelism = spec.get("parallelism", 1)
+        completions = spec.get("completions")
+        most = parallelism if completions is None else min(parallelism, completions)
+        if work.min_member < most:
+            job["metadata"].setdefault("annotations", {})[MIN_PARALLELISM] = str(work.min_member)
+
+    def _brings(self, work: TemplateWork) -> Iterator[Object]:
+        """What work is submitted to and ranked by, once for all of it."""
+        name = queue_for(work.queue, work.preemptible)
+        if (work.namespace, name) not in self._brought:
+            self._brought.add((work.namespace, name))
+            metadata = {"name": name, "namespace": work.namespace}
+            yield {"apiVersion": API, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": name}}
+        if work.priority_class and ("", work.priority_class) not in self._brought:
+            self._brought.add(("", work.priority_class))
+            about = f"The PriorityClass {work.priority_class}."
+            metadata = {"name": work.priority_class}
+            yield {"apiVersion": API, "kind": "WorkloadPriorityClass", "metadata": metadata, "value": work.priority,
+                   "description": about}  # fmt: skip
+
+    def _lacks(self, concept: str, obj: Object) -> NotExpressible:
+        return NotExpressible(self._who, concept, object_name(obj))

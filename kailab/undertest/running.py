@@ -1,0 +1,118 @@
+"""Schedulers under test as processes beside one plane: the one that is to decide runs, and none that would take its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kailab.cluster.protocol import Cluster
+from kailab.components.versions import reported_or_unknown
+from kailab.scheduler import SchedulerSettings, settings_of
+from kailab.undertest.contract import IdleDetector, Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings, Tell
+from kailab.undertest.registry import SCHEDULERS, make_scheduler
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+
+_ASKED = ("etcd", "kwok")
+"""Programs of a plane that tell their version; the API server's is asked for over its API."""
+
+
+class RunningSchedulers:
+    """``programs``: the plane's; None: it has none. ``given``: what was said for schedulers, by the names of their options; None: nothing."""
+
+    def __init__(self, plane: Plane, programs: ComponentSet | None, given: Mapping[str, Any] | None = None) -> None:
+        self._plane = plane
+        self._programs = programs
+        self._given = given or {}
+        self._beside: dict[SchedulerUnderTest, SchedulerProcesses | None] = {}
+        self._running: dict[SchedulerUnderTest, StartSettings] = {}
+
+    def prepare(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> None:
+        """Bring in kinds that this one has definitions of its own for."""
+        if (beside := self._of(self._completed(scheduler))) is not None:
+            beside.prepare(cluster)
+
+    def ensure(
+        self, cluster: Cluster, scheduler: SchedulerUnderTest, settings: SchedulerSettings, tell: Tell = lambda _: None
+    ) -> None:
+        """For a lab that begins: have this one decide in the cluster, its companion, and none that would take their pods. Raises what
+        ``SchedulerProcesses.start`` does."""
+        if scheduler.companion is not None:
+            self.ensure(cluster, scheduler.companion, settings, tell)
+        wanted = self._completed(scheduler)
+        # One that can't be told how to decide is the same under any settings, and is not started anew for them.
+        start = StartSettings(settings if "config" in SCHEDULERS[wanted.kind].options else settings_of(None))
+        for other, its in list(self._running.items()):
+            # Two schedulers for one name would bind the same pods. Those of other names may go on.
+            if other.scheduler_name == wanted.scheduler_name and (other, its) != (wanted, start):
+                self._end(other)
+        beside = self._of(wanted)
+        if beside is None or wanted.always_in_process:
+            return
+        if wanted.restart_for_each_lab and wanted in self._running:
+            self._end(wanted)
+        if wanted not in self._running:
+            beside.start(cluster, start, tell)
+            self._running[wanted] = start
+        # Also where it ran already: it may have ended since the last test.
+        beside.check()
+
+    def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
+        """Of the plane's programs that tell it, and of this scheduler, as far as it is ours to know."""
+        programs = self._programs
+        asked = [] if programs is None else [name for name in _ASKED if name in self._plane.own]
+        own = {name: reported_or_unknown(name, programs) for name in asked if programs is not None}
+        deciding = [one for one in (scheduler, scheduler.companion) if one is not None]
+        found = [beside for one in deciding if (beside := self._of(self._completed(one))) is not None]
+        return {**own, "scheduler": " and ".join(one.version() for one in found)} if found else own
+
+    def rest(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> IdleDetector | None:
+        """What tells whether this one is done; None if nothing does."""
+        wanted = self._completed(scheduler)
+        beside = self._of(wanted)
+        return None if beside is None or wanted.always_in_process else beside.rest(cluster)
+
+    def end(self) -> None:
+        """All that run."""
+        for other in list(self._running):
+            self._end(other)
+
+    def _end(self, other: SchedulerUnderTest) -> None:
+        del self._running[other]
+        if (beside := self._of(other)) is not None:
+            beside.stop()
+
+    def _completed(self, scheduler: SchedulerUnderTest) -> SchedulerUnderTest:
+        """With what was said for its kind, where it was chosen without a word of which one it is."""
+        own = SCHEDULERS[scheduler.kind].own
+        unnamed = all(scheduler.option(one.option) is None for one in own)
+        said = {
+            one.option: self._given[one.option]
+            for one in own
+            if self._given.get(one.option) is not None
+            and scheduler.option(one.option) is None
+            and (scheduler.option(one.goes_with) is not None if one.goes_with else unnamed)
+        }
+        if not said:
+            return scheduler
+        return make_scheduler(scheduler.kind, scheduler.name, {**dict(scheduler.options), **said})
+
+    def _of(self, one: SchedulerUnderTest) -> SchedulerProcesses | None:
+        if one not in self._beside:
+            self._beside[one] = one.beside(self._plane, self._programs)
+        return self._beside[one]
+
+
+class InstalledSchedulers(RunningSchedulers):
+    """Those that are installed in a cluster of somebody else's. Others that decide there are not ours."""
+
+    def end(self) -> None:
+        """Those too that were only prepared."""
+        self._running.clear()
+        for beside in self._beside.values():
+            if beside is not None:
+                beside.end()
+
+    def _of(self, one: SchedulerUnderTest) -> SchedulerProcesses | None:
+        return super()._of(one) if one.installed else None

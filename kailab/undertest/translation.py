@@ -1,0 +1,378 @@
+"""What manifests mean to KAI, for schedulers under test that have other words: the queues that there will be, and the work of each
+object, as KAI would group it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.engine.snapshot.records import UNLIMITED, Queue, Share
+from kailab.errors import NotFound
+from kailab.grouping import Grouping, GroupingError, group
+from kailab.grouping.fields import annotations_of, labels_of
+from kailab.model import labels
+from kailab.model.kinds import api_version_of, is_namespaced, key_of, kind_key
+from kailab.model.labels import GPU_RESOURCE
+from kailab.model.manifests import object_name
+from kailab.model.quantities import parse
+from kailab.model.validation.advice import pod_templates
+from kailab.scheduler.reading.podgroups import Priorities, is_preemptible
+from kailab.scheduler.reading.queues import queue_record
+from kailab.undertest.contract import NotExpressible
+
+# The queues that there will be once objects are applied, and what of them a scheduler can have no words for.
+
+RESOURCES = ("gpu", "cpu", "memory")
+RESOURCE_NAMES = {"gpu": GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
+"""What Kubernetes calls them."""
+
+_UNITS = {"gpu": 1000, "cpu": 1000, "memory": 1}  # of a record, for one of a node's
+
+
+class AppliedQueues:
+    """By name. ``objects``: what is to be applied; they take the place of what is ``there``. Units are those of the engine's
+    records: milli-GPU, millicores, bytes."""
+
+    def __init__(self, objects: Sequence[Object], there: Cluster) -> None:
+        self._there = there
+        found = {queue["metadata"]["name"]: queue for queue in there.list("Queue")}
+        found |= {obj["metadata"]["name"]: obj for obj in objects if kind_key(obj) == "Queue"}
+        self.by_name: dict[str, Queue] = {name: queue_record(found[name]) for name in sorted(found)}
+
+    @cached_property
+    def parents(self) -> frozenset[str]:
+        """Queues with others below them: none of them takes work."""
+        return frozenset(queue.parent for queue in self.by_name.values() if queue.parent in self.by_name)
+
+    @property
+    def leaves(self) -> list[Queue]:
+        return [queue for name, queue in self.by_name.items() if name not in self.parents]
+
+    def below(self, parent: str) -> list[Queue]:
+        """Queues right below one; below "" those at the top."""
+        return [queue for queue in self.by_name.values() if self._parent(queue) == parent]
+
+    def line(self, name: str) -> tuple[str, ...]:
+        """A queue and those above it, from the top down."""
+        line: list[str] = []
+        while name and name not in line:
+            line.insert(0, name)
+            name = self._parent(self.by_name[name])
+        return tuple(line)
+
+    def capacity(self, resource: str) -> int:
+        """What all nodes offer."""
+        texts = (
+            ((node.get("status") or {}).get("allocatable") or {}).get(RESOURCE_NAMES[resource], 0)
+            for node in self._there.list("Node")
+        )
+        return int(sum(parse(text) for text in texts) * _UNITS[resource])
+
+    def check_work(self, queue: str, who: str, about: str) -> None:
+        """Work that KAI keeps waiting whatever is free: in a queue that there is not, or with others below it. Raises
+        NotExpressible."""
+        if queue not in self.by_name:
+            raise NotExpressible(who, f"work in a queue that there is not ({queue})", about)
+        if queue in self.parents:
+            raise NotExpressible(who, f"work in a queue that has others below it ({queue})", about)
+
+    # --- what some schedulers have no words for --------------------------------------------------------------------------
+
+    def refuse_min_runtimes(self, who: str) -> None:
+        """Raises NotExpressible for a time for which work may run before it is taken from."""
+        for queue in self.by_name.values():
+            if queue.reclaim_min_runtime or queue.preempt_min_runtime:
+                raise NotExpressible(who, "minimum run time", _about(queue))
+
+    def refuse_weights(self, who: str) -> None:
+        """Raises NotExpressible where queues side by side get different parts of what nobody owns."""
+        for siblings in self._siblings():
+            for resource in RESOURCES:
+                # A weight means nothing to who may not go over its quota.
+                shares = [one for one in (share_of(queue, resource) for queue in siblings) if _may_borrow(one)]
+                if len({one.weight for one in shares}) > 1:
+                    raise NotExpressible(who, "weight for what is over the quota", _about(siblings[0]))
+
+    def refuse_priorities(self, who: str) -> None:
+        """Raises NotExpressible where one of the queues side by side comes before another."""
+        for siblings in self._siblings():
+            if len({queue.priority for queue in siblings}) > 1:
+                raise NotExpressible(who, "priority of queues", _about(siblings[0]))
+
+    def refuse_tree(self, who: str) -> None:
+        """Raises NotExpressible where queues above others decide anything: more than one of them, a limit, or less quota than
+        those below have. One that only holds the others together says nothing that leaves don't."""
+        for name in sorted(self.parents):
+            queue = self.by_name[name]
+            alone = self.below("") == [queue] and all(child.name not in self.parents for child in self.below(name))
+            if not alone or any(_holds_back(queue, self.below(name), resource) for resource in RESOURCES):
+                raise NotExpressible(who, "tree of queues", _about(queue))
+
+    def refuse_overcommitted(self, who: str) -> None:
+        """Raises NotExpressible for queues that are promised more than those above them have: KAI holds to the less at every level."""
+        for name in sorted(self.parents):
+            if any(_promises_more(self.by_name[name], self.below(name), resource) for resource in RESOURCES):
+                raise NotExpressible(
+                    who, "queue whose quota is less than that of those below it", _about(self.by_name[name])
+                )
+
+    def _siblings(self) -> Iterator[list[Queue]]:
+        for parent in ("", *sorted(self.parents)):
+            yield self.below(parent)
+
+    def _parent(self, queue: Queue) -> str:
+        return queue.parent if queue.parent in self.by_name else ""
+
+
+def share_of(queue: Queue, resource: str) -> Share:
+    """Of one of ``RESOURCES``."""
+    found: Share = getattr(queue, resource)
+    return found
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """As Kubernetes writes an amount. Those of GPUs and CPUs are in thousandths."""
+    if resource == "memory":
+        return str(amount)
+    return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+
+
+def _may_borrow(one: Share) -> bool:
+    return one.quota != UNLIMITED and (one.limit == UNLIMITED or one.limit > one.quota)
+
+
+def _holds_back(queue: Queue, children: Sequence[Queue], resource: str) -> bool:
+    return share_of(queue, resource).limit != UNLIMITED or _promises_more(queue, children, resource)
+
+
+def _promises_more(queue: Queue, children: Sequence[Queue], resource: str) -> bool:
+    own, theirs = share_of(queue, resource), [share_of(child, resource).quota for child in children]
+    bounds = [bound for bound in (own.quota, own.limit) if bound != UNLIMITED]
+    return bool(bounds) and (UNLIMITED in theirs or sum(theirs) > min(bounds))
+
+
+def _about(queue: Queue) -> str:
+    return f"Queue/{queue.name}"
+
+
+# The work of objects: of each pod template the PodGroup that KAI would make for its pods.
+#
+# Kailab's own grouping is asked, with a pod as the template describes it, so that a queue, a gang or a priority means here what it
+# means everywhere.
+
+DEFAULT_NAMESPACE = "default"
+_PARTS_OF_GPUS = (labels.GPU_FRACTION, labels.GPU_MEMORY)
+
+
+@dataclass(frozen=True)
+class TemplateWork:
+    """The pods of one template. ``path``: of the template in its object; ``gang``: the name that its pods' group can have, empty
+    where each pod runs for itself; ``priority``: the number that ``priority_class`` stands for; ``min_member``: how many of them must start together."""
+
+    path: str
+    namespace: str
+    queue: str
+    priority_class: str
+    priority: int
+    preemptible: bool
+    gang: str = ""
+    min_member: int = 1
+
+
+class WorkReader:
+    """Reads the work of objects that are to be applied together. ``who``: the scheduler under test that is to have words for it."""
+
+    def __init__(self, objects: Sequence[Object], there: Cluster, who: str) -> None:
+        self._given = _AppliedObjects(objects, there)
+        self._who = who
+        self._priorities = Priorities()
+        for one in (*there.list("PriorityClass"), *(obj for obj in objects if obj["kind"] == "PriorityClass")):
+            self._priorities.set(one)
+
+    def of(self, obj: Object) -> list[TemplateWork]:
+        """Of each template whose pods are KAI's to place; none where an object has no such pods. Raises NotExpressible for what
+        is not to be said of any group of pods."""
+        found = []
+        for path, template in pod_templates(obj):
+            if template["spec"].get("schedulerName") == labels.SCHEDULER_NAME:
+                found.append(self._of(obj, path, template))
+        return found
+
+    def of_group(self, podgroup: Object) -> TemplateWork:
+        """What a PodGroup that a user wrote says of the pods that name it."""
+        metadata, spec = podgroup["metadata"], podgroup.get("spec") or {}
+        if spec.get("subGroups") or spec.get("minSubGroup"):
+            raise self._lacks("gang of parts, each with its own minimum", podgroup)
+        if spec.get("topologyConstraint"):
+            raise self._lacks("topology constraint", podgroup)
+        named = spec.get("priorityClassName") or ""
+        return TemplateWork(
+            path="",
+            namespace=metadata.get("namespace") or DEFAULT_NAMESPACE,
+            queue=spec.get("queue") or "",
+            priority_class=named if named in self._priorities.values else "",
+            priority=self._priorities.of(named),
+            preemptible=is_preemptible(spec, self._priorities.of(named)),
+            gang=metadata["name"],
+            min_member=int(spec.get("minMember") or 1),
+        )
+
+    def _of(self, obj: Object, path: str, template: Object) -> TemplateWork:
+        if any(key in annotations_of(template) for key in _PARTS_OF_GPUS):
+            raise self._lacks("part of a GPU", obj)
+        pod, owners = _pod_of(obj, template)
+        for owner in owners:
+            self._given.know(owner)
+        if (named := annotations_of(template).get(labels.POD_GROUP)) is not None:
+            written = self._given.get(api_version_of("PodGroup"), "PodGroup", pod["metadata"]["namespace"], named)
+            if written is None:
+                raise self._lacks(f"PodGroup that is not there yet ({named})", obj)
+            work = self.of_group(written)
+            return replace(work, path=path)
+        try:
+            grouping = group(pod, owners, self._given)
+        except GroupingError as error:
+            raise self._lacks(f"pods of this kind ({error})", obj) from None
+        self._check(grouping, obj)
+        priority_class = grouping.priority_class
+        priority = self._priorities.of(priority_class)
+        least = grouping.min_member
+        return TemplateWork(
+            path=path,
+            namespace=pod["metadata"]["namespace"],
+            queue=grouping.queue,
+            priority_class=priority_class if priority_class in self._priorities.values else "",
+            priority=priority,
+            preemptible=is_preemptible({"preemptibility": grouping.preemptibility}, priority),
+            gang=self._gang(obj, grouping) if least > 1 else "",
+            min_member=max(least, 1),
+        )
+
+    def _check(self, grouping: Grouping, obj: Object) -> None:
+        if grouping.sub_groups or grouping.min_sub_group is not None:
+            raise self._lacks("gang of parts, each with its own minimum", obj)
+        if any(grouping.topology):
+            raise self._lacks("topology constraint", obj)
+        if grouping.preemption_delay:
+            raise self._lacks("preemption delay", obj)
+
+    def _gang(self, obj: Object, grouping: Grouping) -> str:
+        # Several pods that stand for themselves share the one that they name.
+        if grouping.shared:
+            return grouping.name
+        name = obj["metadata"].get("name")
+        if not name:
+            raise self._lacks("gang of an object whose name is still to be made", obj)
+        return f"{obj['kind'].lower()}-{name}"
+
+    def _lacks(self, concept: str, obj: Object) -> NotExpressible:
+        return NotExpressible(self._who, concept, object_name(obj))
+
+
+def _pod_of(obj: Object, template: Object) -> tuple[Object, list[Object]]:
+    """A pod as an object makes it, and the owners that it has, nearest first."""
+    namespace = obj["metadata"].get("namespace") or DEFAULT_NAMESPACE
+    own = _known(obj, namespace)
+    if template is obj:
+        return own, []
+    owners = [own]
+    # A CronJob's pods belong to the Jobs that it makes.
+    if kind_key(obj) == "CronJob":
+        job = {"apiVersion": "batch/v1", "kind": "Job", **obj["spec"]["jobTemplate"]}
+        metadata = {**(job.get("metadata") or {}), "name": f"{own['metadata']['name']}-0"}
+        owners.insert(0, _known({**job, "metadata": {**metadata, "ownerReferences": [_reference(own)]}}, namespace))
+    nearest = owners[0]
+    own_metadata: dict[str, Any] = {
+        **(template.get("metadata") or {}),
+        "name": f"{nearest['metadata']['name']}-0",
+        "namespace": namespace,
+        "uid": "pod",
+        "ownerReferences": [_reference(nearest)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": own_metadata, "spec": template["spec"]}, owners
+
+
+def _known(obj: Object, namespace: str) -> Object:
+    """As it will be in the cluster, as far as grouping looks at it."""
+    given = obj["metadata"]
+    name = given.get("name") or f"{given.get('generateName', '')}0"
+    return {**obj, "metadata": {**given, "name": name, "namespace": namespace, "uid": given.get("uid") or "given"}}
+
+
+def _reference(owner: Object) -> dict[str, Any]:
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+    }
+
+
+class _AppliedObjects:
+    """A ``kailab.grouping.reader.Reader`` of what there will be once objects are applied."""
+
+    def __init__(self, objects: Sequence[Object], there: Cluster) -> None:
+        self._there = there
+        self._objects: dict[tuple[str, str, str], Object] = {}
+        for obj in objects:
+            if "name" in obj["metadata"]:
+                self.know(obj)
+
+    def know(self, obj: Object) -> None:
+        metadata, key = obj["metadata"], kind_key(obj)
+        space = (metadata.get("namespace") or DEFAULT_NAMESPACE) if is_namespaced(key, obj) else ""
+        self._objects[key, space, metadata["name"]] = obj
+
+    def get(self, api_version: str, kind: str, namespace: str | None, name: str) -> Object | None:
+        key = key_of(api_version, kind)
+        if (found := self._objects.get((key, namespace or "", name))) is not None:
+            return found
+        try:
+            return self._there.get(key, name, namespace)
+        except NotFound:
+            return None
+
+    def list(
+        self, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
+    ) -> list[Object]:
+        key = key_of(api_version, kind)
+        found = {obj["metadata"]["name"]: obj for obj in self._there.list(key, namespace, labels)}
+        return [
+            *found.values(),
+            *(obj for obj in self._matching(key, namespace, labels) if obj["metadata"]["name"] not in found),
+        ]
+
+    def _matching(self, key: str, namespace: str, wanted: Mapping[str, str] | None) -> Iterator[Object]:
+        for (kind, space, _), obj in self._objects.items():
+            if kind == key and space == namespace and (wanted or {}).items() <= labels_of(obj).items():
+                yield obj
+
+
+# Objects with their pods said anew: whose they are to place, and what else a scheduler reads of them.
+
+TemplateEditor = Callable[[dict[str, Any], dict[str, Any], TemplateWork], None]
+"""(metadata, spec, work): changes the metadata and the spec of the pods of one template."""
+
+
+def rewrite_templates(obj: Object, works: list[TemplateWork], scheduler_name: str, say: TemplateEditor) -> Object:
+    """A copy of an object whose pods are that scheduler's, with the queue that KAI would count them for on each of them."""
+    new = copy.deepcopy(obj)
+    by_path = {work.path: work for work in works}
+    for path, template in pod_templates(new):
+        work = by_path.get(path)
+        if work is None:
+            continue
+        spec, metadata = template["spec"], template.setdefault("metadata", {})
+        spec["schedulerName"] = scheduler_name
+        # KAI reads it of an owner, too; whoever counts pods reads it of them.
+        metadata.setdefault("labels", {}).setdefault(labels.QUEUE, work.queue)
+        if work.priority_class:
+            spec["priorityClassName"] = work.priority_class
+        say(metadata, spec, work)
+    return new

@@ -1,0 +1,151 @@
+"""Why YuniKorn evicted pods, by the log of its own events, which its REST server shows.
+
+It sends them on as Events of the cluster, every two seconds; those of pods that are gone by then are dropped. Where its process is not
+on this machine nothing is known.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+
+from kailab.cluster.base import namespace
+from kailab.cluster.controlplane.ports import LOOPBACK, is_free_everywhere
+from kailab.cluster.protocol import Cluster, Object
+from kailab.undertest import programs
+from kailab.undertest.contract import (
+    EvictionCondition,
+    EvictionReason,
+    IdleDetector,
+    Plane,
+    SchedulerFailed,
+    StartSettings,
+    Tell,
+)
+from kailab.undertest.programs import AddonProcesses, Program, check_programs, fetch_url, metrics_check
+from kailab.undertest.retries import RetryTracker
+from kailab.undertest.translation import AppliedQueues
+from kailab.undertest.yunikorn.messages import NAME, NAMESPACE, PORT, QUEUE, SCHEDULER_NAME
+from kailab.undertest.yunikorn.translation import config_map
+
+Fetch = Callable[[str], tuple[str, str | None]]
+
+_LOG = f"http://{LOOPBACK}:{PORT}/ws/v1/events/batch"
+_PREEMPTED = re.compile(
+    r"^Preempted by (?:\S+ from application \S+|Quota change enforcement process) in (?P<queue>\S+)$"
+)
+
+
+class PreemptionLog:
+    """See ``Stopped``. ``fetch``: the text behind a URL, and what went wrong. What it has read of the log it does not read again."""
+
+    def __init__(self, fetch: Fetch = fetch_url) -> None:
+        self._fetch = fetch
+        self._instance = ""
+        self._next = 0
+        self._messages: dict[str, str] = {}
+
+    def __call__(self, pods: Sequence[Object]) -> dict[str, EvictionReason]:
+        leaving = {pod["metadata"]["uid"]: pod for pod in pods if "deletionTimestamp" in pod["metadata"]}
+        # It is in the log before the pod is deleted.
+        if any(uid not in self._messages for uid in leaving):
+            self._read()
+        return {uid: _stop(pod, self._messages[uid]) for uid, pod in leaving.items() if uid in self._messages}
+
+    def _read(self) -> None:
+        while True:
+            text, problem = self._fetch(f"{_LOG}?start={self._next}")
+            if problem is not None:
+                return
+            log = json.loads(text)
+            if log["InstanceUUID"] != self._instance:
+                # Another process, whose log begins anew.
+                again, self._instance = self._next > 0, log["InstanceUUID"]
+                self._next = 0
+                if again:
+                    continue
+            records = log["EventRecords"] or ()
+            for record in records:
+                if _PREEMPTED.match(record.get("message", "")):
+                    self._messages[record["objectID"]] = record["message"]
+            # An old log has lost its beginning, and shows nothing for a number that is gone.
+            reached = self._next + len(records) if records else max(self._next, log["LowestID"])
+            if reached == self._next:
+                return
+            self._next = reached
+
+
+def _stop(pod: Object, message: str) -> EvictionReason:
+    """Its sentence is the same for what a queue takes back and for what comes before within one."""
+    found = _PREEMPTED.match(message)
+    asked = found["queue"] if found else ""
+    own = (pod["metadata"].get("annotations") or {}).get(QUEUE, "")
+    return EvictionReason(
+        message, EvictionCondition("preempt" if asked == own else "reclaim", "", asked.rpartition(".")[2])
+    )
+
+
+# Whether YuniKorn is done with all that it was given: all its pods are placed, or it has not taken the chance to place more.
+
+LOOK_AGAIN_SECONDS = 18.0
+"""A request for whose room nobody was found to give way is looked at again after 15 s (``preemptAttemptFrequency``)."""
+
+CHECK_SECONDS = 1.0
+
+
+class YuniKornIdleDetector:
+    """``plane``: where it runs; ``cluster``: the same, as a client sees it. ``monotonic``: the clock of waiting."""
+
+    def __init__(self, plane: Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._plane = plane
+        self._next_try = RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_its, monotonic)
+        self._monotonic = monotonic
+        self._checked = float("-inf")
+
+    def changed(self) -> None:
+        """What has changed is seen on the pods."""
+
+    def is_idle(self) -> bool:
+        """Raises SchedulerFailed, with its last words, if it has ended."""
+        now = self._monotonic()
+        # Asked far more often than once a second, and a look at processes costs.
+        if now - self._checked >= CHECK_SECONDS:
+            check_programs(self._plane, (NAME,))
+            self._checked = now
+        return not self._next_try.owed()
+
+
+def _is_its(pod: Object) -> bool:
+    return bool(pod["spec"].get("schedulerName") == SCHEDULER_NAME)
+
+
+# YuniKorn beside a control plane: one process, told how to decide by a ConfigMap.
+#
+# Its REST server listens on port 9080 of all addresses, which stands in its code: one on a machine.
+
+
+class YuniKornProcesses(AddonProcesses):
+    name = NAME
+
+    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
+        """Returns when it says that it is healthy. Raises MissingComponents where it was not got, SchedulerFailed where another one
+        runs on this machine."""
+        if not is_free_everywhere(PORT):
+            raise SchedulerFailed(
+                f"YuniKorn can't be started: the port {PORT} of this machine is taken (by another lab with YuniKorn?), and it serves "
+                "there and nowhere else; end that lab first"
+            )
+        cluster.apply(namespace(NAMESPACE))
+        cluster.apply(config_map(AppliedQueues((), cluster)))
+        works = metrics_check(
+            f"http://{LOOPBACK}:{PORT}/ws/v1/scheduler/healthcheck",
+            '"Healthy": ?true',
+            "it does not say that it is healthy",
+        )
+        program = Program(NAME, self._addon.programs[NAME], (), PORT, works, {"NAMESPACE": NAMESPACE})
+        programs.run_programs(self._plane, [program])
+
+    def rest(self, cluster: Cluster) -> IdleDetector:
+        return YuniKornIdleDetector(self._plane, cluster)

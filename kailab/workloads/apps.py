@@ -1,0 +1,604 @@
+"""By what name the pods of a template go: worked out here, or as another controller named them before.
+
+A real controller names templates by a hash of its own, and a template of which something was left out has another hash here. Where
+workloads were taken over, a note on each says which name stands for which template, so that nothing is rolled out that did not change.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.embedded.storage.store import safe_text
+from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.selectors import Term
+from kailab.errors import ApiError
+from kailab.model.quantities import parse_count
+from kailab.workloads.controller import (
+    Controller,
+    Reference,
+    Workbench,
+    is_active,
+    is_ended,
+    is_ready,
+    make_condition,
+    owner_reference,
+    set_conditions,
+)
+
+TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
+REVISION_LABEL = "controller-revision-hash"
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def template_hash(template: Object) -> str:
+    """A short name for a pod template: equal templates, equal names."""
+    # Keys are sorted, so their order in a manifest makes no other template.
+    return safe_text(str(zlib.crc32(_encode(template))))
+
+
+def revision_of(owner: Object, digest: str, default: str) -> str:
+    """What pods of the workload's template carry. ``digest``: of the template; ``default``: the name that it has here."""
+    note = (owner["metadata"].get("annotations") or {}).get(TAKEN_OVER, "")
+    known, _, name = note.partition("=")
+    # The note is about one template. Once that changes, the new one has the name that it gets here.
+    return name if known == digest and name else default
+
+
+def with_revision(owner: Object, name: str) -> Object:
+    """The workload with the note that pods of its present template go by this name."""
+    meta = owner["metadata"]
+    notes = {**(meta.get("annotations") or {}), TAKEN_OVER: f"{template_hash(owner['spec']['template'])}={name}"}
+    return {**owner, "metadata": {**meta, "annotations": notes}}
+
+
+def with_taken_over_revision(owner: Object, pods: Iterable[Object]) -> Object:
+    """A StatefulSet or DaemonSet of another controller with its note; ``pods`` are its own."""
+    newest = (owner.get("status") or {}).get("updateRevision")
+    if not newest:  # a DaemonSet does not say: the most of its pods do
+        carried = Counter((pod["metadata"].get("labels") or {}).get(REVISION_LABEL) for pod in pods)
+        # By name where two revisions have as many, so that it is the same each time.
+        newest = max(carried, key=lambda name: (carried[name], name or "")) if carried else None
+    template = (owner.get("spec") or {}).get("template")
+    if not newest or not isinstance(template, dict):
+        return owner
+    return with_revision(owner, newest)
+
+
+# ReplicaSet: as many pods as it says; the ones least worth keeping go first.
+
+
+def surplus_order(pod: Object) -> tuple[Any, ...]:
+    """Sorts pods by who goes first when there are too many: unplaced, pending, not ready, the newest."""
+    meta = pod["metadata"]
+    phase = pod["status"].get("phase")
+    # The order of Kubernetes' ActivePodsWithRanks, as far as a lab can tell pods apart.
+    return (
+        bool(pod["spec"].get("nodeName")),
+        {"Pending": 0, "Unknown": 1}.get(phase, 2),
+        is_ready(pod),
+        -int(meta["uid"][-12:], 16),  # UIDs count up, also within one second
+    )
+
+
+class ReplicaSetController(Controller):
+    one_look = True
+
+    def sync(self, owner: Object) -> None:
+        bench = self._bench
+        pods = bench.owned(owner, "Pod")
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        spec = owner["spec"]
+        wanted = spec.get("replicas", 1)
+        active = [pod for pod in pods if is_active(pod)]
+        if len(active) > wanted:
+            for pod in sorted(active, key=surplus_order)[: len(active) - wanted]:
+                bench.delete("Pod", pod)
+            active = [pod for pod in bench.owned(owner, "Pod") if is_active(pod)]
+        reference = owner_reference(owner)
+        count = len(active)
+        for _ in range(wanted - count):
+            if bench.create_pod(owner, spec["template"], reference=reference) is None:
+                break
+            count += 1
+        ready = sum(map(is_ready, active))
+        bench.set_status(
+            self.kind,
+            owner,
+            replicas=count,
+            fullyLabeledReplicas=count,
+            readyReplicas=ready,
+            availableReplicas=ready,
+            observedGeneration=owner["metadata"]["generation"],
+        )
+
+
+# Deployment: one ReplicaSet per pod template, the newest scaled up as the older ones go down.
+
+HASH = "pod-template-hash"
+REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+
+
+def share(value: Any, of: int, *, up: bool) -> int:
+    """A count or a percentage of ``of``, rounded up or down."""
+    if isinstance(value, str) and value.endswith("%"):
+        exact = of * int(value[:-1]) / 100
+        return math.ceil(exact) if up else math.floor(exact)
+    return int(value)
+
+
+class DeploymentController(Controller):
+    def sync(self, owner: Object) -> None:
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        bench, spec = self._bench, owner["spec"]
+        sets = bench.owned(owner, "ReplicaSet")
+        digest = template_hash(spec["template"])
+        # Brought about anew from evidence, which keeps a part of the template, it has a note of the hash of the whole one.
+        digest = revision_of(owner, digest, digest)
+        name = f"{owner['metadata']['name']}-{digest}"
+        current = _current(owner, name, sets)
+        older = [rs for rs in sets if rs is not current]
+        if not spec.get("paused"):
+            recreate = (spec.get("strategy") or {}).get("type") == "Recreate"
+            waiting = recreate and self._wind_down(older)
+            if current is None and not waiting:
+                current = self._create(
+                    owner, name, digest, sets, 0 if older and not recreate else spec.get("replicas", 1)
+                )
+            if current is not None:
+                current = self._renumber(owner, current, older)
+            if current is not None and not recreate:
+                self._roll(owner, current, older)
+            elif current is not None:
+                self._scale(current, spec.get("replicas", 1))
+            self._forget(owner, older)
+        elif current is not None and not older:
+            self._scale(current, spec.get("replicas", 1))
+        self._report(owner, name)
+
+    def _create(self, owner: Object, name: str, digest: str, sets: list[Object], replicas: int) -> Object | None:
+        spec = owner["spec"]
+        template = spec["template"]
+        meta = template.get("metadata") or {}
+        labelled = {**template, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), HASH: digest}}}
+        selector = spec["selector"]
+        selector = {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest}}
+        notes = {
+            key: value
+            for key, value in (owner["metadata"].get("annotations") or {}).items()
+            # kubectl's copy of what was applied is about the Deployment, and large.
+            if not key.startswith("kubectl.kubernetes.io/")
+        }
+        revision = str(1 + max((_revision(rs) for rs in sets), default=0))
+        return self._bench.create(owner, "ReplicaSet", {
+            "metadata": {"name": name, "labels": labelled["metadata"]["labels"], "annotations": {**notes, REVISION_ANNOTATION: revision}},
+            "spec": {"replicas": replicas, "selector": selector, "template": labelled},
+        })  # fmt: skip
+
+    def _renumber(self, owner: Object, current: Object, older: list[Object]) -> Object:
+        """A template used again becomes the newest revision; the Deployment carries its number."""
+        newest = max((_revision(rs) for rs in older), default=0)
+        if _revision(current) <= newest:
+            current = self._bench.patch(
+                "ReplicaSet", current, {"metadata": {"annotations": {REVISION_ANNOTATION: str(newest + 1)}}}
+            )
+        return current
+
+    def _scale(self, replica_set: Object, replicas: int) -> None:
+        if replica_set["spec"].get("replicas") != replicas:
+            self._bench.patch("ReplicaSet", replica_set, {"spec": {"replicas": replicas}})
+
+    def _wind_down(self, older: list[Object]) -> bool:
+        """Scale the older sets to nothing; true while pods of theirs are left."""
+        for rs in older:
+            self._scale(rs, 0)
+        return any(self._bench.owned(rs, "Pod") for rs in older)
+
+    def _roll(self, owner: Object, current: Object, older: list[Object]) -> None:
+        spec = owner["spec"]
+        wanted = spec.get("replicas", 1)
+        alive = [rs for rs in older if rs["spec"].get("replicas", 0) or (rs.get("status") or {}).get("replicas", 0)]
+        if not alive:
+            self._scale(current, wanted)
+            return
+        rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
+        surge = share(rolling.get("maxSurge", "25%"), wanted, up=True)
+        missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+        # As Kubernetes' ResolveFenceposts: percentages of few replicas may both come to 0, and nothing could ever move.
+        if surge == missing == 0:
+            missing = 1
+        there = current["spec"]["replicas"]
+        total = there + sum(rs["spec"].get("replicas", 0) for rs in alive)
+        if there > wanted:
+            self._scale(current, wanted)
+        elif there < wanted and total < wanted + surge:
+            there = min(wanted, there + wanted + surge - total)
+            # One change a look. The pods that it makes have to show in the status before the older sets may shrink.
+            self._scale(current, there)
+            return
+        ready_now = (current.get("status") or {}).get("availableReplicas", 0)
+        # What is removed may not take the number of pods that are ready below this.
+        least = wanted - missing
+        removable = sum(rs["spec"].get("replicas", 0) for rs in alive) - max(0, least - ready_now)
+        # New pods that are not ready yet don't make up for old ones.
+        not_ready = there - min(ready_now, there)
+        removable = min(removable, total - least - not_ready)
+        for rs in alive:  # the pods that do not run cost nothing to lose
+            idle = rs["spec"].get("replicas", 0) - (rs.get("status") or {}).get("availableReplicas", 0)
+            cut = min(max(idle, 0), max(removable, 0))
+            if cut:
+                removable -= cut
+                self._scale(rs, rs["spec"]["replicas"] - cut)
+                return
+        for rs in alive:
+            cut = min(rs["spec"].get("replicas", 0), max(removable, 0))
+            if cut:
+                removable -= cut
+                self._scale(rs, rs["spec"]["replicas"] - cut)
+
+    def _forget(self, owner: Object, older: list[Object]) -> None:
+        idle = [rs for rs in older if not rs["spec"].get("replicas") and not (rs.get("status") or {}).get("replicas")]
+        excess = len(idle) - owner["spec"].get("revisionHistoryLimit", 10)
+        for rs in sorted(idle, key=_revision)[: max(excess, 0)]:
+            self._bench.delete("ReplicaSet", rs)
+
+    def _report(self, owner: Object, name: str) -> None:
+        bench = self._bench
+        wanted = owner["spec"].get("replicas", 1)
+        sets = bench.owned(owner, "ReplicaSet")
+        current = _current(owner, name, sets)
+        if current is not None:
+            name = current["metadata"]["name"]
+            revision = current["metadata"]["annotations"].get(REVISION_ANNOTATION, "")
+            owner = bench.patch(self.kind, owner, {"metadata": {"annotations": {REVISION_ANNOTATION: revision}}})
+        totals = {
+            field: sum((rs.get("status") or {}).get(field, 0) for rs in sets)
+            for field in ("replicas", "readyReplicas", "availableReplicas")
+        }
+        updated = (current.get("status") or {}).get("replicas", 0) if current else 0
+        updated_ready = (current.get("status") or {}).get("availableReplicas", 0) if current else 0
+        now = bench.stamp()
+        rolling = (owner["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+        missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+        if totals["availableReplicas"] >= wanted - missing:
+            available = make_condition(
+                "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now
+            )
+        else:
+            available = make_condition(
+                "Available",
+                "False",
+                "MinimumReplicasUnavailable",
+                "Deployment does not have minimum availability.",
+                now,
+            )
+        done = updated_ready == wanted and totals["replicas"] == wanted
+        progressing = make_condition(
+            "Progressing",
+            "True",
+            "NewReplicaSetAvailable" if done else "ReplicaSetUpdated",
+            f'ReplicaSet "{name}" ' + ("has successfully progressed." if done else "is progressing."),
+            now,
+        )
+        bench.set_status(
+            self.kind,
+            owner,
+            **totals,
+            updatedReplicas=updated,
+            unavailableReplicas=max(wanted - totals["availableReplicas"], 0) or None,
+            observedGeneration=owner["metadata"]["generation"],
+            conditions=set_conditions((owner.get("status") or {}).get("conditions"), available, progressing),
+        )
+
+
+def _current(owner: Object, name: str, sets: list[Object]) -> Object | None:
+    """The set of the present template: by the name it gets here, else (another controller made it) the oldest with this template."""
+    named = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
+    if named is not None:
+        return named
+    # The hash is what the set's template has more than the Deployment's (Kubernetes' EqualIgnoreHash).
+    template = _without_hash(owner["spec"]["template"])
+    return next((rs for rs in sets if _without_hash(rs["spec"]["template"]) == template), None)
+
+
+def _without_hash(template: Object) -> Object:
+    meta = template.get("metadata") or {}
+    labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH}
+    kept = {key: value for key, value in meta.items() if value is not None and key != "labels"}
+    return {**template, "metadata": {**kept, "labels": labels}}
+
+
+def _revision(replica_set: Object) -> int:
+    text = (replica_set["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION, "0")
+    return parse_count(text)
+
+
+# StatefulSet: pods with numbers and names that stay, one after the other or all at once.
+
+
+class StatefulSetController(Controller):
+    def sync(self, owner: Object) -> None:
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        bench, spec = self._bench, owner["spec"]
+        digest = template_hash(spec["template"])
+        revision = revision_of(owner, digest, f"{owner['metadata']['name']}-{digest}")
+        start = (spec.get("ordinals") or {}).get("start", 0)
+        wanted = range(start, start + spec.get("replicas", 1))
+        parallel = spec.get("podManagementPolicy", "OrderedReady") == "Parallel"
+        self._arrange(owner, wanted, revision, parallel)
+        pods = bench.owned(owner, "Pod")
+        alive = [pod for pod in pods if is_active(pod)]
+        current = [pod for pod in alive if pod["metadata"]["labels"].get(REVISION_LABEL) == revision]
+        ready = sum(map(is_ready, alive))
+        bench.set_status(
+            self.kind,
+            owner,
+            replicas=len(alive),
+            readyReplicas=ready,
+            availableReplicas=ready,
+            currentReplicas=len(current),
+            updatedReplicas=len(current),
+            currentRevision=revision,
+            updateRevision=revision,
+            collisionCount=0,
+            observedGeneration=owner["metadata"]["generation"],
+        )
+
+    def _arrange(self, owner: Object, wanted: range, revision: str, parallel: bool) -> None:
+        bench = self._bench
+        there = {_ordinal(owner, pod): pod for pod in bench.owned(owner, "Pod")}
+        for pod in there.values():
+            if is_ended(pod):
+                bench.delete("Pod", pod)  # its place is taken again once it is gone
+        there = {_ordinal(owner, pod): pod for pod in bench.owned(owner, "Pod")}
+        waiting = False
+        for ordinal in wanted:
+            found = there.get(ordinal)
+            if found is None:
+                self._create(owner, ordinal, revision)
+            # OrderedReady: nothing further is done, neither made nor taken away, before this one is ready.
+            if not parallel and (found is None or not is_active(found) or not is_ready(found)):
+                waiting = True
+                break
+        if waiting:
+            return
+        # The highest first, so that the numbers that stay begin at the start without a gap.
+        surplus = sorted((ordinal for ordinal in there if ordinal not in wanted), reverse=True)
+        for ordinal in surplus:
+            bench.delete("Pod", there[ordinal])
+            if not parallel:
+                return
+        self._update(owner, wanted, there, revision)
+
+    def _update(self, owner: Object, wanted: range, there: dict[int, Object], revision: str) -> None:
+        """Replace pods of an older template, from the highest number down, one at a time."""
+        strategy = owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+            return
+        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
+        for ordinal in reversed(wanted):
+            pod = there.get(ordinal)
+            # One replacement at a time: the one before it has to be there again.
+            if pod is None or not is_active(pod):
+                return
+            if ordinal >= partition and pod["metadata"]["labels"].get(REVISION_LABEL) != revision:
+                self._bench.delete("Pod", pod)
+                return
+            if not is_ready(pod):
+                return
+
+    def _create(self, owner: Object, ordinal: int, revision: str) -> None:
+        bench, spec = self._bench, owner["spec"]
+        name = f"{owner['metadata']['name']}-{ordinal}"
+        labels = {
+            "statefulset.kubernetes.io/pod-name": name,
+            "apps.kubernetes.io/pod-index": str(ordinal),
+            REVISION_LABEL: revision,
+        }
+        changes: dict[str, Any] = {"hostname": name}
+        if spec.get("serviceName"):
+            changes["subdomain"] = spec["serviceName"]
+        if claims := spec.get("volumeClaimTemplates"):
+            try:
+                changes["volumes"] = self._volumes(owner, claims, name)
+            except ApiError as error:
+                bench.refused(owner, "PersistentVolumeClaim", error)
+                return
+        bench.create_pod(
+            owner, spec["template"], name=name, labels=labels, spec=changes, reference=owner_reference(owner)
+        )
+
+    def _volumes(self, owner: Object, claims: list[Object], pod: str) -> list[Object]:
+        """The pod's volumes, its claims made where they are not there; claims outlive the pods."""
+        cluster, namespace = self._bench.cluster, owner["metadata"]["namespace"]
+        volumes = list(owner["spec"]["template"]["spec"].get("volumes") or ())
+        for claim in claims:
+            inner = claim["metadata"]["name"]
+            name = f"{inner}-{pod}"
+            if self._bench.find("PersistentVolumeClaim", (namespace, name)) is None:
+                cluster.create({
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "metadata": {"name": name, "namespace": namespace, "labels": claim["metadata"].get("labels") or {}},
+                    "spec": claim.get("spec") or {},
+                })  # fmt: skip
+                # Nobody provisions volumes here; unbound, it would keep the pod from being scheduled.
+                cluster.patch("PersistentVolumeClaim", name, namespace, {"status": {"phase": "Bound"}}, "status")
+            volumes = [volume for volume in volumes if volume["name"] != inner]
+            volumes.append({"name": inner, "persistentVolumeClaim": {"claimName": name}})
+        return volumes
+
+
+def _ordinal(owner: Object, pod: Object) -> int:
+    text = pod["metadata"]["name"][len(owner["metadata"]["name"]) + 1 :]
+    return parse_count(text, -1)
+
+
+# DaemonSet: one pod on every node that may take it. The pods name their node by affinity; a scheduler binds them.
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+# What Kubernetes' DaemonSet controller gives to each of its pods (AddOrUpdateDaemonPodTolerations).
+_ADDED_TOLERATIONS: tuple[dict[str, str], ...] = tuple(
+    {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+    for name, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+
+
+class DaemonSetController(Controller):
+    def __init__(self, bench: Workbench, kind: str) -> None:
+        super().__init__(bench, kind)
+        self._nodes: dict[str, Any] = {}
+
+    def concerned(self, event: WatchEvent) -> dict[Reference, None]:
+        """The DaemonSets to look at after a change of a node: all, if it changed in what decides where pods may go."""
+        node = event.object
+        name = node["metadata"]["name"]
+        # Only labels and taints. A node's status changes all the time, and decides nothing here.
+        facts = None
+        if event.type != "DELETED":
+            facts = (node["metadata"].get("labels"), (node.get("spec") or {}).get("taints"))
+        if self._nodes.get(name) == facts:
+            return {}
+        self._nodes[name] = facts
+        found = self._bench.cluster.list(self.kind)
+        return {(self.kind, (ds["metadata"]["namespace"], ds["metadata"]["name"])): None for ds in found}
+
+    def sync(self, owner: Object) -> None:
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        bench, spec = self._bench, owner["spec"]
+        digest = template_hash(spec["template"])
+        revision = revision_of(owner, digest, digest)
+        fitting = [node["metadata"]["name"] for node in bench.cluster.list("Node") if may_run(spec["template"], node)]
+        wanted = dict.fromkeys(fitting)
+        there: dict[str, Object] = {}
+        for pod in bench.owned(owner, "Pod"):
+            node = node_of_daemon_pod(pod)
+            if is_ended(pod) or (is_active(pod) and (node not in wanted or node in there)):
+                bench.delete("Pod", pod)
+            else:
+                # Also one that is leaving: its place is taken once it is gone.
+                there[node] = pod
+        reference = owner_reference(owner)
+        for node in fitting:
+            if node not in there:
+                bench.create_pod(
+                    owner,
+                    spec["template"],
+                    reference=reference,
+                    labels={"controller-revision-hash": revision, "pod-template-generation": "1"},
+                    spec=_pinned(spec["template"]["spec"], node),
+                )
+        self._update(owner, there, revision)
+        pods = [pod for pod in bench.owned(owner, "Pod") if is_active(pod)]
+        ready = sum(map(is_ready, pods))
+        bench.set_status(
+            self.kind,
+            owner,
+            desiredNumberScheduled=len(fitting),
+            currentNumberScheduled=len(pods),
+            numberReady=ready,
+            numberAvailable=ready,
+            numberUnavailable=(len(fitting) - ready) or None,
+            numberMisscheduled=0,
+            updatedNumberScheduled=sum(
+                p["metadata"]["labels"].get("controller-revision-hash") == revision for p in pods
+            ),
+            observedGeneration=owner["metadata"]["generation"],
+        )
+
+    def _update(self, owner: Object, there: dict[str, Object], revision: str) -> None:
+        """Replace pods of an older template one at a time, once the rest are ready."""
+        if (owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
+            return
+        old = [p for p in there.values() if p["metadata"]["labels"].get("controller-revision-hash") != revision]
+        # Who is not ready costs nobody anything, so all of these go at once.
+        idle = [pod for pod in old if is_active(pod) and not is_ready(pod)]
+        for pod in idle:
+            self._bench.delete("Pod", pod)
+        if not idle and old and all(is_active(pod) and is_ready(pod) for pod in there.values()):
+            self._bench.delete("Pod", old[0])
+
+
+def node_of_daemon_pod(pod: Object) -> str:
+    """The node a daemon pod is on, or meant for."""
+    if name := pod["spec"].get("nodeName"):
+        return str(name)
+    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    for term in affinity.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            return str(field["values"][0])
+    return ""
+
+
+def may_run(template: Object, node: Object) -> bool:
+    """Whether the template's selector, required affinity and tolerations let it onto the node."""
+    spec, labels = template["spec"], node["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    if required and not any(_term_holds(term, labels) for term in required.get("nodeSelectorTerms") or ()):
+        return False
+    tolerations = [*(spec.get("tolerations") or ()), *_ADDED_TOLERATIONS]
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return all(
+        taint.get("effect") == "PreferNoSchedule" or any(_tolerates(t, taint) for t in tolerations) for taint in taints
+    )
+
+
+def _term_holds(term: Object, labels: dict[str, str]) -> bool:
+    for wish in term.get("matchExpressions") or ():
+        operator, values = wish["operator"], list(wish.get("values") or ())
+        # Both sides must be whole numbers. A label that is none makes the term false, not the object wrong.
+        if operator in ("Gt", "Lt"):
+            value = labels.get(wish["key"], "")
+            if not (_INTEGER.fullmatch(value) and len(values) == 1 and _INTEGER.fullmatch(values[0])):
+                return False
+            if not (int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])):
+                return False
+        elif not Term(wish["key"], operator, frozenset(values)).holds(labels):
+            return False
+    return True
+
+
+def _tolerates(toleration: dict[str, Any], taint: dict[str, Any]) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
+
+
+def _pinned(spec: Object, node: str) -> dict[str, Any]:
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    affinity = spec.get("affinity") or {}
+    node_affinity = affinity.get("nodeAffinity") or {}
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    # Terms are alternatives, so each of them has to name the node.
+    terms = [{**term, "matchFields": [field]} for term in required.get("nodeSelectorTerms") or [{}]]
+    pinned = {**node_affinity, "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {
+        "affinity": {**affinity, "nodeAffinity": pinned},
+        "tolerations": [*(spec.get("tolerations") or ()), *_ADDED_TOLERATIONS],
+    }

@@ -1,0 +1,178 @@
+"""All workload controllers as one: hears of changes, keeps the owners to look at in order of arrival, looks at each.
+
+An owner is looked at when it changed, when something it controls changed in a way that counts (phase, readiness, being
+deleted), or when it asked to be woken. A pod's binding or annotation makes no work.
+"""
+
+from __future__ import annotations
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object, Watch, WatchEvent
+from kailab.cluster.unreadable import UnreadableObjects
+from kailab.model.kinds import KINDS, key_of, kinds_generation, part
+from kailab.workloads.controller import Controller, Key, Reference, Workbench, controller_of, is_ready
+
+_Seen = tuple[str, bool, bool, int]
+
+_ADDED_TO_SPECS = ("PriorityClass", "RuntimeClass")
+"""What admission puts on pods depends on them."""
+
+
+class WorkloadControllers:
+    """Runs the controller of every kind that has one. Soft state only: built over a resumed cluster it carries on."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._dirty: dict[Reference, None] = {}
+        self._bench = Workbench(cluster, self._wake)
+        self._unreadable = UnreadableObjects(cluster.event, "workload-controller")
+        self._made: dict[str, Controller] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._covered: dict[str, int] = {}  # uid -> resource version that was the owner's after the last look
+        self._watched: set[str] = set()
+        self._watches: list[Watch] = []
+        self._learn()
+
+    def _learn(self) -> None:
+        """Take in the kinds that are registered by now: some are only when the first manifest of them comes."""
+        self._generation = kinds_generation()
+        self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
+        others = [kind for watched in self._controlled.values() for kind in watched]
+        wanted = dict.fromkeys((*self._controlled, *others, *_ADDED_TO_SPECS, "Pod"))
+        new = [kind for kind in wanted if kind not in self._watched]
+        if new:
+            self._watched.update(new)
+            self._watches.append(self._cluster.watch(new))
+
+    def _controller(self, kind: str) -> Controller:
+        """The controller of a kind, made when it is first needed."""
+        controller = self._made.get(kind)
+        if controller is None:
+            controller = self._made[kind] = part(kind, "controller")(self._bench, kind)
+        return controller
+
+    def step(self) -> bool:
+        """Look at all owners that are due; says whether anything was written."""
+        if self._generation != kinds_generation():
+            self._learn()
+        for event in (event for watch in self._watches for event in watch.poll()):
+            self._unreadable.spare(event.object, self._hear, event)
+        if not self._dirty:
+            return False
+        # What is marked during these looks is for the next step: an owner may mark itself again and again.
+        dirty, self._dirty = self._dirty, {}
+        bench = self._bench
+        bench.wrote = False
+        for reference in dirty:
+            owner = bench.find(*reference)
+            if owner is not None:
+                # Out before the look, which puts it back if it is refused again.
+                bench.stuck.pop(reference, None)
+                self._unreadable.spare(owner, self._look, reference, owner)
+        return bench.wrote
+
+    def _look(self, reference: Reference, owner: Object) -> None:
+        # Woken, but nobody's kind here: whoever is above it looks.
+        if reference[0] not in self._controlled:
+            self._mark_controller(owner)
+            return
+        controller = self._controller(reference[0])
+        controller.sync(owner)
+        if controller.one_look:
+            self._cover(reference)
+
+    def _cover(self, reference: Reference) -> None:
+        # As it is after the look, with what the look wrote. An event up to this version says nothing new.
+        current = self._bench.find(*reference)
+        if current is not None:
+            self._covered[current["metadata"]["uid"]] = int(current["metadata"]["resourceVersion"])
+
+    def close(self) -> None:
+        """Stop watching."""
+        for watch in self._watches:
+            watch.close()
+
+    def _wake(self, reference: Reference) -> None:
+        self._dirty[reference] = None
+
+    def _hear(self, event: WatchEvent) -> None:
+        obj = event.object
+        if event.kind == "Pod":
+            if self._counts(event):
+                self._mark_controller(obj)
+                if event.type == "DELETED":
+                    self._mark_above(obj)
+                    # A pod that is gone frees its name, and with it whoever was refused for it.
+                    self._retry()
+            return
+        if event.kind in self._controlled:
+            meta = obj["metadata"]
+            if event.type == "DELETED":
+                self._covered.pop(meta["uid"], None)
+            elif int(meta["resourceVersion"]) > self._covered.get(meta["uid"], 0):
+                self._dirty[event.kind, (meta.get("namespace", ""), meta["name"])] = None
+            self._mark_controller(obj)
+        elif event.kind in _ADDED_TO_SPECS:
+            self._bench.forget_specs()
+            self._retry()
+        for kind, controller in self._made.items():  # one that is not made yet has no owners that this could concern
+            if event.kind in self._controlled[kind]:
+                self._dirty.update(dict.fromkeys(controller.concerned(event)))
+
+    def _retry(self) -> None:
+        self._dirty.update(self._bench.stuck)
+
+    def _counts(self, event: WatchEvent) -> bool:
+        """Whether a pod's change matters to its owner."""
+        pod = event.object
+        meta = pod["metadata"]
+        uid = meta["uid"]
+        if event.type == "DELETED":
+            self._seen.pop(uid, None)
+            return True
+        status = pod.get("status") or {}
+        # Restarts count towards a Job's back-off limit with restartPolicy OnFailure, and change no phase.
+        statuses = status.get("containerStatuses")
+        restarts = sum([c.get("restartCount", 0) for c in statuses]) if statuses else 0
+        seen = (status.get("phase", ""), is_ready(pod), "deletionTimestamp" in meta, restarts)
+        before = self._seen.get(uid)
+        if seen == before:
+            return False
+        self._seen[uid] = seen
+        # Who made it knows that it is there. Only if it changed before this event was read is there something to see.
+        if before is None and uid in self._bench.made:
+            self._bench.made.discard(uid)
+            return seen[0] != "Pending" or seen[2]
+        return True
+
+    def _mark_controller(self, obj: Object) -> None:
+        owner = controller_of(obj)
+        if owner is None:
+            return
+        kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
+        if kind == "Pod":  # a worker set whose leader is a pod, executors whose driver is one: those above look
+            leader = self._bench.find("Pod", (obj["metadata"].get("namespace", ""), owner["name"]))
+            if leader is not None:
+                self._mark_controller(leader)
+                self._mark_above(leader)
+            return
+        key: Key = (obj["metadata"].get("namespace", ""), owner["name"])
+        current = self._bench.find(kind, key)
+        if kind not in self._controlled:  # a Revision between a Service and its Deployment: whoever is above
+            if current is not None:
+                self._mark_controller(current)
+            return
+        # An owner of this name but with another UID is not this pod's.
+        if current is not None and current["metadata"]["uid"] == owner["uid"]:
+            self._dirty[kind, key] = None
+        else:
+            self._controller(kind).orphaned(obj)
+
+    def _mark_above(self, obj: Object) -> None:
+        """Mark the owner of the owner: some wait for the last pod of a child to be gone."""
+        owner = controller_of(obj)
+        if owner is not None:
+            kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
+            above = self._bench.find(kind, (obj["metadata"].get("namespace", ""), owner["name"]))
+            if above is not None and above["metadata"]["uid"] == owner["uid"]:
+                self._mark_controller(above)

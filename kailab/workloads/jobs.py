@@ -1,0 +1,647 @@
+"""Sets of completion indexes as a Job's status writes them: ``0,2-4``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError
+from kailab.model.cron import Cron, zone_of
+from kailab.model.quantities import parse_count
+from kailab.model.times import format_time, parse_time
+from kailab.workloads.apps import surplus_order
+from kailab.workloads.controller import (
+    Controller,
+    Workbench,
+    has_condition,
+    is_active,
+    is_ended,
+    is_ready,
+    make_condition,
+    owner_reference,
+    set_conditions,
+)
+
+_LONGEST = 100_000  # indexes in one range: no Job has more
+
+
+def parse_indexes(text: str | None) -> list[int]:
+    """The indexes, ascending.
+
+    >>> parse("0,2-4")
+    [0, 2, 3, 4]
+    """
+    result: list[int] = []
+    for part in (text or "").split(","):
+        first, _, last = part.partition("-")
+        begin = parse_count(first, -1)
+        if begin >= 0:
+            result.extend(range(begin, min(parse_count(last or first, begin), begin + _LONGEST) + 1))
+    return result
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    """The text for ascending indexes; runs of three and more as a range.
+
+    >>> text([0, 2, 3, 4])
+    '0,2-4'
+    """
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(str(a) if a == b else f"{a},{b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)
+
+
+# What failed pods mean for their Job: the verdict of its podFailurePolicy on one, and the wait before others are made.
+
+BACK_OFF_FIRST = 10.0
+BACK_OFF_LAST = 600.0
+
+
+def back_off(failures: int) -> float:
+    """Seconds from the last of so many failures since the Job's last success until it makes pods anew. Source: the Job controller
+    of Kubernetes 1.35."""
+    return min(BACK_OFF_FIRST * 2.0 ** min(failures - 1, 16), BACK_OFF_LAST) if failures else 0.0
+
+
+class PodFailureVerdict(Enum):
+    """What a failed pod counts as."""
+
+    COUNT = "Count"
+    IGNORE = "Ignore"
+    FAIL_INDEX = "FailIndex"
+    FAIL_JOB = "FailJob"
+
+
+def judge(job_spec: Object, pod: Object) -> tuple[PodFailureVerdict, str]:
+    """The action of the first rule that fits the pod, and a sentence for the Job's condition."""
+    rules = (job_spec.get("podFailurePolicy") or {}).get("rules") or ()
+    for number, rule in enumerate(rules):
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if codes and (found := _exit_code(codes, pod)) is not None:
+            message = f"Container for pod {name} failed with exit code {found} matching {rule['action']} rule at index {number}"
+            return PodFailureVerdict(rule["action"]), message
+        if conditions and (kind := _condition(conditions, pod)):
+            message = f"Pod {name} has condition {kind} matching {rule['action']} rule at index {number}"
+            return PodFailureVerdict(rule["action"]), message
+    return PodFailureVerdict.COUNT, ""
+
+
+def _exit_code(wanted: dict[str, Any], pod: Object) -> int | None:
+    for entry in pod["status"].get("containerStatuses") or ():
+        ended = (entry.get("state") or {}).get("terminated")
+        # Exit code 0 is no failure, not even for NotIn.
+        if not ended or ended["exitCode"] == 0:
+            continue
+        if wanted.get("containerName") and wanted["containerName"] != entry["name"]:
+            continue
+        if (ended["exitCode"] in wanted.get("values", ())) == (wanted.get("operator") == "In"):
+            return int(ended["exitCode"])
+    return None
+
+
+def _condition(patterns: list[dict[str, Any]], pod: Object) -> str:
+    there = {entry["type"]: entry["status"] for entry in pod["status"].get("conditions") or ()}
+    for pattern in patterns:
+        if there.get(pattern["type"]) == pattern.get("status", "True"):
+            return str(pattern["type"])
+    return ""
+
+
+# What a Job has counted of its pods: successes and failures, by index too, and what its back-off goes by.
+#
+# Pods carry the tracking finalizer until they are counted, so none is missed or counted twice. The count of failures behind the
+# back-off is kept in an annotation of the Job (a real controller keeps it in memory), so that a resumed lab waits as long.
+
+FINALIZER = "batch.kubernetes.io/job-tracking"
+FAILURES = "kailab.dev/job-failures"  # "<failures since the last success>@<time of the last one>"
+PER_INDEX = "kailab.dev/index-failures"  # "<index>=<failures>,..."
+INDEX = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+
+
+def only_ended_count(spec: Object) -> bool:
+    """Whether a pod being deleted is waited for before it counts as failed and is replaced."""
+    # A failure policy judges by how a pod ended, so it has to have ended.
+    default = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    return bool(spec.get("podReplacementPolicy", default) == "Failed")
+
+
+def index_of(pod: Object) -> int:
+    """The completion index of an Indexed Job's pod; -1 if it has none."""
+    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
+    return parse_count(text, -1)
+
+
+def index_failures(job: Object) -> dict[int, int]:
+    """Failures so far by index."""
+    note = (job["metadata"].get("annotations") or {}).get(PER_INDEX, "")
+    pairs = (part.partition("=") for part in note.split(",") if part)
+    return {parse_count(index): parse_count(count) for index, _, count in pairs}
+
+
+def failures_of(job: Object) -> tuple[int, float]:
+    """How many there were since the last success, and when the last one was."""
+    note = (job["metadata"].get("annotations") or {}).get(FAILURES, "")
+    count, _, last = note.partition("@")
+    return parse_count(count), float(parse_count(last))
+
+
+def _finished(pod: Object) -> float:
+    """When a pod ended: its last container's end, else when its deletion began."""
+    ends = [
+        parse_time(ended["finishedAt"])
+        for entry in pod["status"].get("containerStatuses") or ()
+        if (ended := (entry.get("state") or {}).get("terminated")) and ended.get("finishedAt")
+    ]
+    if ends:
+        return max(ends)
+    meta = pod["metadata"]
+    if "deletionTimestamp" in meta:
+        return parse_time(meta["deletionTimestamp"]) - (meta.get("deletionGracePeriodSeconds") or 0)
+    return parse_time(meta["creationTimestamp"])
+
+
+class JobCounts:
+    """Counts the pods of Jobs, into their status."""
+
+    def __init__(self, bench: Workbench, kind: str) -> None:
+        self._bench = bench
+        self.kind = kind
+
+    def count(self, job: Object, pods: list[Object]) -> tuple[Object, tuple[str, str] | None]:
+        """Count pods that ended since last time; also says why the Job fails, if a failure policy says so."""
+        spec = job["spec"]
+        patient = only_ended_count(spec)
+        succeeded: list[Object] = []
+        failed: list[Object] = []
+        done: list[Object] = []
+        verdict: tuple[str, str] | None = None
+        failed_indexes: list[int] = []
+        for pod in pods:
+            meta = pod["metadata"]
+            if FINALIZER not in (meta.get("finalizers") or ()):
+                continue
+            phase = pod["status"].get("phase")
+            leaving = "deletionTimestamp" in meta
+            if phase == "Succeeded":
+                succeeded.append(pod)
+            # A pod that no node has is ended by nobody: it counts as soon as it is to go.
+            elif phase == "Failed" or (leaving and (not patient or not pod["spec"].get("nodeName"))):
+                # What a suspended Job takes down did not fail.
+                if not (leaving and spec.get("suspend")):
+                    action, message = judge(spec, pod)
+                    if action is PodFailureVerdict.FAIL_JOB:
+                        verdict = verdict or ("PodFailurePolicy", message)
+                    if action is PodFailureVerdict.FAIL_INDEX:
+                        failed_indexes.append(index_of(pod))
+                    if action is not PodFailureVerdict.IGNORE:
+                        failed.append(pod)
+            else:
+                continue
+            # Also those that don't count: they keep nothing waiting.
+            done.append(pod)
+        if done:
+            # On record first, then let go: the other way round a pod could be gone that nobody has counted.
+            job = self._record(job, succeeded, failed, failed_indexes)
+            self.release(done)
+        return job, verdict
+
+    def _record(self, job: Object, succeeded: list[Object], failed: list[Object], failed_now: list[int]) -> Object:
+        bench, spec = self._bench, job["spec"]
+        status = job.get("status") or {}
+        fields: dict[str, Any] = {}
+        if spec.get("completionMode") == "Indexed":
+            completions = spec.get("completions") or 0
+            before = parse_indexes(status.get("completedIndexes"))
+            # An index counts once, however many pods of it succeeded.
+            after = sorted({*before, *(i for pod in succeeded if 0 <= (i := index_of(pod)) < completions)})
+            if after:
+                fields["completedIndexes"] = format_indexes(after)
+            fields["succeeded"] = len(after) or None
+            if "backoffLimitPerIndex" in spec:
+                counts = index_failures(job)
+                for pod in failed:
+                    counts[index_of(pod)] = counts.get(index_of(pod), 0) + 1
+                if failed:
+                    note = ",".join(f"{index}={count}" for index, count in sorted(counts.items()))
+                    job = bench.patch(self.kind, job, {"metadata": {"annotations": {PER_INDEX: note}}})
+                over = [index for index, count in counts.items() if count > spec["backoffLimitPerIndex"]]
+                # An index that has succeeded is not lost, whatever other pods of it did.
+                lost = sorted({*parse_indexes(status.get("failedIndexes")), *over, *failed_now} - set(after))
+                fields["failedIndexes"] = format_indexes(lost)
+        elif succeeded:
+            fields["succeeded"] = status.get("succeeded", 0) + len(succeeded)
+        if failed:
+            fields["failed"] = status.get("failed", 0) + len(failed)
+        job = bench.set_status(self.kind, job, **fields)
+        return self._remember(job, succeeded, failed)
+
+    def _remember(self, job: Object, succeeded: list[Object], failed: list[Object]) -> Object:
+        """Keep how many failures there were since the last success, and when the last one was."""
+        count, last = failures_of(job)
+        if succeeded:
+            # A success wipes out what failed before it, not what failed after it, though both are counted in one look.
+            latest = max(map(_finished, succeeded))
+            failed = [pod for pod in failed if _finished(pod) > latest]
+            count, last = 0, 0.0
+        for pod in failed:
+            count, last = count + 1, max(last, _finished(pod))
+        note = f"{count}@{int(last)}" if count else None
+        if (job["metadata"].get("annotations") or {}).get(FAILURES) == note:
+            return job
+        return self._bench.patch(self.kind, job, {"metadata": {"annotations": {FAILURES: note}}})
+
+    def release(self, pods: list[Object]) -> None:
+        """Let pods go that are counted, or that never will be."""
+        for pod in pods:
+            meta = pod["metadata"]
+            current = self._bench.find("Pod", (meta["namespace"], meta["name"]))
+            if current is None or current["metadata"]["uid"] != meta["uid"]:
+                continue
+            left = [name for name in current["metadata"].get("finalizers") or () if name != FINALIZER]
+            if len(left) != len(current["metadata"].get("finalizers") or ()):
+                self._bench.patch("Pod", current, {"metadata": {"finalizers": left or None}})
+
+
+# Job, as the Job controller of Kubernetes 1.35 runs it.
+#
+# Of note for a lab where pods are evicted: a pod that is deleted before it succeeded counts as failed, towards
+# backoffLimit as well; its replacement waits 10 s, doubling with each failure since the last success, up to 10 min. With
+# ``podReplacementPolicy: Failed`` (and with a podFailurePolicy) a pod counts only once it has ended. How pods are counted says
+# ``jobcounts``.
+
+_FINALIZERS = [FINALIZER]
+
+
+class JobController(Controller):
+    one_look = True
+
+    def __init__(self, bench: Workbench, kind: str) -> None:
+        super().__init__(bench, kind)
+        self._counts = JobCounts(bench, kind)
+
+    def orphaned(self, pod: Object) -> None:
+        """Let go of a pod whose Job is gone."""
+        self._counts.release([pod])
+
+    def sync(self, job: Object) -> None:
+        bench, spec = self._bench, job["spec"]
+        managed_by = spec.get("managedBy")
+        # spec.managedBy hands a Job to another controller (MultiKueue's, for example), which does all of it.
+        if "deletionTimestamp" in job["metadata"] or (managed_by and managed_by != "kubernetes.io/job-controller"):
+            return
+        pods = bench.owned(job, "Pod")
+        if has_condition(job, "Complete", "Failed"):
+            # An ended Job counts no more, but its pods can't go before somebody takes the finalizer off.
+            self._counts.release([pod for pod in pods if is_ended(pod) or "deletionTimestamp" in pod["metadata"]])
+            self._expire(job)
+            return
+        job, failure = self._counts.count(job, pods)
+        status = job.get("status") or {}
+        # A verdict stands once it is given: what the end of the Job does to its pods must not make another one.
+        if failure is None and not has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
+            failure = self._verdict(job, pods)
+        # The reason is read back from the Job, so that the end goes on with it after a pause or in a resumed lab.
+        target = next((c for c in status.get("conditions") or () if c["type"] == "FailureTarget"), None)
+        if failure is None and target is not None:
+            failure = (target["reason"], target["message"])
+        if failure is not None:
+            self._end(job, "FailureTarget", "Failed", *failure)
+        elif self._is_complete(job):
+            self._end(
+                job, "SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+            )
+        else:
+            self._manage(job)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _verdict(self, job: Object, pods: list[Object]) -> tuple[str, str] | None:
+        """Why the Job fails by now, if it does: (reason, message)."""
+        spec, status = job["spec"], job.get("status") or {}
+        limit = spec.get("backoffLimit", 6)
+        exceeded = status.get("failed", 0) > limit
+        if not exceeded and spec["template"]["spec"].get("restartPolicy") == "OnFailure":
+            restarts = sum(
+                c.get("restartCount", 0)
+                for pod in pods
+                if pod["status"].get("phase") in ("Running", "Pending")
+                for c in pod["status"].get("containerStatuses") or ()
+            )
+            # Kubernetes' pastBackoffLimitOnFailure: a limit of n allows n - 1 restarts, and 0 allows none.
+            exceeded = restarts > 0 if limit == 0 else restarts >= limit
+        if exceeded:
+            return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        deadline = spec.get("activeDeadlineSeconds")
+        if deadline is not None and status.get("startTime") and not spec.get("suspend"):
+            end = parse_time(status["startTime"]) + deadline
+            if self._bench.now >= end:
+                return "DeadlineExceeded", "Job was active longer than specified deadline"
+        if "backoffLimitPerIndex" in spec:
+            lost = parse_indexes(status.get("failedIndexes"))
+            most = spec.get("maxFailedIndexes")
+            if most is not None and len(lost) > most:
+                return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
+            # Indexes that are lost fail the Job only when the others are through: they had a right to be tried.
+            if lost and len(lost) + status.get("succeeded", 0) >= (spec.get("completions") or 0):
+                return "FailedIndexes", "Job has failed indexes"
+        return None
+
+    def _is_complete(self, job: Object) -> bool:
+        spec, status = job["spec"], job.get("status") or {}
+        succeeded = status.get("succeeded", 0)
+        completions = spec.get("completions")
+        # Met once, also where pods of it changed since.
+        if has_condition(job, "SuccessCriteriaMet"):
+            return True
+        if completions is None:
+            # A work queue: the first success says that the queue is empty, and the others end by themselves.
+            return succeeded > 0 and not any(map(is_active, self._bench.owned(job, "Pod")))
+        return bool(succeeded >= completions)
+
+    def _end(self, job: Object, target: str, final: str, reason: str, message: str) -> None:
+        """Delete what still runs; once nothing is on its way out the Job has its last condition."""
+        bench = self._bench
+        for pod in bench.owned(job, "Pod"):
+            if is_active(pod):
+                bench.delete("Pod", pod)
+        still = bench.owned(job, "Pod")
+        ended = [pod for pod in still if FINALIZER in (pod["metadata"].get("finalizers") or ()) and not is_active(pod)]
+        status = job.get("status") or {}
+        fields: dict[str, Any] = {}
+        # What the end of the Job takes down counts as failed, as in Kubernetes.
+        lost = [pod for pod in ended if pod["status"].get("phase") != "Succeeded"]
+        if lost:
+            fields["failed"] = status.get("failed", 0) + len(lost)
+        self._counts.release(ended)
+        leaving = [
+            pod for pod in bench.owned(job, "Pod") if "deletionTimestamp" in pod["metadata"] and not is_ended(pod)
+        ]
+        now = bench.stamp()
+        conditions = [make_condition(target, "True", reason, message, now)]
+        # As since Kubernetes 1.31: the target's condition comes at once, the last one after the last pod.
+        if not leaving:
+            conditions.append(make_condition(final, "True", reason, message, now))
+            if final == "Complete":
+                fields["completionTime"] = now
+        if not status.get("startTime"):
+            fields["startTime"] = now
+        job = bench.set_status(
+            self.kind,
+            job,
+            **fields,
+            active=None,
+            ready=0,
+            terminating=len(leaving),
+            conditions=set_conditions(status.get("conditions"), *conditions),
+        )
+        self._expire(job)
+
+    def _expire(self, job: Object) -> None:
+        """ttlSecondsAfterFinished: a finished Job goes by itself."""
+        ttl = job["spec"].get("ttlSecondsAfterFinished")
+        if ttl is None or not has_condition(job, "Complete", "Failed"):
+            return
+        ended = next(c for c in job["status"]["conditions"] if c["type"] in ("Complete", "Failed"))
+        when = parse_time(ended["lastTransitionTime"]) + ttl
+        if self._bench.now >= when:
+            self._bench.delete(self.kind, job)
+        else:
+            self._bench.wake_at(job, when, prompt=False)
+
+    # --- the pods ---------------------------------------------------------------------------------------------------
+
+    def _manage(self, job: Object) -> None:
+        bench, spec = self._bench, job["spec"]
+        status = job.get("status") or {}
+        pods = bench.owned(job, "Pod")
+        active = [pod for pod in pods if is_active(pod)]
+        fields: dict[str, Any] = {}
+        suspended = bool(spec.get("suspend"))
+        was = has_condition(job, "Suspended")
+        if suspended:
+            self._drop(active)
+            active = []
+            if not was:
+                # A Job that is resumed begins anew, its deadline with it.
+                fields["startTime"] = None
+        elif status.get("startTime") is None:
+            fields["startTime"] = bench.stamp()
+        if suspended != was and (suspended or was):
+            now = bench.stamp()
+            mark = (
+                make_condition("Suspended", "True", "JobSuspended", "Job suspended", now)
+                if suspended
+                else make_condition("Suspended", "False", "JobResumed", "Job resumed", now)
+            )
+            fields["conditions"] = set_conditions(status.get("conditions"), mark)
+        if not suspended:
+            active = self._adjust(job, pods, active)
+        leaving = [pod for pod in bench.owned(job, "Pod") if "deletionTimestamp" in pod["metadata"]]
+        terminating = sum(not is_ended(pod) for pod in leaving)
+        job = bench.set_status(
+            self.kind,
+            job,
+            **fields,
+            active=len(active) or None,
+            ready=sum(map(is_ready, active)),
+            terminating=terminating,
+        )
+        deadline = spec.get("activeDeadlineSeconds")
+        if deadline is not None and not suspended and (began := job["status"].get("startTime")):
+            # A key of its own: ``wake_at`` has one timer for each owner, and this would take the place of the back-off.
+            bench.cluster.call_at(
+                parse_time(began) + deadline,
+                partial(bench.wake, job),
+                prompt=False,
+                key=f"job-deadline/{job['metadata']['uid']}",
+            )
+
+    def _drop(self, pods: list[Object]) -> None:
+        """Delete pods that are not wanted any more: no failures, so they are let go first."""
+        self._counts.release(pods)
+        for pod in pods:
+            self._bench.delete("Pod", pod)
+
+    def _adjust(self, job: Object, pods: list[Object], active: list[Object]) -> list[Object]:
+        """Bring the number of active pods to what is wanted; gives the active ones after."""
+        bench, spec = self._bench, job["spec"]
+        status = job.get("status") or {}
+        succeeded = status.get("succeeded", 0)
+        completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
+        if completions is None:
+            # No pods are made after the first success. Those that run may end.
+            wanted = len(active) if succeeded else parallelism
+        else:
+            lost = len(parse_indexes(status.get("failedIndexes"))) if "backoffLimitPerIndex" in spec else 0
+            wanted = max(0, min(completions - succeeded - lost, parallelism))
+        if len(active) > wanted:
+            surplus = sorted(active, key=surplus_order)[: len(active) - wanted]
+            self._drop(surplus)
+            names = {pod["metadata"]["uid"] for pod in surplus}
+            return [pod for pod in active if pod["metadata"]["uid"] not in names]
+        missing = wanted - len(active)
+        if only_ended_count(spec):
+            # Pods that are leaving still have their places.
+            missing -= sum(1 for pod in pods if "deletionTimestamp" in pod["metadata"] and not is_ended(pod))
+        if missing <= 0:
+            return active
+        count, last = failures_of(job)
+        if count:
+            due = last + back_off(count)
+            if bench.now < due:
+                # Prompt, since the pods are certain to come: who settles waits for them.
+                bench.wake_at(job, due, prompt=True)
+                return active
+        return active + self._create(job, pods, missing)
+
+    def _create(self, job: Object, pods: list[Object], missing: int) -> list[Object]:
+        bench, spec, meta = self._bench, job["spec"], job["metadata"]
+        name, uid = meta["name"], meta["uid"]
+        labels = {
+            "batch.kubernetes.io/controller-uid": uid,
+            "batch.kubernetes.io/job-name": name,
+            # The names without a prefix are older, and still set by Kubernetes.
+            "controller-uid": uid,
+            "job-name": name,
+        }
+        template = spec["template"]
+        reference = owner_reference(job)
+        created: list[Object] = []
+        if spec.get("completionMode") == "Indexed":
+            for index in self._free_indexes(job, pods, missing):
+                notes = {INDEX: str(index)}
+                if "backoffLimitPerIndex" in spec:
+                    notes[INDEX_FAILURES] = str(index_failures(job).get(index, 0))
+                # The index is in the name, as Kubernetes does it; the rest is random there.
+                suffix = bench.cluster.store.generate_name("Pod", meta["namespace"], f"{name}-{index}-")
+                pod = bench.create_pod(
+                    job,
+                    template,
+                    name=suffix,
+                    labels={**labels, INDEX: str(index)},
+                    annotations=notes,
+                    finalizers=_FINALIZERS,
+                    reference=reference,
+                    spec={
+                        "hostname": f"{name}-{index}",
+                        "containers": _with_index(template["spec"]["containers"], index),
+                    },
+                )
+                if pod is None:
+                    break
+                created.append(pod)
+            return created
+        for _ in range(missing):
+            pod = bench.create_pod(job, template, labels=labels, finalizers=_FINALIZERS, reference=reference)
+            if pod is None:
+                break
+            created.append(pod)
+        return created
+
+    @staticmethod
+    def _free_indexes(job: Object, pods: list[Object], missing: int) -> list[int]:
+        status, spec = job.get("status") or {}, job["spec"]
+        taken = set(parse_indexes(status.get("completedIndexes"))) | set(parse_indexes(status.get("failedIndexes")))
+        taken |= {index_of(pod) for pod in pods if is_active(pod)}
+        if only_ended_count(spec):
+            taken |= {index_of(pod) for pod in pods if not is_ended(pod)}
+        free = (index for index in range(spec.get("completions") or 0) if index not in taken)
+        return [index for index, _ in zip(free, range(missing), strict=False)]
+
+
+def _with_index(containers: list[Object], index: int) -> list[Object]:
+    variable = {"name": "JOB_COMPLETION_INDEX", "value": str(index)}
+    return [{**c, "env": [*(c.get("env") or ()), variable]} for c in containers]
+
+
+# CronJob: a Job at each time its schedule names, in virtual time (its timers are not prompt).
+
+
+class CronJobController(Controller):
+    def sync(self, owner: Object) -> None:
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        bench, spec = self._bench, owner["spec"]
+        self._tidy(owner)
+        try:
+            schedule, zone = Cron(spec["schedule"]), zone_of(spec.get("timeZone"))
+        except InputError as error:
+            bench.cluster.event(owner, "Warning", "UnparseableSchedule", str(error), "cronjob-controller")
+            return
+        now = bench.now
+        if not spec.get("suspend"):
+            status = owner.get("status") or {}
+            # From the last start that was due, not from the last that was looked at: so none is lost, nor made twice.
+            since = parse_time(status.get("lastScheduleTime") or owner["metadata"]["creationTimestamp"])
+            following = schedule.after(since, zone)
+            if following is not None and following <= now:
+                # Only the last of those that were missed is made up for, however many they are. Where clocks are set back, the
+                # way backwards may pass one over.
+                owner = self._start(owner, max(following, schedule.latest(now, zone)))
+                following = schedule.after(now, zone)
+            if following is not None:
+                bench.wake_at(owner, following, prompt=False)
+        self._report(owner)
+
+    def _start(self, owner: Object, due: float) -> Object:
+        bench, spec = self._bench, owner["spec"]
+        deadline = spec.get("startingDeadlineSeconds")
+        if deadline is not None and bench.now > due + deadline:
+            bench.cluster.event(
+                owner, "Warning", "MissSchedule", "Missed scheduled time to start a job", "cronjob-controller"
+            )
+            return bench.set_status(self.kind, owner, lastScheduleTime=format_time(due))
+        running = [job for job in bench.owned(owner, "Job") if not has_condition(job, "Complete", "Failed")]
+        policy = spec.get("concurrencyPolicy", "Allow")
+        if running and policy == "Forbid":
+            # It stays due: the last start that was missed is made up for as soon as the run before has ended, within startingDeadlineSeconds.
+            return owner
+        if policy == "Replace":
+            for job in running:
+                bench.delete("Job", job)
+        template = spec["jobTemplate"]
+        meta = template.get("metadata") or {}
+        # Named by the minute, as Kubernetes does it: a start that is tried again finds its Job there.
+        name = f"{owner['metadata']['name']}-{int(due) // 60}"
+        annotations = {
+            **(meta.get("annotations") or {}),
+            "batch.kubernetes.io/cronjob-scheduled-timestamp": format_time(due),
+        }
+        if bench.find("Job", (owner["metadata"]["namespace"], name)) is None:
+            bench.create(owner, "Job", {
+                "metadata": {"name": name, "labels": dict(meta.get("labels") or {}), "annotations": annotations},
+                "spec": template["spec"],
+            })  # fmt: skip
+        return bench.set_status(self.kind, owner, lastScheduleTime=format_time(due))
+
+    def _tidy(self, owner: Object) -> None:
+        """Delete finished Jobs beyond the history limits, the oldest first."""
+        spec = owner["spec"]
+        jobs = self._bench.owned(owner, "Job")
+        for condition, limit in (
+            ("Complete", spec.get("successfulJobsHistoryLimit", 3)),
+            ("Failed", spec.get("failedJobsHistoryLimit", 1)),
+        ):
+            ended = [job for job in jobs if has_condition(job, condition)]
+            for job in ended[: max(len(ended) - limit, 0)]:
+                self._bench.delete("Job", job)
+
+    def _report(self, owner: Object) -> None:
+        jobs = self._bench.owned(owner, "Job")
+        active = [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"],
+             "namespace": job["metadata"]["namespace"], "uid": job["metadata"]["uid"]}
+            for job in jobs if not has_condition(job, "Complete", "Failed")
+        ]  # fmt: skip
+        done = [t for job in jobs if (t := (job.get("status") or {}).get("completionTime"))]
+        last = max([*done, (owner.get("status") or {}).get("lastSuccessfulTime") or ""])
+        self._bench.set_status(self.kind, owner, active=active or None, lastSuccessfulTime=last or None)

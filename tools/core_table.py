@@ -1,0 +1,113 @@
+"""Makes the table of ``core`` from the models of the ``kubernetes`` package that is installed.
+
+``python -m tools.core_table`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from kailab.model.kinds import KINDS
+from kailab.model.validation.core import SCALARS, TABLE
+
+_MODELS = {"V1ResourceClaim": "ResourceV1ResourceClaim"}  # a pod's entry has that name too
+# What the models do not say: which texts are quantities, which mappings an integer or a text, which integers are long.
+_QUANTITIES = {"limits", "requests", "capacity", "allocatable", "overhead", "hard", "used", "default", "defaultRequest",
+               "max", "min", "maxLimitRequestRatio", "sizeLimit", "divisor", "podFixed", "consumedCapacity", "step"}  # fmt: skip
+_SHARES = {"maxSurge", "maxUnavailable", "minAvailable"}
+_PODS = {"replicas", "parallelism"}
+_LONG = re.compile(
+    r"(terminationGracePeriod|deletionGracePeriod|activeDeadline|startingDeadline|toleration|expiration)Seconds|seconds|runAs.*|fsGroup"
+    r"|int|count|resourceSliceCount|.*[gG]eneration|.*Groups|sizeBytes",
+    re.ASCII,
+)
+# What an API server wants to be 0 or more, in 32 bits.
+_COUNTS = {"minReadySeconds", "progressDeadlineSeconds", "ttlSecondsAfterFinished", "revisionHistoryLimit", "failedJobsHistoryLimit",
+           "successfulJobsHistoryLimit", "backoffLimit", "backoffLimitPerIndex", "completions", "maxFailedIndexes", "partition", "start",
+           "succeededCount", "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold",
+           "minDomains", "maxSkew"}  # fmt: skip
+_PORTS = {"containerPort", "hostPort", "port", "nodePort", "healthCheckNodePort"}
+# What an API server takes only of a few texts, where a controller goes by them.
+_CHOICES = {
+    ("V1PodFailurePolicyRule", "action"): "FailJob|FailIndex|Ignore|Count",
+    ("V1PodFailurePolicyOnExitCodesRequirement", "operator"): "In|NotIn",
+    ("V1PodFailurePolicyOnPodConditionsPattern", "status"): "True|False|Unknown",
+    ("V1JobSpec", "podReplacementPolicy"): "TerminatingOrFailed|Failed",
+    ("V1DeploymentStrategy", "type"): "Recreate|RollingUpdate",
+    ("V1StatefulSetUpdateStrategy", "type"): "RollingUpdate|OnDelete",
+    ("V1DaemonSetUpdateStrategy", "type"): "RollingUpdate|OnDelete",
+}
+_AMOUNTS = {("V1DeviceCapacity", "value"): "quantity", ("V1Counter", "value"): "quantity"}
+# What an API server asks for though its schema does not, because nothing could be done without it.
+_NEEDED = {
+    "V1ResourceClaimTemplate": {"spec"},
+    "V1ResourceClaimTemplateSpec": {"spec"},
+    "V1PodTemplateSpec": {"spec"},
+    "V1JobTemplateSpec": {"spec"},
+}
+# Status and lists that others write: what they leave out is no mistake of a manifest.
+_LENIENT = re.compile(
+    r"V1(Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint|ResourcePool|ResourceClaimConsumer).*",
+    re.ASCII,
+)
+
+
+def made_table() -> dict[str, dict[str, str]]:
+    """The table as the ``kubernetes`` package that is installed gives it."""
+    import kubernetes.client
+
+    table: dict[str, dict[str, str]] = {}
+    kinds = [kind.schema for kind in KINDS.values() if kind.schema]
+    todo = [*kinds, *(kind.status_schema for kind in KINDS.values() if kind.status_schema)]
+    while todo:
+        name = todo.pop()
+        if name in table:
+            continue
+        model = getattr(kubernetes.client, _MODELS.get(name, name))
+        fields: dict[str, str] = {}
+        for attribute, given in model.openapi_types.items():
+            field = model.attribute_map[attribute]
+            if field in ("apiVersion", "kind", "managedFields") or (
+                field == "status" and name in kinds and name != "V1Node"
+            ):
+                continue
+            choices = _CHOICES.get((name, field))
+            type = f"={choices}" if choices else _AMOUNTS.get((name, field)) or _type(field, given)
+            described = model.model_fields.get(
+                attribute
+            )  # those named like a word of Python go by other names; none is required
+            required = described is not None and described.is_required() and not _LENIENT.fullmatch(name)
+            fields[field + "!" * (required or field in _NEEDED.get(name, ()))] = type
+            inner = type.strip("[]{}")
+            if inner not in SCALARS and not choices:
+                todo.append(inner)
+        table[name] = dict(sorted(fields.items()))
+    return dict(sorted(table.items()))
+
+
+def _type(field: str, given: str) -> str:
+    if inner := re.fullmatch(r"[Ll]ist\[(.*)\]", given):
+        return f"[{_type('', inner[1])}]"
+    if inner := re.fullmatch(r"[Dd]ict[\[(]str, (.*)[\])]", given):
+        return "{" + _type(field, inner[1]) + "}"
+    if given == "str":
+        return "quantity" if field in _QUANTITIES else "str"
+    if given == "int":
+        if field in _PODS or field in _COUNTS or field in _PORTS:
+            return "pods" if field in _PODS else "count" if field in _COUNTS else "port"
+        return "int64" if _LONG.fullmatch(field) else "int"
+    if given == "object":
+        return "share" if field in _SHARES else "int|str" if field in ("port", "targetPort") else "any"
+    return {"datetime": "time", "bytes": "str"}.get(given, given)
+
+
+def written(table: dict[str, Any]) -> str:
+    """The text of a table: a line for each type."""
+    lines = [f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in table.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+if __name__ == "__main__":
+    TABLE.write_text(written(made_table()), encoding="utf-8")
