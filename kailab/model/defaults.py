@@ -1,8 +1,8 @@
 """The defaults an API server fills in, for what kailab's controllers and scheduler read.
 
-Which there are says each kind (``Kind.defaults``); here are those of pods, and what such rules are made of. ``apply_defaults`` never changes its argument: it returns the same object where nothing is missing, else a new
-one that shares every part that did not change. Pod templates inside workloads are defaulted too, so pods made
-from a template need nothing more.
+Each kind names its own defaults (``Kind.defaults``); this module has those of pods and the building blocks of the others.
+``apply_defaults`` never changes its argument: it returns the same object if nothing is missing, else a new one that shares all unchanged
+parts. Pod templates of workloads get defaults as well, so that pods made from a template need no more.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from kailab.model.kinds import part
 from kailab.model.labels import DEFAULT_SCHEDULER_NAME
+from kailab.model.objects import Object
 
-Object: TypeAlias = dict[str, Any]
 Rule: TypeAlias = Callable[[Object], Object]
 
 _POD_SPEC: dict[str, Any] = {

@@ -1,4 +1,15 @@
-"""Semantic versions, as attributes of devices have them. Source: semver.org 2.0.0."""
+"""Decide which devices a DRA selector matches: the part of CEL that device selectors use.
+
+Supported: ``device.driver``, ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, literals (text, whole numbers,
+true, false, lists), ``== != < <= > >= in && || ! ?: ( )``, ``has()``, ``size()``, ``cel.bind()``, ``quantity()``, ``isQuantity()``,
+``semver()``, ``isSemver()``, and the methods of ``METHODS``. Any other expression is refused with its text, as is one that the API
+server's type check refuses: ``quantity("1Gi") < quantity("2Gi")`` has to be written with ``compareTo``.
+
+As in CEL, an attribute that a device lacks is an error, not false: a claim with such a selector can't be allocated on the device's
+node unless ``has()``, ``&&`` or ``||`` make the error irrelevant.
+
+Sources: resource.k8s.io/v1 CELDeviceSelector; semver.org 2.0.0 for ``Semver``.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +93,7 @@ class Semver(msgspec.Struct, frozen=True, eq=False):
         return hash(self._rank())
 
 
-# What selectors of devices do with values: CEL's operators, and Kubernetes' functions for quantities and versions.
+# --- CEL operators and functions --------------------------------------------------------------------------------------
 
 EQUAL: dict[str, Callable[[Any, Any], Any]] = {"==": operator.eq, "!=": operator.ne}
 ORDER: dict[str, Callable[[Any, Any], Any]] = {
@@ -94,7 +105,7 @@ ORDER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class SelectorUndecided(Exception):
-    """A selector has no value for a device: it lacks an attribute, or has one of another type."""
+    """A selector has no value for a device, which lacks an attribute or has one of another type."""
 
 
 TYPES: dict[str, type] = {"text": str, "number": int, "truth": bool, "quantity": Fraction, "version": Semver}
@@ -190,15 +201,7 @@ METHODS: dict[tuple[str, int], tuple[tuple[str, ...], str, Callable[..., Any]]] 
 }
 
 
-# Which devices a DRA selector means: the part of CEL that selectors of devices are made of.
-#
-# Known are ``device.driver``, ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, literals (text, whole
-# numbers, true, false, lists), ``== != < <= > >= in && || ! ?: ( )``, ``has()``, ``size()``, ``cel.bind()``, ``quantity()``,
-# ``isQuantity()``, ``semver()``, ``isSemver()``, and the methods in ``selector_functions``. Anything else is refused with its text, never
-# guessed at; so is what the API server's type check refuses (``quantity("1Gi") < quantity("2Gi")``: that is ``compareTo``).
-#
-# As in CEL, an attribute that a device does not have is an error, not false: a claim with such a selector can't be allocated
-# on the device's node, unless ``has()``, ``&&`` or ``||`` make it irrelevant. Source: resource.k8s.io/v1 CELDeviceSelector.
+# --- parsing and evaluation -------------------------------------------------------------------------------------------
 
 LONGEST = 10 * 1024
 """Characters of one expression. Source: resource.k8s.io/v1."""
@@ -237,7 +240,7 @@ class _Term(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def selector(expression: str) -> Callable[[Device], bool]:
-    """The test that an expression stands for; it raises CannotTell. Raises InputError for what is not known here."""
+    """The test that an expression stands for; it raises SelectorUndecided. Raises InputError for what is not known here."""
     if len(expression) > LONGEST:
         raise InputError(f"a device selector of {len(expression)} characters; {LONGEST} are the most there may be")
     term = _Parser(expression).whole()

@@ -1,8 +1,8 @@
-"""What kailab knows of one kind of object: its names, what an API server makes of it, its controller, its grouping, its table.
+"""Describe one kind of object: its names, its treatment by an API server, its controller, its grouping and its table.
 
-A kind is one value, registered once (``kailab.model.kinds.register``). kailab's own stand in ``kailab.kinds``, one file for each
-kind or for kinds that are alike. A *part* of a kind (a function, a class, a table) is given as it is, or as ``"module:name"``:
-then it is imported when something first asks for it, so that knowing a kind's name costs nothing of its controller.
+A kind is one value, registered once (``kailab.model.kinds.register``). kailab's own are in ``kailab.kinds``, one file for each kind or
+group of similar kinds. A *part* of a kind (a function, a class, a table) is given directly or as ``"module:name"``. In the second form it
+is imported at its first use, so that a command that needs a kind's name does not load its controller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from kailab.errors import InputError, Where
 
 Part: TypeAlias = Callable[..., Any] | str | None
-"""A function or class, or where it stands: ``"module:name"``. None: the kind has none."""
+"""A function or class, or its location ``"module:name"``. None: the kind has no such part."""
 
 # Patterns are compiled when a kind is checked, which kailab's own are not at every start.
 _REFERENCE = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
@@ -82,10 +82,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     immutable: tuple[str, ...] = ()
     """Fields that never change once they are set: ``spec.selector``."""
     fixed: Part = None
-    """(stored object, object) -> the object without what may change all the same within its ``immutable`` fields, as the stored one
-    stands; left out: nothing may."""
+    """(stored object, object) -> the object without the parts of its ``immutable`` fields that may still change in the state of the stored
+    object. Default: no part may."""
     spec_alone: bool = False
-    """Its defaults and checks look at nothing of the metadata: whatever says the same beside it comes to the same."""
+    """True if its defaults and checks do not read the metadata, so that their result for equal remaining fields can be reused."""
     keeps_status: bool = False
     """A status given at creation stays; else it is dropped, as where a kind has a status subresource."""
 
@@ -93,14 +93,14 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     controller: Part = None
     """(Workbench) -> its ``kailab.workloads.controller.Controller`` in an embedded cluster."""
     watches: tuple[str, ...] = ()
-    """Kinds, beside itself and what it owns, of which its controller is told."""
+    """Further kinds whose changes its controller receives, besides its own kind and the kinds that it owns."""
     checked_templates: bool = False
     """Defaults and checks cover its pod template: pods made from it need no check of their own."""
     grouping: object | str | None = None
     """The ``kailab.grouping.family.Family`` of its pods; None: one PodGroup that one pod is enough for."""
 
     owns_pods: bool = True
-    """Pods may be its, directly or through others: who groups pods has to read it."""
+    """It may own pods, directly or through other objects, so pod grouping has to read it."""
     acts: bool = False
     """Something in an embedded lab acts on it that neither a controller nor the scheduler's mirror shows: the API server, a command."""
     schedules_nothing: bool = False
@@ -108,13 +108,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     fields_of_other_versions: tuple[str, ...] = ()
     """Paths of fields that kailab reads and that the pinned version of its operator no longer has."""
     unread: tuple[Unread, ...] = ()
-    """Its fields that nothing in an embedded lab reads though they decide in a cluster; told when they are applied."""
+    """Fields that matter in a cluster and that nothing in an embedded lab reads. A notice names them when they are applied."""
     in_cluster: str = ""
     """What a cluster does with it, where nothing in an embedded lab acts on it: ends ``in a cluster ...``."""
 
     # --- how it is shown and handled --------------------------------------------------------------------------------------
     columns: tuple[Column, ...] | str = (NAME, AGE)
-    """Its table, or where that stands: ``"module:NAME"``."""
+    """Its table, or the location of the table: ``"module:NAME"``."""
     in_all: bool = False
     """``get all`` shows it."""
     scalable: bool = False
@@ -126,7 +126,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def api_version(self) -> str:
-        """What to write in ``apiVersion``."""
+        """The ``apiVersion`` to write."""
         return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
 
     @property
@@ -185,7 +185,7 @@ def _is_reference(value: object) -> bool:
 
 
 def resolve_part(kind: Kind, name: str) -> Any:
-    """A part of a kind, imported if it is given by its place. Raises InputError where nothing stands there."""
+    """A part of a kind, imported if it is given as ``"module:name"``. Raises InputError if that does not exist."""
     part = getattr(kind, name)
     if not isinstance(part, str):
         return part
@@ -197,7 +197,7 @@ def resolve_part(kind: Kind, name: str) -> Any:
 
 
 def field_of(obj: Mapping[str, Any], path: str) -> Any:
-    """The value at a path such as ``spec.selector``; None where there is none."""
+    """The value at a path such as ``spec.selector``, or None."""
     value: Any = obj
     for step in path.split("."):
         if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The kinds of object kailab knows, and the names people call them by.
+"""The registry of kinds, and the names that users type for them.
 
 A *kind key* names a kind in code: the bare kind (``Pod``, ``Queue``), or ``Kind.group`` where the bare name
 belongs to another kind (``Service.serving.knative.dev``) or kailab does not know the kind. Of a kind's
@@ -29,7 +29,7 @@ _UNASKED = object()
 
 
 class _Kinds(Mapping[str, Kind]):
-    """Kinds by their keys, in the order in which they were registered."""
+    """Kinds by key, in order of registration."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, Kind] = {}
@@ -88,14 +88,14 @@ class _Kinds(Mapping[str, Kind]):
         self._names = None
 
     def names(self) -> dict[str, str]:
-        """What people type -> kind key. Long names go before short ones, whoever comes first."""
+        """Names that users type to kind keys. Plural and singular names win over short ones of any kind."""
         self.load()
         if self._names is None:
             names: dict[str, str] = {}
             for long in (True, False):
                 for key, kind in self.by_key.items():
                     for name in (kind.plural, kind.singular) if long else kind.short:
-                        # Not overwritten: of two with one name the one that was registered first has it.
+                        # The kind that was registered first keeps the name.
                         names.setdefault(name, key)
                         if kind.group:
                             names.setdefault(f"{name}.{kind.group}", key)
@@ -130,7 +130,7 @@ def _built_in() -> Iterator[Kind]:
 
 
 def _rank(kind: Kind) -> int:
-    """Kubernetes' own kinds have their bare names whoever else uses them."""
+    """Kubernetes' own kinds come first, so that they get their bare names."""
     if not kind.group:
         return 0
     return 1 if kind.group in _KUBERNETES_GROUPS or kind.group.endswith(".k8s.io") else 2
@@ -198,7 +198,7 @@ def immutable_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -
 
 
 def key_of_group(group: str, kind: str) -> str | None:
-    """The key of a known kind, whatever its version."""
+    """The key of a known kind of any version, or None."""
     _KINDS.load()
     return _KINDS.by_group_kind.get((group, kind))
 
@@ -225,7 +225,7 @@ def kind_key(obj: Mapping[str, Any]) -> str:
 
 
 def is_namespaced(key: str, obj: Mapping[str, Any] | None = None) -> bool:
-    """Whether objects of the kind live in a namespace; an unknown kind does if its object names one."""
+    """True if objects of the kind are in a namespace. For an unknown kind: if its object names one."""
     kind = KINDS.get(key)
     if kind is not None:
         return kind.namespaced
@@ -285,7 +285,7 @@ def register_installed() -> None:
         for extension in extensions.extensions(extensions.KINDS):
             if extension in _installed:
                 continue
-            # Before it is tried: what failed once is not tried again, only told (``unusable``).
+            # Recorded before the attempt: a failed extension is not tried again, only reported (``unusable_extensions``).
             _installed.add(extension)
             try:
                 for kind in kinds_of(extension):

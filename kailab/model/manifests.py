@@ -13,17 +13,16 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
 from kailab.model.defaults import strip_nulls
 from kailab.model.files import LARGEST_FILE, decode_text, read_text
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.objects import Object as Object
 from kailab.model.validation import advise, validate
 from kailab.model.validation.advice import pod_templates
-
-Object: TypeAlias = dict[str, Any]
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_ERRORS = 100  # after so many the rest of a text is not read

@@ -1,4 +1,8 @@
-"""Tables and lines of text as HTML for notebooks: all text is escaped."""
+"""Write tables and text as HTML for notebooks and as Markdown for reports.
+
+Names and messages come from users and other programs, so all text is escaped. In Markdown, a value of type ``Markup`` is already
+escaped and is inserted unchanged.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +39,7 @@ def _cell(value: object) -> str:
     return f"<td>{escape(str(value))}</td>"
 
 
-# Text in Markdown. Names, messages and failures are strangers' text: it stays text, within a line, and is no markup.
-#
-# What is markup is of the type ``Markup``; everything else is escaped where it is put into a document.
+# --- Markdown ---------------------------------------------------------------------------------------------------------
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "@": "&#64;"})
 _SIGNS = re.compile(r"[\\`*\[\]~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")

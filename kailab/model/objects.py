@@ -1,28 +1,204 @@
-"""What an object says, as a key: equal for equal values, down to their types."""
+"""Read Kubernetes objects: the one module through which code reads metadata, owners, conditions, phases and nodes.
+
+An object is a ``dict`` in Kubernetes' JSON form. The functions only read. They accept objects without ``metadata``, ``spec`` or
+``status`` and with null in their place, and return an empty value for a field that is missing. For records decoded into types see
+``kailab.model.records``; for amounts, ``kailab.model.quantities``.
+
+Loops that run for each pod of each cycle may read ``obj["metadata"]`` once instead of calling several of these functions.
+"""
 
 from __future__ import annotations
 
 import marshal
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from kailab.model.times import time_or_none
+
+Object: TypeAlias = dict[str, Any]
+
+ENDED_PHASES = ("Succeeded", "Failed")
+"""Phases of a pod that has ended."""
+
+_NOTHING: Mapping[str, Any] = {}
 
 
-def content_key(*parts: Any) -> bytes | None:
-    """The same for what is the same, in the same order of its keys; None where there are other values than JSON has."""
-    try:
-        return marshal.dumps(parts, 2)  # a later form would tell equal ones apart by who else holds their parts
-    except ValueError:
-        return None
+# --- metadata ---------------------------------------------------------------------------------------------------------
 
 
-# Pod templates: where their pods may go, which can still be changed while their workload is suspended.
+def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``metadata``, or an empty mapping."""
+    return obj.get("metadata") or _NOTHING
 
-Object = dict[str, Any]
+
+def name_of(obj: Mapping[str, Any]) -> str:
+    """``metadata.name``, or "" for an object whose name is still to be generated."""
+    return str(metadata_of(obj).get("name") or "")
+
+
+def namespace_of(obj: Mapping[str, Any]) -> str:
+    """``metadata.namespace``, or "" for an object outside of namespaces."""
+    return str(metadata_of(obj).get("namespace") or "")
+
+
+def full_name(obj: Mapping[str, Any]) -> str:
+    """``namespace/name``, or the bare name of an object outside of namespaces."""
+    namespace = namespace_of(obj)
+    return f"{namespace}/{name_of(obj)}" if namespace else name_of(obj)
+
+
+def uid_of(obj: Mapping[str, Any]) -> str:
+    """``metadata.uid``, or "" for an object that no server has stored."""
+    return str(metadata_of(obj).get("uid") or "")
+
+
+def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
+    """``metadata.labels``, or an empty mapping."""
+    return metadata_of(obj).get("labels") or _NOTHING
+
+
+def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
+    """``metadata.annotations``, or an empty mapping."""
+    return metadata_of(obj).get("annotations") or _NOTHING
+
+
+def is_terminating(obj: Mapping[str, Any]) -> bool:
+    """True if the object has a deletion timestamp."""
+    return bool(metadata_of(obj).get("deletionTimestamp"))
+
+
+def created_at(obj: Mapping[str, Any]) -> float | None:
+    """``metadata.creationTimestamp`` in seconds since the epoch; None if it is missing or not a time."""
+    return time_or_none(metadata_of(obj).get("creationTimestamp"))
+
+
+def deleted_at(obj: Mapping[str, Any]) -> float | None:
+    """``metadata.deletionTimestamp`` in seconds since the epoch; None if it is missing or not a time."""
+    return time_or_none(metadata_of(obj).get("deletionTimestamp"))
+
+
+# --- owners -----------------------------------------------------------------------------------------------------------
+
+
+def owner_references(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """``metadata.ownerReferences``, or an empty sequence."""
+    return metadata_of(obj).get("ownerReferences") or ()
+
+
+def owner_uids(obj: Mapping[str, Any]) -> set[str]:
+    """The UIDs of all owners."""
+    return {reference["uid"] for reference in owner_references(obj)}
+
+
+def is_owned(obj: Mapping[str, Any]) -> bool:
+    """True if the object has an owner."""
+    return bool(owner_references(obj))
+
+
+def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The owner reference of the object's controller, or None."""
+    return next((reference for reference in owner_references(obj) if reference.get("controller")), None)
+
+
+def controller_name(obj: Mapping[str, Any]) -> str:
+    """``Kind/name`` of the controller; without one, of the first owner, by which KAI groups as well; "" without any owner."""
+    owner = controller_of(obj) or next(iter(owner_references(obj)), None)
+    return f"{owner['kind']}/{owner['name']}" if owner else ""
+
+
+def as_owner_reference(owner: Mapping[str, Any]) -> Object:
+    """The reference that makes an object the controller of another one."""
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+# --- spec and status --------------------------------------------------------------------------------------------------
+
+
+def spec_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``spec``, or an empty mapping."""
+    return obj.get("spec") or _NOTHING
+
+
+def status_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``status``, or an empty mapping."""
+    return obj.get("status") or _NOTHING
+
+
+def conditions_of(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """``status.conditions``, or an empty sequence."""
+    return status_of(obj).get("conditions") or ()
+
+
+def condition_of(obj: Mapping[str, Any], type: str) -> Mapping[str, Any] | None:
+    """The first condition of a type, or None."""
+    for condition in conditions_of(obj):
+        if condition.get("type") == type:
+            return condition
+    return None
+
+
+def has_condition(obj: Mapping[str, Any], *types: str) -> bool:
+    """True if a condition of one of these types has the status ``True``."""
+    return any(condition.get("type") in types and condition.get("status") == "True" for condition in conditions_of(obj))
+
+
+def is_ready(obj: Mapping[str, Any], *, unreported: bool = False) -> bool:
+    """True if the condition ``Ready`` has the status ``True``. ``unreported`` is the result for an object without that condition:
+    nodes count as ready then, pods do not."""
+    condition = condition_of(obj, "Ready")
+    return unreported if condition is None else condition.get("status") == "True"
+
+
+# --- pods and nodes ---------------------------------------------------------------------------------------------------
+
+
+def phase_of(pod: Mapping[str, Any]) -> str:
+    """``status.phase``, or ``Pending``."""
+    return status_of(pod).get("phase") or "Pending"
+
+
+def shown_phase(pod: Mapping[str, Any]) -> str:
+    """The phase as tables and evidence show it: ``Terminating`` for a pod that is being deleted."""
+    return "Terminating" if is_terminating(pod) else phase_of(pod)
+
+
+def is_ended(pod: Mapping[str, Any]) -> bool:
+    """True if the pod's phase is ``Succeeded`` or ``Failed``."""
+    return status_of(pod).get("phase") in ENDED_PHASES
+
+
+def is_active(pod: Mapping[str, Any]) -> bool:
+    """True if the pod has not ended and is not being deleted. Workload controllers count these pods."""
+    return not is_terminating(pod) and not is_ended(pod)
+
+
+def node_of(pod: Mapping[str, Any]) -> str:
+    """``spec.nodeName``, or "" for a pod that is not bound."""
+    return spec_of(pod).get("nodeName") or ""
+
+
+def allocatable_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``status.allocatable``: resource name to quantity, or an empty mapping."""
+    return status_of(node).get("allocatable") or _NOTHING
+
+
+# --- pod templates ----------------------------------------------------------------------------------------------------
+
 DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
-"""Fields of a pod spec that Kueue and others set of work that waits for them, beside the labels and annotations of its pods."""
+"""Fields of a pod spec that Kueue and similar controllers set on suspended work, besides labels and annotations."""
 
 
 def without_scheduling_directives(template: Object, *fields: str) -> Object:
-    """A pod template without its labels and annotations, and without such fields of its pod spec or of its affinity."""
+    """A pod template without labels and annotations, and without these fields of its pod spec and of its affinity. A workload may
+    change them while it is suspended."""
     meta = {
         key: value for key, value in (template.get("metadata") or {}).items() if key not in ("labels", "annotations")
     }
@@ -34,7 +210,16 @@ def without_scheduling_directives(template: Object, *fields: str) -> Object:
 
 
 def scheduling_directives(template: Object) -> Object:
-    """What ``without_scheduling_directives`` takes out, as a template of its own."""
+    """Only the labels, annotations and scheduling fields of a pod template, as a template."""
     meta = {key: value for key, value in (template.get("metadata") or {}).items() if key in ("labels", "annotations")}
     spec = {key: value for key, value in template["spec"].items() if key in DIRECTIVES}
     return {key: value for key, value in (("metadata", meta), ("spec", spec)) if value}
+
+
+def content_key(*parts: Any) -> bytes | None:
+    """A key that is equal for equal values of equal types with the same order of keys. None if a value is not one of JSON's."""
+    try:
+        # Version 2 of the format: later ones depend on how many references an object has.
+        return marshal.dumps(parts, 2)
+    except ValueError:
+        return None

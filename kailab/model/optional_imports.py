@@ -1,4 +1,4 @@
-"""Libraries that are not installed unless somebody asks for them: extras of the package."""
+"""Import libraries that only an extra of the package installs."""
 
 from __future__ import annotations
 

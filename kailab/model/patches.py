@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kailab.errors import InputError
-
-Object = dict[str, Any]
+from kailab.model.objects import Object
 
 MERGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "containers": ("name",),

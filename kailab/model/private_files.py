@@ -1,7 +1,7 @@
-"""Writing what only its owner may read: labs, their records, evidence, snapshots, studies, course work. They hold the objects of a cluster.
+"""Write files that only their owner may read: labs, records, evidence, snapshots, studies, course work. They hold a cluster's objects.
 
-Every such file and folder is written here, whatever the process's umask says: files with mode 0600, folders with 0700. Files that somebody
-names in order to pass them on, such as a report, are written otherwise: their mode is the umask's.
+Files get mode 0600 and folders 0700, independent of the umask. Files that a user names in order to share them, such as a report, are not
+written here and follow the umask.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import IO, Any
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 PARTIAL = ".partial-"
-"""What names of files begin with that are not whole yet."""
+"""The prefix of incomplete files."""
 
 
 def make_folder(path: Path, *, new: bool = False) -> None:
-    """Make a folder, and those above it that are missing. One that is there keeps its mode: it may be somebody else's. ``new``: raise
-    FileExistsError where it is there. Raises OSError."""
+    """Make a folder and its missing parents. An existing folder keeps its mode, because another user may own it. ``new``: raise
+    FileExistsError if it exists. Raises OSError."""
     if new and path.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     missing = []
@@ -36,7 +36,7 @@ def make_folder(path: Path, *, new: bool = False) -> None:
         try:
             folder.mkdir(FOLDER_MODE)
         except FileExistsError:
-            # Another process may have made it meanwhile. Anything that is no folder is in the way.
+            # Another process may have made the folder. Anything else at this path is an error.
             if not folder.is_dir():
                 raise
         else:
@@ -44,7 +44,7 @@ def make_folder(path: Path, *, new: bool = False) -> None:
 
 
 def open_file(path: Path, mode: str) -> IO[Any]:
-    """As ``open`` does. A file that is there becomes private. Raises OSError."""
+    """Open a file as ``open`` does, and make it private if it exists. Raises OSError."""
     file = open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE_MODE))  # noqa: SIM115
     try:
         make_private(file.fileno())
@@ -55,7 +55,7 @@ def open_file(path: Path, mode: str) -> IO[Any]:
 
 
 def make_private(file: int) -> None:
-    """An open file, by its descriptor; not one of somebody else's, nor /dev/null. Raises OSError."""
+    """Make an open file private, by its descriptor, if it is a regular file of this user. Raises OSError."""
     found = os.fstat(file)
     own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
     if own and stat.S_IMODE(found.st_mode) != FILE_MODE:
@@ -69,20 +69,20 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """In UTF-8. Raises OSError."""
+    """Write UTF-8 text. Raises OSError."""
     write_bytes(path, text.encode())
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all: one that is there stays as it is until then. Raises OSError."""
+    """Replace a file atomically. Raises OSError."""
     with replacing(path) as partial:
         write_bytes(partial, content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """The path of a file to write beside ``path``, which takes its place at the end of the block, unless that raises. What a process that was
-    killed has left of the same file goes."""
+    """Yield the path of a file beside ``path`` that replaces it at the end of the block, unless the block raises. Incomplete files that killed
+    processes left of the same file are deleted."""
     for left in path.parent.glob(f"{PARTIAL}*-{glob.escape(path.name)}"):
         pid = left.name.removeprefix(PARTIAL).split("-")[0]
         if pid.isdigit() and not _is_running(int(pid)):
@@ -101,5 +101,5 @@ def _is_running(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        pass  # it is there, and somebody else's
+        pass  # the process exists and belongs to another user
     return True

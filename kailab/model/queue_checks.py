@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any, TypeAlias
 
 from kailab.errors import InputError, Where
 from kailab.model.manifests import Manifest, Notice
+from kailab.model.objects import Object
 from kailab.model.quantities import format_number
 from kailab.model.validation.scheduling import RESOURCES
-
-Object: TypeAlias = dict[str, Any]
 
 UNLIMITED = -1
 _SHOWN = 6

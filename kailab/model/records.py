@@ -1,9 +1,8 @@
-"""Typed views of the objects that decisions are made from: what scheduling reads, nothing else.
+"""Typed records of the objects that scheduling decisions are made from. They hold the fields that scheduling reads.
 
-Decode with ``typed.convert(obj, Pod)`` from a dict or ``typed.decode_json(data, Pod)`` from bytes.
-Unknown fields are passed over. Field names are Kubernetes' in snake case; quantities stay as written (int,
-float or text; read them with ``kailab.model.quantities``), times too (``kailab.model.times``). Objects are
-read-only.
+Decode with ``decoding.convert(obj, PodObject)`` from a dict or ``decoding.decode_json(data, PodObject)`` from bytes. Unknown fields are
+ignored. Field names are those of Kubernetes in snake case. Quantities keep their written form (int, float or text; see
+``kailab.model.quantities``), and so do times (see ``kailab.model.times``). Records are read-only.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import field
 
-# What objects of every kind have.
+# --- metadata and conditions ------------------------------------------------------------------------------------------
 
 Quantity: TypeAlias = int | float | str
 IntOrString: TypeAlias = int | str
@@ -61,7 +60,7 @@ class AnyObject(KubernetesRecord, frozen=True, kw_only=True):
     metadata: Metadata
 
 
-# Where a pod may and should run: selectors, affinity, tolerations, spread.
+# --- affinity, tolerations, topology spread ---------------------------------------------------------------------------
 
 
 class SelectorRequirement(KubernetesRecord, frozen=True, kw_only=True):
@@ -145,7 +144,7 @@ class TopologySpreadConstraint(KubernetesRecord, frozen=True, kw_only=True):
     min_domains: int | None = None
 
 
-# Nodes.
+# --- nodes ------------------------------------------------------------------------------------------------------------
 
 
 class NodeSpec(KubernetesRecord, frozen=True, kw_only=True):
@@ -165,7 +164,7 @@ class NodeObject(KubernetesRecord, frozen=True, kw_only=True):
     status: NodeStatus = NodeStatus()
 
 
-# Pods.
+# --- pods -------------------------------------------------------------------------------------------------------------
 
 
 class ClaimName(KubernetesRecord, frozen=True, kw_only=True):
@@ -268,7 +267,7 @@ class PodObject(KubernetesRecord, frozen=True, kw_only=True):
     status: PodStatus = PodStatus()
 
 
-# Devices by claim (dynamic resource allocation).
+# --- devices (dynamic resource allocation) ----------------------------------------------------------------------------
 
 
 class CelSelector(KubernetesRecord, frozen=True, kw_only=True):
@@ -394,7 +393,7 @@ class ResourceSlice(KubernetesRecord, frozen=True, kw_only=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
-# KAI's Queue, PodGroup and Topology, and the PriorityClass that ranks work.
+# --- KAI: Queue, PodGroup, Topology; PriorityClass --------------------------------------------------------------------
 
 
 class QueueResource(KubernetesRecord, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""What is wrong with a document by its JSON schema, in words, each fault with the field it is in.
+"""Check documents against a JSON schema and report each fault with its field, and with its line for YAML files.
 
-Of the schema's own words one is kailab's: ``expected`` beside a ``pattern``, or ``oneOf``, says what it stands for.
+The schemas use one keyword of kailab's own: ``expected``, beside a ``pattern`` or ``oneOf``, describes the accepted form in messages.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read_schema(path: Path) -> Mapping[str, Any]:
 
 
 def find_schema_faults(value: Any, schema: Mapping[str, Any]) -> Iterator[SchemaFault]:
-    """All of them, in order of their fields."""
+    """All faults, in order of their fields."""
     import jsonschema  # slow to import, and only files of kailab's own forms need it
 
     validator = jsonschema.Draft202012Validator(schema)
@@ -53,7 +53,7 @@ def find_schema_faults(value: Any, schema: Mapping[str, Any]) -> Iterator[Schema
 
 
 def find_duration_faults(text: str | None, path: str, *, whole: bool = False, least: int = 1) -> Iterator[SchemaFault]:
-    """Of a duration (``90s``, ``14d``) at a path; None: there is none. ``whole``: in whole seconds, ``least`` of them or more."""
+    """Faults of the duration (``90s``, ``14d``) at a path, or of none (None). ``whole``: only whole seconds, at least ``least``."""
     if text is None:
         return
     try:
@@ -100,7 +100,7 @@ def _faults_of_error(error: Any) -> Iterator[SchemaFault]:
 
 
 def _unknown(key: str, known: Mapping[str, Any], patterns: Mapping[str, Any]) -> str:
-    # Where keys are of a form, the schema of what they hold says which.
+    # For keys with a pattern, the schema of their values describes the accepted form.
     for described in patterns.values():
         if "expected" in described:
             return str(described["expected"])
@@ -115,7 +115,7 @@ def _types(expected: str | list[str]) -> str:
 
 
 def _message(rule: str, expected: Any, shown: str, schema: Mapping[str, Any]) -> str | None:
-    """What a broken rule of the schema means, in words."""
+    """The message for a violated rule of the schema, or None."""
     match rule:
         case "type":
             return f"{shown} is not valid; expected {_types(expected)}"
@@ -146,14 +146,14 @@ def _message(rule: str, expected: Any, shown: str, schema: Mapping[str, Any]) ->
     return None
 
 
-# A file of YAML in the form of a schema, with every fault named by line and field.
+# --- YAML files with a schema -----------------------------------------------------------------------------------------
 
 Faults = Callable[[dict[str, Any], Path], Iterable[SchemaFault]]
 
 
 def read_schema_file(file: Path, schema: Path, expected: str, further: Faults) -> dict[str, Any]:
-    """``expected``: what the file holds, in words. ``further``: what is wrong with one that has the form, given its folder. Raises
-    InputError, or InputErrors with every fault."""
+    """Read a YAML file and check it against a schema. ``expected`` describes its content in messages. ``further`` finds faults of a document
+    that satisfies the schema, given its folder. Raises InputError, or InputErrors with every fault."""
     value, lines = yamltext.read_document(read_text(file), str(file), expected)
     found = list(find_schema_faults(value, read_schema(schema))) or list(further(value, file.parent))
     if found:
@@ -164,6 +164,6 @@ def read_schema_file(file: Path, schema: Path, expected: str, further: Faults) -
 
 
 def field_place(file: Path, field: str) -> Where:
-    """Where a field stands in a file that was found to be right as a whole, or what it would stand in. Raises InputError."""
+    """The location of a field in a valid file, or of its closest existing parent. Raises InputError."""
     _, lines = yamltext.read_document(read_text(file), str(file), "one document")
     return Where(str(file), line_of(lines, field), "", field)

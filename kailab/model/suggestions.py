@@ -1,4 +1,4 @@
-"""What may have been meant by a name that there is not."""
+"""Suggest existing names for a misspelled one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 
 def closest_names(wanted: str, names: Iterable[str], most: int = 1) -> list[str]:
-    """Those of the names that are most alike, the closest first, whatever their case."""
-    # Imported only to tell of a mistake.
+    """Up to ``most`` of the names that are most similar to ``wanted``, ignoring case, the closest first."""
+    # Imported here because it is only needed after a mistake.
     import difflib
 
     known = {name.lower(): name for name in names}

@@ -1,7 +1,7 @@
-"""How each operator is started here: its configuration or flags, where its certificates lie, and how it tells that it works.
+"""How each operator is started: its configuration or flags, its certificates, and the check that it works.
 
-All listen on the loopback address, elect no leader and ask as fast as the API server allows: the usual bounds are for clusters with
-other users. Source: each operator's own flags and configuration API.
+All listen on the loopback address, elect no leader, and send requests as fast as the API server allows, because no other users share
+the cluster. Source: each operator's own flags and configuration API.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OFF = "0"  # controller-runtime: no server at all
 
 
 _SERVING = Path("k8s-webhook-server", "serving-certs")
-"""Where controller-runtime looks for certificates below the folder for temporary files, if it is told nothing else."""
+"""The default folder of controller-runtime for certificates, below the folder for temporary files."""
 _MOUNTED = Path("/tmp") / _SERVING
 
 
 class OperatorSite(NamedTuple):
-    """Where one is started. ``folder``: its own. ``webhook`` and ``health``: its ports. ``log``: of its process."""
+    """The folder, ports and log of an operator. ``webhook`` and ``health`` are ports."""
 
     folder: Path
     webhook: int
@@ -39,12 +39,13 @@ class OperatorSite(NamedTuple):
 
     @property
     def certificates(self) -> Path:
-        """With ``tls.crt`` and ``tls.key`` of its webhook server."""
+        """The folder with ``tls.crt`` and ``tls.key`` of its webhook server."""
         return self.folder / _SERVING
 
 
 class LaunchPlan(NamedTuple):
-    """``works``: one look; None once it works, else what is still missing. ``meanwhile``: what must be the case until then."""
+    """How to start an operator. ``works``: checks once; returns None if it works, else what is missing. ``meanwhile``: a context that must
+    hold until then."""
 
     arguments: Sequence[str]
     works: Callable[[], str | None]
@@ -67,13 +68,13 @@ def leader_worker_set(site: OperatorSite) -> LaunchPlan:
 
 def trainer(site: OperatorSite) -> LaunchPlan:
     config = _configuration("config.trainer.kubeflow.org/v1alpha1", site, certManagement={"enable": False})
-    # It has no word for where its certificates are.
+    # Its configuration has no field for the folder of certificates.
     del config["webhook"]["certDir"]
     return LaunchPlan([_written(site, config)], _ready(site), {"TMPDIR": str(site.folder)})
 
 
 def training_operator(site: OperatorSite) -> LaunchPlan:
-    """Its webhook server listens on all addresses: it has no word for another."""
+    """The webhook server listens on all addresses, because no flag changes that."""
     arguments = [
         f"--metrics-bind-address={_OFF}",
         f"--health-probe-bind-address={LOOPBACK}:{site.health}",
@@ -87,7 +88,7 @@ def training_operator(site: OperatorSite) -> LaunchPlan:
 
 
 def mpi_operator(site: OperatorSite) -> LaunchPlan:
-    """Its health endpoint listens on port 8080 of all addresses, which stands in its code, before it has begun."""
+    """Its health endpoint answers before its workers run, on port 8080 of all addresses, which is fixed in its code. So its log is checked."""
     arguments = [
         "--lock-namespace=mpi-operator",
         f"--kube-api-qps={_QPS}",
@@ -101,7 +102,7 @@ def mpi_operator(site: OperatorSite) -> LaunchPlan:
 
 
 def kuberay(site: OperatorSite) -> LaunchPlan:
-    """Its webhooks are off unless it is told otherwise, and only check what its definitions check as well."""
+    """Its webhooks are off by default; they check only what its CRDs check as well."""
     health = f"{LOOPBACK}:{site.health}"
     arguments = [
         f"--metrics-addr={_OFF}",
@@ -116,8 +117,8 @@ def kuberay(site: OperatorSite) -> LaunchPlan:
 
 @contextmanager
 def _mounted(certificate: Path) -> Iterator[None]:
-    """The training operator waits until a certificate lies in a folder that stands in its code, whoever's it is: what its server shows it
-    reads elsewhere. It is there while one of them starts, and they start one after the other."""
+    """Hold a certificate in the folder that is fixed in the training operator's code. The operator waits until any certificate is there;
+    its server uses another one. A file lock makes operators start one after the other."""
     there = _MOUNTED / certificate.name
     with ExitStack() as ended:
         try:
@@ -152,7 +153,7 @@ def _written(site: OperatorSite, config: dict[str, Any]) -> str:
 
 
 def _ready(site: OperatorSite) -> Callable[[], str | None]:
-    """Its health endpoint says so, and somebody listens for the API server: not each of them waits for that itself."""
+    """A check that the health endpoint answers 200 and that the webhook port is in use, which not every operator includes in its health."""
     healthy = health_check(f"http://{LOOPBACK}:{site.health}/readyz")
 
     def look() -> str | None:

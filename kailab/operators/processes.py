@@ -1,4 +1,8 @@
-"""Manifests as their own kustomization makes them, as far as webhooks need it: its resources, and JSON patches that replace."""
+"""Run operators as processes beside a control plane: define their kinds, register their webhooks, start, check and end them.
+
+``Operators`` starts the operators of a plane by name (``kailab.operators.registry``). ``kailab.operators.launching`` has the flags and
+configuration of each. Webhook manifests are taken from the operator's own kustomization: its resources, and JSON patches that replace.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,11 @@ from kailab.cluster.answered import write_until_answered
 from kailab.cluster.base import namespace
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
 from kailab.cluster.install import CRD, await_established
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.cluster.writes import Create
 from kailab.components import DamagedComponent, Manifests
 from kailab.errors import ConnectError, KailabError, NotFound, Unavailable
+from kailab.model.objects import Object
 from kailab.model.private_files import make_folder
 from kailab.operators.launching import OperatorSite
 from kailab.operators.registry import OPERATORS
@@ -43,8 +48,8 @@ def apply_kustomization(manifests: Manifests, folder: str) -> list[Object]:
 
 
 def apply_json_patch(obj: Object, operations: list[dict[str, Any]], file: str) -> Object:
-    """A copy with each operation (RFC 6902) carried out; ``file``: where they stand. Raises DamagedComponent for one that replaces
-    nothing."""
+    """A copy of the object after JSON patch operations (RFC 6902; only ``replace``). ``file`` holds them. Raises DamagedComponent for an
+    operation that finds nothing to replace."""
     result = copy.deepcopy(obj)
     for operation in operations:
         *above, last = _steps(str(operation.get("path", "")))
@@ -77,20 +82,18 @@ def _is_meant(obj: Object, target: Mapping[str, str]) -> bool:
     return all(own.get(key) == value for key, value in target.items())
 
 
-# Operators as processes beside one plane: started with it, looked at, and ended with it.
-
 _PORT_TRIES = 5
 _DEFINE_SECONDS = 180.0
 
 
 class OperatorFailed(KailabError):
-    """An operator ended, or did not get to work. The text has its last words."""
+    """An operator has ended or did not start. The text has the last lines of its log."""
 
     exit_code = 1
 
 
 class Operators:
-    """``names``: of ``OPERATORS``. Made anew for a plane at any time: what runs is known to the plane."""
+    """Operators of a plane, by their names in ``OPERATORS``. The plane knows which processes run; this object has no state of its own."""
 
     def __init__(self, plane: Plane, names: Sequence[str]) -> None:
         self._plane = plane
@@ -98,31 +101,31 @@ class Operators:
 
     @classmethod
     def of(cls, plane: Plane) -> Operators:
-        """Those that the plane was given, whether they run or not."""
+        """The operators that the plane has, running or not."""
         there = {process.name for process in plane.processes()}
         return cls(plane, [name for name in OPERATORS if name in there])
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds whose objects are theirs to act on."""
+        """Kinds that these operators act on."""
         return tuple(kind for name in self.names for kind in OPERATORS[name].kinds)
 
     def start(self, cluster: Cluster, tell: Tell) -> None:
-        """Define their kinds, start them, and return when all work. Raises MissingComponents, OperatorFailed."""
+        """Define the operators' kinds, start them, and return when all work. Raises MissingComponents, OperatorFailed."""
         addons = find_addons(self.names)
         for name in self.names:
             tell(f"starting the operator {name}")
             _Wiring(self._plane, cluster, name, addons[name]).start()
 
     def check(self) -> None:
-        """Raises OperatorFailed, with its last words, if one has ended."""
+        """Raises OperatorFailed with the last lines of its log if an operator has ended."""
         if self.names:
             with _told():
                 programs.check_programs(self._plane, self.names)
 
 
 def find_addons(names: Sequence[str]) -> dict[str, Addon]:
-    """Their programs and manifests; nothing is built. Raises MissingComponents for all that are not here at once."""
+    """The add-ons of these operators; nothing is built. Raises one MissingComponents for all that are missing."""
     from kailab.components import MissingComponents, find_addon
 
     there: dict[str, Addon] = {}
@@ -139,7 +142,7 @@ def find_addons(names: Sequence[str]) -> dict[str, Addon]:
 
 
 class _Wiring:
-    """One operator, and the API server that it is to serve."""
+    """Starts one operator for the API server of a plane."""
 
     def __init__(self, plane: Plane, cluster: Cluster, name: str, addon: Addon) -> None:
         self._plane = plane
@@ -163,7 +166,7 @@ class _Wiring:
             reraise=True,
         )
         with _told():
-            # With other ports for each try.
+            # Each try uses other ports.
             retry(self._run)
 
     def _define(self) -> None:
@@ -192,25 +195,25 @@ class _Wiring:
             programs.run_programs(self._plane, [program])
 
     def _wire(self, site: OperatorSite) -> None:
-        """Before it starts, as some wait for this. No lab is here yet whose objects it would be asked about."""
+        """Register the webhooks before the operator starts, because some operators wait for that. No lab sends objects yet."""
         operator = self._operator
         service = f"{operator.service}.{operator.namespace}.svc"
         server = webhook_server(site.certificates, site.webhook, service, operator.authority)
         if operator.secret:
             self._cluster.apply(server.secret(operator.namespace, operator.secret))
-        # Some find theirs by the name that their own kustomization gives; the others' have the same name.
+        # Operators with a Secret look for the names of their own kustomization. Names of the others are not unique.
         prefix = "" if operator.secret else f"{self._name}-"
         for one in server.called(apply_kustomization(self._addon.manifests, operator.webhooks), prefix):
             self._cluster.apply(one)
 
 
 def define_kind(cluster: Cluster, definition: Object) -> None:
-    """Create a CRD that is not there yet. A busy server takes longer over a large one (some have 900 kB) than a request waits for its
-    answer. Raises ApiError."""
+    """Create a CRD unless it exists. A busy server may take longer for a large one (some have 900 kB) than the timeout of a request.
+    Raises ApiError."""
     try:
         cluster.get(CRD, definition["metadata"]["name"])
     except NotFound:
-        # Not applied: the note that this leaves of the whole object is bounded, and some are larger.
+        # Created, not applied: the annotation of an apply holds the whole object, and some exceed its size limit.
         (outcome,) = write_until_answered(cluster, [Create(definition)], _DEFINE_SECONDS)
         if outcome.error is not None:
             raise outcome.error from None
@@ -218,7 +221,7 @@ def define_kind(cluster: Cluster, definition: Object) -> None:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What programs say as those of a scheduler, as the operator's."""
+    """Raise OperatorFailed in place of SchedulerFailed."""
     try:
         yield
     except SchedulerFailed as error:

@@ -1,6 +1,6 @@
-"""The operators by name: what each makes pods for, and how it is wired to an API server. Cheap to import.
+"""The registry of operators: the kinds that each makes pods for, and how it is connected to an API server. Cheap to import.
 
-A name is that of the add-on (``kailab.components.ADDONS``) which has its program and manifests.
+A name is that of the add-on (``kailab.components.ADDONS``) with the operator's program and manifests.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ OPERATORS: Mapping[str, Operator] = {
         namespace="ray-system",
     ),
 }
-"""In the order in which they are told of."""
+"""In the order of messages and of starting."""
 
 
 def choose_operators(names: str) -> tuple[str, ...]:
-    """Names separated by commas, as a user gives them: each once, in the registry's order, with those that they need. Raises
-    InputError for a name that there is not, and for operators that make pods for the same kind."""
+    """Parse names separated by commas: each once, in the registry's order, with the operators that they need. Raises InputError for an
+    unknown name, and for operators that make pods for the same kind."""
     said = [name.strip() for name in names.split(",") if name.strip()]
     if not said:
         raise InputError(f"expected names of operators, separated by commas; there are {', '.join(OPERATORS)}")

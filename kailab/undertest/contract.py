@@ -1,7 +1,8 @@
-"""What a scheduler under test is: the contract that kailab's own, kube-scheduler, a real KAI and any other keep.
+"""The contract of a scheduler under test, which kailab's own, kube-scheduler, a real KAI and all others implement.
 
-Each is one class in a room of its own beside this module, with one row in ``kailab.undertest.registry``. Nothing else knows
-which there are. The words of manifests are KAI's; ``translate`` says them in the words of the scheduler under test.
+A scheduler is one class derived from ``SchedulerUnderTest``, with a row in ``kailab.undertest.registry``. It decides in this process
+(``within``) or as processes of a plane (``beside``). Manifests are written for KAI; ``translate`` turns them into the objects that the
+scheduler understands.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from kailab import __version__
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.errors import InputError, KailabError
+from kailab.model.objects import Object
 
 if TYPE_CHECKING:
     from kailab.cluster.controlplane.supervision import Process
@@ -32,26 +34,26 @@ OWED_SECONDS = 30.0
 
 
 class SchedulerFailed(KailabError):
-    """The scheduler under test ended, or did not get to work. The text has the last words of the process."""
+    """The scheduler under test has ended or did not start. The text has the last lines of its log."""
 
     exit_code = 1
 
 
 class Unsupported(KailabError):
-    """The scheduler under test has no such setting. ``reason`` names the setting, ``who`` the scheduler."""
+    """The scheduler under test does not support a setting. ``reason`` names the setting, ``who`` the scheduler."""
 
     def __init__(self, reason: str, who: str) -> None:
         self.reason = reason
         self.who = who
         super().__init__(f"{who} has no such setting: {reason}")
 
-    # Pickled as it is by default, with its text alone, it could not be made again in another process.
+    # By default only the text is pickled, from which another process could not make the error again.
     def __reduce__(self) -> tuple[type[Unsupported], tuple[str, str]]:
         return Unsupported, (self.reason, self.who)
 
 
 class NotExpressible(InputError):
-    """An object says what the scheduler under test has no words for. ``concept``: what is missing, as ``limit`` or ``tree of
+    """The scheduler under test can't express what an object asks for. ``concept`` names the missing concept: ``limit``, ``tree of
     queues``."""
 
     def __init__(self, who: str, concept: str, about: str) -> None:
@@ -65,8 +67,8 @@ class NotExpressible(InputError):
 
 
 class EvictionCondition(NamedTuple):
-    """What the condition of an evicted pod says. ``action``: as the decision log names it; ``beneficiary``: ``namespace/name`` of
-    the PodGroup that the room is made for, empty for none; ``queue``: whose it is, where that is said and no PodGroup."""
+    """The content of an evicted pod's condition. ``action``: its name in the decision log. ``beneficiary``: ``namespace/name`` of the
+    PodGroup that gets the room, or "". ``queue``: the queue of the beneficiary if the condition names only that."""
 
     action: str
     beneficiary: str
@@ -74,51 +76,51 @@ class EvictionCondition(NamedTuple):
 
 
 class EvictionReason(NamedTuple):
-    """Why a pod was evicted. ``told``: what that says; None: what ``SchedulerUnderTest.eviction`` reads in it."""
+    """Why a pod was evicted. ``told``: the parsed message; if None, ``SchedulerUnderTest.eviction`` parses it."""
 
     message: str
     told: EvictionCondition | None = None
 
 
 EvictionFinder = Callable[[Sequence[Object]], Mapping[str, EvictionReason]]
-"""Pods that something has happened to -> by UID those of them that were evicted. It may remember from call to call."""
+"""A function of changed pods that returns the evicted ones by UID. It may keep state between calls."""
 
 
 class IdleDetector(Protocol):
-    """What tells of a scheduler in a process of its own whether it is done deciding."""
+    """Detects whether a scheduler in a process of its own has finished deciding."""
 
     def changed(self) -> None:
-        """Something has changed in the cluster."""
+        """Record that something in the cluster has changed."""
 
     def is_idle(self) -> bool:
-        """It has looked at everything since, and has nothing under way. Raises SchedulerFailed where it has ended."""
+        """True if the scheduler has seen all changes and is not carrying anything out. Raises SchedulerFailed if it has ended."""
 
 
 class SteppedPart(Protocol):
-    """What acts in this process on what a watch delivered."""
+    """A part in this process that acts on the events of a watch."""
 
     def step(self) -> bool:
-        """Act; True if anything was written."""
+        """Act on new events. Returns True if anything was written."""
 
     def close(self) -> None: ...
 
 
 @runtime_checkable
 class ResumablePart(Protocol):
-    """A part that keeps more than the objects tell."""
+    """A part with state that the objects of the cluster do not hold."""
 
     def carry_on(self, before: Any) -> None:
-        """Remember what ``before`` remembers, one of the same type over a cluster with the same objects. It is not changed."""
+        """Copy the state of ``before``, a part of the same type over a cluster with the same objects. ``before`` is not changed."""
 
 
 class Decider(SteppedPart, Protocol):
     @property
     def wake_at(self) -> float | None:
-        """When it wants to be stepped again though nothing has changed; None: never."""
+        """When to step it again without a change, in seconds since the epoch; None: never."""
 
 
 class PresentSource(Protocol):
-    """Who can tell how things stand, as the engine reckons."""
+    """A source of the present state of queues and waiting work, as the engine computes it."""
 
     def present(self, promised: tuple[str, ...] = ()) -> Present: ...
 
@@ -127,8 +129,8 @@ class PresentSource(Protocol):
 
 @dataclass(frozen=True)
 class SchedulerWiring:
-    """What a scheduler that decides in this process is given. ``observer``: is to be told what happens. ``live``: the cluster is a
-    real API server. ``node_pool``: as KAI's shards, what belongs to other pools is left out."""
+    """The parts that a scheduler in this process gets. ``observer`` is notified of what happens. ``live``: the cluster is a real API
+    server. ``node_pool``: objects of other pools are ignored, as in KAI's shards."""
 
     cluster: Cluster
     config: EngineConfig
@@ -141,9 +143,9 @@ class SchedulerWiring:
 
 @dataclass(frozen=True)
 class InProcessScheduler:
-    """A scheduler in this process. ``controllers`` are stepped before it, and are its own. ``tells``: it tells the observer each
-    cycle; what others decide is read off the cluster. ``onlooker`` None: the lab makes one. ``retry_at``: when it tries something again
-    that failed since a time and is to be waited for; None: nothing."""
+    """A scheduler in this process. ``controllers`` belong to it and are stepped before it. ``reports_cycles``: it notifies the observer of
+    each cycle; the decisions of other schedulers are derived from the cluster. ``onlooker`` None: the lab makes one. ``retry_at``: when it
+    retries something that failed since a given time and that a lab should wait for; None: nothing."""
 
     decider: Decider
     controllers: Sequence[SteppedPart] = ()
@@ -154,7 +156,7 @@ class InProcessScheduler:
 
 @dataclass(frozen=True)
 class StartSettings:
-    """How a scheduler is to decide. ``file``: where ``settings`` were read from, if from a file."""
+    """The settings that a scheduler starts with. ``file``: the file they were read from, if any."""
 
     settings: SchedulerSettings
     file: Path | None = None
@@ -162,14 +164,13 @@ class StartSettings:
 
 
 class Plane(Protocol):
-    """A cluster whose processes are ours, as far as a scheduler beside it needs it: see
-    ``kailab.cluster.controlplane.supervised``."""
+    """A cluster whose processes kailab supervises, as schedulers use it: see ``kailab.cluster.controlplane.supervised``."""
 
     folder: Path
 
     @property
     def own(self) -> Collection[str]:
-        """Names of the processes that are the plane itself."""
+        """Names of the processes of the plane itself."""
 
     @property
     def kubeconfig(self) -> Path: ...
@@ -185,129 +186,130 @@ class Plane(Protocol):
     def stop(self, name: str) -> None: ...
 
     def start_kube_scheduler(self) -> None:
-        """Have the cluster's own default scheduler, and return when it works."""
+        """Start the default scheduler of the cluster, and return when it works."""
 
 
 @runtime_checkable
 class TakesImages(Protocol):
-    """A plane whose nodes can be given images."""
+    """A plane that can load images into its nodes."""
 
     def load_images(self, archives: Sequence[Path]) -> None:
-        """From archives, as ``docker save`` writes them. Raises ConnectError."""
+        """Load images from archives in the format of ``docker save``. Raises ConnectError."""
 
 
 class SchedulerProcesses(ABC):
-    """A scheduler under test as processes beside one plane. Made anew for a plane at any time, also by another command: what
-    runs is known to the plane, not to this object. The processes end by ``stop``, or with the plane."""
+    """A scheduler under test as processes beside one plane. The plane knows which processes run; this object has no state of its own, so
+    another command can make it again. The processes end by ``stop``, or with the plane."""
 
     def prepare(self, cluster: Cluster) -> None:
-        """Bring in the kinds that it has definitions of its own for. Done again it changes nothing. Raises SchedulerFailed."""
+        """Apply the CRDs that the scheduler brings. Idempotent. Raises SchedulerFailed."""
         return
 
     @abstractmethod
     def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
-        """Start it, and return when it works. ``tell`` gets what a user should know. Raises Unsupported for settings that it does
-        not have, InputError, SchedulerFailed; then none of its processes is left running."""
+        """Start the scheduler, and return when it works. ``tell`` receives messages for the user. Raises Unsupported for settings that it
+        does not have, InputError, SchedulerFailed; then none of its processes is left running."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raises SchedulerFailed, with its last words, if a process of it has ended."""
+        """Raises SchedulerFailed with the last lines of its log if a process has ended."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End its processes, those that run. Another may decide there next."""
+        """Stop the running processes. Another scheduler may decide in the cluster afterwards."""
 
     def end(self) -> None:
-        """The same for good: no lab comes after it."""
+        """Stop for good: no further lab uses the plane."""
         self.stop()
 
     @property
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """Its processes, as the plane lists them."""
+        """The names of its processes in the plane."""
 
     @abstractmethod
     def version(self) -> str:
-        """Its name and version, for the record; ``unknown``, and why, where nothing says it."""
+        """Name and version for evidence; ``unknown`` and the reason if the version can't be found out."""
 
     def ignored_words(self, objects: Sequence[Object]) -> Sequence[str]:
-        """Words of these objects that came after its release, each once: it does as if they were not there."""
+        """Labels and fields of these objects that were introduced after its release and that it ignores, each once."""
         return ()
 
     def rest(self, cluster: Cluster) -> IdleDetector | None:
-        """What tells whether it is done; None: nothing does, and a lab waits for quiet."""
+        """The idle detector of the scheduler. None: there is none, and a lab waits until nothing changes."""
         return None
 
     @property
     def decisions(self) -> Path | None:
-        """The file in which it says what it decided (``kailab.evidence.decision_file``); None: it is read off the cluster."""
+        """The file with its decisions (``kailab.evidence.decision_file``). None: decisions are derived from the cluster's objects."""
         return None
 
     @property
     def url(self) -> str | None:
-        """Where it serves its health and kailab's metrics; None: nowhere, or it has not said yet."""
+        """The URL of its health endpoint and kailab's metrics; None if there is none or it is not known yet."""
         return None
 
 
 @dataclass(frozen=True)
 class SchedulerUnderTest(ABC):
-    """A scheduler under test, as it was chosen: a value, equal if the same was chosen. ``kind``: its name in the registry.
-    ``name``: what it goes by, its kind's or one from a file of names. ``options``: what was said for it, by the names that its
-    row in the registry lists."""
+    """A scheduler under test as the user chose it: a value that is equal for equal choices. ``kind``: its name in the registry.
+    ``name``: the name for users, that of its kind or one from a file of names. ``options``: the given options, by the names in its
+    registry row."""
 
     kind: str
     name: str
     options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
 
     title: ClassVar[str]
-    """As sentences call it."""
+    """Its name in messages."""
     scheduler_name: ClassVar[str]
-    """The ``schedulerName`` of pods that are its to place."""
+    """The ``schedulerName`` of the pods that it places."""
     understands_kai: ClassVar[bool] = False
-    """KAI's objects (queues, gangs, priorities) go to it as they are, and mean to it what they mean to KAI."""
+    """True if it understands KAI's objects (queues, gangs, priorities) as KAI does, without translation."""
     knows_queues: ClassVar[bool] = False
-    """It holds KAI's own Queues to their quota, so that what waits is explained by the rules for them; with others the cluster's own
-    words are told."""
+    """True if it enforces the quota of KAI's Queues, so that waiting work is explained by KAI's rules. For other schedulers, explanations
+    quote the conditions in the cluster."""
     reports_shares: ClassVar[bool] = False
-    """It tells each queue's fair share, and whose turn is next."""
+    """True if it reports each queue's fair share and the serving order."""
     has_default: ClassVar[bool] = False
-    """A default scheduler is beside it, and places pods that name none."""
+    """True if a default scheduler runs in the same cluster and places pods that name no scheduler."""
     waits_without_pods: ClassVar[bool] = False
-    """What waits may have no pods yet, as a Job that is suspended until it is admitted: expectations speak of what runs, and take
-    waiting pods as no more than so many."""
+    """True if waiting work may have no pods yet, such as a Job that is suspended until it is admitted. Expectations then check running
+    pods exactly, and waiting pods as an upper bound."""
     writes: ClassVar[tuple[str, ...]] = ()
-    """Kinds of its own in which it says, object by object, how far it is: on a real cluster a change of one is news, as of a pod."""
+    """Kinds in which it records its progress: on a real cluster, a change of such an object counts as activity, like one of a pod."""
     prerequisite_kinds: ClassVar[tuple[str, ...]] = ()
     """Kinds of its own that it has to have read before work that goes by them comes: see ``await_read``."""
     one_per_machine: ClassVar[bool] = False
-    """Two of it can't run on one machine at once, as where a port is fixed in its code: those who start several wait."""
+    """True if a machine can run only one at a time, for example because of a port that is fixed in its code. Callers that start several
+    wait."""
     restart_for_each_lab: ClassVar[bool] = False
-    """It remembers for a while what is gone, by name: in the next lab it would take new work for the old."""
+    """True if it has to be restarted for each lab, because it remembers deleted work by name for a while."""
     always_in_process: ClassVar[bool] = False
-    """It decides in the process of a test on a real cluster too, where others are processes of their own."""
+    """True if it decides in the test process on a real cluster as well, where other schedulers are processes."""
     quiet_seconds: ClassVar[float] = PROCESS_QUIET_SECONDS
-    """How long nothing must change on a real cluster for it to count as done, where nothing else tells."""
+    """Seconds without a change on a real cluster after which it counts as idle if it has no idle detector."""
     give_up_seconds: ClassVar[float] = OWED_SECONDS
-    """After so long without any change on a real cluster what is still to come, by it or by others, is not waited for any more."""
+    """Seconds without a change on a real cluster after which a lab stops waiting for expected changes."""
 
     def option(self, name: str) -> Any:
-        """What was said for an option; None: nothing."""
+        """The value of an option, or None if it was not given."""
         return dict(self.options).get(name)
 
     def scheduler_names(self, adopt_default_scheduler: bool) -> tuple[str, ...]:
-        """The ``schedulerName`` of pods that are its to place."""
+        """The values of ``schedulerName`` whose pods it places."""
         from kailab.model.labels import DEFAULT_SCHEDULER_NAME
 
         names = (self.scheduler_name, DEFAULT_SCHEDULER_NAME) if adopt_default_scheduler else (self.scheduler_name,)
         # Once, where it is the default scheduler itself.
         return tuple(dict.fromkeys(names))
 
-    # --- what goes in ------------------------------------------------------------------------------------------------
+    # --- objects -----------------------------------------------------------------------------------------------------
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
-        """The same in its words: for each object what it becomes, in the order in which that is to be applied; nothing where its
-        words need none. ``there``: the cluster that they go into, where one object's words depend on others. The objects
-        are not changed. Raises NotExpressible, naming the object and the concept."""
+        """Translate KAI's objects: for each object the objects to apply in its place, in order; possibly none. ``there``: the cluster that
+        they will be applied to, for translations that depend on other objects. The given objects are not changed. Raises
+        NotExpressible, naming the object and the concept."""
         return [(obj,) for obj in objects]
 
     def await_prerequisites(self, there: Cluster) -> None:
@@ -315,55 +317,53 @@ class SchedulerUnderTest(ABC):
         return
 
     def space_of(self, kind: str, name: str, namespace: str, there: Cluster) -> str:
-        """The namespace that an object of a namespaced kind is in that was written for ``namespace``: another one where ``translate``
-        put it there."""
+        """The namespace of a translated object whose manifest has ``namespace``. It differs if ``translate`` moved the object."""
         return namespace
 
-    # --- where it decides --------------------------------------------------------------------------------------------
+    # --- where it runs -----------------------------------------------------------------------------------------------
 
     @property
     def installed(self) -> bool:
-        """It is put into the cluster as pods, by a chart; so it can decide in a cluster of somebody else's, too."""
+        """True if a chart installs it as pods of the cluster, so that it can also decide in a cluster that a kubeconfig names."""
         return False
 
     def within(self, wiring: SchedulerWiring) -> InProcessScheduler | None:
-        """It, deciding in this process over that cluster; None: it is no part of this process there."""
+        """The scheduler in this process over a cluster; None if it does not run in this process there."""
         return None
 
     def beside(self, plane: Plane, programs: ComponentSet | None = None) -> SchedulerProcesses | None:
-        """It, as processes of a plane; None: it never is. ``programs``: the plane's; None: it is only looked at and ended. Raises
-        InputError for options that name nothing of use."""
+        """The scheduler as processes of a plane; None if it never is. ``programs``: the programs of the plane; None if the processes are
+        only inspected and stopped. Raises InputError for unusable options."""
         return None
 
     @property
     def companion(self) -> SchedulerUnderTest | None:
-        """Another one that decides in the same cluster, for pods of a name of its own: started before it, beside a plane; None: there is
-        none."""
+        """A second scheduler in the same cluster, for pods with another ``schedulerName``, or None. It is started first."""
         return None
 
     def check_options(self) -> None:
-        """Look at what was said for it, before anything is started. Raises InputError, naming the file at fault."""
+        """Check the options before anything is started. Raises InputError, naming the file at fault."""
         return
 
     def version(self, live: bool) -> str:
-        """Its name and version where no process beside a plane tells it. ``live``: on a real API server."""
+        """Name and version if no process beside a plane reports them. ``live``: on a real API server."""
         return UNKNOWN_VERSION.format(name=self.name) if live else f"{self.name} (kailab {__version__})"
 
-    # --- what it decided ---------------------------------------------------------------------------------------------
+    # --- its decisions -----------------------------------------------------------------------------------------------
 
     def answers(self, pod: Object) -> bool:
-        """Whether this unbound pod gets a condition from it sooner or later, so that a lab waits for it."""
+        """True if the scheduler will set a condition on this unbound pod, so that a lab waits for it."""
         return False
 
     def stopped(self, there: Cluster) -> EvictionFinder | None:
-        """What tells why pods were evicted, where that is not said by their condition DisruptionTarget, which KAI's default evictor
-        and kube-scheduler's preemption set before they delete a pod; None: nothing else does."""
+        """Find out why pods were evicted if their condition DisruptionTarget does not say so. KAI's default evictor and kube-scheduler's
+        preemption set that condition before they delete a pod. None: there is no other source."""
         return None
 
     def eviction(self, message: str) -> EvictionCondition | None:
-        """What the condition of an evicted pod says, by its message; None: it says nothing of action and beneficiary."""
+        """Parse the message of an evicted pod's condition; None if it has neither action nor beneficiary."""
         return None
 
     def code(self, message: str) -> str:
-        """The code of the reason that the message of a waiting pod tells; empty for none."""
+        """The reason code in the message of a waiting pod, or ""."""
         return ""

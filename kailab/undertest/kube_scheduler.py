@@ -1,4 +1,4 @@
-"""kube-scheduler, the contrast: a stand-in on the embedded cluster, the real one elsewhere."""
+"""kube-scheduler as a scheduler under test: a stand-in on the embedded cluster, the real one elsewhere."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kailab import __version__
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.model import labels
+from kailab.model.objects import Object
 from kailab.undertest.contract import (
     InProcessScheduler,
     Plane,
@@ -22,8 +23,6 @@ from kailab.undertest.contract import (
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
 
-
-# The default scheduler of Kubernetes as a scheduler under test.
 
 NAME = "kube-scheduler"
 
@@ -64,7 +63,7 @@ class KubeSchedulerProcesses(SchedulerProcesses):
         self._programs = programs
 
     def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
-        """Raises ControlPlaneFailed, with its last words."""
+        """Raises ControlPlaneFailed with the last lines of the log."""
         self._plane.start_kube_scheduler()
 
     @property

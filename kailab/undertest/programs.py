@@ -1,4 +1,8 @@
-"""The scheduler under test as local processes: each a program with its ports, and a look that tells that it works."""
+"""Run a scheduler under test as local programs: start processes on free ports, check that they work, read their logs and metrics.
+
+``LocalProcesses`` is the base of schedulers with several programs, ``AddonProcesses`` of those with one add-on program.
+``install_definitions`` applies the CRDs that a scheduler brings.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,10 @@ import tenacity
 
 from kailab.cluster.controlplane.log_tail import tail
 from kailab.cluster.install import await_established
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.cluster.waiting import wait_until
 from kailab.errors import ConnectError
+from kailab.model.objects import Object
 from kailab.undertest.contract import Plane, SchedulerFailed, SchedulerProcesses
 
 if TYPE_CHECKING:
@@ -34,8 +39,8 @@ _PORT_TAKEN = "address already in use"
 
 
 class Program(NamedTuple):
-    """One process. ``port``: where it shows its metrics or health. ``works``: one look; None once it works, else what is still
-    missing. ``environment``: what it finds there beside the plane's kubeconfig."""
+    """One process. ``port``: the port of its metrics or health endpoint. ``works``: checks once; returns None if the program works, else
+    what is missing. ``environment``: variables in addition to KUBECONFIG."""
 
     name: str
     binary: Path
@@ -46,17 +51,17 @@ class Program(NamedTuple):
 
 
 class PortTaken(SchedulerFailed):
-    """Somebody took a port between our look at it and the start of the process."""
+    """Another process took a port after it was found free and before the program listened on it."""
 
 
 def run_programs(plane: Plane, programs: Sequence[Program]) -> None:
-    """Start all, and return when all work. Raises SchedulerFailed; then none of them is left running."""
+    """Start all programs, and return when all work. On SchedulerFailed and on any other exception, none of them is left running."""
     try:
         for program in programs:
             argv = [str(program.binary), *program.arguments]
             plane.spawn(program.name, argv, {"KUBECONFIG": str(plane.kubeconfig), **program.environment}, program.port)
         _await_all(plane, programs)
-    # Ctrl-C too: a process of a half-started set would go on as long as the plane does.
+    # Also after Ctrl-C: otherwise some processes would run as long as the plane.
     except BaseException:
         stop_programs(plane, [program.name for program in programs])
         raise
@@ -67,7 +72,7 @@ def _await_all(plane: Plane, programs: Sequence[Program]) -> None:
     missing: dict[str, str] = {}
 
     def look() -> bool:
-        # Whoever has ended will never work: no need to wait out the time.
+        # Fail at once if a process has ended, instead of waiting for the time limit.
         check_programs(plane, names)
         missing.clear()
         for program in programs:
@@ -79,12 +84,12 @@ def _await_all(plane: Plane, programs: Sequence[Program]) -> None:
         name, lacking = next(iter(missing.items()))
         words = "\n".join(f"  {line[:300]}" for line in tail(plane.log(name))[-LAST_LINES:])
         raise SchedulerFailed(
-            f"{name} does not get to work: after {READY_SECONDS:g} s {lacking}; its last words:\n{words}"
+            f"{name} does not work after {READY_SECONDS:g} s: {lacking}; last lines of its log:\n{words}"
         )
 
 
 def check_programs(plane: Plane, names: Sequence[str]) -> None:
-    """Raises SchedulerFailed, with its last words, if one of these processes has ended."""
+    """Raises SchedulerFailed, or PortTaken, with the last lines of the log if one of these processes has ended."""
     for process in plane.processes():
         if process.name in names and not process.running:
             taken = any(_PORT_TAKEN in line for line in tail(process.log))
@@ -92,7 +97,7 @@ def check_programs(plane: Plane, names: Sequence[str]) -> None:
 
 
 def stop_programs(plane: Plane, names: Sequence[str]) -> None:
-    """End these processes, those that run; what the control plane is itself goes on."""
+    """Stop those of these processes that run."""
     running = {process.name for process in plane.processes() if process.running}
     for name in names:
         if name in running:
@@ -100,7 +105,7 @@ def stop_programs(plane: Plane, names: Sequence[str]) -> None:
 
 
 def health_check(url: str) -> Callable[[], str | None]:
-    """A look at a health endpoint: it must say 200."""
+    """A check that a health endpoint answers 200."""
 
     def look() -> str | None:
         _, problem = fetch_url(url)
@@ -110,7 +115,7 @@ def health_check(url: str) -> Callable[[], str | None]:
 
 
 def metrics_check(url: str, pattern: str, meaning: str) -> Callable[[], str | None]:
-    """A look at metrics: a line must match. ``meaning``: what is missing as long as none does."""
+    """A check that a line of the metrics matches ``pattern``. ``meaning`` is the result while none does."""
     wanted = re.compile(pattern, re.MULTILINE)
 
     def look() -> str | None:
@@ -121,7 +126,7 @@ def metrics_check(url: str, pattern: str, meaning: str) -> Callable[[], str | No
 
 
 class LogCounter:
-    """Counts the lines of a log with some words in them, from now on."""
+    """Counts lines of a log that contain ``words``, from its present end on."""
 
     def __init__(self, log: Path, words: str) -> None:
         self._log = log
@@ -131,7 +136,7 @@ class LogCounter:
         self.count = 0
 
     def listen(self) -> int:
-        """How many there are so far."""
+        """Read new lines of the log and return the count so far."""
         try:
             with open(self._log, "rb") as file:
                 file.seek(self._at)
@@ -140,23 +145,23 @@ class LogCounter:
             return self.count
         self._at += len(news)
         lines = (self._rest + news).split(b"\n")
-        self._rest = lines.pop()  # it may be written in parts
+        self._rest = lines.pop()  # an incomplete line
         self.count += sum(self._words in line for line in lines)
         return self.count
 
 
 def log_check(log: Path, words: str, meaning: str) -> Callable[[], str | None]:
-    """A look at a log: words must be in what is written from now on. ``meaning``: what is missing as long as they aren't."""
+    """A check that the log contains ``words`` from its present end on. ``meaning`` is the result while it does not."""
     heard = LogCounter(log, words)
     return lambda: None if heard.listen() else meaning
 
 
 def fetch_url(url: str) -> tuple[str, str | None]:
-    """The text behind a local URL, and what went wrong. Certificates are the process's own, so they are not checked."""
+    """The text at a local URL, and the problem, or None. Certificates are not checked, because the process signs its own."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    # No proxy: these addresses are this machine's, and a proxy's localhost is another.
+    # Without a proxy, whose localhost would be another machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
         with opener.open(url, timeout=LOOK_SECONDS) as answer:
@@ -168,13 +173,13 @@ def fetch_url(url: str) -> tuple[str, str | None]:
         return "", f"{url} does not answer ({error})"
 
 
-# What all schedulers have in common that are local programs beside a plane.
+# --- base classes of schedulers ---------------------------------------------------------------------------------------
 
 _PORT_TRIES = 5
 
 
 class LocalProcesses(SchedulerProcesses):
-    """Its processes are those that ``names`` lists."""
+    """A scheduler whose processes are listed by ``names``."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
@@ -187,13 +192,13 @@ class LocalProcesses(SchedulerProcesses):
 
 
 class AddonProcesses(LocalProcesses):
-    """One program, which ``kailab components get --with`` gets. ``name``: of the add-on, its program and the process."""
+    """A scheduler that is one add-on program (``kailab components get --with``). ``name``: of the add-on, its program and the process."""
 
     name: ClassVar[str]
 
     @cached_property
     def _addon(self) -> Addon:
-        """Raises MissingComponents where it was not got."""
+        """Raises MissingComponents if the add-on is not installed."""
         from kailab.components import find_addon
 
         return find_addon(self.name)
@@ -207,8 +212,7 @@ class AddonProcesses(LocalProcesses):
 
 
 def on_free_ports(start: Callable[[], None]) -> None:
-    """Call ``start`` until nobody takes a port from it; it is to choose its ports anew each time. Raises PortTaken after five tries, and what else
-    it raises at once."""
+    """Call ``start``, which chooses free ports at each call, again after PortTaken, up to five times. Other errors are raised at once."""
     tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_PORT_TRIES),
         retry=tenacity.retry_if_exception_type(PortTaken),
@@ -216,15 +220,14 @@ def on_free_ports(start: Callable[[], None]) -> None:
     )(start)
 
 
-# Definitions of kinds that a scheduler under test brings, taken into use.
+# --- definitions ------------------------------------------------------------------------------------------------------
 
 
 def install_definitions(cluster: Cluster, crds: Sequence[Object], who: str) -> None:
-    """Done again it changes nothing. Raises SchedulerFailed where the API server does not take them."""
+    """Apply the CRDs of scheduler ``who`` and wait until the API server serves them. Idempotent. Raises SchedulerFailed if it does not."""
     for crd in crds:
         cluster.apply(crd)
     try:
-        # Before anything creates or watches objects of these kinds: until then the API server does not serve them.
         await_established(cluster, [crd["metadata"]["name"] for crd in crds])
     except ConnectError as error:
         raise SchedulerFailed(f"the API server does not take the definitions of {who}: {error}") from None

@@ -1,7 +1,6 @@
-"""The schedulers under test by name, and the one that a name means.
+"""The registry of schedulers under test.
 
-Cheap to import, as every command line and every test run needs the names; what carries a scheduler out is loaded when it is
-first chosen.
+Every command and test run imports this module for the names. The class of a scheduler is loaded when it is first chosen.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BackendConflict:
-    """What a scheduler can't do on a backend, and why. ``option``: it is only this that it can't do there. ``elsewhere``: it can on
-    the backends that are real API servers."""
+    """A scheduler that a backend does not support, and why. ``option``: only this option is not supported there. ``elsewhere``: backends
+    with a real API server support it."""
 
     backend: str
     why: str
@@ -30,8 +29,8 @@ class BackendConflict:
 
 
 class SchedulerOption(NamedTuple):
-    """An option that says which scheduler it is, not how it decides. ``key``: its name in a file of names. ``path``: it names a file
-    or a folder. ``goes_with``: the option that it adds to, so that it is not by itself a word of which one it is."""
+    """An option that identifies the scheduler. ``key``: its name in a file of names. ``path``: its value is a file or a folder.
+    ``goes_with``: the option that it complements; it does not identify a scheduler by itself."""
 
     option: str
     key: str
@@ -41,8 +40,7 @@ class SchedulerOption(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerKind(Choice):
-    """A scheduler under test. ``options``: what of a lab's options it understands. ``made``: ``module:class`` of the
-    ``SchedulerUnderTest``."""
+    """A scheduler under test. ``options``: the options of a lab that it supports. ``made``: ``module:class`` of its ``SchedulerUnderTest``."""
 
     made: str
     own: tuple[SchedulerOption, ...] = ()
@@ -93,7 +91,7 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             made="kailab.undertest.two_schedulers:KailabAndKubeScheduler",
             clashes=(_DEFAULT_NOT_OURS,),
         ),
-        # To kube-scheduler all pods come that name none, asked for or not.
+        # kube-scheduler places all pods without a schedulerName, whether adopt_default_scheduler is given or not.
         "kube-scheduler": SchedulerKind(
             "the default scheduler of Kubernetes",
             frozenset({"adopt_default_scheduler"}),
@@ -165,15 +163,14 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
 
 
 def make_scheduler(kind: str, name: str, options: Mapping[str, Any]) -> SchedulerUnderTest:
-    """The scheduler under test that has gone by that name, from what it was chosen with. Raises InputError for a kind that there is
-    not."""
+    """Make a scheduler under test from its kind, name and options. Raises InputError for an unknown kind."""
     SCHEDULERS.check(kind)
-    # Text in one order, so that what was chosen alike is equal, and can be a key.
+    # Sorted text, so that equal choices are equal and hashable.
     return scheduler_class(kind)(kind, name, tuple(sorted((option, str(value)) for option, value in options.items())))
 
 
 def scheduler_class(name: str) -> type[SchedulerUnderTest]:
-    """What carries out a scheduler of the registry. Raises ExtensionError for what another distribution brings and can't be used."""
+    """The class of a scheduler in the registry. Raises ExtensionError if an extension's class can't be used."""
     found: type[SchedulerUnderTest] = SCHEDULERS.load(name, _lacks)
     return found
 

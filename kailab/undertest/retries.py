@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kailab.cluster.protocol import Cluster, Object
-
-_ENDS = ("Succeeded", "Failed")
+from kailab.cluster.protocol import Cluster
+from kailab.model.objects import Object, is_ended, is_terminating
 
 
 class RetryTracker:
@@ -50,9 +49,9 @@ def _said(obj: Object) -> tuple[object, ...]:
 
 def _place(pod: Object) -> tuple[object, ...]:
     metadata = pod["metadata"]
-    ended = (pod.get("status") or {}).get("phase") in _ENDS
+    ended = is_ended(pod)
     return metadata["uid"], pod["spec"].get("nodeName", ""), "deletionTimestamp" in metadata, ended
 
 
 def _waits(pod: Object) -> bool:
-    return not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+    return not pod["spec"].get("nodeName") and not is_terminating(pod)

@@ -1,4 +1,4 @@
-"""Schedulers under test as processes beside one plane: the one that is to decide runs, and none that would take its pods."""
+"""Run schedulers under test as processes beside one plane, so that only the chosen one decides on its pods."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kailab.components import ComponentSet
 
 _ASKED = ("etcd", "kwok")
-"""Programs of a plane that tell their version; the API server's is asked for over its API."""
+"""Programs of a plane that report their version. The API server reports its own over its API."""
 
 
 class RunningSchedulers:
-    """``programs``: the plane's; None: it has none. ``given``: what was said for schedulers, by the names of their options; None: nothing."""
+    """The schedulers of a plane. ``programs``: the plane's programs, or None. ``given``: options for schedulers, by name."""
 
     def __init__(self, plane: Plane, programs: ComponentSet | None, given: Mapping[str, Any] | None = None) -> None:
         self._plane = plane
@@ -29,22 +29,22 @@ class RunningSchedulers:
         self._running: dict[SchedulerUnderTest, StartSettings] = {}
 
     def prepare(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> None:
-        """Bring in kinds that this one has definitions of its own for."""
+        """Apply the CRDs of a scheduler."""
         if (beside := self._of(self._completed(scheduler))) is not None:
             beside.prepare(cluster)
 
     def ensure(
         self, cluster: Cluster, scheduler: SchedulerUnderTest, settings: SchedulerSettings, tell: Tell = lambda _: None
     ) -> None:
-        """For a lab that begins: have this one decide in the cluster, its companion, and none that would take their pods. Raises what
-        ``SchedulerProcesses.start`` does."""
+        """At the start of a lab: start the scheduler and its companion, and stop those that would place the same pods. Raises the errors of
+        ``SchedulerProcesses.start``."""
         if scheduler.companion is not None:
             self.ensure(cluster, scheduler.companion, settings, tell)
         wanted = self._completed(scheduler)
-        # One that can't be told how to decide is the same under any settings, and is not started anew for them.
+        # A scheduler without configuration is the same under all settings and need not be restarted for others.
         start = StartSettings(settings if "config" in SCHEDULERS[wanted.kind].options else settings_of(None))
         for other, its in list(self._running.items()):
-            # Two schedulers for one name would bind the same pods. Those of other names may go on.
+            # Two schedulers with one schedulerName would bind the same pods. Others may keep running.
             if other.scheduler_name == wanted.scheduler_name and (other, its) != (wanted, start):
                 self._end(other)
         beside = self._of(wanted)
@@ -55,11 +55,11 @@ class RunningSchedulers:
         if wanted not in self._running:
             beside.start(cluster, start, tell)
             self._running[wanted] = start
-        # Also where it ran already: it may have ended since the last test.
+        # A scheduler that was started for an earlier test may have ended since.
         beside.check()
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
-        """Of the plane's programs that tell it, and of this scheduler, as far as it is ours to know."""
+        """Versions of the plane's programs that report one, and of the scheduler and its companion."""
         programs = self._programs
         asked = [] if programs is None else [name for name in _ASKED if name in self._plane.own]
         own = {name: reported_or_unknown(name, programs) for name in asked if programs is not None}
@@ -68,13 +68,13 @@ class RunningSchedulers:
         return {**own, "scheduler": " and ".join(one.version() for one in found)} if found else own
 
     def rest(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> IdleDetector | None:
-        """What tells whether this one is done; None if nothing does."""
+        """The idle detector of a scheduler, or None."""
         wanted = self._completed(scheduler)
         beside = self._of(wanted)
         return None if beside is None or wanted.always_in_process else beside.rest(cluster)
 
     def end(self) -> None:
-        """All that run."""
+        """Stop all running schedulers."""
         for other in list(self._running):
             self._end(other)
 
@@ -84,7 +84,7 @@ class RunningSchedulers:
             beside.stop()
 
     def _completed(self, scheduler: SchedulerUnderTest) -> SchedulerUnderTest:
-        """With what was said for its kind, where it was chosen without a word of which one it is."""
+        """The scheduler with the options given for its kind, if its name did not identify it already."""
         own = SCHEDULERS[scheduler.kind].own
         unnamed = all(scheduler.option(one.option) is None for one in own)
         said = {
@@ -105,10 +105,10 @@ class RunningSchedulers:
 
 
 class InstalledSchedulers(RunningSchedulers):
-    """Those that are installed in a cluster of somebody else's. Others that decide there are not ours."""
+    """The schedulers that a chart installs in a cluster that a kubeconfig names. Others there are not kailab's to run."""
 
     def end(self) -> None:
-        """Those too that were only prepared."""
+        """Uninstall all, also those that were only prepared."""
         self._running.clear()
         for beside in self._beside.values():
             if beside is not None:

@@ -1,17 +1,17 @@
-"""What a user calls a scheduler under test: ``KIND``, ``KIND=DIR``, ``KIND@RELEASE`` or ``NAME@FILE``.
+"""Choose a scheduler under test by name, and check that backend, scheduler and options go together.
 
-``kai=DIR`` is a real KAI with its programs in that folder, so that several can be named in one process. ``kai@v0.16.8`` is that
-release as its chart installs it. ``NAME@FILE`` is an entry of a YAML file of names, none of which is a kind's, so that the two can't be
-taken for each other:
+A name is ``KIND``, ``KIND=DIR``, ``KIND@RELEASE`` or ``NAME@FILE``. ``kai=DIR`` is a real KAI with its programs in that folder, so that
+one process can name several. ``kai@v0.16.8`` is a release installed by its chart. ``NAME@FILE`` is an entry of a YAML file; its name must
+differ from all kinds:
 
     old:
       kind: kai
-      folder: kai/v0.12.23        # paths are seen from the file
+      folder: kai/v0.12.23        # paths are relative to the file
     new:
       kind: kai
       folder: kai/v0.16.8
       crds: kai/v0.16.8/crds
-      config: packed.yaml         # how it decides, where a lab is given no other configuration
+      config: packed.yaml         # the configuration of labs that are given no other one
     charted:
       kind: kai
       release: v0.16.8            # installed by its chart
@@ -42,8 +42,8 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 class SchedulerReference(NamedTuple):
-    """What a name stands for. ``kind``: of the registry; ``name``: what the scheduler goes by; ``options``: what the name says of
-    it, by the names of ``kailab.cluster.choices``, paths absolute."""
+    """A parsed name. ``kind``: in the registry. ``name``: of the scheduler. ``options``: the options in the name, by their names in
+    ``kailab.cluster.choices``, with absolute paths."""
 
     kind: str
     name: str
@@ -51,9 +51,8 @@ class SchedulerReference(NamedTuple):
 
 
 def choose_scheduler(name: str, given: Mapping[str, Any] | None = None) -> SchedulerUnderTest:
-    """The scheduler under test that a user calls so. ``given``: what was said for it beside, by the
-    names of ``FLAGS``; None counts as nothing said, and what is another's is passed over. Raises InputError for a name that
-    there is not, and for what is said twice."""
+    """The scheduler under test that a user names. ``given``: further options by the names of ``FLAGS``; None counts as not given, and
+    options of other schedulers are ignored. Raises InputError for an unknown name and for an option that is given twice."""
     kind, label, options = read_name(name)
     said = {own.option: (given or {}).get(own.option) for own in SCHEDULERS[kind].own}
     for option, value in said.items():
@@ -65,7 +64,7 @@ def choose_scheduler(name: str, given: Mapping[str, Any] | None = None) -> Sched
 
 
 def read_name(text: str) -> SchedulerReference:
-    """Raises InputError(s) for what is no name of a scheduler under test, and for a file of names that can't be used."""
+    """Parse the name of a scheduler under test. Raises InputError(s) for an unknown name and for an unusable file of names."""
     name, separator, path = split_name(text)
     if not separator:
         SCHEDULERS.check(text)
@@ -81,14 +80,14 @@ def read_name(text: str) -> SchedulerReference:
 
 
 def split_name(text: str) -> tuple[str, str, str]:
-    """(KIND or NAME, ``=`` or ``@``, the path or release); the last two are empty where there is none. It is not checked."""
-    # The first of the two decides: the path behind it may hold the other.
+    """Split a name, unchecked, into KIND or NAME, ``=`` or ``@``, and path or release; the last two may be empty."""
+    # The first separator counts, because a path may contain the other one.
     separator = next((sign for sign in text if sign in "=@"), "")
     return text.partition(separator) if separator else (text, "", "")
 
 
 def absolute_name(text: str) -> str:
-    """The same name, from wherever it is read. Raises as ``read_name``."""
+    """The name with an absolute path. Raises the errors of ``read_name``."""
     named = read_name(text)
     name, separator, path = split_name(text)
     if separator == "@" and name == named.kind:
@@ -141,7 +140,7 @@ def _named(name: str, path: str) -> SchedulerReference:
 
 
 class _Entry:
-    """One name of a file."""
+    """An entry of a file of names."""
 
     def __init__(self, file: Path, name: str, content: Any, lines: Lines) -> None:
         self._file = file
@@ -159,7 +158,7 @@ class _Entry:
             yield self._fault("", "expected a mapping with the key kind")
             return
         kind = str(self._content.get("kind", ""))
-        # Which keys there may be depends on the kind, so nothing more can be judged without one.
+        # The kind decides which keys are valid.
         if kind not in SCHEDULERS:
             yield self._fault("kind", f"expected one of: {', '.join(SCHEDULERS)}")
             return
@@ -176,7 +175,7 @@ class _Entry:
         plain = {one.option for one in kind.own if not one.path}
         said = {option: self._content[key] for key, option in _keys(kind).items() if key in self._content}
         options = {
-            # Seen from the file, so that it can be passed on together with what it names.
+            # Relative to the file, so that the file and what it names can be moved together.
             option: value if option in plain else (self._file.parent / Path(value).expanduser())
             for option, value in said.items()
         }
@@ -193,28 +192,28 @@ class _Entry:
 
 
 def _keys(kind: SchedulerKind) -> dict[str, str]:
-    """Key of an entry -> the option that it stands for."""
+    """Key of an entry to option."""
     own = {one.key: one.option for one in kind.own}
     return {**own, "config": "config"} if "config" in kind.options else own
 
 
-# Which backend, scheduler under test and options go together. Every face asks here.
+# --- compatibility of backend, scheduler and options ------------------------------------------------------------------
 
 
 def find_conflicts(backend: str, scheduler: str, given: Mapping[str, Any]) -> Iterator[BackendConflict]:
-    """What the scheduler can't do on that backend, of what is asked for. ``given``: see ``check_options``."""
+    """Conflicts between a scheduler with the given options and a backend. ``given``: see ``check_options``."""
     for clash in SCHEDULERS[read_name(scheduler).kind].clashes:
         if clash.backend == backend and (not clash.option or given.get(clash.option) not in (None, False)):
             yield clash
 
 
 def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spelt = FLAGS.__getitem__) -> None:
-    """Raises InputError(s) for a backend or a scheduler that there is not, that don't go together, or that do not understand an
-    option. See ``check_options``."""
+    """Raises InputError(s) for an unknown backend or scheduler, for a pair that is not supported, and for unsupported options. See
+    ``check_options``."""
     BACKENDS.check(backend)
     named = read_name(scheduler)
     found = list(find_conflicts(backend, scheduler, {**named.options, **given}))
-    # First whether the two go together at all: where they don't, nothing need be said of options.
+    # Options matter only if backend and scheduler go together.
     for clash in found:
         if not clash.option:
             raise _conflict_error(clash, spelt)
@@ -233,9 +232,8 @@ def _conflict_error(clash: BackendConflict, spelt: Spelt) -> InputError:
 def check_options(
     backend: str, scheduler: str | None, given: Mapping[str, Any], spelt: Spelt = FLAGS.__getitem__
 ) -> None:
-    """Raises InputError(s) for options that the backend or the scheduler does not understand. ``given``: values by the options'
-    names, None and False where nothing was said; ``scheduler`` None: whichever, as each test chooses its own. ``spelt``:
-    how the user writes an option."""
+    """Raises InputError(s) for options that the backend or the scheduler does not support. ``given``: option name to value; None and
+    False count as not given. ``scheduler`` None: any, because each test chooses its own. ``spelt``: how the user writes an option."""
     said = [name for name, value in given.items() if value is not None and value is not False]
     found = BACKENDS.not_understood(backend, said, spelt)
     if scheduler is not None:

@@ -1,5 +1,9 @@
-"""What manifests mean to KAI, for schedulers under test that have other words: the queues that there will be, and the work of each
-object, as KAI would group it."""
+"""What KAI's objects mean, for schedulers under test with another API.
+
+``AppliedQueues`` is the queue tree after objects are applied. ``WorkReader`` reads the PodGroup that KAI would make for each pod template;
+it asks kailab's own grouping, so that queues, gangs and priorities mean the same everywhere. ``rewrite_templates`` copies an object with
+changed pod templates. Each raises NotExpressible for what the other scheduler can't express.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.engine.snapshot.records import UNLIMITED, Queue, Share
 from kailab.errors import NotFound
 from kailab.grouping import Grouping, GroupingError, group
@@ -18,24 +22,25 @@ from kailab.model import labels
 from kailab.model.kinds import api_version_of, is_namespaced, key_of, kind_key
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import object_name
+from kailab.model.objects import Object, allocatable_of
 from kailab.model.quantities import parse
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import Priorities, is_preemptible
 from kailab.scheduler.reading.queues import queue_record
 from kailab.undertest.contract import NotExpressible
 
-# The queues that there will be once objects are applied, and what of them a scheduler can have no words for.
+# --- queues -----------------------------------------------------------------------------------------------------------
 
 RESOURCES = ("gpu", "cpu", "memory")
 RESOURCE_NAMES = {"gpu": GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
-"""What Kubernetes calls them."""
+"""The names of these resources in Kubernetes."""
 
 _UNITS = {"gpu": 1000, "cpu": 1000, "memory": 1}  # of a record, for one of a node's
 
 
 class AppliedQueues:
-    """By name. ``objects``: what is to be applied; they take the place of what is ``there``. Units are those of the engine's
-    records: milli-GPU, millicores, bytes."""
+    """The queues after ``objects`` are applied to the cluster ``there``. Amounts are in the units of the engine's records: milli-GPU,
+    millicores, bytes."""
 
     def __init__(self, objects: Sequence[Object], there: Cluster) -> None:
         self._there = there
@@ -45,7 +50,7 @@ class AppliedQueues:
 
     @cached_property
     def parents(self) -> frozenset[str]:
-        """Queues with others below them: none of them takes work."""
+        """Names of queues that have children. They take no work."""
         return frozenset(queue.parent for queue in self.by_name.values() if queue.parent in self.by_name)
 
     @property
@@ -53,11 +58,11 @@ class AppliedQueues:
         return [queue for name, queue in self.by_name.items() if name not in self.parents]
 
     def below(self, parent: str) -> list[Queue]:
-        """Queues right below one; below "" those at the top."""
+        """The children of a queue; of "", the queues at the top."""
         return [queue for queue in self.by_name.values() if self._parent(queue) == parent]
 
     def line(self, name: str) -> tuple[str, ...]:
-        """A queue and those above it, from the top down."""
+        """The names from the topmost ancestor of a queue down to the queue."""
         line: list[str] = []
         while name and name not in line:
             line.insert(0, name)
@@ -65,16 +70,12 @@ class AppliedQueues:
         return tuple(line)
 
     def capacity(self, resource: str) -> int:
-        """What all nodes offer."""
-        texts = (
-            ((node.get("status") or {}).get("allocatable") or {}).get(RESOURCE_NAMES[resource], 0)
-            for node in self._there.list("Node")
-        )
+        """The allocatable amount of all nodes."""
+        texts = (allocatable_of(node).get(RESOURCE_NAMES[resource], 0) for node in self._there.list("Node"))
         return int(sum(parse(text) for text in texts) * _UNITS[resource])
 
     def check_work(self, queue: str, who: str, about: str) -> None:
-        """Work that KAI keeps waiting whatever is free: in a queue that there is not, or with others below it. Raises
-        NotExpressible."""
+        """Raises NotExpressible for work in a queue that is missing or has children: KAI never schedules it."""
         if queue not in self.by_name:
             raise NotExpressible(who, f"work in a queue that there is not ({queue})", about)
         if queue in self.parents:
@@ -83,29 +84,29 @@ class AppliedQueues:
     # --- what some schedulers have no words for --------------------------------------------------------------------------
 
     def refuse_min_runtimes(self, who: str) -> None:
-        """Raises NotExpressible for a time for which work may run before it is taken from."""
+        """Raises NotExpressible for a minimum run time before reclaim or preempt."""
         for queue in self.by_name.values():
             if queue.reclaim_min_runtime or queue.preempt_min_runtime:
                 raise NotExpressible(who, "minimum run time", _about(queue))
 
     def refuse_weights(self, who: str) -> None:
-        """Raises NotExpressible where queues side by side get different parts of what nobody owns."""
+        """Raises NotExpressible if siblings have different weights for capacity beyond their quotas."""
         for siblings in self._siblings():
             for resource in RESOURCES:
-                # A weight means nothing to who may not go over its quota.
+                # The weight of a queue that can't exceed its quota has no effect.
                 shares = [one for one in (share_of(queue, resource) for queue in siblings) if _may_borrow(one)]
                 if len({one.weight for one in shares}) > 1:
                     raise NotExpressible(who, "weight for what is over the quota", _about(siblings[0]))
 
     def refuse_priorities(self, who: str) -> None:
-        """Raises NotExpressible where one of the queues side by side comes before another."""
+        """Raises NotExpressible if siblings have different priorities."""
         for siblings in self._siblings():
             if len({queue.priority for queue in siblings}) > 1:
                 raise NotExpressible(who, "priority of queues", _about(siblings[0]))
 
     def refuse_tree(self, who: str) -> None:
-        """Raises NotExpressible where queues above others decide anything: more than one of them, a limit, or less quota than
-        those below have. One that only holds the others together says nothing that leaves don't."""
+        """Raises NotExpressible if a parent queue affects decisions: if there are several, if it has a limit, or if it has less quota than its
+        children. A single parent that only groups the leaves has no effect."""
         for name in sorted(self.parents):
             queue = self.by_name[name]
             alone = self.below("") == [queue] and all(child.name not in self.parents for child in self.below(name))
@@ -113,7 +114,7 @@ class AppliedQueues:
                 raise NotExpressible(who, "tree of queues", _about(queue))
 
     def refuse_overcommitted(self, who: str) -> None:
-        """Raises NotExpressible for queues that are promised more than those above them have: KAI holds to the less at every level."""
+        """Raises NotExpressible if the quotas of children exceed their parent's: KAI applies the smaller amount at every level."""
         for name in sorted(self.parents):
             if any(_promises_more(self.by_name[name], self.below(name), resource) for resource in RESOURCES):
                 raise NotExpressible(
@@ -129,13 +130,13 @@ class AppliedQueues:
 
 
 def share_of(queue: Queue, resource: str) -> Share:
-    """Of one of ``RESOURCES``."""
+    """The share of a queue in one of ``RESOURCES``."""
     found: Share = getattr(queue, resource)
     return found
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """As Kubernetes writes an amount. Those of GPUs and CPUs are in thousandths."""
+    """An amount as a Kubernetes quantity. Amounts of GPUs and CPUs are in thousandths."""
     if resource == "memory":
         return str(amount)
     return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
@@ -159,10 +160,7 @@ def _about(queue: Queue) -> str:
     return f"Queue/{queue.name}"
 
 
-# The work of objects: of each pod template the PodGroup that KAI would make for its pods.
-#
-# Kailab's own grouping is asked, with a pod as the template describes it, so that a queue, a gang or a priority means here what it
-# means everywhere.
+# --- work -------------------------------------------------------------------------------------------------------------
 
 DEFAULT_NAMESPACE = "default"
 _PARTS_OF_GPUS = (labels.GPU_FRACTION, labels.GPU_MEMORY)
@@ -170,8 +168,8 @@ _PARTS_OF_GPUS = (labels.GPU_FRACTION, labels.GPU_MEMORY)
 
 @dataclass(frozen=True)
 class TemplateWork:
-    """The pods of one template. ``path``: of the template in its object; ``gang``: the name that its pods' group can have, empty
-    where each pod runs for itself; ``priority``: the number that ``priority_class`` stands for; ``min_member``: how many of them must start together."""
+    """The pods of one template. ``path``: of the template in its object. ``gang``: a name for the group of its pods, or "" if each pod runs
+    by itself. ``priority``: the value of ``priority_class``. ``min_member``: how many of the pods must start together."""
 
     path: str
     namespace: str
@@ -184,7 +182,7 @@ class TemplateWork:
 
 
 class WorkReader:
-    """Reads the work of objects that are to be applied together. ``who``: the scheduler under test that is to have words for it."""
+    """Reads the work of objects that are applied together. ``who``: the scheduler under test, for errors."""
 
     def __init__(self, objects: Sequence[Object], there: Cluster, who: str) -> None:
         self._given = _AppliedObjects(objects, there)
@@ -194,8 +192,7 @@ class WorkReader:
             self._priorities.set(one)
 
     def of(self, obj: Object) -> list[TemplateWork]:
-        """Of each template whose pods are KAI's to place; none where an object has no such pods. Raises NotExpressible for what
-        is not to be said of any group of pods."""
+        """The work of each template whose pods name KAI's scheduler. Raises NotExpressible for features that no plain group of pods has."""
         found = []
         for path, template in pod_templates(obj):
             if template["spec"].get("schedulerName") == labels.SCHEDULER_NAME:
@@ -203,7 +200,7 @@ class WorkReader:
         return found
 
     def of_group(self, podgroup: Object) -> TemplateWork:
-        """What a PodGroup that a user wrote says of the pods that name it."""
+        """The work of the pods that name a PodGroup written by the user."""
         metadata, spec = podgroup["metadata"], podgroup.get("spec") or {}
         if spec.get("subGroups") or spec.get("minSubGroup"):
             raise self._lacks("gang of parts, each with its own minimum", podgroup)
@@ -261,7 +258,7 @@ class WorkReader:
             raise self._lacks("preemption delay", obj)
 
     def _gang(self, obj: Object, grouping: Grouping) -> str:
-        # Several pods that stand for themselves share the one that they name.
+        # Bare pods share the group that they name.
         if grouping.shared:
             return grouping.name
         name = obj["metadata"].get("name")
@@ -274,13 +271,13 @@ class WorkReader:
 
 
 def _pod_of(obj: Object, template: Object) -> tuple[Object, list[Object]]:
-    """A pod as an object makes it, and the owners that it has, nearest first."""
+    """A pod that the object will make, and its owners, nearest first."""
     namespace = obj["metadata"].get("namespace") or DEFAULT_NAMESPACE
     own = _known(obj, namespace)
     if template is obj:
         return own, []
     owners = [own]
-    # A CronJob's pods belong to the Jobs that it makes.
+    # A CronJob makes Jobs, and those make the pods.
     if kind_key(obj) == "CronJob":
         job = {"apiVersion": "batch/v1", "kind": "Job", **obj["spec"]["jobTemplate"]}
         metadata = {**(job.get("metadata") or {}), "name": f"{own['metadata']['name']}-0"}
@@ -297,7 +294,7 @@ def _pod_of(obj: Object, template: Object) -> tuple[Object, list[Object]]:
 
 
 def _known(obj: Object, namespace: str) -> Object:
-    """As it will be in the cluster, as far as grouping looks at it."""
+    """The object with the fields of a stored one that grouping reads."""
     given = obj["metadata"]
     name = given.get("name") or f"{given.get('generateName', '')}0"
     return {**obj, "metadata": {**given, "name": name, "namespace": namespace, "uid": given.get("uid") or "given"}}
@@ -315,7 +312,7 @@ def _reference(owner: Object) -> dict[str, Any]:
 
 
 class _AppliedObjects:
-    """A ``kailab.grouping.reader.Reader`` of what there will be once objects are applied."""
+    """A ``kailab.grouping.reader.Reader`` of the cluster after objects are applied."""
 
     def __init__(self, objects: Sequence[Object], there: Cluster) -> None:
         self._there = there
@@ -354,7 +351,7 @@ class _AppliedObjects:
                 yield obj
 
 
-# Objects with their pods said anew: whose they are to place, and what else a scheduler reads of them.
+# --- pod templates ----------------------------------------------------------------------------------------------------
 
 TemplateEditor = Callable[[dict[str, Any], dict[str, Any], TemplateWork], None]
 """(metadata, spec, work): changes the metadata and the spec of the pods of one template."""
@@ -370,7 +367,7 @@ def rewrite_templates(obj: Object, works: list[TemplateWork], scheduler_name: st
             continue
         spec, metadata = template["spec"], template.setdefault("metadata", {})
         spec["schedulerName"] = scheduler_name
-        # KAI reads it of an owner, too; whoever counts pods reads it of them.
+        # KAI also reads the owner's label; code that counts pods reads the pod's.
         metadata.setdefault("labels", {}).setdefault(labels.QUEUE, work.queue)
         if work.priority_class:
             spec["priorityClassName"] = work.priority_class

@@ -1,17 +1,15 @@
-"""Two schedulers in one cluster: kailab's or a real KAI, and the default one of Kubernetes beside it."""
+"""Two schedulers in one cluster: kailab or a real KAI, and the default scheduler of Kubernetes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from kailab import __version__
-from kailab.cluster.protocol import Object
+from kailab.model.objects import Object
 from kailab.undertest.contract import PROCESS_QUIET_SECONDS, InProcessScheduler, SchedulerUnderTest, SchedulerWiring
 from kailab.undertest.kai import Kai
 from kailab.undertest.kailab import Kailab
 from kailab.undertest.kube_scheduler import KubeScheduler
-
-# KAI's words decided by kailab or by a real KAI, with kube-scheduler beside it in the same cluster.
 
 _DEFAULT = KubeScheduler("kube-scheduler", "kube-scheduler")
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kailab.cluster.controlplane.certificates import Authority, write_private
 from kailab.cluster.controlplane.ports import LOOPBACK
-from kailab.cluster.protocol import Object
+from kailab.model.objects import Object
 from kailab.model.private_files import make_folder
 
 CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")

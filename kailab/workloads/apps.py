@@ -1,7 +1,7 @@
-"""By what name the pods of a template go: worked out here, or as another controller named them before.
+"""Controllers of ReplicaSets, Deployments, StatefulSets and DaemonSets, and the names of their revisions.
 
-A real controller names templates by a hash of its own, and a template of which something was left out has another hash here. Where
-workloads were taken over, a note on each says which name stands for which template, so that nothing is rolled out that did not change.
+A real controller names a revision by a hash of its own, and a template without some fields has a different hash here. Workloads that were
+taken over from a cluster carry an annotation with the name of their template, so that an unchanged template is not rolled out again.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from typing import Any
 import msgspec
 
 from kailab.cluster.embedded.storage.store import safe_text
-from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.protocol import WatchEvent
 from kailab.cluster.selectors import Term
 from kailab.errors import ApiError
-from kailab.model.quantities import parse_count
-from kailab.workloads.controller import (
-    Controller,
-    Reference,
-    Workbench,
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    as_owner_reference,
     is_active,
     is_ended,
     is_ready,
-    make_condition,
-    owner_reference,
-    set_conditions,
+    is_terminating,
+    labels_of,
+    status_of,
 )
+from kailab.model.quantities import parse_count
+from kailab.workloads.controller import Controller, Reference, Workbench, make_condition, set_conditions
 
 TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
 REVISION_LABEL = "controller-revision-hash"
@@ -45,7 +46,7 @@ def template_hash(template: Object) -> str:
 
 def revision_of(owner: Object, digest: str, default: str) -> str:
     """What pods of the workload's template carry. ``digest``: of the template; ``default``: the name that it has here."""
-    note = (owner["metadata"].get("annotations") or {}).get(TAKEN_OVER, "")
+    note = annotations_of(owner).get(TAKEN_OVER, "")
     known, _, name = note.partition("=")
     # The note is about one template. Once that changes, the new one has the name that it gets here.
     return name if known == digest and name else default
@@ -60,9 +61,9 @@ def with_revision(owner: Object, name: str) -> Object:
 
 def with_taken_over_revision(owner: Object, pods: Iterable[Object]) -> Object:
     """A StatefulSet or DaemonSet of another controller with its note; ``pods`` are its own."""
-    newest = (owner.get("status") or {}).get("updateRevision")
+    newest = status_of(owner).get("updateRevision")
     if not newest:  # a DaemonSet does not say: the most of its pods do
-        carried = Counter((pod["metadata"].get("labels") or {}).get(REVISION_LABEL) for pod in pods)
+        carried = Counter(labels_of(pod).get(REVISION_LABEL) for pod in pods)
         # By name where two revisions have as many, so that it is the same each time.
         newest = max(carried, key=lambda name: (carried[name], name or "")) if carried else None
     template = (owner.get("spec") or {}).get("template")
@@ -71,7 +72,7 @@ def with_taken_over_revision(owner: Object, pods: Iterable[Object]) -> Object:
     return with_revision(owner, newest)
 
 
-# ReplicaSet: as many pods as it says; the ones least worth keeping go first.
+# --- ReplicaSet: as many pods as it asks for; the least valuable are deleted first ------------------------------------
 
 
 def surplus_order(pod: Object) -> tuple[Any, ...]:
@@ -93,7 +94,7 @@ class ReplicaSetController(Controller):
     def sync(self, owner: Object) -> None:
         bench = self._bench
         pods = bench.owned(owner, "Pod")
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         spec = owner["spec"]
         wanted = spec.get("replicas", 1)
@@ -102,7 +103,7 @@ class ReplicaSetController(Controller):
             for pod in sorted(active, key=surplus_order)[: len(active) - wanted]:
                 bench.delete("Pod", pod)
             active = [pod for pod in bench.owned(owner, "Pod") if is_active(pod)]
-        reference = owner_reference(owner)
+        reference = as_owner_reference(owner)
         count = len(active)
         for _ in range(wanted - count):
             if bench.create_pod(owner, spec["template"], reference=reference) is None:
@@ -120,7 +121,7 @@ class ReplicaSetController(Controller):
         )
 
 
-# Deployment: one ReplicaSet per pod template, the newest scaled up as the older ones go down.
+# --- Deployment: one ReplicaSet per pod template, scaled up as older ones are scaled down -----------------------------
 
 HASH = "pod-template-hash"
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
@@ -136,7 +137,7 @@ def share(value: Any, of: int, *, up: bool) -> int:
 
 class DeploymentController(Controller):
     def sync(self, owner: Object) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         bench, spec = self._bench, owner["spec"]
         sets = bench.owned(owner, "ReplicaSet")
@@ -173,7 +174,7 @@ class DeploymentController(Controller):
         selector = {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest}}
         notes = {
             key: value
-            for key, value in (owner["metadata"].get("annotations") or {}).items()
+            for key, value in annotations_of(owner).items()
             # kubectl's copy of what was applied is about the Deployment, and large.
             if not key.startswith("kubectl.kubernetes.io/")
         }
@@ -205,7 +206,7 @@ class DeploymentController(Controller):
     def _roll(self, owner: Object, current: Object, older: list[Object]) -> None:
         spec = owner["spec"]
         wanted = spec.get("replicas", 1)
-        alive = [rs for rs in older if rs["spec"].get("replicas", 0) or (rs.get("status") or {}).get("replicas", 0)]
+        alive = [rs for rs in older if rs["spec"].get("replicas", 0) or status_of(rs).get("replicas", 0)]
         if not alive:
             self._scale(current, wanted)
             return
@@ -224,7 +225,7 @@ class DeploymentController(Controller):
             # One change a look. The pods that it makes have to show in the status before the older sets may shrink.
             self._scale(current, there)
             return
-        ready_now = (current.get("status") or {}).get("availableReplicas", 0)
+        ready_now = status_of(current).get("availableReplicas", 0)
         # What is removed may not take the number of pods that are ready below this.
         least = wanted - missing
         removable = sum(rs["spec"].get("replicas", 0) for rs in alive) - max(0, least - ready_now)
@@ -232,7 +233,7 @@ class DeploymentController(Controller):
         not_ready = there - min(ready_now, there)
         removable = min(removable, total - least - not_ready)
         for rs in alive:  # the pods that do not run cost nothing to lose
-            idle = rs["spec"].get("replicas", 0) - (rs.get("status") or {}).get("availableReplicas", 0)
+            idle = rs["spec"].get("replicas", 0) - status_of(rs).get("availableReplicas", 0)
             cut = min(max(idle, 0), max(removable, 0))
             if cut:
                 removable -= cut
@@ -245,7 +246,7 @@ class DeploymentController(Controller):
                 self._scale(rs, rs["spec"]["replicas"] - cut)
 
     def _forget(self, owner: Object, older: list[Object]) -> None:
-        idle = [rs for rs in older if not rs["spec"].get("replicas") and not (rs.get("status") or {}).get("replicas")]
+        idle = [rs for rs in older if not rs["spec"].get("replicas") and not status_of(rs).get("replicas")]
         excess = len(idle) - owner["spec"].get("revisionHistoryLimit", 10)
         for rs in sorted(idle, key=_revision)[: max(excess, 0)]:
             self._bench.delete("ReplicaSet", rs)
@@ -260,11 +261,11 @@ class DeploymentController(Controller):
             revision = current["metadata"]["annotations"].get(REVISION_ANNOTATION, "")
             owner = bench.patch(self.kind, owner, {"metadata": {"annotations": {REVISION_ANNOTATION: revision}}})
         totals = {
-            field: sum((rs.get("status") or {}).get(field, 0) for rs in sets)
+            field: sum(status_of(rs).get(field, 0) for rs in sets)
             for field in ("replicas", "readyReplicas", "availableReplicas")
         }
-        updated = (current.get("status") or {}).get("replicas", 0) if current else 0
-        updated_ready = (current.get("status") or {}).get("availableReplicas", 0) if current else 0
+        updated = status_of(current).get("replicas", 0) if current else 0
+        updated_ready = status_of(current).get("availableReplicas", 0) if current else 0
         now = bench.stamp()
         rolling = (owner["spec"].get("strategy") or {}).get("rollingUpdate") or {}
         missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
@@ -295,7 +296,7 @@ class DeploymentController(Controller):
             updatedReplicas=updated,
             unavailableReplicas=max(wanted - totals["availableReplicas"], 0) or None,
             observedGeneration=owner["metadata"]["generation"],
-            conditions=set_conditions((owner.get("status") or {}).get("conditions"), available, progressing),
+            conditions=set_conditions(status_of(owner).get("conditions"), available, progressing),
         )
 
 
@@ -317,16 +318,16 @@ def _without_hash(template: Object) -> Object:
 
 
 def _revision(replica_set: Object) -> int:
-    text = (replica_set["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION, "0")
+    text = annotations_of(replica_set).get(REVISION_ANNOTATION, "0")
     return parse_count(text)
 
 
-# StatefulSet: pods with numbers and names that stay, one after the other or all at once.
+# --- StatefulSet: numbered pods with stable names, started one after the other or all at once -------------------------
 
 
 class StatefulSetController(Controller):
     def sync(self, owner: Object) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         bench, spec = self._bench, owner["spec"]
         digest = template_hash(spec["template"])
@@ -414,7 +415,7 @@ class StatefulSetController(Controller):
                 bench.refused(owner, "PersistentVolumeClaim", error)
                 return
         bench.create_pod(
-            owner, spec["template"], name=name, labels=labels, spec=changes, reference=owner_reference(owner)
+            owner, spec["template"], name=name, labels=labels, spec=changes, reference=as_owner_reference(owner)
         )
 
     def _volumes(self, owner: Object, claims: list[Object], pod: str) -> list[Object]:
@@ -442,7 +443,7 @@ def _ordinal(owner: Object, pod: Object) -> int:
     return parse_count(text, -1)
 
 
-# DaemonSet: one pod on every node that may take it. The pods name their node by affinity; a scheduler binds them.
+# --- DaemonSet: one pod on each node that may run it, bound by a scheduler to the node that its affinity names --------
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 # What Kubernetes' DaemonSet controller gives to each of its pods (AddOrUpdateDaemonPodTolerations).
@@ -479,7 +480,7 @@ class DaemonSetController(Controller):
         return {(self.kind, (ds["metadata"]["namespace"], ds["metadata"]["name"])): None for ds in found}
 
     def sync(self, owner: Object) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         bench, spec = self._bench, owner["spec"]
         digest = template_hash(spec["template"])
@@ -494,7 +495,7 @@ class DaemonSetController(Controller):
             else:
                 # Also one that is leaving: its place is taken once it is gone.
                 there[node] = pod
-        reference = owner_reference(owner)
+        reference = as_owner_reference(owner)
         for node in fitting:
             if node not in there:
                 bench.create_pod(

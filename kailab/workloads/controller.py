@@ -1,6 +1,6 @@
-"""The workbench all workload controllers share: what an owner has, making pods from templates, writing status.
+"""The base of workload controllers: ``Controller``, and ``Workbench`` with which it finds, creates, changes and deletes objects.
 
-It remembers one thing only, whether anything was written; all else is looked up in the cluster.
+The workbench keeps no state of objects; it only records whether anything was written.
 """
 
 from __future__ import annotations
@@ -10,53 +10,16 @@ from functools import partial
 from typing import Any, ClassVar
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.protocol import WatchEvent
 from kailab.errors import ApiError, NotFound
 from kailab.model.kinds import KINDS, api_version_of, kind_key
+from kailab.model.objects import Object, as_owner_reference, controller_of, is_terminating
 from kailab.model.times import format_time
 
 Key = tuple[str, str]
 Reference = tuple[str, Key]
 
-_NOTHING: Mapping[str, Any] = {}
 _REMEMBERED_SPECS = 256  # beyond, templates are admitted once again
-
-
-def is_ended(pod: Object) -> bool:
-    """Succeeded or Failed."""
-    return pod["status"].get("phase") in ("Succeeded", "Failed")
-
-
-def is_active(pod: Object) -> bool:
-    """Neither ended nor on its way out: what controllers count as there."""
-    return "deletionTimestamp" not in pod["metadata"] and not is_ended(pod)
-
-
-def is_ready(pod: Object) -> bool:
-    for entry in pod["status"].get("conditions") or ():
-        if entry["type"] == "Ready":
-            return bool(entry["status"] == "True")
-    return False
-
-
-def owner_reference(owner: Object) -> dict[str, Any]:
-    meta = owner["metadata"]
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": meta["name"],
-        "uid": meta["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def controller_of(obj: Object) -> dict[str, Any] | None:
-    """The owner reference of the controller of an object."""
-    for owner in obj["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return dict(owner)
-    return None
 
 
 def make_condition(type: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
@@ -78,14 +41,6 @@ def set_conditions(old: list[dict[str, Any]] | None, *new: dict[str, Any]) -> li
             result.append(wanted)
     # The old list itself, so that comparing it with what is stored costs nothing.
     return old if old is not None and result == old else result
-
-
-def has_condition(obj: Object, *types: str) -> bool:
-    """Whether one of these conditions is true."""
-    conditions = (obj.get("status") or _NOTHING).get("conditions")
-    if not conditions:  # most work that goes on has none
-        return False
-    return any(entry["type"] in types and entry["status"] == "True" for entry in conditions)
 
 
 class Workbench:
@@ -122,12 +77,12 @@ class Workbench:
         return [obj for obj in found if (ref := controller_of(obj)) is not None and ref["uid"] == uid]
 
     def wake(self, owner: Object) -> None:
-        """Look at the owner again in the next step."""
+        """Sync the owner again in the next step."""
         meta = owner["metadata"]
         self._wake((kind_key(owner), (meta.get("namespace", ""), meta["name"])))
 
     def wake_at(self, owner: Object, when: float, *, prompt: bool) -> None:
-        """Look at the owner again at a time."""
+        """Sync the owner again at a time, in seconds since the epoch."""
         meta = owner["metadata"]
         # One timer an owner, by UID: a later one takes its place.
         self.cluster.call_at(when, partial(self.wake, owner), prompt=prompt, key=f"workload/{meta['uid']}")
@@ -140,7 +95,7 @@ class Workbench:
         current = self.find(kind, (meta.get("namespace", ""), meta["name"]))
         if current is None:
             return owner
-        # As it is now: the owner that was given may be from before writes of this very look.
+        # Use the stored owner: the given one may be older than writes of this sync.
         owner = current
         old = owner.get("status") or {}
         for name, value in fields.items():
@@ -160,19 +115,19 @@ class Workbench:
         return new
 
     def delete(self, kind: str, obj: Object, grace: float | None = None) -> None:
-        """Delete; what is gone or going already is left alone."""
+        """Delete an object unless it is gone or being deleted."""
         meta = obj["metadata"]
         current = self.find(kind, (meta.get("namespace", ""), meta["name"]))
-        # By UID: in the meantime another may have come under this name.
-        if current is None or current["metadata"]["uid"] != meta["uid"] or "deletionTimestamp" in current["metadata"]:
+        # Compared by UID, because a new object may have the same name.
+        if current is None or current["metadata"]["uid"] != meta["uid"] or is_terminating(current):
             return
         self.wrote = True
         self.cluster.delete(kind, meta["name"], meta.get("namespace"), grace)
 
     def create(self, owner: Object, kind: str, obj: Object) -> Object | None:
-        """Create an object that the owner controls; None if refused, which is told by an event."""
+        """Create an object that the owner controls. Returns None, and writes an event, if the cluster refuses it."""
         meta = {**obj["metadata"], "namespace": owner["metadata"]["namespace"]}
-        meta["ownerReferences"] = [owner_reference(owner)]
+        meta["ownerReferences"] = [as_owner_reference(owner)]
         full = {"apiVersion": api_version_of(kind), "kind": obj.get("kind", kind), **obj, "metadata": meta}
         try:
             created = self.cluster.create(full)
@@ -215,7 +170,7 @@ class Workbench:
             meta["annotations"] = {**notes, **annotations} if notes else dict(annotations)
         elif notes:
             meta["annotations"] = notes
-        meta["ownerReferences"] = [reference or owner_reference(owner)]
+        meta["ownerReferences"] = [reference or as_owner_reference(owner)]
         if finalizers:
             meta["finalizers"] = finalizers
         try:
@@ -233,7 +188,7 @@ class Workbench:
 
     def _admitted(self, spec: Object, owner: Object, changes: Mapping[str, Any] | None) -> Object:
         remembered = self._specs.get(id(spec))
-        # Objects are never changed: a spec's identity stands for its content, and kept, its id is not reused.
+        # Objects are immutable, so a spec's identity stands for its content. A kept reference prevents reuse of its id.
         if remembered is not None and remembered[0] is spec:
             admitted = remembered[1]
         else:
@@ -246,11 +201,11 @@ class Workbench:
         return {**admitted, **changes} if changes else admitted
 
     def forget_specs(self) -> None:
-        """A priority or runtime class changed: what admission made of templates may differ now."""
+        """Forget admitted templates after a change of a priority or runtime class."""
         self._specs.clear()
 
     def refused(self, owner: Object, kind: str, error: ApiError) -> None:
-        """Tell that the cluster refused what an owner was to have; it is looked at again when that may have changed."""
+        """Write an event that the cluster refused an object, and remember the owner for a retry."""
         meta = owner["metadata"]
         reference = (kind_key(owner), (meta.get("namespace", ""), meta["name"]))
         # Once a look, though several objects of the owner may be refused in it.
@@ -261,7 +216,7 @@ class Workbench:
             )
 
 
-# What the controller of a kind is: it brings what an owner has in line with what the owner says.
+# --- the controller of a kind -----------------------------------------------------------------------------------------
 
 
 class Controller:
@@ -269,19 +224,19 @@ class Controller:
     a resumed cluster it carries on."""
 
     one_look: ClassVar[bool] = False
-    """Done in one look: a write of its own to the owner is no reason for another."""
+    """True if one sync is enough: its own writes to the owner cause no further one."""
 
     def __init__(self, bench: Workbench, kind: str) -> None:
         self._bench = bench
         self.kind = kind
 
     def sync(self, owner: Object) -> None:
-        """Look at an owner, given as it is stored now: make what it lacks, delete what it has too much, write its status."""
+        """Reconcile a stored owner: create missing objects, delete surplus ones, write its status."""
         raise NotImplementedError
 
     def concerned(self, event: WatchEvent) -> Iterable[Reference]:
-        """The owners to look at after a change of an object of another kind, one of ``Kind.watches``."""
+        """The owners to sync after a change of an object of one of ``Kind.watches``."""
         return ()
 
     def orphaned(self, pod: Object) -> None:
-        """A pod changed whose owner is gone."""
+        """Handle a changed pod whose owner no longer exists."""

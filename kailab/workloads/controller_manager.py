@@ -1,21 +1,22 @@
-"""All workload controllers as one: hears of changes, keeps the owners to look at in order of arrival, looks at each.
+"""Run all workload controllers: receive changes, queue the owners concerned in order of arrival, and sync each.
 
-An owner is looked at when it changed, when something it controls changed in a way that counts (phase, readiness, being
-deleted), or when it asked to be woken. A pod's binding or annotation makes no work.
+An owner is synced when it changed, when an object that it controls changed its phase, readiness or deletion, or when it asked for a timer.
+A binding or an annotation of a pod causes no sync.
 """
 
 from __future__ import annotations
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.protocol import Object, Watch, WatchEvent
+from kailab.cluster.protocol import Watch, WatchEvent
 from kailab.cluster.unreadable import UnreadableObjects
 from kailab.model.kinds import KINDS, key_of, kinds_generation, part
-from kailab.workloads.controller import Controller, Key, Reference, Workbench, controller_of, is_ready
+from kailab.model.objects import Object, controller_of, is_ready
+from kailab.workloads.controller import Controller, Key, Reference, Workbench
 
 _Seen = tuple[str, bool, bool, int]
 
 _ADDED_TO_SPECS = ("PriorityClass", "RuntimeClass")
-"""What admission puts on pods depends on them."""
+"""Kinds that admission reads to complete pods."""
 
 
 class WorkloadControllers:
@@ -34,7 +35,7 @@ class WorkloadControllers:
         self._learn()
 
     def _learn(self) -> None:
-        """Take in the kinds that are registered by now: some are only when the first manifest of them comes."""
+        """Watch kinds that were registered since the last call: some are registered with their first manifest."""
         self._generation = kinds_generation()
         self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
         others = [kind for watched in self._controlled.values() for kind in watched]
@@ -52,21 +53,21 @@ class WorkloadControllers:
         return controller
 
     def step(self) -> bool:
-        """Look at all owners that are due; says whether anything was written."""
+        """Sync all queued owners. Returns True if anything was written."""
         if self._generation != kinds_generation():
             self._learn()
         for event in (event for watch in self._watches for event in watch.poll()):
             self._unreadable.spare(event.object, self._hear, event)
         if not self._dirty:
             return False
-        # What is marked during these looks is for the next step: an owner may mark itself again and again.
+        # Owners queued during this step are synced in the next one, because an owner may queue itself repeatedly.
         dirty, self._dirty = self._dirty, {}
         bench = self._bench
         bench.wrote = False
         for reference in dirty:
             owner = bench.find(*reference)
             if owner is not None:
-                # Out before the look, which puts it back if it is refused again.
+                # Removed before the sync, which adds it again if a create is refused again.
                 bench.stuck.pop(reference, None)
                 self._unreadable.spare(owner, self._look, reference, owner)
         return bench.wrote
@@ -102,7 +103,7 @@ class WorkloadControllers:
                 self._mark_controller(obj)
                 if event.type == "DELETED":
                     self._mark_above(obj)
-                    # A pod that is gone frees its name, and with it whoever was refused for it.
+                    # The name of a deleted pod is free, so refused creates are retried.
                     self._retry()
             return
         if event.kind in self._controlled:
@@ -123,7 +124,7 @@ class WorkloadControllers:
         self._dirty.update(self._bench.stuck)
 
     def _counts(self, event: WatchEvent) -> bool:
-        """Whether a pod's change matters to its owner."""
+        """True if the change of a pod matters to its owner."""
         pod = event.object
         meta = pod["metadata"]
         uid = meta["uid"]
@@ -169,7 +170,7 @@ class WorkloadControllers:
             self._controller(kind).orphaned(obj)
 
     def _mark_above(self, obj: Object) -> None:
-        """Mark the owner of the owner: some wait for the last pod of a child to be gone."""
+        """Queue the owner of the owner: some wait until the last pod of a child is deleted."""
         owner = controller_of(obj)
         if owner is not None:
             kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))

@@ -1,4 +1,12 @@
-"""Sets of completion indexes as a Job's status writes them: ``0,2-4``."""
+"""Controllers of Jobs and CronJobs, as Kubernetes 1.35 runs them.
+
+A pod that is deleted before it succeeded counts as failed, also towards backoffLimit. Its replacement waits 10 s, doubled by each failure
+since the last success, up to 10 min. With ``podReplacementPolicy: Failed`` (and with a podFailurePolicy) a pod counts only after it has
+ended.
+
+Pods keep the tracking finalizer until they are counted, so that each is counted exactly once. An annotation of the Job keeps the number
+of failures for the back-off, which a real controller keeps in memory, so that a resumed lab waits equally long.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +15,23 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.model.cron import Cron, zone_of
-from kailab.model.quantities import parse_count
-from kailab.model.times import format_time, parse_time
-from kailab.workloads.apps import surplus_order
-from kailab.workloads.controller import (
-    Controller,
-    Workbench,
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    as_owner_reference,
     has_condition,
     is_active,
     is_ended,
     is_ready,
-    make_condition,
-    owner_reference,
-    set_conditions,
+    is_terminating,
+    status_of,
 )
+from kailab.model.quantities import parse_count
+from kailab.model.times import format_time, parse_time
+from kailab.workloads.apps import surplus_order
+from kailab.workloads.controller import Controller, Workbench, make_condition, set_conditions
 
 _LONGEST = 100_000  # indexes in one range: no Job has more
 
@@ -58,7 +66,7 @@ def format_indexes(indexes: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a},{b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)
 
 
-# What failed pods mean for their Job: the verdict of its podFailurePolicy on one, and the wait before others are made.
+# --- pod failure policy and back-off ----------------------------------------------------------------------------------
 
 BACK_OFF_FIRST = 10.0
 BACK_OFF_LAST = 600.0
@@ -115,10 +123,7 @@ def _condition(patterns: list[dict[str, Any]], pod: Object) -> str:
     return ""
 
 
-# What a Job has counted of its pods: successes and failures, by index too, and what its back-off goes by.
-#
-# Pods carry the tracking finalizer until they are counted, so none is missed or counted twice. The count of failures behind the
-# back-off is kept in an annotation of the Job (a real controller keeps it in memory), so that a resumed lab waits as long.
+# --- counting of pods -------------------------------------------------------------------------------------------------
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 FAILURES = "kailab.dev/job-failures"  # "<failures since the last success>@<time of the last one>"
@@ -136,20 +141,20 @@ def only_ended_count(spec: Object) -> bool:
 
 def index_of(pod: Object) -> int:
     """The completion index of an Indexed Job's pod; -1 if it has none."""
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
+    text = annotations_of(pod).get(INDEX, "")
     return parse_count(text, -1)
 
 
 def index_failures(job: Object) -> dict[int, int]:
     """Failures so far by index."""
-    note = (job["metadata"].get("annotations") or {}).get(PER_INDEX, "")
+    note = annotations_of(job).get(PER_INDEX, "")
     pairs = (part.partition("=") for part in note.split(",") if part)
     return {parse_count(index): parse_count(count) for index, _, count in pairs}
 
 
 def failures_of(job: Object) -> tuple[int, float]:
     """How many there were since the last success, and when the last one was."""
-    note = (job["metadata"].get("annotations") or {}).get(FAILURES, "")
+    note = annotations_of(job).get(FAILURES, "")
     count, _, last = note.partition("@")
     return parse_count(count), float(parse_count(last))
 
@@ -255,7 +260,7 @@ class JobCounts:
         for pod in failed:
             count, last = count + 1, max(last, _finished(pod))
         note = f"{count}@{int(last)}" if count else None
-        if (job["metadata"].get("annotations") or {}).get(FAILURES) == note:
+        if annotations_of(job).get(FAILURES) == note:
             return job
         return self._bench.patch(self.kind, job, {"metadata": {"annotations": {FAILURES: note}}})
 
@@ -271,12 +276,7 @@ class JobCounts:
                 self._bench.patch("Pod", current, {"metadata": {"finalizers": left or None}})
 
 
-# Job, as the Job controller of Kubernetes 1.35 runs it.
-#
-# Of note for a lab where pods are evicted: a pod that is deleted before it succeeded counts as failed, towards
-# backoffLimit as well; its replacement waits 10 s, doubling with each failure since the last success, up to 10 min. With
-# ``podReplacementPolicy: Failed`` (and with a podFailurePolicy) a pod counts only once it has ended. How pods are counted says
-# ``jobcounts``.
+# --- Job --------------------------------------------------------------------------------------------------------------
 
 _FINALIZERS = [FINALIZER]
 
@@ -296,12 +296,12 @@ class JobController(Controller):
         bench, spec = self._bench, job["spec"]
         managed_by = spec.get("managedBy")
         # spec.managedBy hands a Job to another controller (MultiKueue's, for example), which does all of it.
-        if "deletionTimestamp" in job["metadata"] or (managed_by and managed_by != "kubernetes.io/job-controller"):
+        if is_terminating(job) or (managed_by and managed_by != "kubernetes.io/job-controller"):
             return
         pods = bench.owned(job, "Pod")
         if has_condition(job, "Complete", "Failed"):
             # An ended Job counts no more, but its pods can't go before somebody takes the finalizer off.
-            self._counts.release([pod for pod in pods if is_ended(pod) or "deletionTimestamp" in pod["metadata"]])
+            self._counts.release([pod for pod in pods if is_ended(pod) or is_terminating(pod)])
             self._expire(job)
             return
         job, failure = self._counts.count(job, pods)
@@ -382,9 +382,7 @@ class JobController(Controller):
         if lost:
             fields["failed"] = status.get("failed", 0) + len(lost)
         self._counts.release(ended)
-        leaving = [
-            pod for pod in bench.owned(job, "Pod") if "deletionTimestamp" in pod["metadata"] and not is_ended(pod)
-        ]
+        leaving = [pod for pod in bench.owned(job, "Pod") if is_terminating(pod) and not is_ended(pod)]
         now = bench.stamp()
         conditions = [make_condition(target, "True", reason, message, now)]
         # As since Kubernetes 1.31: the target's condition comes at once, the last one after the last pod.
@@ -445,7 +443,7 @@ class JobController(Controller):
             fields["conditions"] = set_conditions(status.get("conditions"), mark)
         if not suspended:
             active = self._adjust(job, pods, active)
-        leaving = [pod for pod in bench.owned(job, "Pod") if "deletionTimestamp" in pod["metadata"]]
+        leaving = [pod for pod in bench.owned(job, "Pod") if is_terminating(pod)]
         terminating = sum(not is_ended(pod) for pod in leaving)
         job = bench.set_status(
             self.kind,
@@ -491,7 +489,7 @@ class JobController(Controller):
         missing = wanted - len(active)
         if only_ended_count(spec):
             # Pods that are leaving still have their places.
-            missing -= sum(1 for pod in pods if "deletionTimestamp" in pod["metadata"] and not is_ended(pod))
+            missing -= sum(1 for pod in pods if is_terminating(pod) and not is_ended(pod))
         if missing <= 0:
             return active
         count, last = failures_of(job)
@@ -514,7 +512,7 @@ class JobController(Controller):
             "job-name": name,
         }
         template = spec["template"]
-        reference = owner_reference(job)
+        reference = as_owner_reference(job)
         created: list[Object] = []
         if spec.get("completionMode") == "Indexed":
             for index in self._free_indexes(job, pods, missing):
@@ -563,12 +561,12 @@ def _with_index(containers: list[Object], index: int) -> list[Object]:
     return [{**c, "env": [*(c.get("env") or ()), variable]} for c in containers]
 
 
-# CronJob: a Job at each time its schedule names, in virtual time (its timers are not prompt).
+# --- CronJob: a Job at each time of its schedule, in virtual time; its timers are not prompt --------------------------
 
 
 class CronJobController(Controller):
     def sync(self, owner: Object) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         bench, spec = self._bench, owner["spec"]
         self._tidy(owner)
@@ -642,6 +640,6 @@ class CronJobController(Controller):
              "namespace": job["metadata"]["namespace"], "uid": job["metadata"]["uid"]}
             for job in jobs if not has_condition(job, "Complete", "Failed")
         ]  # fmt: skip
-        done = [t for job in jobs if (t := (job.get("status") or {}).get("completionTime"))]
-        last = max([*done, (owner.get("status") or {}).get("lastSuccessfulTime") or ""])
+        done = [t for job in jobs if (t := status_of(job).get("completionTime"))]
+        last = max([*done, status_of(owner).get("lastSuccessfulTime") or ""])
         self._bench.set_status(self.kind, owner, active=active or None, lastSuccessfulTime=last or None)

@@ -6,11 +6,10 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from kailab.cluster.protocol import Object
-from kailab.model.objects import scheduling_directives
+from kailab.model.objects import Object, has_condition, is_terminating, labels_of, scheduling_directives, status_of
 from kailab.model.quantities import parse_count
 from kailab.model.times import parse_time
-from kailab.workloads.controller import Controller, has_condition, make_condition, set_conditions
+from kailab.workloads.controller import Controller, make_condition, set_conditions
 
 PREFIX = "jobset.sigs.k8s.io/"
 
@@ -18,17 +17,17 @@ PREFIX = "jobset.sigs.k8s.io/"
 class JobSetController(Controller):
     def sync(self, owner: Object) -> None:
         bench, spec = self._bench, owner["spec"]
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         if has_condition(owner, "Completed", "Failed"):
             self._expire(owner)
             return
-        restarts = (owner.get("status") or {}).get("restarts", 0)
+        restarts = status_of(owner).get("restarts", 0)
         jobs: dict[str, Object] = {}
         leftovers = False
         for job in bench.owned(owner, "Job"):
             # Jobs of an attempt that is over.
-            if parse_count((job["metadata"].get("labels") or {}).get(PREFIX + "restart-attempt")) < restarts:
+            if parse_count(labels_of(job).get(PREFIX + "restart-attempt")) < restarts:
                 bench.delete("Job", job)
                 leftovers = True
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.cluster.protocol import Object
+from kailab.model.objects import Object, annotations_of, is_terminating, status_of
 from kailab.model.quantities import parse_count
 from kailab.workloads.apps import template_hash
 from kailab.workloads.controller import Controller, make_condition, set_conditions
@@ -14,7 +14,7 @@ TEMPLATE = "kailab.dev/template"
 
 class KnativeController(Controller):
     def sync(self, owner: Object) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         bench, name = self._bench, owner["metadata"]["name"]
         template = owner["spec"]["template"]
@@ -59,13 +59,13 @@ class KnativeController(Controller):
             owner,
             latestCreatedRevisionName=revision,
             **latest,
-            conditions=set_conditions((owner.get("status") or {}).get("conditions"), *marks),
+            conditions=set_conditions(status_of(owner).get("conditions"), *marks),
             observedGeneration=owner["metadata"]["generation"],
         )
 
     def _deploy(self, owner: Object, revision: Object, template: Object) -> Object | None:
         meta, name = template.get("metadata") or {}, revision["metadata"]["name"]
-        notes = {**(owner["metadata"].get("annotations") or {}), **(meta.get("annotations") or {})}
+        notes = {**annotations_of(owner), **(meta.get("annotations") or {})}
         scale = notes.get(MIN_SCALE, "1")
         labels = {
             **(meta.get("labels") or {}),
@@ -96,5 +96,5 @@ class KnativeController(Controller):
 def noted_revision(owner: Object, revisions: list[Object]) -> Object:
     """The newest of a service's revisions, noted as that of its present template: it was made from it, here or elsewhere."""
     newest = max(revisions, key=lambda one: (str(one["metadata"]["creationTimestamp"]), one["metadata"]["name"]))
-    notes = {**(newest["metadata"].get("annotations") or {}), TEMPLATE: template_hash(owner["spec"]["template"])}
+    notes = {**annotations_of(newest), TEMPLATE: template_hash(owner["spec"]["template"])}
     return {**newest, "metadata": {**newest["metadata"], "annotations": notes}}

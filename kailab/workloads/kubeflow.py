@@ -1,33 +1,41 @@
-"""Kubeflow's training jobs (PyTorchJob, TFJob, XGBoostJob, JAXJob, PaddleJob): pods by replica type and index.
+"""Controllers of Kubeflow: training jobs (PyTorchJob, TFJob, XGBoostJob, JAXJob, PaddleJob), MPIJob and TrainJob.
 
-Pods keep their names; one that was deleted or evicted is made again. A pod that failed is made again with restartPolicy
-OnFailure or Always (and ExitCode for codes of 128 and above), up to runPolicy.backoffLimit; otherwise the job fails. The job has succeeded
-when its master (Master, Chief, or worker 0) has, or without one when all workers have.
+A training job has pods by replica type and index. Pods keep their names; a deleted or evicted pod is made again. A failed pod is made
+again with restartPolicy OnFailure or Always (and ExitCode for codes of 128 and above), up to runPolicy.backoffLimit; otherwise the job
+fails. The job succeeds with its master (Master, Chief, or worker 0), or without a master when all workers have succeeded. cleanPodPolicy
+decides about the pods of an ended job; a job that exceeds its backoffLimit or deadline loses all pods before it fails (source:
+training-operator, pkg/controller.v1/common/job.go, ReconcileJobs).
 
-What happens to the pods of a job that has ended says cleanPodPolicy; a job that fails by its backoffLimit or its deadline loses all of them before it has
-failed (training-operator, pkg/controller.v1/common/job.go, ReconcileJobs).
+An MPIJob (mpi-operator, v2beta1) has workers, and a launcher Job that is made at once or when the workers are ready. Limits of the run
+apply to the launcher, and cleanPodPolicy alone decides about the workers. An MPIJob of version v1 belongs to the training-operator, which
+deletes all workers at its backoffLimit or deadline.
+
+A TrainJob (Kubeflow Trainer v2) is a JobSet of the same name, made from the template of a training runtime, the runtimePatches and the
+job's own fields.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.protocol import WatchEvent
 from kailab.errors import InputError
-from kailab.model.patches import strategic_patch
-from kailab.model.quantities import parse_count
-from kailab.model.times import parse_time
-from kailab.workloads.controller import (
-    Controller,
-    Reference,
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    as_owner_reference,
+    conditions_of,
     has_condition,
     is_active,
     is_ended,
     is_ready,
-    make_condition,
-    owner_reference,
-    set_conditions,
+    is_terminating,
+    status_of,
 )
+from kailab.model.patches import strategic_patch
+from kailab.model.quantities import parse_count
+from kailab.model.times import parse_time
+from kailab.workloads.controller import Controller, Reference, make_condition, set_conditions
 
 PREFIX = "training.kubeflow.org/"
 RESTARTS = "kailab.dev/restarts"  # pods of a job made again after they failed
@@ -43,7 +51,7 @@ def job_conditions(job: Object, *wanted: tuple[str, str, str], now: str) -> list
         "Failed": ("Running", "Restarting"),
         "Suspended": ("Running", "Restarting"),
     }
-    old = (job.get("status") or {}).get("conditions")
+    old = status_of(job).get("conditions")
     new = [make_condition(type, "True", reason, message, now) for type, reason, message in wanted]
     for entry in old or ():
         if entry["status"] == "True" and any(entry["type"] in rivals.get(type, ()) for type, _, _ in wanted):
@@ -70,7 +78,7 @@ class TrainingJobController(Controller):
         return policy
 
     def sync(self, job: Object) -> None:
-        if "deletionTimestamp" in job["metadata"]:
+        if is_terminating(job):
             return
         bench = self._bench
         pods = bench.owned(job, "Pod")
@@ -112,7 +120,7 @@ class TrainingJobController(Controller):
         bench, name = self._bench, job["metadata"]["name"]
         there = {pod["metadata"]["name"]: pod for pod in pods}
         wanted: dict[str, None] = {}
-        reference = owner_reference(job)
+        reference = as_owner_reference(job)
         for role, spec in roles.items():
             for index in range(spec.get("replicas", 1)):
                 pod_name = f"{name}-{role.lower()}-{index}"
@@ -159,7 +167,7 @@ class TrainingJobController(Controller):
             rule = (roles.get(role) or {}).get("restartPolicy", "OnFailure")
             code = _exit_code(pod)
             # Counted already when it was told to go.
-            if "deletionTimestamp" in pod["metadata"]:
+            if is_terminating(pod):
                 continue
             # Codes from 128 on are signals: something from outside ended it, so another try may go well.
             if rule in ("OnFailure", "Always") or (rule == "ExitCode" and code >= 128):
@@ -178,7 +186,7 @@ class TrainingJobController(Controller):
         failed = f"{self.kind} {job['metadata']['name']} has failed because it"
         limit = policy.get("backoffLimit")
         restarts = sum(c.get("restartCount", 0) for p in pods for c in p["status"].get("containerStatuses") or ())
-        made_again = parse_count((job["metadata"].get("annotations") or {}).get(RESTARTS))
+        made_again = parse_count(annotations_of(job).get(RESTARTS))
         if limit is not None and made_again + restarts > limit:
             return f"{failed} has reached the specified backoff limit"
         deadline = policy.get("activeDeadlineSeconds")
@@ -198,7 +206,7 @@ class TrainingJobController(Controller):
         """A job that was suspended begins anew, its deadline with it."""
         now, name = self._bench.stamp(), job["metadata"]["name"]
         mark = make_condition("Suspended", "False", f"{self.kind}Resumed", f"{self.kind} {name} is resumed.", now)
-        conditions = set_conditions((job.get("status") or {}).get("conditions"), mark)
+        conditions = set_conditions(status_of(job).get("conditions"), mark)
         return self._bench.set_status(self.kind, job, conditions=conditions, startTime=now)
 
     @staticmethod
@@ -220,7 +228,7 @@ class TrainingJobController(Controller):
                 if keep == "All" or is_active(pod):
                     self._bench.delete("Pod", pod)
         ttl = policy.get("ttlSecondsAfterFinished")
-        done = (job.get("status") or {}).get("completionTime")
+        done = status_of(job).get("completionTime")
         if ttl is not None and done:
             when = parse_time(done) + ttl
             if self._bench.now >= when:
@@ -246,7 +254,7 @@ class TrainingJobController(Controller):
         if mark is not None:
             wanted.append(mark)
         fields: dict[str, Any] = {"replicaStatuses": counts, "conditions": job_conditions(job, *wanted, now=now)}
-        if not (job.get("status") or {}).get("startTime") and not self._run_policy(job).get("suspend"):
+        if not status_of(job).get("startTime") and not self._run_policy(job).get("suspend"):
             fields["startTime"] = now
         if ended:
             fields["completionTime"] = now
@@ -288,17 +296,14 @@ class PaddleJobController(TrainingJobController):
     field = "paddleReplicaSpecs"
 
 
-# MPIJob: workers as pods, and a launcher that is a Job of its own, made at once or when the workers are ready.
-#
-# As the mpi-operator runs it (v2beta1): what limits the run limits the launcher, and cleanPodPolicy alone says whether workers go with it. An MPIJob of
-# version v1 is the training-operator's, which takes all workers down at its backoffLimit or deadline.
+# --- MPIJob -----------------------------------------------------------------------------------------------------------
 
 _OPERATOR = "mpi-operator"
 
 
 class MpiJobController(Controller):
     def sync(self, job: Object) -> None:
-        if "deletionTimestamp" in job["metadata"]:
+        if is_terminating(job):
             return
         bench, spec, name = self._bench, job["spec"], job["metadata"]["name"]
         roles = spec.get("mpiReplicaSpecs") or {}
@@ -334,7 +339,7 @@ class MpiJobController(Controller):
                     for pod in bench.owned(job, "Pod"):
                         bench.delete("Pod", pod)
                 mark = ("Failed", "MPIJobFailed", f"MPIJob {name} has failed")
-            elif all_ready and (launcher.get("status") or {}).get("ready", 0):
+            elif all_ready and status_of(launcher).get("ready", 0):
                 mark = ("Running", "MPIJobRunning", f"MPIJob {name} is running.")
         self._report(job, roles, launcher, mark)
 
@@ -360,7 +365,7 @@ class MpiJobController(Controller):
                     spec["template"],
                     name=pod_name,
                     labels=labels,
-                    reference=owner_reference(job),
+                    reference=as_owner_reference(job),
                     spec={"restartPolicy": spec.get("restartPolicy", "Never"), "hostname": pod_name, "subdomain": name},
                 )
         for pod_name, pod in there.items():
@@ -393,7 +398,7 @@ class MpiJobController(Controller):
     def _resume(self, job: Object) -> Object:
         now, name = self._bench.stamp(), job["metadata"]["name"]
         mark = make_condition("Suspended", "False", "MPIJobResumed", f"MPIJob {name} is resumed.", now)
-        conditions = set_conditions((job.get("status") or {}).get("conditions"), mark)
+        conditions = set_conditions(status_of(job).get("conditions"), mark)
         return self._bench.set_status(self.kind, job, conditions=conditions, startTime=now)
 
     def _clean(self, job: Object, policy: Object) -> None:
@@ -418,7 +423,7 @@ class MpiJobController(Controller):
         if mark is not None:
             wanted.append(mark)
         fields: dict[str, Any] = {"replicaStatuses": rows, "conditions": job_conditions(job, *wanted, now=now)}
-        if not (job.get("status") or {}).get("startTime") and not (job["spec"].get("runPolicy") or {}).get("suspend"):
+        if not status_of(job).get("startTime") and not (job["spec"].get("runPolicy") or {}).get("suspend"):
             fields["startTime"] = now
         if mark is not None and mark[0] in ("Succeeded", "Failed"):
             fields["completionTime"] = now
@@ -427,7 +432,7 @@ class MpiJobController(Controller):
 
 def _at_limit(launcher: Object) -> bool:
     """Whether it failed by its deadline or its backoffLimit."""
-    conditions = (launcher.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(launcher)
     return any(
         one["type"] == "Failed" and one["reason"] in ("DeadlineExceeded", "BackoffLimitExceeded") for one in conditions
     )
@@ -438,7 +443,7 @@ def _works(job: Object) -> bool:
     return bool(job["spec"].get("runLauncherAsWorker"))
 
 
-# TrainJob (Kubeflow Trainer v2): a JobSet of the same name, from a training runtime's template, the runtimePatches and the job's own wishes.
+# --- TrainJob ---------------------------------------------------------------------------------------------------------
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
@@ -450,7 +455,7 @@ class TrainJobController(Controller):
         return [(self.kind, (job["metadata"]["namespace"], job["metadata"]["name"])) for job in jobs]
 
     def sync(self, job: Object) -> None:
-        if "deletionTimestamp" in job["metadata"] or has_condition(job, "Complete", "Failed"):
+        if is_terminating(job) or has_condition(job, "Complete", "Failed"):
             return
         bench = self._bench
         job_set = next(iter(bench.owned(job, "JobSet")), None)
@@ -499,7 +504,7 @@ class TrainJobController(Controller):
         # One that has just been resumed says so in its status only after this look, and is looked at again then.
         if not deadline or job["spec"].get("suspend") or has_condition(job, "Suspended"):
             return False
-        conditions = (job.get("status") or {}).get("conditions") or ()
+        conditions = conditions_of(job)
         resumed = [c["lastTransitionTime"] for c in conditions if c["type"] == "Suspended" and c["status"] == "False"]
         end = parse_time(resumed[0] if resumed else job["metadata"]["creationTimestamp"]) + deadline
         if self._bench.now >= end:
@@ -563,25 +568,25 @@ class TrainJobController(Controller):
         now = self._bench.stamp()
         marks = []
         suspended = bool(job["spec"].get("suspend"))
-        if suspended or any(c["type"] == "Suspended" for c in (job.get("status") or {}).get("conditions") or ()):
+        if suspended or any(c["type"] == "Suspended" for c in conditions_of(job)):
             reason = "Suspended" if suspended else "Resumed"
             marks.append(make_condition("Suspended", str(suspended), reason, f"TrainJob is {reason.lower()}", now))
         for type in ("Completed", "Failed"):
-            for entry in (job_set.get("status") or {}).get("conditions") or ():
+            for entry in conditions_of(job_set):
                 if entry["type"] == type and entry["status"] == "True":
                     # A JobSet says Completed where a TrainJob says Complete.
                     name = "Complete" if type == "Completed" else type
                     marks.append(make_condition(name, "True", entry["reason"], entry["message"], now))
         rows = [
             {key: row[key] for key in ("name", "ready", "succeeded", "failed", "active", "suspended")}
-            for row in (job_set.get("status") or {}).get("replicatedJobsStatus") or ()
+            for row in status_of(job_set).get("replicatedJobsStatus") or ()
         ]
         job = self._bench.set_status(self.kind, job, jobsStatus=rows or None)
         if marks:
             self._mark(job, *marks)
 
     def _mark(self, job: Object, *marks: dict[str, Any]) -> None:
-        old = (job.get("status") or {}).get("conditions")
+        old = status_of(job).get("conditions")
         self._bench.set_status(self.kind, job, conditions=set_conditions(old, *marks))
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.cluster.protocol import Object
+from kailab.model.objects import Object, is_active, is_ready, is_terminating, status_of
 from kailab.workloads.apps import template_hash
-from kailab.workloads.controller import Controller, is_active, is_ready, make_condition, set_conditions
+from kailab.workloads.controller import Controller, make_condition, set_conditions
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 
 
 class LeaderWorkerSetController(Controller):
     def sync(self, owner: Object) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         bench, spec = self._bench, owner["spec"]
         template = spec["leaderWorkerTemplate"]
@@ -51,7 +51,7 @@ class LeaderWorkerSetController(Controller):
             readyReplicas=ready,
             updatedReplicas=groups,
             hpaPodSelector=f"{PREFIX}name={owner['metadata']['name']},{PREFIX}worker-index=0",
-            conditions=set_conditions((owner.get("status") or {}).get("conditions"), available, progressing),
+            conditions=set_conditions(status_of(owner).get("conditions"), available, progressing),
         )
 
     def _leaders(self, owner: Object, template: Object, size: int, revision: str) -> Object | None:
@@ -107,7 +107,7 @@ class LeaderWorkerSetController(Controller):
             if pod["metadata"]["labels"].get(PREFIX + "worker-index") != number:
                 own = {PREFIX + "worker-index": number, **_segment(template, size, leader, int(number))}
                 bench.patch("Pod", pod, {"metadata": {"labels": own}})
-        return is_ready(leader) and (workers.get("status") or {}).get("readyReplicas", 0) >= size - 1
+        return is_ready(leader) and status_of(workers).get("readyReplicas", 0) >= size - 1
 
     def _stateful_set(
         self, owner: Object, controller: Object, name: str, labels: dict[str, str], spec: dict[str, Any]
@@ -116,7 +116,7 @@ class LeaderWorkerSetController(Controller):
         found = bench.find("StatefulSet", (owner["metadata"]["namespace"], name))
         if found is None:
             return bench.create(controller, "StatefulSet", {"metadata": {"name": name, "labels": labels}, "spec": spec})
-        if "deletionTimestamp" in found["metadata"]:
+        if is_terminating(found):
             return None
         if found["spec"]["replicas"] != spec["replicas"]:
             found = bench.patch("StatefulSet", found, {"spec": {"replicas": spec["replicas"]}})

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.cluster.protocol import Object
+from kailab.model.objects import Object, has_condition, is_active, is_ended, is_ready, is_terminating, status_of
 from kailab.model.times import parse_time
 from kailab.workloads.apps import surplus_order
-from kailab.workloads.controller import (
-    Controller,
-    Workbench,
-    has_condition,
-    is_active,
-    is_ended,
-    is_ready,
-    make_condition,
-    set_conditions,
-)
+from kailab.workloads.controller import Controller, Workbench, make_condition, set_conditions
 
 PREFIX = "ray.io/"
 
 
 class RayClusterController(Controller):
     def sync(self, owner: Object) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         bench, spec = self._bench, owner["spec"]
         if spec.get("suspend"):
@@ -77,7 +68,7 @@ class RayClusterController(Controller):
         now = bench.stamp()
         groups = owner["spec"].get("workerGroupSpecs") or ()
         provisioned = head_ready and ready >= desired
-        old = (owner.get("status") or {}).get("conditions")
+        old = status_of(owner).get("conditions")
         marks = [
             make_condition(
                 "HeadPodReady", str(head_ready), "HeadPodRunningAndReady" if head_ready else "HeadPodNotFound", "", now
@@ -145,7 +136,7 @@ class RayJobController(Controller):
                 self.kind, owner, jobDeploymentStatus="Suspended", jobStatus=None, rayClusterName=None, startTime=None
             )
             return
-        if any("deletionTimestamp" in made["metadata"] for made in clusters):
+        if any(is_terminating(made) for made in clusters):
             return
         if past := self._past_deadline(owner):
             self._failed(owner, *past)
@@ -167,7 +158,7 @@ class RayJobController(Controller):
             )
             _create_cluster(bench, self.kind, owner, name, spec["rayClusterSpec"])
             return
-        if (cluster.get("status") or {}).get("state") != "ready" and submitter is None:
+        if status_of(cluster).get("state") != "ready" and submitter is None:
             return
         if submitter is None:
             if spec.get("submissionMode", "K8sJobMode") == "K8sJobMode":
@@ -207,7 +198,7 @@ class RayJobController(Controller):
     def _failed(self, owner: Object, reason: str, message: str) -> None:
         """Try it again where that is left to it, else end."""
         bench = self._bench
-        failed = (owner.get("status") or {}).get("failed", 0) + 1
+        failed = status_of(owner).get("failed", 0) + 1
         if reason != "DeadlineExceeded" and failed <= (owner["spec"].get("backoffLimit") or 0):
             # Counted before anything is deleted, so that it is not counted twice.
             owner = bench.set_status(
@@ -234,7 +225,7 @@ class RayJobController(Controller):
 
     def _shut_down(self, owner: Object) -> None:
         """shutdownAfterJobFinishes: the cluster of a job that has ended goes, after ttlSecondsAfterFinished."""
-        bench, spec, ended = self._bench, owner["spec"], (owner.get("status") or {}).get("endTime")
+        bench, spec, ended = self._bench, owner["spec"], status_of(owner).get("endTime")
         if not spec.get("shutdownAfterJobFinishes") or not ended:
             return
         when = parse_time(ended) + spec.get("ttlSecondsAfterFinished", 0)
@@ -285,7 +276,7 @@ class RayServiceController(Controller):
             return
         clusters = bench.owned(owner, "RayCluster")
         if not clusters:
-            pending = (owner.get("status") or {}).get("pendingServiceStatus") or {}
+            pending = status_of(owner).get("pendingServiceStatus") or {}
             name = pending.get("rayClusterName") or _cluster_name(bench, meta)
             owner = bench.set_status(
                 self.kind,
@@ -297,7 +288,7 @@ class RayServiceController(Controller):
             _create_cluster(bench, self.kind, owner, name, owner["spec"].get("rayClusterConfig") or {})
             return
         cluster = clusters[0]
-        running = (cluster.get("status") or {}).get("state") == "ready"
+        running = status_of(cluster).get("state") == "ready"
         named = {"rayClusterName": cluster["metadata"]["name"]}
         now = bench.stamp()
         mark = make_condition("Ready", str(running), "NonZeroServeEndpoints" if running else "Initializing", "", now)
@@ -307,7 +298,7 @@ class RayServiceController(Controller):
             activeServiceStatus=named if running else {},
             pendingServiceStatus={} if running else named,
             serviceStatus="Running" if running else "",
-            conditions=set_conditions((owner.get("status") or {}).get("conditions"), mark),
+            conditions=set_conditions(status_of(owner).get("conditions"), mark),
         )
 
 

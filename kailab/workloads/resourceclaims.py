@@ -11,16 +11,15 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.protocol import Object
 from kailab.cluster.unreadable import UnreadableObjects
 from kailab.model.labels import CLAIM_FINALIZER
+from kailab.model.objects import Object, is_ended, is_terminating, owner_references
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 _LONGEST = 57  # of a name that five characters are put behind
-_ENDED = ("Succeeded", "Failed")
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -82,7 +81,7 @@ class ResourceClaimController:
 
     def _hear_pod(self, pod: Object, gone: bool) -> None:
         uid = pod["metadata"]["uid"]
-        if gone or (pod.get("status") or _NOTHING).get("phase") in _ENDED:
+        if gone or is_ended(pod):
             self._pods.pop(uid, None)
             self._waiting.pop(uid, None)
             # Claims that it shared with others may be free now, and its own are not needed any more.
@@ -90,7 +89,7 @@ class ResourceClaimController:
         else:
             self._pods[uid] = pod
             # A pod that is leaving keeps its claims, but is given none.
-            if "deletionTimestamp" not in pod["metadata"]:
+            if not is_terminating(pod):
                 self._due[uid] = None
 
     def _hear_claim(self, claim: Object, gone: bool) -> None:
@@ -213,7 +212,7 @@ class ResourceClaimController:
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"metadata": left})
             self._wrote = True
         owner = _owner(claim)
-        if owner and owner not in self._pods and "deletionTimestamp" not in claim["metadata"]:
+        if owner and owner not in self._pods and not is_terminating(claim):
             self._cluster.delete("ResourceClaim", name, namespace)
             self._wrote = True
 
@@ -228,7 +227,7 @@ def _base(pod: str, pod_claim: str) -> str:
 
 def _owner(claim: Object) -> str:
     """UID of the pod that a claim was made for; empty where it was not made for one."""
-    for reference in claim["metadata"].get("ownerReferences") or ():
+    for reference in owner_references(claim):
         if reference.get("kind") == "Pod" and reference.get("controller"):
             return str(reference["uid"])
     return ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from kailab.cluster.protocol import Object
 from kailab.model import labels as names
+from kailab.model.objects import Object, is_active, is_ended, is_terminating, labels_of, status_of
 from kailab.model.quantities import parse_count
 from kailab.model.times import parse_time
-from kailab.workloads.controller import Controller, is_active, is_ended
+from kailab.workloads.controller import Controller
 
 _MEBIBYTES = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
 _LEAST_OVERHEAD_MIB = 384  # Spark's own minimum, beside the factor
@@ -21,7 +21,7 @@ _JVM_OVERHEAD, _OTHER_OVERHEAD = 0.1, 0.4
 class SparkController(Controller):
     def sync(self, owner: Object) -> None:
         bench, meta = self._bench, owner["metadata"]
-        state = ((owner.get("status") or {}).get("applicationState") or {}).get("state", "")
+        state = (status_of(owner).get("applicationState") or {}).get("state", "")
         if "deletionTimestamp" in meta:
             return
         if state in ("COMPLETED", "FAILED"):
@@ -36,11 +36,11 @@ class SparkController(Controller):
                 return
             # A driver that was evicted is made again as part of the same attempt.
             if state in ("", "PENDING_RERUN"):
-                attempts = (owner.get("status") or {}).get("executionAttempts", 0) + 1
+                attempts = status_of(owner).get("executionAttempts", 0) + 1
                 owner = bench.set_status(
                     self.kind, owner, executionAttempts=attempts, lastSubmissionAttemptTime=bench.stamp()
                 )
-        elif state == "PENDING_RERUN" and "deletionTimestamp" in driver["metadata"]:
+        elif state == "PENDING_RERUN" and is_terminating(driver):
             return
         phase = driver["status"].get("phase")
         executors = bench.owned(driver, "Pod")
@@ -114,7 +114,7 @@ class SparkController(Controller):
     ) -> Object | None:
         spec, app = owner["spec"].get(role) or {}, owner["metadata"]["name"]
         labels = {
-            **(owner["metadata"].get("labels") or {}),
+            **labels_of(owner),
             **(spec.get("labels") or {}),
             "spark-app-name": app,
             "spark-app-selector": selector,
@@ -149,7 +149,7 @@ class SparkController(Controller):
             },
             "spec": pod_spec,
         }
-        if names.QUEUE in (owner["metadata"].get("labels") or {}):
+        if names.QUEUE in labels_of(owner):
             merged["metadata"]["labels"].setdefault(names.QUEUE, owner["metadata"]["labels"][names.QUEUE])
         return self._bench.create_pod(controller, merged, name=name)
 

@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from kailab.cli.main import app
-from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family
@@ -19,10 +18,11 @@ from kailab.lab import Lab, expect
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind
 from kailab.model.kinds import registered_kinds
+from kailab.model.objects import Object, is_active
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.shapes import PODS, Check, record, with_spec
-from kailab.workloads.controller import Controller, is_active
+from kailab.workloads.controller import Controller
 
 # --- the kind ---------------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.model import labels
+from kailab.model.objects import Object, is_ended
 from kailab.undertest.contract import InProcessScheduler, SchedulerUnderTest, SchedulerWiring
 from kailab.undertest.registry import SchedulerKind
 
@@ -45,7 +46,7 @@ class Decider:
         free = {node["metadata"]["name"]: gpus(node["status"]["allocatable"]) for node in self._cluster.list("Node")}
         pods = self._cluster.list("Pod")
         for pod in pods:
-            if pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            if pod["spec"].get("nodeName") and not is_ended(pod):
                 free[pod["spec"]["nodeName"]] -= wanted(pod)
         bound = False
         for pod in pods:

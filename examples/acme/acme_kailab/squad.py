@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer
 from kailab.grouping.records import Plan
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind
+from kailab.model.objects import Object, is_active, is_terminating
 from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import PODS, Check, record, with_spec
-from kailab.workloads.controller import Controller, is_active
+from kailab.workloads.controller import Controller
 
 
 class SquadController(Controller):
     """Keeps as many pods as the squad wants."""
 
     def sync(self, owner: Object) -> None:
-        if "deletionTimestamp" in owner["metadata"]:
+        if is_terminating(owner):
             return
         pods = [pod for pod in self._bench.owned(owner, "Pod") if is_active(pod)]
         wanted = owner["spec"]["replicas"]

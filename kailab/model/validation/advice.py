@@ -1,7 +1,11 @@
-"""KAI's labels and annotations on work, where a value is one that KAI passes over or stumbles on.
+"""Advise on valid objects that KAI treats differently from what their author probably expects.
 
-No API server refuses them, so they are advice. Source: KAI's pod grouper ignores an unreadable preemptibility, preemption
-delay or staleness grace period, and fails to group a batch job whose minimum of members is unreadable.
+``advise_work`` and its siblings look at KAI's labels and annotations: KAI ignores an unreadable preemptibility, preemption delay or
+staleness grace period, and it can't group a batch Job whose minimum of members is unreadable. ``advise_ignored`` looks at fields that
+kube-scheduler uses and no release of KAI (v0.2 to v0.17) does: ``preemptionPolicy``, preferred node affinity and topology spread
+constraints. ``advise_old_label`` looks at the label ``runai/queue``, which KAI has not read since v0.6 and kailab still reads.
+
+No API server refuses such objects. ``pod_templates`` finds the pods that an object describes.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Any
 
 from kailab.errors import InputError
 from kailab.model import labels, times
-from kailab.model.objects import content_key
+from kailab.model.objects import content_key, labels_of
 from kailab.model.validation import core, shapes
 from kailab.model.validation.fields import Fault, Faults, shown
 from kailab.model.validation.shapes import Check
@@ -141,11 +145,7 @@ def _texts(meta: dict[str, Any], key: str) -> dict[str, str]:
     return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 
-# What Kubernetes' own scheduler heeds and KAI does not: said when it is applied, because nothing shows it later.
-#
-# No release of KAI reads them (v0.2 to v0.17): ``preemptionPolicy`` of a PriorityClass or a pod, preferred node affinity
-# (its scoring knows preferred pod affinity and anti-affinity only), and constraints for spreading over a topology (it has no such plugin).
-# Of the label ``runai/queue`` releases up to v0.5 did. kailab's scheduler decides as KAI does; its grouping goes by that label still.
+# --- fields that KAI ignores ------------------------------------------------------------------------------------------
 
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _POLICY = (
@@ -182,7 +182,7 @@ def advise_old_label(faults: Faults, obj: dict[str, Any]) -> None:
     holders = [("", obj), *((path, pod) for path, pod in pods if path)]
     if not pods and obj["kind"] != "Namespace":
         return
-    named = [(path, (holder.get("metadata") or {}).get("labels") or {}) for path, holder in holders]
+    named = [(path, labels_of(holder)) for path, holder in holders]
     if any(name in found for _, found in named for name in (labels.QUEUE, "project")):
         return
     for path, found in named:

@@ -1,8 +1,11 @@
-"""The shapes of Kubernetes' own kinds, from a table that was made from the models of the ``kubernetes`` package.
+"""Shapes of Kubernetes' own kinds, and field names of operators' kinds, from two tables that are part of the package.
 
-The table (``core.json``) maps each type to its fields: the name of another type, a scalar, ``[x]`` a list, ``{x}`` a mapping,
-``=a|b`` one of these texts; ``!`` marks a field that has to be there. It is read at its first use, and each type is made into
-a check when it is first needed. ``coretable`` makes it, with the types that kinds name (``Kind.schema``).
+``core.json`` maps each type to its fields: the name of another type, a scalar, ``[x]`` for a list, ``{x}`` for a mapping, ``=a|b`` for
+one of these texts; ``!`` marks a required field. ``python -m tools.core_table`` makes it from the models of the ``kubernetes`` package,
+for the types that kinds name (``Kind.schema``). ``operators.json`` has only names of fields, with types of ``core.json`` where a
+definition embeds pods or their parts. ``python -m tools.operator_fields`` makes it.
+
+A table is read at its first use, and a type becomes a check when it is first needed.
 """
 
 from __future__ import annotations
@@ -81,10 +84,7 @@ def _table() -> dict[str, dict[str, str]]:
     return table
 
 
-# The fields of operators' kinds, from a table that was made from their definitions.
-#
-# The table (``operators.json``) has names of fields only, with the types of Kubernetes' own table where a definition has pods and their parts;
-# ``tools/operator_fields.py`` makes it. What a field may hold stands with the kind (``Kind.shape``).
+# --- fields of operators' kinds ---------------------------------------------------------------------------------------
 
 OPERATORS_TABLE = Path(__file__).with_name("operators.json")
 

@@ -1,4 +1,7 @@
-"""The common steps of field checks: take a field if it has the right type, note a fault if it does not."""
+"""Check single fields: read a field that has the right type, or record a fault.
+
+``Faults`` collects faults of an object. Below it are the rules for metadata: names, labels, annotations and owner references.
+"""
 
 from __future__ import annotations
 
@@ -192,8 +195,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-# metadata: names, labels, annotations, owners; and the rules for label keys and values that others use
-# too.
+# --- metadata ---------------------------------------------------------------------------------------------------------
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)

@@ -1,6 +1,6 @@
-"""Pods and pod templates: resources, GPU requests, placement rules.
+"""Check pods, pod templates and nodes: resources, GPU requests, placement rules, taints.
 
-The rules are the API server's, and those of KAI's admission webhook for pods that name its scheduler.
+The rules are those of the API server, and those of KAI's admission webhook for pods that name its scheduler.
 """
 
 from __future__ import annotations
@@ -393,7 +393,7 @@ def _is_positive(value: Any) -> bool:
     return isinstance(value, str) and _POSITIVE.fullmatch(value) is not None and 0 < int(value) <= LARGEST_INT32
 
 
-# Node: taints and the resources it offers.
+# --- nodes ------------------------------------------------------------------------------------------------------------
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

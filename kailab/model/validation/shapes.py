@@ -1,8 +1,8 @@
-"""The shape of values, as schemas of Kubernetes' kinds say it: a check made once from a description, and cheap to run.
+"""Check the shape of values: types, required fields, bounds and choices.
 
-A check takes a value and gives the faults in it, None where there are none. Field paths are put together only where something
-is wrong, so an object without faults costs a look at each of the fields that are known. Fields that a shape does not name are
-not judged; a null counts as absent.
+A check is made once from a description. It takes a value and returns a list of faults, or None if there are none. Field paths are put
+together only for faults, so a sound object costs one look at each known field. Fields that a shape does not name are not judged, and
+null counts as absent.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _below(found: list[Fault] | None, step: str, inner: list[Fault]) -> list[Fau
     return moved if found is None else found + moved
 
 
-# Checks made of the schema of a CustomResourceDefinition, as far as it says types, enums and bounds.
+# --- OpenAPI schemas of CustomResourceDefinitions ---------------------------------------------------------------------
 
 
 def shape_of_schema(schema: dict[str, Any]) -> Check:

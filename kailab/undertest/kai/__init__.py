@@ -1,4 +1,9 @@
-"""A real KAI: a folder of its programs, as processes beside a plane; or whichever runs in somebody else's cluster."""
+"""A real KAI as a scheduler under test: local programs beside a plane, or a release installed by its Helm chart.
+
+``releases`` knows what differs between releases, ``folder`` looks at a user's folder of programs, ``processes`` runs them, ``settings``
+translates a lab's configuration, ``topologies`` translates Topologies for old releases. ``chart`` and ``installation`` find and install
+the Helm chart; ``probe`` tests that KAI schedules. ``messages`` reads conditions and Events.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kailab.cluster.choices import FLAGS
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.errors import InputError
 from kailab.model import labels
+from kailab.model.objects import Object
 from kailab.undertest.contract import EvictionCondition, EvictionFinder, Plane, SchedulerProcesses, SchedulerUnderTest
 from kailab.undertest.kai import messages
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
     from kailab.undertest.kai.releases import ReleaseFeatures
-
-
-# A real KAI as a scheduler under test.
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Kai(SchedulerUnderTest):
         return None if leaves_a_condition else EvictionEvents(there)
 
     def _dialect(self) -> ReleaseFeatures | None:
-        """None: its release is not known, as of one that runs in somebody else's cluster."""
+        """The features of its release; None if the release is unknown, as in a cluster that a kubeconfig names."""
         from kailab.undertest.kai.folder import find_kai
         from kailab.undertest.kai.releases import features_of
 

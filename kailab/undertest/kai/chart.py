@@ -1,4 +1,8 @@
-"""A release of KAI installed by its Helm chart, as its users install it: its programs run as pods of the cluster."""
+"""Find the Helm chart of a KAI release, its images, and the values that fit a cluster of fake GPUs.
+
+The chart is published, or it is in a user's folder: an archive (``kai-scheduler-v0.16.8.tgz``) or a folder as in KAI's repository, with
+image archives beside it or in ``images/``. The folder is checked before anything is installed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from kailab.errors import InputError, Where
 from kailab.model.files import LARGEST_FILE, read_bytes
 from kailab.undertest.kai.releases import ReleaseFeatures, features_of
 
-# Image archives in a folder: which images each has, as ``docker save`` or an OCI layout tells it.
+# --- image archives ---------------------------------------------------------------------------------------------------
 
 _ENDINGS = (".tar", ".tar.gz", ".tgz")
 _NAME_ANNOTATIONS = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
@@ -75,10 +79,7 @@ def _image_names(table: str, content: Any) -> Iterator[str]:
             yield from [str(told[key]) for key in _NAME_ANNOTATIONS if ":" in str(told.get(key, ""))][:1]
 
 
-# Where the chart of a release of KAI is: published, or in a folder that a user brought with its images.
-#
-# Such a folder has the chart, an archive (``kai-scheduler-v0.16.8.tgz``) or a folder as in KAI's repository, and archives of its images
-# beside it or in ``images/``. Everything is looked at before anything is installed.
+# --- chart source -----------------------------------------------------------------------------------------------------
 
 CHART_ENV = "KAILAB_KAI_CHART"
 CHART_NAME = "kai-scheduler"
@@ -201,7 +202,7 @@ def _parse_chart(content: bytes, file: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-# What KAI's chart is told, so that it fits clusters of fake GPUs, and what it then makes: its objects, the images that they need.
+# --- values and rendered objects --------------------------------------------------------------------------------------
 
 RELEASE = Release(CHART_NAME, CHART_NAME)
 _OPERATOR = (0, 9, 0)

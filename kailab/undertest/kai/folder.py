@@ -1,4 +1,8 @@
-"""Which KAI a folder has, as its scheduler was built."""
+"""Look at a KAI as a user has it: a folder of its programs, and its CRDs in a folder or file.
+
+The folder is checked before anything is started, so that a missing file is reported by its name. The version comes from the log of the
+running scheduler, from the build information of its program, or from the name of the folder.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +42,7 @@ def best_stamp(stamps: dict[str, str]) -> str:
     return " ".join(part for part in (version, f"commit {commit}" if commit else "") if part)
 
 
-# A real KAI as a user has it: a folder of its binaries, and its CRDs in a folder or file.
-#
-# Everything is looked at before anything is started, so that what is missing is told at once and by its name.
+# --- programs and CRDs ------------------------------------------------------------------------------------------------
 
 BINARIES_ENV = "KAILAB_KAI_BIN"
 CRDS_ENV = "KAILAB_KAI_CRDS"
@@ -65,8 +67,8 @@ class KaiFolder:
 
 
 def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None) -> KaiFolder:
-    """What is given, then the environment (``KAILAB_KAI_BIN``, ``KAILAB_KAI_CRDS``); CRDs lie in ``crds`` beside the
-    binaries where nothing else is said. Raises InputError, naming the file at fault."""
+    """The KAI in the given folders, or in those that ``KAILAB_KAI_BIN`` and ``KAILAB_KAI_CRDS`` name. The default for CRDs is ``crds`` beside
+    the programs. Raises InputError, naming the file at fault."""
     folder = _given(binaries, BINARIES_ENV)
     if folder is None:
         raise InputError(
@@ -88,7 +90,7 @@ def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None)
 
 def _release(folder: Path, binaries: Mapping[str, Path]) -> tuple[str, ReleaseFeatures]:
     built, named = built_version(binaries["scheduler"]), named_version(folder)
-    # A build may tell no more than a commit; the folder's name then says which release it is.
+    # The build information may have only a commit; then the name of the folder gives the release.
     if (dialect := features_of(f"{built} {named}")) is not None:
         return built or named, dialect
     dialect, between = features_by_marks(marks_of(binaries))
@@ -118,11 +120,11 @@ def _crds(path: Path, dialect: ReleaseFeatures) -> tuple[dict[str, Any], ...]:
     return tuple(found.values())
 
 
-# Which KAI it is: as its scheduler says when it starts, as its program was built, or as its folder is called.
+# --- version of a running KAI -----------------------------------------------------------------------------------------
 
 _VERSION_LINE = re.compile(r"^(gitVersion|gitCommit): (?!Not provided)(\S+)$", re.MULTILINE)
 _VERSION_MARK = b"gitVersion: "
-_AROUND = 256  # the other lines about its version stand beside this one
+_AROUND = 256  # bytes; the other lines about the version are close to this one
 
 
 def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
@@ -133,7 +135,7 @@ def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
 
 
 def _logged_version(log: Path | None) -> str:
-    """The scheduler prints its version first of all. What another release said in the same log before it does not count."""
+    """The version that the scheduler printed at its last start, or "". The log may contain starts of other releases before it."""
     if log is None:
         return ""
     # An empty file can't be mapped.

@@ -1,4 +1,9 @@
-"""What of KAI stands in a cluster: whether a lab put it there, what its pods lack, what has to go with it."""
+"""Install KAI's Helm chart in a cluster until it schedules, and uninstall it with all that it created.
+
+``InstalledKai`` does it for a plane, ``Installation`` for one release and cluster. Helm never updates or removes CRDs, so they are
+applied first and deleted explicitly. An annotation on KAI's namespace names the release and its cluster-wide objects, so that the
+remains of an interrupted lab are found.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +19,13 @@ from kailab.cluster.connected import connected
 from kailab.cluster.helm import Chart, Helm, HelmFailed, find_helm
 from kailab.cluster.images import without_image
 from kailab.cluster.install import CRD, INSTALLED_BY, install
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.cluster.there import is_there
 from kailab.cluster.waiting import look_until, wait_until
 from kailab.errors import AlreadyExists, InputError, NotFound
 from kailab.fleet.fleet import Pool
 from kailab.model.kinds import key_of
+from kailab.model.objects import Object, conditions_of, is_terminating, labels_of
 from kailab.model.times import parse_time
 from kailab.scheduler import settings_of
 from kailab.undertest.contract import (
@@ -84,7 +90,7 @@ def cluster_wide_objects(objects: list[dict[str, Any]]) -> list[tuple[str, str]]
 
 
 def conflicting_objects(cluster: Cluster, objects: list[dict[str, Any]]) -> list[str]:
-    """What is there already of what the chart would make, and no lab's: it would be taken over, and removed in the end."""
+    """Existing objects that the chart would create and that no lab did. An installation would take them over and finally delete them."""
     found = [f"{CRD} {crd['metadata']['name']}" for crd in definitions_of_chart(cluster) if not _labs(crd)]
     names = [*cluster_wide_objects(objects), ("Namespace", RELEASE.namespace)]
     for kind, name in dict.fromkeys(names):
@@ -98,7 +104,7 @@ def conflicting_objects(cluster: Cluster, objects: list[dict[str, Any]]) -> list
 
 
 def definitions_of_chart(cluster: Cluster) -> list[Object]:
-    """Of KAI's kinds, whoever brought them."""
+    """The CRDs of KAI's kinds in the cluster."""
     return [crd for crd in cluster.list(CRD) if crd["spec"]["group"] in _GROUPS]
 
 
@@ -122,10 +128,10 @@ def missing_images(cluster: Cluster) -> str:
 
 
 def _unplaced(pod: Object, now: float) -> str:
-    if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+    if pod["spec"].get("nodeName") or is_terminating(pod):
         return ""
     since = parse_time(pod["metadata"]["creationTimestamp"])
-    conditions = (pod.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(pod)
     why = next((one.get("message", "") for one in conditions if one.get("reason") == "Unschedulable"), "")
     return f"pod {pod['metadata']['name']} has no node: {why}" if why and now - since > _UNPLACED_SECONDS else ""
 
@@ -134,7 +140,7 @@ def failure_of_pods(cluster: Cluster) -> str:
     """The first pod of KAI that does not run, and why; empty where all do."""
     for pod in cluster.list("Pod", RELEASE.namespace):
         status = pod.get("status") or {}
-        if status.get("phase") == "Succeeded" or "deletionTimestamp" in pod["metadata"]:
+        if status.get("phase") == "Succeeded" or is_terminating(pod):
             continue
         for container in status.get("containerStatuses") or ():
             state = container.get("state") or {}
@@ -192,13 +198,10 @@ def _notes(obj: Object) -> Mapping[str, Any]:
 
 
 def _labs(obj: Object) -> bool:
-    return INSTALLED_BY in (obj["metadata"].get("labels") or {}) or CHART_NOTE in _notes(obj)
+    return INSTALLED_BY in labels_of(obj) or CHART_NOTE in _notes(obj)
 
 
-# KAI's chart installed in a cluster, until it schedules, and taken out again with all that it brought.
-#
-# Definitions first: Helm never brings them up to date, and never removes them. What an interrupted lab left is found by the note on KAI's
-# namespace.
+# --- installation -----------------------------------------------------------------------------------------------------
 
 INSTALL_SECONDS = 900.0  # images of half a gigabyte, on a busy machine
 PROBE_SECONDS = 300.0
@@ -213,7 +216,7 @@ _SHARD, _SHARD_NAME = "SchedulingShard", "default"
 
 @dataclass(frozen=True)
 class Installation:
-    """One release, to be in one cluster."""
+    """Installs one release in one cluster."""
 
     helm: Helm
     source: ChartSource
@@ -234,11 +237,12 @@ class Installation:
         return self.helm.template(RELEASE, self._chart, chart_values(self.source))
 
     def check(self) -> None:
-        """Before anything is started. Raises InputError where images are missing, HelmFailed where there is no such chart."""
+        """Check before anything is started. Raises InputError for missing images, HelmFailed for a missing chart."""
         check_images(self.source, self._objects)
 
     def prepare(self, cluster: Cluster) -> None:
-        """KAI's definitions, and the note of who brought them. What another lab's chart left goes first. Raises InputError where KAI is there, and is no lab's."""
+        """Apply KAI's CRDs and annotate its namespace, after removing the remains of another lab's chart. Raises InputError if the cluster has a
+        KAI that no lab installed."""
         there = installed_release(cluster)
         if there:
             uninstall_chart(cluster, self.helm)
@@ -259,8 +263,8 @@ class Installation:
     def put_in(
         self, cluster: Cluster, flags: Mapping[str, str], load: Callable[[], None], tell: Tell = lambda _: None
     ) -> None:
-        """Returns once a pod was scheduled by it. ``flags``: of its scheduler. ``load``: gives its images to the nodes. Raises
-        SchedulerFailed, HelmFailed; then nothing of it is left."""
+        """Install the chart, and return when KAI has scheduled a pod. ``flags``: of its scheduler. ``load``: loads its images into the nodes. Raises
+        SchedulerFailed, HelmFailed; then nothing of KAI is left."""
         try:
             load()
             for node in _node():
@@ -275,13 +279,13 @@ class Installation:
             tell(f"waiting until KAI {self.source.release} schedules")
             self._await(cluster, told)
             _probe(cluster)
-        # Ctrl-C too: what is half installed would decide on the pods of the next lab.
+        # Also after Ctrl-C: a partial installation would schedule the pods of the next lab.
         except BaseException:
             uninstall_chart(cluster, self.helm)
             raise
 
     def _note(self, cluster: Cluster) -> None:
-        """On KAI's namespace, before anything else of it is there: whoever finds it knows what is to go."""
+        """Annotate KAI's namespace before anything else exists, so that a later lab knows what to delete."""
         names = ",".join(f"{kind}/{name}" for kind, name in cluster_wide_objects(self._objects))
         notes = {CHART_NOTE: self.source.release, OBJECTS_NOTE: names}
         metadata = {"name": RELEASE.namespace, "annotations": notes}
@@ -304,19 +308,18 @@ class Installation:
         left = look_until(lacking, lambda found: not found, INSTALL_SECONDS, pause=_LOOK_SECONDS)
         if left:
             why = failure_of_pods(cluster)
-            raise SchedulerFailed(f"KAI {self.source.release} does not get to work: {left}{f'; {why}' if why else ''}")
+            raise SchedulerFailed(f"KAI {self.source.release} does not work: {left}{f'; {why}' if why else ''}")
 
 
 def uninstall_chart(cluster: Cluster, helm: Helm) -> None:
-    """All that a lab's chart has brought, and all that its operator has made. Nothing happens where there is none. Raises
-    SchedulerFailed for what does not go."""
+    """Delete all that a lab's chart and its operator created, if there is any. Raises SchedulerFailed for objects that remain."""
     if not installed_release(cluster):
         return
     with suppress(HelmFailed):
         helm.uninstall(RELEASE, GONE_SECONDS)
     noted = noted_objects(cluster)
     crds = [(CRD, crd["metadata"]["name"]) for crd in definitions_of_chart(cluster)]
-    # Webhooks before all else: nobody serves them any more. The namespace with the note last, so that an interruption is found.
+    # Webhooks first, because nothing serves them any more. The annotated namespace last, so that an interruption is found.
     going = [*webhooks_of_chart(cluster), *crds, *noted, ("Node", PROBE)]
     last = ("Namespace", RELEASE.namespace)
     for kind, name in (*(one for one in dict.fromkeys(going) if one != last), last):
@@ -336,7 +339,7 @@ def _can_start(cluster: Cluster) -> None:
 
 
 def _node() -> list[dict[str, Any]]:
-    """A fake node that no work comes to but the probe. It stays: by its label KAI's operator sees that GPUs are fake."""
+    """A fake node for the probe alone. It remains, because its label shows KAI's operator that GPUs are fake."""
     pool = Pool(
         name=PROBE, count=1, cpu="1", memory="1Gi", name_template="{pool}", node_labels={_FAKE_GPUS: "true"},
         taints=({"key": PROBE, "value": "", "effect": "NoSchedule"},),
@@ -345,14 +348,14 @@ def _node() -> list[dict[str, Any]]:
 
 
 def _probe(cluster: Cluster) -> None:
-    """Raises SchedulerFailed where it gets no node."""
+    """Raises SchedulerFailed if the probe gets no node."""
     queues = probe_queues(*_PROBE_QUEUES)
     for obj in (*queues, probe_pod(PROBE, "default", PROBE, node=PROBE)):
         cluster.create(obj)
     try:
         if not wait_until(lambda: is_bound(cluster, PROBE, "default"), PROBE_SECONDS, pause=_LOOK_SECONDS):
             raise SchedulerFailed(
-                f"KAI was installed, and does not schedule: a pod that asks for next to nothing waits since {PROBE_SECONDS:.0f} s; "
+                f"KAI is installed and does not schedule: a pod with minimal requests has been pending for {PROBE_SECONDS:.0f} s; "
                 f"{stuck_stage(cluster, PROBE, 'default')}"
             )
     finally:
@@ -363,7 +366,7 @@ def _probe(cluster: Cluster) -> None:
                 cluster.delete("Queue", queue["metadata"]["name"])
 
 
-# KAI as its chart installs it, for a plane: no process of it is ours, it runs as pods of the cluster.
+# --- KAI by its chart as a scheduler under test -----------------------------------------------------------------------
 
 
 class InstalledKai(SchedulerProcesses):
@@ -388,8 +391,8 @@ class InstalledKai(SchedulerProcesses):
         return Installation(self._helm, self._source)
 
     def prepare(self, cluster: Cluster) -> None:
-        """Once, before it is installed; and again where another that decided meanwhile took it out. Raises InputError where a KAI is
-        there that is no lab's."""
+        """Prepare the cluster once, and again if another scheduler has uninstalled KAI since. Raises InputError if the cluster has a KAI that no
+        lab installed."""
         if not self._prepared or installed_release(cluster) != self._release:
             self._installation.prepare(cluster)
             self._prepared = True
@@ -422,12 +425,11 @@ class InstalledKai(SchedulerProcesses):
                 raise SchedulerFailed(f"KAI {self._release} does not run: {why}")
 
     def stop(self) -> None:
-        """Its kinds and classes go with it, which the labs after this one need all the same: those of labs take their place. Raises
-        SchedulerFailed where something of it stays."""
+        """Uninstall KAI, and install the kinds and priority classes again that later labs need. Raises SchedulerFailed if objects remain."""
         self._taken_out(lambda cluster: install(cluster))
 
     def end(self) -> None:
-        """Raises SchedulerFailed where something of it stays."""
+        """Uninstall KAI. Raises SchedulerFailed if objects remain."""
         self._taken_out(lambda _: None)
 
     def _taken_out(self, then: Callable[[Cluster], None]) -> None:
@@ -449,12 +451,12 @@ class InstalledKai(SchedulerProcesses):
 
 
 def check_chart(release: str, folder: str | None = None) -> None:
-    """Before anything is started: Helm, the chart, its images. Raises InputError, ConnectError."""
+    """Check Helm, the chart and its images before anything is started. Raises InputError, ConnectError."""
     Installation(Helm(find_helm()), find_chart(release, folder)).check()
 
 
 def helm_for(plane: Plane) -> Helm:
-    """Raises ConnectError where there is none."""
+    """Helm for a plane's cluster. Raises ConnectError if Helm is not installed."""
     return Helm(find_helm(), Path(plane.kubeconfig).absolute(), getattr(plane, "context", None))
 
 

@@ -1,7 +1,9 @@
-"""A real KAI's words, read: what the condition that it leaves on an evicted pod says of the action, and for whom; and the code
-of the reason for which a pod waits.
+"""Read what a real KAI reports: evictions and the reasons of waiting pods.
 
-Source: KAI's unschedule_info.go. Kailab's own scheduler uses the same words.
+``parse_eviction`` and ``parse_code`` read messages of pod conditions (source: KAI's unschedule_info.go); kailab's own scheduler writes
+the same messages. Before v0.8.1 KAI left no condition on evicted pods, so ``EvictionEvents`` reads the Event ``Evict`` of their PodGroup
+(source: ``Evicted`` in KAI's default_status_updater.go). The event recorder of client-go combines Events: the eleventh of one PodGroup
+within ten minutes and all later ones are a single Event with the last message.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.model import labels
+from kailab.model.objects import Object, is_terminating
 from kailab.model.times import parse_time
 from kailab.undertest.contract import EvictionCondition, EvictionReason
 
@@ -32,7 +35,7 @@ _CODES = (
 
 
 def parse_eviction(message: str) -> EvictionCondition | None:
-    """What a message says; None if it is not KAI's."""
+    """Parse the message of an evicted pod's condition; None if it is not KAI's."""
     for action, form in _FORMS:
         if found := form.match(message):
             return EvictionCondition(action, found.groupdict().get("whom", ""))
@@ -46,15 +49,12 @@ def parse_code(message: str) -> str:
     return first if colon and first in _CODES else ""
 
 
-# Why a KAI before v0.8.1 evicted pods: by the Event ``Evict`` of their PodGroup, as it leaves no condition on the pods.
-#
-# Source: ``PodEvicted`` in KAI's pkg/scheduler/cache/status_updater/default_status_updater.go, and the aggregation of client-go's
-# tools/record: the eleventh Event of one PodGroup within ten minutes, and those after it, are one that has the last message.
+# --- evictions before v0.8.1 ------------------------------------------------------------------------------------------
 
 _COMBINED = "(combined from similar events): "
 _NEAR = 5.0  # seconds: the Event is sent just before the pod is deleted, and both times have whole seconds
 
-_EvictEvents = list[tuple[float, str, bool]]  # when last, message, whether it stands for several
+_EvictEvents = list[tuple[float, str, bool]]  # (time of the last one, message, whether it is a combined Event)
 
 
 class EvictionEvents:
@@ -64,7 +64,7 @@ class EvictionEvents:
         self._there = there
 
     def __call__(self, pods: Sequence[Object]) -> dict[str, EvictionReason]:
-        leaving = [pod for pod in pods if "deletionTimestamp" in pod["metadata"]]
+        leaving = [pod for pod in pods if is_terminating(pod)]
         if not leaving:
             return {}
         said = self._said()
@@ -92,8 +92,7 @@ def _group(pod: Object) -> tuple[str, str]:
 
 
 def _message(pod: Object, said: _EvictEvents) -> str:
-    """The one that names the pod; else one of its PodGroup that names none, or that stands for several, of the moment in which it was
-    deleted."""
+    """The message that names the pod; else one of its PodGroup at the time of the deletion that names no pod or is combined; else ""."""
     metadata = pod["metadata"]
     begins = f"Pod {metadata.get('namespace', '')}/{metadata['name']} was preempted"
     asked = parse_time(metadata["deletionTimestamp"]) - float(metadata.get("deletionGracePeriodSeconds") or 0)

@@ -8,6 +8,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.errors import NotFound
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
+from kailab.model.objects import annotations_of
 
 
 def probe_queues(above: str, own: str) -> list[dict[str, Any]]:
@@ -38,7 +39,7 @@ def probe_pod(name: str, namespace: str, queue: str, node: str = "") -> dict[str
 
 
 def is_bound(cluster: Cluster, name: str, namespace: str) -> bool:
-    """Whether a pod has its node."""
+    """True if the pod is bound."""
     try:
         return bool(cluster.get("Pod", name, namespace)["spec"].get("nodeName"))
     except NotFound:
@@ -46,11 +47,11 @@ def is_bound(cluster: Cluster, name: str, namespace: str) -> bool:
 
 
 def stuck_stage(cluster: Cluster, name: str, namespace: str) -> str:
-    """Whose turn it is, by the objects that KAI's programs hand on to each other; empty: it is bound."""
+    """The KAI program that has not handled the pod yet, found by the objects that the programs exchange; "" if the pod is bound."""
     if is_bound(cluster, name, namespace):
         return ""
     pod = cluster.get("Pod", name, namespace)
-    if not (pod["metadata"].get("annotations") or {}).get(labels.POD_GROUP):
+    if not annotations_of(pod).get(labels.POD_GROUP):
         return "podgrouper: the pod has no PodGroup"
     asked = [one for one in cluster.list("BindRequest", namespace) if (one.get("spec") or {}).get("podName") == name]
     if not asked:

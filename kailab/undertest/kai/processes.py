@@ -1,8 +1,13 @@
-"""KAI's own webhook for pods: in releases before v0.15 nothing binds a pod with a part of a GPU that has not been through it.
+"""Run a real KAI beside a control plane: its programs as local processes, without KAI's operator.
 
-It leaves the annotation ``runai/shared-gpu-configmap`` on the pod, a name that is this pod's alone, by which the binder makes a ConfigMap.
-Pods of one template would share what their template said, so no manifest can say it instead. Whole GPUs need none of this, and their
-pods are not sent to it.
+``KaiProcesses`` prepares the cluster and starts the programs that ``programs_of`` lists, each with the flags that its release has and
+with its own ports, so that several labs can share a machine. Some releases have programs with ports that no flag changes.
+``KaiIdleDetector`` counts whole scheduling cycles since the last change: a fixed pause would be too long on a quiet machine and too
+short on a busy one.
+
+KAI's webhooks need a Service in the cluster and stay off, with one exception. Before v0.15, the binder binds a pod with a part of a GPU
+only if KAI's pod webhook has given it a name for a ConfigMap (annotation ``runai/shared-gpu-configmap``). The name is unique to the pod,
+so a template can't hold it. Only these pods are sent to the webhook.
 """
 
 from __future__ import annotations
@@ -17,9 +22,10 @@ from typing import NamedTuple
 from kailab.cluster.connected import connected
 from kailab.cluster.controlplane.certificates import Authority
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports, is_free_everywhere
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.errors import AlreadyExists, InputError, KailabError, NotFound
 from kailab.model import labels
+from kailab.model.objects import ENDED_PHASES, Object, status_of
 from kailab.model.private_files import make_folder, write_text
 from kailab.undertest import programs
 from kailab.undertest.contract import IdleDetector, Plane, SchedulerFailed, StartSettings, Tell
@@ -53,7 +59,7 @@ _CONDITIONS = (
 
 
 def can_be_called(plane: Plane) -> bool:
-    """Whether the API server is a process of this machine: that of a kind cluster can't call a program here."""
+    """True if the API server is a process of this machine. The API server of a kind cluster can't call a program here."""
     return _API_SERVER in plane.own
 
 
@@ -95,10 +101,7 @@ def unregister_webhook_of(plane: Plane) -> None:
         unregister_webhook(cluster)
 
 
-# Whether a real KAI is done with all that it was given: its scheduler has been through whole cycles since the last change, and
-# nothing that it decided is still being carried out.
-#
-# Waiting for so many seconds instead would be too long on a quiet machine and too short on a busy one.
+# --- idle detection ---------------------------------------------------------------------------------------------------
 
 PROCESS_NAMES = (
     "kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller", "kai-podgroupcontroller", "kai-admission",
@@ -108,8 +111,8 @@ PROCESS_NAMES = (
 _MAY_BE_LEFT_OUT = PROCESS_NAMES[3:]  # by a release that has none, or where their ports are taken
 
 CYCLE_ENDS = "End scheduling"
-"""What the scheduler's log says after each cycle. Its metrics give the length of the last one in whole milliseconds, which may
-be 0, or the same as before."""
+"""The text in the scheduler's log after each cycle. Its metrics can't show that a cycle ended: they have the duration of the last one in
+whole milliseconds, which may be 0 or unchanged."""
 
 CHECK_SECONDS = 1.0
 _CYCLES = 3  # one that was under way at the change, and two that saw all of it
@@ -136,7 +139,7 @@ class KaiIdleDetector:
         self._since = self._heard.listen()
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed, with its last words, if a process of KAI has ended."""
+        """Raises SchedulerFailed with the last lines of the log if a process of KAI has ended."""
         # Asked far more often than once a second, and a look at processes costs.
         if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
             check_programs(self._plane, needed_processes(self._plane))
@@ -153,20 +156,16 @@ class KaiIdleDetector:
             named = labels.POD_GROUP in notes or labels.SKIP_PODGROUPER in {**notes, **own}
             if not named and "deletionTimestamp" not in metadata and not spec.get("schedulingGates"):
                 return True
-        ends = ("Succeeded", "Failed")
-        return any((one.get("status") or {}).get("phase") not in ends for one in self._cluster.list("BindRequest"))
+        return any(status_of(one).get("phase") not in ENDED_PHASES for one in self._cluster.list("BindRequest"))
 
 
-# The processes of a real KAI: the programs of its release, each with the flags that it has there.
-#
-# KAI's webhooks need a service in the cluster, so they stay off, but for the one that its binder relies on (``podwebhook``). Each program has ports of its own, so that several labs of one machine
-# don't meet; but some releases have programs with ports that no flag changes.
+# --- programs and their flags -----------------------------------------------------------------------------------------
 
-# As fast as the API server allows: KAI's own bounds of 50 a second are for clusters with other users.
+# As fast as the API server allows. KAI's default of 50 requests a second protects clusters with other users.
 _FAST = ("--qps=1000", "--burst=2000")
 _NOT_AT_WORK = "its controller has not started"
 _AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
-# What the containers of a pod with a part of a GPU find in their environment would be prepared by KAI's webhook.
+# Off, because it needs KAI's webhook to prepare the environment of containers that share a GPU.
 _NO_ENVIRONMENT = '--plugins={"gpusharing":{"enabled":false}}'
 _METRICS = 8080  # where controllers show them that no flag tells where
 _SERVING = Path("k8s-webhook-server", "serving-certs")  # in the folder for temporary files
@@ -185,7 +184,7 @@ class KaiPrograms(NamedTuple):
 
 
 def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> KaiPrograms:
-    """With ports chosen anew. ``configured``: more arguments of the scheduler. ``tell``: gets what is left out, and why."""
+    """The programs, on free ports. ``configured``: further arguments of the scheduler. ``tell`` receives which programs are left out and why."""
     metrics, plugins, grouper, grouper_probe, binder, binder_probe, webhook, queues, groups, groups_probe = free_ports(
         10
     )
@@ -261,14 +260,14 @@ class _ProgramFactory:
         return Program(f"kai-{ADMISSION}", binary, arguments, probe, works, self._certificate(ADMISSION))
 
     def serving(self, program: str) -> Path:
-        """Where a program looks for the certificate of its webhook server."""
+        """The folder in which a program looks for the certificate of its webhook server."""
         return self._temporary(program) / _SERVING
 
     def _temporary(self, program: str) -> Path:
         return Path(self._plane.folder).absolute() / f"kai-{program}-tmp"
 
     def _certificate(self, program: str) -> dict[str, str]:
-        """A certificate where the program looks for it, and the environment in which it looks there."""
+        """Write a certificate for the program. Returns the environment that points the program to it."""
         serving = self.serving(program)
         make_folder(serving)
         Authority.made(serving, "ca").serving(serving, "tls")
@@ -319,9 +318,7 @@ def _metrics(port: int) -> str:
     return f"http://{LOOPBACK}:{port}/metrics"
 
 
-# A real KAI beside a control plane: local processes over its API server.
-#
-# KAI's operator, which would start these programs as pods, is not needed.
+# --- KAI as a scheduler under test ------------------------------------------------------------------------------------
 
 RESERVATION = "kai-resource-reservation"  # namespace and service account of the pods that hold shared GPUs
 NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
@@ -339,13 +336,12 @@ class KaiProcesses(LocalProcesses):
         return find_kai(*self._given)
 
     def prepare(self, cluster: Cluster) -> None:
-        """Its CRDs in their own words, priority classes, namespaces, and the account of its reservation pods. Raises InputError for
-        a folder that is no KAI's."""
+        """Apply CRDs, priority classes, namespaces and the account of reservation pods. Raises InputError for a folder without a KAI."""
         prepare(cluster, self._kai)
 
     def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
-        """Returns when all of it works and its scheduler has been through a cycle. Raises InputError for a folder that is no KAI's,
-        too."""
+        """Start KAI, and return when all programs work and its scheduler has finished a cycle. Also raises InputError for a folder without a
+        KAI."""
         kai = self._kai
         settings = kai_arguments(start.settings, kai.dialect)
         self.prepare(cluster)
@@ -359,7 +355,7 @@ class KaiProcesses(LocalProcesses):
         on_free_ports(lambda: self._run(cluster, programs_of(self._plane, kai, arguments, tell)))
 
     def _run(self, cluster: Cluster, made: KaiPrograms) -> None:
-        # Of a release before this one that did not end in order.
+        # An earlier release may have been killed without removing it.
         unregister_webhook(cluster)
         programs.run_programs(self._plane, made.programs)
         if made.pods is not None:
@@ -391,8 +387,8 @@ class KaiProcesses(LocalProcesses):
 
 
 def prepare(cluster: Cluster, kai: KaiFolder) -> None:
-    """What KAI finds in a cluster where it was installed: its CRDs in their own words, priority classes, namespaces, and
-    the account of its reservation pods. Done again it changes nothing."""
+    """Apply what an installation of KAI creates: its CRDs, priority classes, namespaces, and the account of its reservation pods.
+    Idempotent."""
     from kailab.cluster.install import install
 
     install_definitions(cluster, [*kai.crds, *missing_definitions(kai)], "KAI")

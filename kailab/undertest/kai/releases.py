@@ -1,7 +1,11 @@
-"""What differs between KAI's releases, v0.6 to v0.17: flags, definitions, plugins, certificates, fixed ports, words of manifests.
+"""What differs between KAI's releases v0.6 to v0.17, and which release a KAI is.
 
-Each row says since which release it holds, and where it ended, before which. Source: the flags of each program (``cmd/``), the CRDs, the
-scheduler's plugins and configuration, and the constants of all tags of KAI's repository.
+Each row of a table has the release that introduced a flag, plugin, definition, certificate, fixed port, label or field, and the release
+that removed it. Sources: the flags of each program (``cmd/``), the CRDs, the scheduler's plugins and configuration, and the constants of
+all tags of KAI's repository.
+
+The release is read from a version, or else recognised by strings in the programs (``MARKS``). No program is run for it: some of KAI's
+start to work on the cluster they find even when they are asked for help.
 """
 
 from __future__ import annotations
@@ -19,16 +23,16 @@ from kailab.model.validation.advice import pod_templates
 Number = tuple[int, int, int]
 
 LINES = ((0, 6), (0, 7), (0, 8), (0, 9), (0, 10), (0, 12), (0, 13), (0, 14), (0, 15), (0, 16), (0, 17))
-"""The lines of releases that are known: there is no v0.11, and v0.20 was taken back by its makers."""
+"""The known release lines. There is no v0.11, and v0.20 was withdrawn."""
 
 _END = (9999, 0, 0)
 
 ADMISSION = "admission"
-"""The program that has KAI's webhooks for pods, where the binder has them no more. A folder may lack it."""
+"""The program with KAI's pod webhooks, in releases whose binder no longer has them. A folder may lack it."""
 
 
 class ReleaseRange(NamedTuple):
-    """From ``since`` on, up to but without ``until``."""
+    """Releases from ``since`` (included) to ``until`` (excluded)."""
 
     since: Number = (0, 6, 0)
     until: Number = _END
@@ -53,7 +57,7 @@ FLAGS: Mapping[tuple[str, str], ReleaseRange] = {
     ("queuecontroller", "enable-quota-validation"): ReleaseRange((0, 14, 0)),
     ("podgroupcontroller", "enable-podgroup-webhook"): ReleaseRange((0, 10, 0)),
 }
-"""Program and flag, of those that came or went. All others that kailab uses are there in every release."""
+"""(program, flag) to the releases that have it. Every release has the other flags that kailab uses."""
 
 PLUGINS: Mapping[str, ReleaseRange] = {
     "topology": ReleaseRange((0, 7, 8)),
@@ -61,7 +65,7 @@ PLUGINS: Mapping[str, ReleaseRange] = {
     "sg-nodelocalgreedy": ReleaseRange((0, 16, 0)),
     "sg-multinodegang": ReleaseRange((0, 16, 0)),
 }
-"""Plugins of the scheduler that came later than the others."""
+"""Plugins of the scheduler that not every release has."""
 
 SEARCH_BUDGETS = ReleaseRange((0, 16, 0))
 """``scenarioSearchBudgets`` in the scheduler's configuration."""
@@ -82,19 +86,19 @@ _CERTIFICATES: Mapping[str, ReleaseRange] = {
     "binder": ReleaseRange(until=(0, 8, 3)),
     "queuecontroller": ReleaseRange(until=(0, 10, 0)),
 }
-"""Programs that serve a webhook whatever they are told, and end where they find no certificate for it."""
+"""Programs that always serve a webhook, and exit without a certificate for it."""
 
 _PORTS: Mapping[str, tuple[tuple[int, ReleaseRange], ...]] = {
     "queuecontroller": ((8080, ReleaseRange(until=(0, 7, 8))), (9443, ReleaseRange(until=(0, 10, 0)))),
     "podgroupcontroller": ((8080, ReleaseRange()),),
 }
-"""Ports that a program takes whatever its flags say, on all addresses."""
+"""Ports that a program uses on all addresses and that no flag changes."""
 
 _POD_WEBHOOK = ReleaseRange(until=(0, 15, 0))
-"""Its binder binds a pod with a part of a GPU only as KAI's webhook for pods leaves it; later that can be told off."""
+"""Releases whose binder binds a pod with a part of a GPU only after KAI's pod webhook; later releases can turn that off."""
 
 _BINDER_SERVES_PODS = ReleaseRange(until=(0, 7, 13))
-"""That webhook is the binder's; later a program of its own has it, ``admission``."""
+"""Releases in which the binder has that webhook; later the program ``admission`` has it."""
 
 LABELS: Mapping[str, ReleaseRange] = {
     "kai.scheduler/topology": ReleaseRange((0, 7, 0)),
@@ -110,7 +114,7 @@ LABELS: Mapping[str, ReleaseRange] = {
     "kai.scheduler/preemption-delay": ReleaseRange((0, 17, 0)),
     "kai.scheduler/staleness-grace-period": ReleaseRange((0, 17, 0)),
 }
-"""Labels and annotations of manifests that came later than the others. An older release passes over them."""
+"""Labels and annotations that not every release reads. Older releases ignore them."""
 
 FIELDS: Mapping[str, ReleaseRange] = {
     "topologyConstraint": ReleaseRange((0, 7, 0)),
@@ -120,23 +124,23 @@ FIELDS: Mapping[str, ReleaseRange] = {
     "preemptionDelay": ReleaseRange((0, 17, 0)),
     "stalenessGracePeriod": ReleaseRange((0, 17, 0)),
 }
-"""Fields of a PodGroup's spec that came later than the others. An older release's CRD drops them."""
+"""Fields of a PodGroup's spec that not every release has. The CRD of an older release drops them."""
 
 
 class ReleaseFeatures(NamedTuple):
-    """Of one release."""
+    """The features of one release."""
 
     number: Number
 
     def flags(self, program: str, arguments: Iterable[str]) -> tuple[str, ...]:
-        """Of these arguments (``--name=value``), those that this release's program has."""
+        """The arguments (``--name=value``) that the program of this release supports."""
         return tuple(one for one in arguments if self.has_flag(program, one.removeprefix("--").partition("=")[0]))
 
     def has_flag(self, program: str, flag: str) -> bool:
         return FLAGS.get((program, flag), ReleaseRange()).holds(self.number)
 
     def plugins(self, names: Iterable[str]) -> list[str]:
-        """Of these plugins of the scheduler, those that this release has."""
+        """The scheduler plugins that this release has."""
         return [name for name in names if PLUGINS.get(name, ReleaseRange()).holds(self.number)]
 
     @property
@@ -149,22 +153,22 @@ class ReleaseFeatures(NamedTuple):
 
     @property
     def crds(self) -> dict[str, str]:
-        """Name -> the version that this KAI and labs read and write; of the definitions that must be in its folder."""
+        """The CRDs that its folder must have: name to the version that this KAI and labs use."""
         kinds = [kind for kind, span in _CRDS if span.holds(self.number)]
         return {KINDS[kind].resource: KINDS[kind].versions[0] for kind in kinds}
 
     def ignored_words(self, obj: dict[str, Any]) -> list[str]:
-        """What this object, and the pods it makes, say in labels, annotations and fields that came after this release."""
+        """Labels, annotations and fields of an object and its pods that later releases introduced."""
         said = set(_labels_and_fields(obj))
         return [word for word, span in {**LABELS, **FIELDS}.items() if word in said and not span.holds(self.number)]
 
     def wants_certificate(self, program: str) -> bool:
-        """Whether it serves a webhook in any case."""
+        """True if the program always serves a webhook."""
         return program in _CERTIFICATES and _CERTIFICATES[program].holds(self.number)
 
     @property
     def pod_webhook(self) -> str | None:
-        """The program whose webhook pods with a part of a GPU must have been through; None: they need none."""
+        """The program with the webhook that pods with a part of a GPU need; None: they need none."""
         if not _POD_WEBHOOK.holds(self.number):
             return None
         return "binder" if _BINDER_SERVES_PODS.holds(self.number) else ADMISSION
@@ -184,9 +188,7 @@ def _labels_and_fields(obj: dict[str, Any]) -> Iterator[str]:
         yield from metadata.get("annotations") or ()
 
 
-# Which release a KAI is: as it was built or its folder is called; else by the words that its programs have in them.
-#
-# No program is asked: some of KAI's begin to work on whatever cluster they find, also where they are only asked for help.
+# --- recognising a release --------------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(r"\bv(\d+)\.(\d+)\.(\d+)")
 
@@ -206,7 +208,7 @@ MARKS: Mapping[tuple[str, str], ReleaseRange] = {
     ("scheduler", "sg-nodelocalgreedy"): ReleaseRange((0, 16, 0)),
     ("podgrouper", "generic-karta-fallback"): ReleaseRange((0, 17, 0)),
 }
-"""Program, and what it has in it since and until which release: names of flags, labels, kinds and plugins."""
+"""(program, string in it) to releases. Strings are names of flags, labels, kinds and plugins."""
 
 _KNOWN = "known are {} to {}".format(*(f"v{line[0]}.{line[1]}" for line in (LINES[0], LINES[-1])))
 
@@ -258,7 +260,7 @@ def _fits(number: Number, marks: Collection[tuple[str, str]]) -> bool:
 
 
 def marks_of(binaries: Mapping[str, Path]) -> set[tuple[str, str]]:
-    """What these programs have in them, of ``MARKS``."""
+    """The entries of ``MARKS`` that these programs contain."""
     found = set()
     for program in sorted({program for program, _ in MARKS}):
         words = words_in(binaries[program], [word for one, word in MARKS if one == program])
@@ -267,7 +269,7 @@ def marks_of(binaries: Mapping[str, Path]) -> set[tuple[str, str]]:
 
 
 def words_in(binary: Path, words: Iterable[str]) -> set[str]:
-    """Those of these words that a program has in it."""
+    """The words that a program contains."""
     with binary.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return {word for word in words if content.find(word.encode()) >= 0}
 

@@ -1,7 +1,7 @@
-"""What a real KAI can be told of the settings that a lab has: its configuration file, and flags of its scheduler.
+"""Translate a lab's settings into the configuration file and the flags of KAI's scheduler.
 
-The other way of ``kailab.scheduler.settings.config_file``. What only kailab has is refused, with its reason: a test that asks for it
-can't be run on KAI. Source: KAI's conf_util and options.go.
+The inverse of ``kailab.scheduler.settings.config_file``. Settings that only kailab has are refused with a reason: a test that uses them
+can't run on KAI. Source: KAI's conf_util and options.go.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OWN = {
 
 
 def kai_arguments(settings: SchedulerSettings | EngineConfig, dialect: ReleaseFeatures) -> KaiArguments:
-    """As configuration and flags of KAI's scheduler. Raises Unsupported."""
+    """The configuration and flags of KAI's scheduler. Raises Unsupported."""
     config = settings if isinstance(settings, EngineConfig) else settings.engine
     _refuse_own(config)
     document: dict[str, Any] = {
@@ -99,7 +99,7 @@ def _plugins(config: EngineConfig, dialect: ReleaseFeatures) -> list[dict[str, A
 def _gpu_order(listed: list[str], sharing: str) -> list[str]:
     """With the plugin that orders shared devices (gpupack or gpuspread), or none of the two for ``any``."""
     wanted = {"binpack": ["gpupack"], "spread": ["gpuspread"], "any": []}[sharing]
-    # In its place: plugins are asked in the order of the list.
+    # At the same position, because the order of plugins matters.
     place = next((listed.index(name) for name in ("gpupack", "gpuspread") if name in listed), len(listed))
     rest = [name for name in listed if name not in ("gpupack", "gpuspread")]
     return rest[:place] + wanted + rest[place:]
@@ -125,7 +125,7 @@ def _arguments(config: EngineConfig) -> dict[str, dict[str, str]]:
 
 
 def _budgets(budget: SearchBudget) -> dict[str, Any]:
-    """Counts of kailab as the durations of KAI that they stand for (``search_budgets``)."""
+    """Kailab's counts as KAI's durations (see ``search_budgets``)."""
     found: dict[str, Any] = {}
     if budget.per_job:
         found["maxJobSearchDuration"] = _searched(budget.per_job)
@@ -145,7 +145,7 @@ def _searched(count: int) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """As Go reads it: whole milliseconds."""
+    """A duration for Go, in whole milliseconds."""
     milliseconds = round(seconds * 1000)
     return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
 

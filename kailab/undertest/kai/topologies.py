@@ -10,9 +10,10 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.errors import NotFound
 from kailab.model.kinds import KINDS
+from kailab.model.objects import Object, labels_of
 from kailab.undertest.kai.folder import KaiFolder
 
 KUEUE_GROUP, KUEUE_VERSION = "kueue.x-k8s.io", "v1alpha1"
@@ -36,7 +37,7 @@ def missing_definitions(kai: KaiFolder) -> list[dict[str, Any]]:
 
 
 def translate_topologies(objects: Sequence[Object], there: Cluster) -> list[tuple[Object, ...]]:
-    """With Kueue's beside each of KAI's, where it is Kueue's that the KAI in that cluster reads."""
+    """The objects, with a Kueue Topology beside each of KAI's if the KAI in that cluster reads those of Kueue."""
     if not _reads_kueues(there):
         return [(obj,) for obj in objects]
     return [(obj, kueue_topology(obj)) if _is_kais(obj) else (obj,) for obj in objects]
@@ -53,9 +54,9 @@ def _is_kais(obj: Object) -> bool:
 
 
 def _reads_kueues(there: Cluster) -> bool:
-    """What ``missing_definitions`` brought tells it; beside a Kueue that is there for itself, KAI has its own kind."""
+    """True if the CRD has the label of ``missing_definitions``. Without the label it belongs to a Kueue, and KAI reads its own kind."""
     try:
         found = there.get("CustomResourceDefinition", _DEFINITION)
     except NotFound:
         return False
-    return bool((found["metadata"].get("labels") or {}).get(_FOR))
+    return bool(labels_of(found).get(_FOR))

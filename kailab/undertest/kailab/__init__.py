@@ -1,4 +1,4 @@
-"""kailab's own scheduler: in this process, or as a process beside a plane."""
+"""kailab's own scheduler as a scheduler under test: in this process, or as a process beside a plane (``processes``)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from kailab.undertest.kai import messages
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
     from kailab.undertest.kailab.processes import KailabProcesses
-
-
-# kailab's own scheduler as a scheduler under test.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whether kailab's scheduler, as a process beside a plane, is done with all that it was given; and where it answers."""
+"""Run kailab's scheduler as a process beside a plane, find its health endpoint, and detect when it is idle."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class KailabIdleDetector:
         return float(found[1]) if found else None
 
 
-# kailab's scheduler as a process beside a plane.
+# --- the process ------------------------------------------------------------------------------------------------------
 
 DECISIONS = "decisions.json"
 CONFIG = "scheduler.yaml"

@@ -1,4 +1,8 @@
-"""Kueue as a scheduler under test: it admits work by quota, and kube-scheduler places what is admitted."""
+"""Kueue as a scheduler under test: Kueue admits work by quota, and kube-scheduler places the admitted pods.
+
+``translation`` writes queues and work as Kueue's objects, ``processes`` runs Kueue and detects when it is idle, ``messages`` has its names
+and reads its conditions.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.model import labels
 from kailab.model.kinds import kind_key
+from kailab.model.objects import Object
 from kailab.undertest.contract import EvictionCondition, EvictionFinder, Plane, SchedulerUnderTest
 from kailab.undertest.kueue import messages
 from kailab.undertest.kueue.messages import CLUSTER_QUEUE, COHORT, WORKLOAD
@@ -19,9 +24,6 @@ if TYPE_CHECKING:
     from kailab.undertest.kueue.processes import KueueProcesses
 
 
-# Kueue as a scheduler under test.
-
-
 @dataclass(frozen=True)
 class Kueue(SchedulerUnderTest):
     """It admits work by quota; kube-scheduler places what is admitted. Jobs that wait have no pods, pods that wait are gated."""
@@ -29,9 +31,9 @@ class Kueue(SchedulerUnderTest):
     title = "Kueue"
     scheduler_name = labels.DEFAULT_SCHEDULER_NAME
     waits_without_pods = True
-    # Of a hundred pods it makes a hundred Workloads first, and admits one after the other: long before a pod is changed.
+    # For a hundred pods it makes a hundred Workloads and admits them one by one, long before it changes a pod.
     writes = (WORKLOAD,)
-    # Work that comes before its Cohort is known to be there finds nothing to borrow, and a Job of which some pods are enough is admitted small.
+    # Before it knows the Cohort, work can't borrow, and a Job with partial admission would be admitted too small.
     prerequisite_kinds = (COHORT, CLUSTER_QUEUE)
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
@@ -43,7 +45,7 @@ class Kueue(SchedulerUnderTest):
         last = max((number for number, obj in enumerate(objects) if kind_key(obj) == "Queue"), default=-1)
         found: list[Sequence[Object]] = []
         for number, obj in enumerate(objects):
-            # What a queue is in Kueue's words depends on those above and below it: all of the tree is said anew.
+            # The translation of a queue depends on its parents and children, so the whole tree is translated again.
             tree = translate_tree(queues, there, self.title) if number == last else []
             found.append([*work.became(number, obj), *tree])
         return found

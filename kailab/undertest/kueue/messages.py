@@ -1,11 +1,16 @@
-"""Names that Kueue gives meaning to, and those that a translation into its words makes. Source: Kueue v0.19's API and constants."""
+"""Names of Kueue's API and of translated objects, and the reading of its conditions.
+
+Sources: Kueue v0.19's API and constants, flavorassigner.go, preemption.go and workload_types.go.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
+from kailab.model.objects import Object, conditions_of, owner_uids
 from kailab.undertest.contract import EvictionCondition, EvictionReason
 
 API = "kueue.x-k8s.io/v1beta2"
@@ -32,9 +37,7 @@ def queue_for(queue: str, preemptible: bool) -> str:
     return queue if preemptible else f"{queue}{_PROTECTED}"
 
 
-# Kueue's words, read: why a Workload waits, and what the eviction of one was for.
-#
-# Source: Kueue's flavorassigner.go, preemption.go and workload_types.go.
+# --- conditions -------------------------------------------------------------------------------------------------------
 
 PENDING_PREEMPTION = "Pending the preemption of"
 MISCONFIGURED = "Misconfigured"
@@ -62,11 +65,11 @@ _CODES = (
 
 
 def parse_eviction(message: str) -> EvictionCondition | None:
-    """What a message says; None if it is not Kueue's."""
+    """Parse the message of an eviction; None if it is not Kueue's."""
     found = _PREEMPTED.match(message)
     if found is None:
         return None
-    # The path ends with the ClusterQueue, above which the Cohort stands that has the queue's name.
+    # The path ends with the ClusterQueue; its Cohort, before it, has the queue's name.
     path = (found["path"] or "").strip("/").split("/")
     return EvictionCondition(_ACTIONS.get(found["why"], "preempt"), "", path[-2] if len(path) > 1 else "")
 
@@ -87,18 +90,17 @@ def _eviction_message(pod: Object, there: Cluster) -> str | None:
     if "deletionTimestamp" not in metadata or not jobs:
         return None
     for workload in there.list(WORKLOAD, metadata.get("namespace")):
-        if jobs & {one["uid"] for one in workload["metadata"].get("ownerReferences") or ()}:
+        if jobs & owner_uids(workload):
             told = _true_condition(workload, "Evicted")
             return None if told is None else str(told.get("message") or told.get("reason", ""))
     return None
 
 
-def _true_condition(obj: Object, type: str) -> Object | None:
-    """That holds."""
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == type and one["status"] == "True"), None)
+def _true_condition(obj: Object, type: str) -> Mapping[str, Any] | None:
+    """The condition of that type, if its status is ``True``."""
+    return next((one for one in conditions_of(obj) if one["type"] == type and one["status"] == "True"), None)
 
 
 def parse_code(message: str) -> str:
-    """Kueue's reason for which a Workload waits; empty for none."""
+    """The code of Kueue's reason why a Workload waits, or ""."""
     return next((code for words, code in _CODES if words in message), "")

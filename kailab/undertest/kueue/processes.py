@@ -1,25 +1,34 @@
-"""How Kueue runs here: its Configuration. Source: Kueue v0.19's API config.kueue.x-k8s.io/v1beta2, and the one that it is published
-with (config/components/manager/controller_manager_config.yaml).
+"""Run Kueue beside a control plane: one process over its API server, with its webhooks; kube-scheduler places what Kueue admits.
 
-Fair Sharing is on, as KAI divides what nobody owns by weight; a resource for which a queue has no quota is not held against it.
+``configuration`` is Kueue's Configuration (source: API config.kueue.x-k8s.io/v1beta2 of v0.19, and the published
+config/components/manager/controller_manager_config.yaml). Fair Sharing is on, because KAI divides capacity that no queue owns by weight.
+A resource without quota in a queue does not hold work back.
+
+``await_queues`` waits until Kueue has read the queues. It reads Cohorts, ClusterQueues and Workloads independently, so on a busy machine
+it could admit a Workload before it knows the Cohort of its ClusterQueue.
+
+``KueueIdleDetector`` reads the Workloads: all work has one, each is decided, and each decision is carried out. Kueue's metrics would
+show the number of open Workloads, but they require a token of the cluster.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from kailab.cluster.connected import connected
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.install import CRD
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.cluster.there import is_there
 from kailab.errors import KailabError
 from kailab.model import labels
+from kailab.model.objects import Object, conditions_of, has_condition, is_ended, is_terminating, owner_uids
 from kailab.model.private_files import write_text
 from kailab.undertest import programs
 from kailab.undertest.contract import IdleDetector, Plane, StartSettings, Tell
@@ -80,10 +89,7 @@ def configuration(certificates: Path, webhook: int, health: int, metrics: int) -
     }
 
 
-# Whether Kueue has read the queues that it was given.
-#
-# It reads Cohorts, ClusterQueues and Workloads each by itself, and admits by what it has read so far. On a busy machine a Workload may so be
-# admitted by a ClusterQueue whose Cohort, or whose neighbours, are not known yet.
+# --- reading of queues ------------------------------------------------------------------------------------------------
 
 PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 0.1
@@ -101,30 +107,26 @@ def _all_read(there: Cluster) -> bool:
 
 
 def _cohort_read(cohort: Object) -> bool:
-    """Its status has no conditions; under Fair Sharing it has its share, once it was reckoned with (``updateCohortStatusIfChanged``,
-    pkg/controller/core/cohort_controller.go)."""
+    """True if Kueue has read the Cohort. A Cohort has no conditions; under Fair Sharing its status has a share once Kueue has computed it
+    (``updateCohortStatusIfChanged``, pkg/controller/core/cohort_controller.go)."""
     return "fairSharing" in (cohort.get("status") or {})
 
 
 def _queue_read(queue: Object) -> bool:
-    """It is said of this generation whether it is active (``updateCqStatusIfChanged``, pkg/controller/core/clusterqueue_controller.go)."""
+    """True if the condition ``Active`` is about the present generation (``updateCqStatusIfChanged``,
+    pkg/controller/core/clusterqueue_controller.go)."""
     wanted = queue["metadata"].get("generation", 0)
-    told = (queue.get("status") or {}).get("conditions") or ()
+    told = conditions_of(queue)
     return any(one["type"] == "Active" and one.get("observedGeneration", 0) >= wanted for one in told)
 
 
-# Whether Kueue is done with all that it was given: all work has its Workload, each has been decided on, and what was decided has been
-# carried out.
-#
-# Its metrics would tell how many Workloads it has yet to look at, but are only for who has a token of the cluster; the objects
-# themselves tell as much.
+# --- idle detection ---------------------------------------------------------------------------------------------------
 
 CHECK_SECONDS = 1.0
 SETTLED_SECONDS = 2.5  # it gathers changes for a second before it looks at them
 NOT_READY_SECONDS = 20.0
 """So long a ClusterQueue may be missing or inactive before its work counts as refused: Kueue reads queues behind one another."""
 _GATE = "kueue.x-k8s.io/admission"
-_ENDS = ("Succeeded", "Failed")
 
 
 class KueueIdleDetector:
@@ -144,7 +146,7 @@ class KueueIdleDetector:
         self._since = time.monotonic()
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed, with its last words, if a process has ended."""
+        """Raises SchedulerFailed with the last lines of the log, if a process has ended."""
         # Asked far more often than once a second, and a look costs.
         if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
             check_programs(self._plane, self._names)
@@ -157,12 +159,12 @@ class KueueIdleDetector:
         submitted = {obj["metadata"]["uid"]: obj for obj in self._submitted()}
         decided: set[str] = set()
         for workload in self._cluster.list(WORKLOAD):
-            owners = {one["uid"] for one in workload["metadata"].get("ownerReferences") or ()}
+            owners = owner_uids(workload)
             decided |= owners
-            if _condition(workload, "Finished"):
+            if has_condition(workload, "Finished"):
                 continue
             self._not_ready |= messages.parse_code(_quota(workload)) == messages.MISCONFIGURED
-            admitted = _condition(workload, "Admitted")
+            admitted = has_condition(workload, "Admitted")
             # Admitted work that is held yet, and work that is not any more and goes on.
             mine = [submitted[uid] for uid in owners if uid in submitted]
             if _is_undecided(workload) or any(admitted == _is_held(obj) for obj in mine):
@@ -173,15 +175,15 @@ class KueueIdleDetector:
         """Work that is to have a Workload, and has not ended."""
         for kind in ("Job", "Pod"):
             for obj in self._cluster.list(kind, labels=QUEUE_NAME):
-                ended = (obj.get("status") or {}).get("phase") in _ENDS or _condition(obj, "Complete", "Failed")
+                ended = is_ended(obj) or has_condition(obj, "Complete", "Failed")
                 # Pods of a Job have its label, and are admitted with it.
                 held = kind == "Pod" and MANAGED not in obj["metadata"].get("labels", {})
-                if not ended and not held and "deletionTimestamp" not in obj["metadata"]:
+                if not ended and not held and not is_terminating(obj):
                     yield obj
 
 
 def _is_undecided(workload: Object) -> bool:
-    """It has not been looked at, or waits until those that were evicted for it are gone."""
+    """True if Kueue has not decided on the Workload, or the Workload waits until its victims are gone."""
     if workload.get("spec", {}).get("active") is False:
         return False
     told = _conditions(workload, "QuotaReserved")
@@ -189,26 +191,21 @@ def _is_undecided(workload: Object) -> bool:
 
 
 def _quota(workload: Object) -> str:
-    """What is said of its quota; empty where it has it, or nothing is said."""
+    """Why the Workload has no quota; empty if it has quota or is not decided."""
     return "".join(one.get("message", "") for one in _conditions(workload, "QuotaReserved") if one["status"] != "True")
 
 
 def _is_held(obj: Object) -> bool:
     spec = obj["spec"]
-    # A pod has no word of its own for it.
+    # Pods have no ``suspend``; Kueue holds them by a scheduling gate.
     return bool(spec.get("suspend")) or any(gate["name"] == _GATE for gate in spec.get("schedulingGates") or ())
 
 
-def _condition(obj: Object, *types: str) -> bool:
-    """Whether one of these holds."""
-    return any(one["status"] == "True" for one in _conditions(obj, *types))
+def _conditions(obj: Object, *types: str) -> list[Mapping[str, Any]]:
+    return [one for one in conditions_of(obj) if one["type"] in types]
 
 
-def _conditions(obj: Object, *types: str) -> list[Object]:
-    return [one for one in (obj.get("status") or {}).get("conditions") or () if one["type"] in types]
-
-
-# Kueue beside a control plane: one process over its API server, with its webhooks; kube-scheduler places what it admits.
+# --- the process ------------------------------------------------------------------------------------------------------
 
 NAME = "kueue"
 _PLACES = "kube-scheduler"

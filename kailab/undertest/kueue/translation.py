@@ -1,18 +1,29 @@
-"""The queue tree in Kueue's words: Cohorts, ClusterQueues, and the ResourceFlavor of the fleet.
+"""Translate KAI's queues and work into Kueue's objects.
 
-| KAI | Kueue (concepts/cohort, concepts/cluster_queue) |
+| KAI queue | Kueue (concepts/cohort, concepts/cluster_queue) |
 |---|---|
-| a queue | a Cohort; below the one of a leaf there are two ClusterQueues, for preemptible work and for the other |
+| a queue | a Cohort; below the Cohort of a leaf there are two ClusterQueues, for preemptible and for non-preemptible work |
 | quota of a leaf | nominalQuota of its ClusterQueue for non-preemptible work, which lends all of it and borrows nothing |
-| quota of a parent | what it has beyond its children's: nominalQuota of its Cohort |
-| what nobody owns | nominalQuota of the Cohort at the root: the nodes' resources beyond all quotas |
+| quota of a parent | what exceeds its children's quotas: nominalQuota of its Cohort |
+| capacity that no queue owns | nominalQuota of the Cohort at the root: the nodes' resources beyond all quotas |
 | limit | borrowingLimit of the Cohort: limit - quota |
 | overQuotaWeight | fairSharing.weight of the Cohort |
-| a quota without limit | nominalQuota of all that the nodes have |
-| who may take from whom | reclaimWithinCohort Any; withinClusterQueue LowerPriority where work is preemptible |
+| an unlimited quota | nominalQuota of all that the nodes have |
+| who may reclaim from whom | reclaimWithinCohort Any; withinClusterQueue LowerPriority where work is preemptible |
 
-Kueue has no preemptibility of single workloads. A ClusterQueue that borrows nothing is never asked to give anything back: work in it
-is as KAI's non-preemptible work, within its quota and safe.
+Kueue has no preemptibility of single workloads. A ClusterQueue that borrows nothing never has to give anything back, so its work is as
+safe as KAI's non-preemptible work within quota.
+
+| KAI work | Kueue (tasks/run) |
+|---|---|
+| queue of a Job, CronJob, pod, Deployment | label queue-name, and a LocalQueue of that name in its namespace |
+| priority class | label priority-class, and a WorkloadPriorityClass of that name (concepts/workload_priority_class) |
+| a Job whose pods start together | a Job, admitted as a whole |
+| a Job of which some pods are enough | annotation job-min-parallelism: partial admission |
+| pods that name one group | a pod group: label pod-group-name, annotation pod-group-total-count |
+| pods of a Deployment | each pod is admitted by itself (tasks/run/deployment) |
+
+kube-scheduler places the pods.
 """
 
 from __future__ import annotations
@@ -21,11 +32,12 @@ import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model import labels
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
+from kailab.model.objects import Object
 from kailab.model.validation.advice import pod_templates
 from kailab.undertest.contract import NotExpressible
 from kailab.undertest.kueue.messages import (
@@ -46,7 +58,7 @@ _NAMES = {"gpu": labels.GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
 
 
 def translate_tree(queues: AppliedQueues, there: Cluster, who: str) -> list[Object]:
-    """All of the tree, in the order in which it is to be applied. Raises NotExpressible."""
+    """All objects of the tree, in the order of applying. Raises NotExpressible."""
     queues.refuse_min_runtimes(who)
     queues.refuse_priorities(who)
     queues.refuse_overcommitted(who)
@@ -58,7 +70,7 @@ class _TreeTranslation:
         self._queues = queues
         self._there = there
         self._who = who
-        # Of what no queue bounds, Kueue is not told: it would have to know every amount of it.
+        # Only resources that a queue bounds, because Kueue requires an amount for each resource that it covers.
         self._covered = [name for name in RESOURCES if name == "gpu" or self._bounded(name)]
         self._has = {name: queues.capacity(name) for name in self._covered}
 
@@ -148,7 +160,7 @@ class _TreeTranslation:
 
 
 def _amount(resource: str, amount: int) -> str:
-    """Of a record, as a quantity: devices have no parts."""
+    """An amount of a record as a quantity, GPUs as whole devices."""
     if resource == "gpu":
         return str(amount // 1000)
     return f"{amount}m" if resource == "cpu" else str(amount)
@@ -163,18 +175,7 @@ def _object(kind: str, name: str, spec: Object) -> Object:
     return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-# Work in Kueue's words: which LocalQueue it is submitted to, its priority, and how much of it must start together.
-#
-# | KAI | Kueue (tasks/run) |
-# |---|---|
-# | queue of a Job, CronJob, pod, Deployment | label queue-name, and a LocalQueue of that name in its namespace |
-# | priority class | label priority-class, and a WorkloadPriorityClass of that name (concepts/workload_priority_class) |
-# | a Job whose pods start together | a Job: all of it is admitted, or nothing |
-# | a Job of which some pods are enough | annotation job-min-parallelism: partial admission |
-# | pods that name one group | a pod group: label pod-group-name, annotation pod-group-total-count |
-# | pods of a Deployment | each pod is admitted for itself (tasks/run/deployment) |
-#
-# Pods are kube-scheduler's to place.
+# --- work -------------------------------------------------------------------------------------------------------------
 
 _KINDS = ("Pod", "Job", "CronJob", "Deployment")
 
@@ -191,7 +192,7 @@ class WorkTranslation:
         self._brought: set[tuple[str, str]] = set()
 
     def became(self, number: int, obj: Object) -> list[Object]:
-        """What the object of that number becomes, with what it is submitted to before it. Raises NotExpressible."""
+        """The translation of the object with that number, preceded by its LocalQueue and priority class. Raises NotExpressible."""
         works = self._works[number]
         if not works:
             return [obj]
@@ -205,7 +206,7 @@ class WorkTranslation:
         new = copy.deepcopy(obj)
         for _, template in pod_templates(new):
             template["spec"]["schedulerName"] = labels.DEFAULT_SCHEDULER_NAME
-            # KAI reads it of an owner, too; whoever counts pods reads it of them.
+            # KAI also reads the owner's label; code that counts pods reads the pod's.
             template.setdefault("metadata", {}).setdefault("labels", {}).setdefault(labels.QUEUE, work.queue)
         self._submit(new, works)
         return [*self._brings(work), new]
@@ -234,7 +235,7 @@ class WorkTranslation:
             job["metadata"].setdefault("annotations", {})[MIN_PARALLELISM] = str(work.min_member)
 
     def _brings(self, work: TemplateWork) -> Iterator[Object]:
-        """What work is submitted to and ranked by, once for all of it."""
+        """The LocalQueue and WorkloadPriorityClass of work that were not yielded before."""
         name = queue_for(work.queue, work.preemptible)
         if (work.namespace, name) not in self._brought:
             self._brought.add((work.namespace, name))

@@ -1,4 +1,8 @@
-"""Kubernetes SIG scheduler-plugins: kube-scheduler with coscheduling and capacity scheduling, as a process beside a plane."""
+"""SIG scheduler-plugins as a scheduler under test: kube-scheduler with coscheduling and capacity scheduling.
+
+``translation`` writes queues and gangs as its objects, ``processes`` runs it and detects when it is idle, ``messages`` has its names and
+reads its conditions.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
+from kailab.model.objects import Object
 from kailab.undertest.contract import EvictionCondition, Plane, SchedulerUnderTest
 from kailab.undertest.scheduler_plugins import messages
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
     from kailab.undertest.scheduler_plugins.processes import SchedulerPluginsProcesses
-
-
-# scheduler-plugins as a scheduler under test.
 
 
 @dataclass(frozen=True)

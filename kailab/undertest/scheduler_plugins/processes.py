@@ -1,5 +1,7 @@
-"""Whether scheduler-plugins is done with all that it was given, by its metrics: no pod is to be tried now or soon, none is being
-bound. A gang that it has put aside is tried again."""
+"""Run scheduler-plugins beside a control plane, and detect when it is idle.
+
+It is idle when its metrics show no pod to try now or soon and no pod being bound, and when no rejected gang waits for its next try.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from typing import Any
 import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
+from kailab.model.objects import Object, labels_of
 from kailab.model.private_files import write_text
 from kailab.undertest import programs
 from kailab.undertest.contract import IdleDetector, Plane, StartSettings, Tell
@@ -52,7 +55,7 @@ class SchedulerPluginsIdleDetector:
         self._idle = 0
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed, with its last words, if it has ended."""
+        """Raises SchedulerFailed with the last lines of the log, if it has ended."""
         own = next((one for one in self._plane.processes() if one.name == NAME), None)
         if own is None or not own.running:
             check_programs(self._plane, (NAME,))
@@ -66,10 +69,10 @@ class SchedulerPluginsIdleDetector:
 
 
 def _is_of_a_gang(pod: Object) -> bool:
-    return GANG in (pod["metadata"].get("labels") or {})
+    return GANG in labels_of(pod)
 
 
-# scheduler-plugins beside a control plane: one process, a kube-scheduler with two plugins more.
+# --- the process ------------------------------------------------------------------------------------------------------
 
 _OPEN = "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics"
 # Coscheduling does not ask to be told of pods that go (EventsToRegister): a gang that it has refused is tried again when another pod

@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.errors import NotFound
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
+from kailab.model.objects import Object, annotations_of
 from kailab.undertest.contract import NotExpressible
 from kailab.undertest.scheduler_plugins.messages import API_VERSION, GANG, NAME, SCHEDULER_NAME
 from kailab.undertest.translation import (
@@ -140,7 +141,7 @@ class _Translation:
             there = self._there.get(kind, name, queue)
         except NotFound:
             return
-        if (there["metadata"].get("annotations") or {}).get(WRITTEN_FOR, queue) != origin:
+        if annotations_of(there).get(WRITTEN_FOR, queue) != origin:
             raise NotExpressible(NAME, "queue with two objects of one name in several namespaces", f"{kind}/{name}")
 
 

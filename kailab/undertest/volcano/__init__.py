@@ -1,4 +1,8 @@
-"""Volcano: a folder of its programs, as processes beside a plane."""
+"""Volcano as a scheduler under test: a folder of its programs, as processes beside a plane.
+
+``translation`` writes queues and gangs as Volcano's objects, ``processes`` looks at the folder, runs the programs and detects when they are
+idle, ``messages`` has Volcano's names and reads its conditions.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
+from kailab.model.objects import Object
 from kailab.undertest.contract import EvictionCondition, Plane, SchedulerUnderTest
 from kailab.undertest.volcano import messages
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
     from kailab.undertest.volcano.processes import VolcanoProcesses
-
-
-# Volcano as a scheduler under test.
 
 
 @dataclass(frozen=True)

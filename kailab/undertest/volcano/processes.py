@@ -1,6 +1,8 @@
-"""Volcano as a user has it: a folder of its programs, with its CRDs in ``crds`` beside them.
+"""Run Volcano from a user's folder of programs, with its CRDs in ``crds``: its scheduler, and the controllers that open queues.
 
-Its module can't be built by others (its API is a folder of its own repository), so nobody gets it for the user.
+Others can't build Volcano's module, because its API is a folder of its own repository; so users bring the programs. Volcano's webhooks
+check objects and fill in defaults. Labs write whole objects and don't run the webhooks. Volcano is idle after whole scheduling cycles
+since the last change.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ def _crds(folder: Path) -> tuple[dict[str, Any], ...]:
     return tuple(found.values())
 
 
-# Whether Volcano is done with all that it was given: its scheduler has been through whole cycles since the last change.
+# --- idle detection ---------------------------------------------------------------------------------------------------
 
 PROCESS_NAMES = ("volcano-scheduler", "volcano-controllers")
 """The processes, as the plane lists them."""
@@ -123,7 +125,7 @@ class VolcanoIdleDetector:
         self._since = None
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed, with its last words, if a process of it has ended."""
+        """Raises SchedulerFailed with the last lines of the log, if a process of it has ended."""
         own = next((one for one in self._plane.processes() if one.name == PROCESS_NAMES[0]), None)
         if own is None or not own.running:
             check_programs(self._plane, PROCESS_NAMES)
@@ -137,9 +139,7 @@ class VolcanoIdleDetector:
         return cycles - self._since >= _CYCLES
 
 
-# Volcano beside a control plane: its scheduler, and the controllers that open queues and make PodGroups.
-#
-# Its webhooks check what is applied, and fill in what is left out; labs write whole objects, and do without them.
+# --- the processes ----------------------------------------------------------------------------------------------------
 
 _FAST = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 

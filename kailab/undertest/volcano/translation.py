@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
+from kailab.model.objects import Object
 from kailab.undertest.contract import NotExpressible
 from kailab.undertest.translation import (
     RESOURCE_NAMES,

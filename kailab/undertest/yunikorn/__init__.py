@@ -1,4 +1,8 @@
-"""Apache YuniKorn, as a process beside a plane."""
+"""Apache YuniKorn as a scheduler under test, as a process beside a plane.
+
+``translation`` writes queues and applications in YuniKorn's form, ``processes`` runs it, detects when it is idle and reads its evictions,
+``messages`` has its names and reads its conditions.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
+from kailab.model.objects import Object
 from kailab.undertest.contract import EvictionFinder, Plane, SchedulerUnderTest
 from kailab.undertest.yunikorn import messages
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
     from kailab.undertest.yunikorn.processes import YuniKornProcesses
-
-
-# YuniKorn as a scheduler under test.
 
 
 @dataclass(frozen=True)

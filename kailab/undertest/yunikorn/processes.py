@@ -1,7 +1,8 @@
-"""Why YuniKorn evicted pods, by the log of its own events, which its REST server shows.
+"""Run YuniKorn beside a control plane, detect when it is idle, and read why it evicted pods.
 
-It sends them on as Events of the cluster, every two seconds; those of pods that are gone by then are dropped. Where its process is not
-on this machine nothing is known.
+YuniKorn is configured by a ConfigMap. Its REST server listens on port 9080 of all addresses, which is fixed in its code, so a machine
+can run one. The REST server shows YuniKorn's log of events, from which ``PreemptionLog`` reads evictions: it sends them to the cluster
+as Events only every two seconds, and drops those of pods that are gone by then. Without a process on this machine nothing is known.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Callable, Sequence
 
 from kailab.cluster.base import namespace
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free_everywhere
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
+from kailab.model.objects import Object, annotations_of, is_terminating
 from kailab.undertest import programs
 from kailab.undertest.contract import (
     EvictionCondition,
@@ -48,7 +50,7 @@ class PreemptionLog:
         self._messages: dict[str, str] = {}
 
     def __call__(self, pods: Sequence[Object]) -> dict[str, EvictionReason]:
-        leaving = {pod["metadata"]["uid"]: pod for pod in pods if "deletionTimestamp" in pod["metadata"]}
+        leaving = {pod["metadata"]["uid"]: pod for pod in pods if is_terminating(pod)}
         # It is in the log before the pod is deleted.
         if any(uid not in self._messages for uid in leaving):
             self._read()
@@ -81,13 +83,13 @@ def _stop(pod: Object, message: str) -> EvictionReason:
     """Its sentence is the same for what a queue takes back and for what comes before within one."""
     found = _PREEMPTED.match(message)
     asked = found["queue"] if found else ""
-    own = (pod["metadata"].get("annotations") or {}).get(QUEUE, "")
+    own = annotations_of(pod).get(QUEUE, "")
     return EvictionReason(
         message, EvictionCondition("preempt" if asked == own else "reclaim", "", asked.rpartition(".")[2])
     )
 
 
-# Whether YuniKorn is done with all that it was given: all its pods are placed, or it has not taken the chance to place more.
+# --- idle detection ---------------------------------------------------------------------------------------------------
 
 LOOK_AGAIN_SECONDS = 18.0
 """A request for whose room nobody was found to give way is looked at again after 15 s (``preemptAttemptFrequency``)."""
@@ -108,7 +110,7 @@ class YuniKornIdleDetector:
         """What has changed is seen on the pods."""
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed, with its last words, if it has ended."""
+        """Raises SchedulerFailed with the last lines of the log, if it has ended."""
         now = self._monotonic()
         # Asked far more often than once a second, and a look at processes costs.
         if now - self._checked >= CHECK_SECONDS:
@@ -121,9 +123,7 @@ def _is_its(pod: Object) -> bool:
     return bool(pod["spec"].get("schedulerName") == SCHEDULER_NAME)
 
 
-# YuniKorn beside a control plane: one process, told how to decide by a ConfigMap.
-#
-# Its REST server listens on port 9080 of all addresses, which stands in its code: one on a machine.
+# --- the process ------------------------------------------------------------------------------------------------------
 
 
 class YuniKornProcesses(AddonProcesses):

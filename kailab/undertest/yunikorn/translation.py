@@ -1,7 +1,11 @@
-"""The tree of queues as YuniKorn's configuration has it: quota is ``guaranteed``, limit is ``max``, priority is an offset.
+"""Translate KAI's queues and work for YuniKorn.
 
-As in KAI, priorities of work count within its queue alone (``priority.policy: fence``), and what is owned comes back at once:
-``preemption.delay`` is as short as YuniKorn's clock has it.
+The queues are one ConfigMap, rewritten at each change: quota is ``guaranteed``, limit is ``max``, and priority is an offset. As in KAI,
+priorities of work count only within their queue (``priority.policy: fence``), and owned capacity comes back at once
+(``preemption.delay`` has YuniKorn's smallest value).
+
+Work is an application in a leaf queue, named by annotations of its pods. A gang is an application with one task group: placeholders
+reserve its room until all of it fits. Non-preemptible work is annotated as such. YuniKorn can't express that it must stay within quota.
 """
 
 from __future__ import annotations
@@ -13,10 +17,11 @@ from typing import Any
 
 import yaml
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
+from kailab.model.objects import Object
 from kailab.scheduler.reading.queues import DEFAULT_PRIORITY
 from kailab.scheduler.reading.requests import of_pod
 from kailab.undertest.contract import NotExpressible
@@ -121,11 +126,7 @@ def _amount_texts(amounts: Amounts) -> dict[str, str]:
     return {_NAMES[name]: format_amount(name, amount) for name, amount in amounts.items()}
 
 
-# KAI's words said in those of YuniKorn.
-#
-# The queues are one ConfigMap, written anew with each change of them. Work is an application in a leaf of them, by annotations of its
-# pods. A gang is an application of one task group: placeholders hold its room until all of it can be had. Work that KAI would not preempt
-# says that it is not to be preempted; that it may not go beyond its quota either YuniKorn has no words for.
+# --- work -------------------------------------------------------------------------------------------------------------
 
 _TASK_GROUP = "workers"
 
