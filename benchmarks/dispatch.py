@@ -15,14 +15,14 @@ from kailab.engine.policies.settings import PolicyChoice
 from kailab.fleet import Fleet
 from kailab.model.times import duration_seconds
 from kailab.policies.catalogue import SHIPPED, shipped
-from kailab.replay.clusters.declared import Dispatching, Sites
+from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.dispatcher import dispatch
 from kailab.replay.clusters.figures import figures
-from kailab.replay.clusters.reading import Otherwise, read_sites
-from kailab.replay.plan import Plan
+from kailab.replay.clusters.sites import ClusterSites, DispatchSettings
+from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import BY_SHARE, queues_for
-from kailab.replay.replaying import replay
-from kailab.replay.summary import Waits, summary
+from kailab.replay.run import replay
+from kailab.replay.summary import WaitTimes, summarise
 from kailab.replay.trace import Trace, read_trace
 
 POLICIES = tuple(name for name in SHIPPED if issubclass(shipped(name) or object, Dispatch))
@@ -46,12 +46,12 @@ def main() -> None:
     trace = part_of(
         read_trace(options.trace), *(int(duration_seconds(t, days=True)) for t in (options.after, options.lasting))
     )
-    sites = read_sites(options.clusters, trace, Otherwise(queues=BY_SHARE))
+    sites = read_sites(options.clusters, trace, SiteDefaults(queues=BY_SHARE))
     again = int(duration_seconds(options.again, days=True)) if options.again else None
     print(f"{len(trace.jobs)} jobs", flush=True)
     rows = [_together(trace, sites)]
     for name in options.policy or POLICIES:
-        rows.append(_dispatched(replace(sites, dispatching=Dispatching(policy=_choice(name), again=again)), name))
+        rows.append(_dispatched(replace(sites, dispatching=DispatchSettings(policy=_choice(name), again=again)), name))
         print(*rows[-1], flush=True)
     headers = (
         "DISPATCHED BY",
@@ -78,7 +78,7 @@ def _choice(text: str) -> PolicyChoice:
     )
 
 
-def _dispatched(sites: Sites, name: str) -> list[str]:
+def _dispatched(sites: ClusterSites, name: str) -> list[str]:
     begun = time.process_time()
     found = figures(dispatch(sites, None))
     took = time.process_time() - begun
@@ -89,14 +89,16 @@ def _dispatched(sites: Sites, name: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _together(trace: Trace, sites: Sites) -> list[str]:
+def _together(trace: Trace, sites: ClusterSites) -> list[str]:
     """All nodes in one cluster, which is what "one pool" would be."""
     pools = tuple(
         replace(pool, name=f"{site.name}-{pool.name}") for site in sites.sites for pool in site.plan.fleet.pools
     )
     fleet = Fleet(name="all", pools=pools)
     begun = time.process_time()
-    found = summary(replay(Plan(trace=trace, fleet=fleet, queues=queues_for(trace, fleet.summary().gpus, BY_SHARE))))
+    found = summarise(
+        replay(ReplayPlan(trace=trace, fleet=fleet, queues=queues_for(trace, fleet.summary().gpus, BY_SHARE)))
+    )
     took = time.process_time() - begun
     return [
         "(one cluster)",
@@ -111,7 +113,7 @@ def _together(trace: Trace, sites: Sites) -> list[str]:
     ]
 
 
-def _waits(waits: Waits | None) -> list[str]:
+def _waits(waits: WaitTimes | None) -> list[str]:
     if waits is None:
         return ["-"] * 3
     return ["never" if one is None else format_age(one) for one in (waits.mean, waits.p50, waits.p99)]

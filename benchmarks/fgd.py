@@ -56,9 +56,9 @@ from kailab.model.labels import GPU_PRODUCT
 from kailab.model.quantities import mem_bytes
 from kailab.replay.fleets import fleet_of_nodes
 from kailab.replay.job import WHOLE, TraceJob
-from kailab.replay.policies import decided_by
-from kailab.replay.readers import lines, openb
-from kailab.replay.readers.fields import Fields
+from kailab.replay.policies import with_replay_policies
+from kailab.replay.readers import alibaba, lines
+from kailab.replay.readers.lines import LineFields
 from kailab.replay.trace import Trace
 
 POLICIES = ("random", "dot-product", "gpu-clustering", "gpu-packing", "best-fit", "fgd")
@@ -190,10 +190,12 @@ def pods_of(path: Path) -> Trace:
     Some pods name a model twice. Such a pod may run where one may that names it once, but the simulator counts sorts of pods by this text as it stands. Which
     sorts are to be expected depends on it, so the names stay as they are here."""
     jobs = []
-    for line, values in lines.rows(path):
+    for line, values in lines.read_rows(path):
         if isinstance(values, str):
             raise InputError(values, Where(file=str(path), line=line))
-        job = openb.pod(Fields({"gpu_spec": "", "creation_time": "0", "deletion_time": "1", **values}), line)
+        job = alibaba.read_openb_pod(
+            LineFields({"gpu_spec": "", "creation_time": "0", "deletion_time": "1", **values}), line
+        )
         assert isinstance(job, TraceJob)  # whatever openb lists can be replayed
         named = values.get("gpu_spec")
         jobs.append(structs.replace(job, models=tuple(named.split("|"))) if named else job)
@@ -229,7 +231,7 @@ def carry_out(runs: Sequence[Run]) -> list[Row]:
 
 def deciding(workload: Trace, fleet: Fleet, policy: str, seed: int) -> EngineConfig:
     """The policy alone: nobody is evicted, and what waits gets no reasons that would be thrown away."""
-    engine = decided_by(None, (policy,), workload, fleet, seed if policy == DRAWING else None).engine
+    engine = with_replay_policies(None, (policy,), workload, fleet, seed if policy == DRAWING else None).engine
     return structs.replace(engine, actions=("allocate",))
 
 

@@ -339,12 +339,12 @@ def hunt(
     from checks.hunting.store import HuntFolder
     from kailab.errors import InputError
     from kailab.model.times import duration_seconds
-    from kailab.trials.baseline import Baseline, read_baseline
+    from kailab.trials.baseline import AcceptedBaseline, read_baseline
 
     if clusters is not None and duration is not None:
         raise InputError("--clusters and --for: expected one of them")
     until = None if duration is None else time.monotonic() + duration_seconds(duration, days=True)
-    accepted = read_baseline(baseline) if baseline is not None else Baseline()
+    accepted = read_baseline(baseline) if baseline is not None else AcceptedBaseline()
     where = {option: value for option, value in place.items() if value is not None}
     wanted = made_from(against, isolation, kinds, again, tries, name, where)
     folder = HuntFolder(root / wanted.name)

@@ -10,12 +10,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from kailab.course.challenge import Challenge
-from kailab.course.lesson import Lesson
-from kailab.course.lesson_reading import LETTERS, lessons
-from kailab.course.reading import challenges
+from kailab.course.challenge import Challenge, challenges
+from kailab.course.lesson import LETTERS, Lesson, lessons
 from kailab.course.slides import SCRIPT, STYLE, deck, html
-from kailab.course.teaching import Walked, walk
+from kailab.course.teaching import LessonWalk, walk
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "docs" / "course"
@@ -67,7 +65,7 @@ def _lesson(one: Lesson) -> Iterator[str]:
         yield f'??? note "{name}"\n\n    ```yaml\n{_indented((one.folder / name).read_text(encoding="utf-8"))}\n    ```\n'
 
 
-def _after(one: Lesson, walked: Walked) -> Iterator[str]:
+def _after(one: Lesson, walked: LessonWalk) -> Iterator[str]:
     yield f"# After lesson {one.number}: {one.title}\n\nThis page has the answers to [the lesson's]({'../lessons/' + one.name}.md) questions.\n"
     yield "## What happened\n\n| foretold | seen |\n|---|---|"
     yield from (f"| {asked.ask} | {seen:g} |" for asked, seen in zip(one.predict, walked.seen, strict=True))

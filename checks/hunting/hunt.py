@@ -17,12 +17,10 @@ from checks.hunting.side import Bench
 from checks.hunting.store import Decided, Hunt, HuntFolder
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import ConnectError, InputError, StateError
-from kailab.trials.contenders import contender
-from kailab.trials.digests import Digests
-from kailab.trials.making import made
-from kailab.trials.matrix import KINDS, Cell, Subject
+from kailab.trials.definition import contender, make_trial, subjects_of
+from kailab.trials.matrix import KINDS, TrialCell, TrialSubject
 from kailab.trials.store import TrialFolder
-from kailab.trials.subjects import subjects_of
+from kailab.trials.trial import CellDigests
 from kailab.trials.trial import carry_out as carry_out_trial
 from kailab.undertest.contract import SchedulerFailed
 from kailab.undertest.selection import check_lab, choose_scheduler
@@ -110,7 +108,7 @@ def _keep_scenario(
     expecting(sample, judge.ours(sample)).written(place, told)
     # The trial brings up planes of its own: one fewer at once.
     bench.close()
-    trial = made(
+    trial = make_trial(
         [contender(OURS), contender(hunt.against, name=hunt.column)],
         subjects_of(str(place / SCENARIO)),
         [hunt.isolation],
@@ -140,8 +138,8 @@ def made_from(
     BACKENDS.check(isolation)
     check_lab(isolation, other.scheduler, dict(options))
     choose_scheduler(other.scheduler).check_options()
-    subject = Subject(kind="scenarios", name="hunt", path="")
-    cell = Cell(contender=other, isolation=isolation, subject=subject, fleet="")
+    subject = TrialSubject(kind="scenarios", name="hunt", path="")
+    cell = TrialCell(contender=other, isolation=isolation, subject=subject, fleet="")
     return Hunt(
         name=name or f"{other.name}-{isolation}",
         against=other.scheduler,
@@ -150,7 +148,7 @@ def made_from(
         kinds=tuple(kinds) or DEFAULT_KINDS,
         again=again,
         tries=tries,
-        stands_on=Digests().of_cell(cell),
+        stands_on=CellDigests().of_cell(cell),
     )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from checks.hunting.outcomes import bare, differences, expecting, first_step, seen
 from checks.hunting.sample import Sample
 from checks.hunting.side import Bench, Came
-from kailab.trials.comparing import Difference
+from kailab.trials.differences import TrialDifference
 
 Verdict = Literal["same", "differs", "chance", "error"]
 OURS = "kailab"
@@ -26,7 +26,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """``differences``: of the first step in which they differ. ``why``: of an error, or what showed that it was chance."""
 
     verdict: Verdict
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[TrialDifference, ...] = ()
     why: str = ""
 
 
@@ -65,7 +65,7 @@ class Judge:
         """``sample``: with what is expected, for which a real cluster is given time."""
         return self._bench.decided(sample.written(self._folder), self._against)
 
-    def differs(self, sample: Sample) -> list[Difference]:
+    def differs(self, sample: Sample) -> list[TrialDifference]:
         """As they are told once, without asking for chance: a step on the way to a smaller sample."""
         ours = self.ours(sample)
         if ours.failed or ours.stopped:
@@ -93,7 +93,7 @@ class Judge:
         return ""
 
 
-def cut(sample: Sample, found: Sequence[Difference]) -> Sample:
+def cut(sample: Sample, found: Sequence[TrialDifference]) -> Sample:
     """Until the step in which they differ."""
     return sample.with_steps(sample.steps[: first_step(found)])
 

@@ -12,8 +12,8 @@ import msgspec
 from checks.hunting.sample import Sample
 from checks.hunting.side import Came
 from kailab.lab.wording import gpus
-from kailab.trials.comparing import Difference, compare
-from kailab.trials.results import LabResult, Phase, TestResult
+from kailab.trials.differences import TrialDifference, compare
+from kailab.trials.results import LabPhase, LabResult, TestResult
 
 QUEUES = "queues"
 STOPPED = "stopped"
@@ -37,7 +37,7 @@ def bare(sample: Sample) -> Sample:
     return sample.with_steps([{key: value for key, value in step.items() if key != "expect"} for step in sample.steps])
 
 
-def differences(sample: Sample, column: str, ours: Came, theirs: Came, kinds: Sequence[str]) -> list[Difference]:
+def differences(sample: Sample, column: str, ours: Came, theirs: Came, kinds: Sequence[str]) -> list[TrialDifference]:
     """Those of the first step in which they differ; none: they agree."""
     for number, (left, right) in enumerate(zip(ours.lab.phases, theirs.lab.phases), 1):
         found = _of_phases(sample, column, number, left, right, kinds)
@@ -50,7 +50,7 @@ def differences(sample: Sample, column: str, ours: Came, theirs: Came, kinds: Se
     return [_difference(sample, column, STOPPED, "", number, *told)]
 
 
-def first_step(found: Sequence[Difference]) -> int:
+def first_step(found: Sequence[TrialDifference]) -> int:
     """The step, from 1, in which they differ."""
     return int(found[0].after.removeprefix("step "))
 
@@ -62,8 +62,8 @@ def seen(came: Came, steps: int, kinds: Sequence[str]) -> Hashable:
 
 
 def _of_phases(
-    sample: Sample, column: str, number: int, left: Phase, right: Phase, kinds: Sequence[str]
-) -> list[Difference]:
+    sample: Sample, column: str, number: int, left: LabPhase, right: LabPhase, kinds: Sequence[str]
+) -> list[TrialDifference]:
     one, two = (TestResult(name=sample.name, verdict="passed", labs={"lab": _alone(phase)}) for phase in (left, right))
     found = [
         msgspec.structs.replace(each, after=f"step {number}") for each in compare(column, one, two, tuple(kinds), None)
@@ -75,17 +75,19 @@ def _of_phases(
     return found
 
 
-def _alone(phase: Phase) -> LabResult:
+def _alone(phase: LabPhase) -> LabResult:
     return LabResult(phases=(phase,))
 
 
-def _difference(sample: Sample, column: str, kind: str, what: str, step: int, ours: str, theirs: str) -> Difference:
-    return Difference(
+def _difference(
+    sample: Sample, column: str, kind: str, what: str, step: int, ours: str, theirs: str
+) -> TrialDifference:
+    return TrialDifference(
         column=column, test=sample.name, kind=kind, what=what, after=f"step {step}", reference=ours, here=theirs
     )
 
 
-def _seen(phase: Phase, kinds: Sequence[str]) -> Hashable:
+def _seen(phase: LabPhase, kinds: Sequence[str]) -> Hashable:
     amounts = {"outcome": phase.running, QUEUES: phase.held, "evictions": phase.evicted, "lowest": phase.lowest}
     return tuple(tuple(sorted((name, number) for name, number in amounts[kind].items() if number)) for kind in kinds)
 

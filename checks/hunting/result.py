@@ -14,11 +14,11 @@ import msgspec
 from checks.hunting.judging import OURS
 from checks.hunting.sample import SCENARIO
 from checks.hunting.store import Decided, Hunt, HuntFolder
-from kailab.trials.baseline import Accepted, Baseline
-from kailab.trials.first_decision import told as first_decision
-from kailab.trials.outcome import Outcome
+from kailab.trials.baseline import AcceptedBaseline, AcceptedDifference
+from kailab.trials.differences import describe_first_decision as first_decision
+from kailab.trials.outcome import TrialOutcome
 from kailab.trials.store import TrialFolder
-from kailab.trials.trial import look
+from kailab.trials.trial import read_outcome
 
 MOST_TOLD = 4
 
@@ -28,9 +28,9 @@ class Result:
     hunt: Hunt
     folder: HuntFolder
     decided: Mapping[int, Decided]
-    baseline: Baseline = field(default_factory=Baseline)
+    baseline: AcceptedBaseline = field(default_factory=AcceptedBaseline)
 
-    def acceptance(self, one: Decided) -> Accepted | None:
+    def acceptance(self, one: Decided) -> AcceptedDifference | None:
         """What accepts all that differs in a cluster; None: something is not accepted."""
         found = [self.baseline.accepts(each) for each in one.judged.differences]
         return found[0] if found and all(found) else None
@@ -77,9 +77,9 @@ class Result:
     def scenario(self, one: Decided) -> Path:
         return self.folder.found(one.seed) / SCENARIO
 
-    def trial(self, one: Decided) -> Outcome:
+    def trial(self, one: Decided) -> TrialOutcome:
         """The two on what is left, with the evidence of both. Raises StateError."""
-        return look(TrialFolder(self.folder.found(one.seed) / "trial"))
+        return read_outcome(TrialFolder(self.folder.found(one.seed) / "trial"))
 
     def _first_decision(self, one: Decided) -> str:
         (row,) = self.trial(one).rows

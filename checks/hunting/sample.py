@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from kailab.cluster.protocol import Object
 from kailab.model.private_files import make_folder, replace_file
 from kailab.model.yamltext import write_documents
-from kailab.scenarios.reading import read_file
-from kailab.scenarios.scenario import Scenario
+from kailab.scenarios.scenario import Scenario, read_file
 
 Step: TypeAlias = dict[str, Any]
 """In the form of a scenario's file."""

@@ -14,12 +14,12 @@ from checks.hunting.judging import cut
 from checks.hunting.sample import Sample, Step
 from kailab.cluster.protocol import Object
 from kailab.model import labels
-from kailab.trials.comparing import Difference
+from kailab.trials.differences import TrialDifference
 
-Differs = Callable[[Sample], list[Difference]]
+Differs = Callable[[Sample], list[TrialDifference]]
 
 
-def shrink(sample: Sample, found: Sequence[Difference], differs: Differs, tries: int) -> Sample:
+def shrink(sample: Sample, found: Sequence[TrialDifference], differs: Differs, tries: int) -> Sample:
     """``found``: what differs in ``sample``; ``differs``: asks about a smaller one."""
     sample = cut(sample, found)
     wanted = {(one.kind, one.what) for one in found}

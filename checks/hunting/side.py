@@ -12,9 +12,9 @@ from kailab.cluster.backends import BACKENDS
 from kailab.errors import KailabError
 from kailab.lab.settle import NotSettled
 from kailab.lab.venues import Venue, open_venue
-from kailab.scenarios.running import Ran, carry_out
+from kailab.scenarios.running import ScenarioResult, carry_out
 from kailab.scenarios.scenario import Scenario
-from kailab.trials.course import Course
+from kailab.trials.recorder import CellRecorder
 from kailab.trials.results import LabResult
 from kailab.undertest.contract import SchedulerFailed, Unsupported
 
@@ -50,12 +50,12 @@ class Bench:
 
     def decided(self, scenario: Scenario, scheduler: str) -> Came:
         """Raises KailabError where there is no place for it."""
-        course = Course()
+        course = CellRecorder()
         where: dict[str, Any] = {"venue": self._taken(scheduler)} if self.live else {}
         try:
             ran = carry_out(scenario, scheduler, self.isolation, observers=[course], **where)
         except Unsupported as error:
-            ran = Ran(stopped=str(error))
+            ran = ScenarioResult(stopped=str(error))
         if ran.stopped:
             # What stopped it may have left something behind.
             self.close()

@@ -14,7 +14,7 @@ from msgspec import structs
 from checks.report import Result
 from kailab.errors import KailabError
 from kailab.lab.venues import Venue
-from kailab.scenarios import reading
+from kailab.scenarios import scenario as reading
 from kailab.scenarios.running import carry_out
 from kailab.scenarios.scenario import Scenario
 

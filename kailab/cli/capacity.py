@@ -14,8 +14,7 @@ from kailab.cli import replay_options as study_options
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.studies.capacity import Capacity, Probe
-    from kailab.studies.gaining import Gain, Wait
+    from kailab.studies.capacity import Capacity, FleetProbe, MeanWait, TeamGain
 
 
 @click.command()
@@ -52,11 +51,11 @@ def capacity(
     """Find the fewest GPUs with which a trace's jobs are served as asked: the fleet is made smaller and larger and the trace replayed on it, with
     several seeds. Tells the quotas that get there, and what each queue gains or loses. Exit code 1 if no fleet does."""
     from kailab.errors import InputError
-    from kailab.replay.trace import told_broken
-    from kailab.studies.capacity import Question
-    from kailab.studies.capacity import capacity as carry_out
+    from kailab.replay.trace import describe_broken_lines
+    from kailab.studies.capacity import CapacityQuestion
+    from kailab.studies.capacity import find_capacity as carry_out
     from kailab.studies.planning import trace_of
-    from kailab.studies.reading import NAME, placed
+    from kailab.studies.study_file import NAME, placed
     from kailab.studies.target import read_target
 
     replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
@@ -73,7 +72,7 @@ def capacity(
     name = name or f"capacity-{trace.name.partition('.')[0].lower()}"
     if not NAME.fullmatch(name):
         raise InputError(f"--name: {name!r:.80}: expected small letters, digits, '-' and '.'")
-    question = Question(
+    question = CapacityQuestion(
         name=name, options=run_options, targets=tuple(map(read_target, targets)), seeds=seeds, most=most, step=step
     )
     if prices is not None and not any(target.priced for target in question.targets):
@@ -81,7 +80,7 @@ def capacity(
             "--prices: no target is of what they tell; expected one such as 'cost < 1000' or 'energy < 500'"
         )
     configurations.print_notices_of_files([] if config is None else [config])
-    for line in told_broken(trace_of(run_options)):
+    for line in describe_broken_lines(trace_of(run_options)):
         terminal.warn(line)
     with signals.terminate_in_order(), terminal.progress_bars() as tell:
         done = carry_out(question, root, workers=workers, dask=dask, progress=tell)
@@ -94,8 +93,8 @@ def capacity(
 
 
 def _data(done: Capacity) -> dict[str, Any]:
+    from kailab.studies.capacity import team_gains
     from kailab.studies.confidence import CONFIDENCE
-    from kailab.studies.gaining import gains
 
     question = done.question
     return {
@@ -106,12 +105,12 @@ def _data(done: Capacity) -> dict[str, Any]:
         "found": None if done.found is None else _probe_data(done.found) | {"quotas": _quotas(done.found)},
         "check": None if done.check is None else _probe_data(done.check),
         "below": None if done.below is None else _probe_data(done.below),
-        "queues": [] if done.found is None else [_gain_data(one) for one in gains(done.given, done.found)],
+        "queues": [] if done.found is None else [_gain_data(one) for one in team_gains(done.given, done.found)],
         "tried": [_probe_data(one) for one in done.probes],
     }
 
 
-def _probe_data(probe: Probe) -> dict[str, Any]:
+def _probe_data(probe: FleetProbe) -> dict[str, Any]:
     return {
         "gpus": dict(probe.gpus), "total": probe.total, "nodes": dict(probe.nodes), "quotas_by": probe.quotas, "fresh_seeds": probe.fresh,
         "keeps": str(probe.verdict),
@@ -122,8 +121,8 @@ def _probe_data(probe: Probe) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _gain_data(one: Gain) -> dict[str, Any]:
-    def wait(part: Wait) -> dict[str, Any]:
+def _gain_data(one: TeamGain) -> dict[str, Any]:
+    def wait(part: MeanWait) -> dict[str, Any]:
         return {"quota": part.quota, "wait_mean": part.mean, "wait_p99": part.p99, "began": part.began}
 
     longer = None if one.longer is None else {"mean": one.longer.mean, "low": one.longer.low, "high": one.longer.high}
@@ -136,7 +135,7 @@ def _gain_data(one: Gain) -> dict[str, Any]:
     }
 
 
-def _quotas(probe: Probe) -> dict[str, float]:
+def _quotas(probe: FleetProbe) -> dict[str, float]:
     from kailab.studies.planning import plan_of
 
     return plan_of(probe.runs[0]).queues.quotas
@@ -162,13 +161,13 @@ def _told(done: Capacity) -> Iterator[str]:
     yield from _found(done)
 
 
-def _shown(done: Capacity) -> list[Probe]:
+def _shown(done: Capacity) -> list[FleetProbe]:
     """All that was tried with the seeds of the search, by size."""
     order = sorted((one for one in done.probes if not one.fresh), key=lambda one: (one.total, one.quotas))
     return [*order, *(one for one in done.probes if one.fresh and one is done.check)]
 
 
-def _cells(probe: Probe) -> list[str]:
+def _cells(probe: FleetProbe) -> list[str]:
     from kailab.studies.target import amount
 
     cells = []
@@ -185,14 +184,13 @@ def _cells(probe: Probe) -> list[str]:
     return cells
 
 
-def _models(probe: Probe) -> str:
+def _models(probe: FleetProbe) -> str:
     return ", ".join(f"{count} {model}" for model, count in sorted(probe.gpus.items()))
 
 
 def _found(done: Capacity) -> Iterator[str]:
     from kailab.cli.table import render_table
-    from kailab.studies.capacity import NEED
-    from kailab.studies.gaining import gains
+    from kailab.studies.capacity import NEED, team_gains
 
     assert done.found is not None
     by = (
@@ -208,7 +206,7 @@ def _found(done: Capacity) -> Iterator[str]:
         word = "is not known to keep them" if str(done.below.verdict) == "open" else "does not keep them"
         yield f"The next smaller fleet that was tried, {done.below.total} GPUs, {word}."
     rows = []
-    for one in gains(done.given, done.found):
+    for one in team_gains(done.given, done.found):
         quota = f"{one.before.quota:g} -> {one.after.quota:g}"
         change = "-" if one.longer is None else f"{_signed(one.longer.low)} to {_signed(one.longer.high)}"
         rows.append(
@@ -235,7 +233,7 @@ def _none(done: Capacity) -> Iterator[str]:
     yield f"No fleet of up to {most} GPUs is known to keep all. --most tries larger ones, --seeds tells more surely."
 
 
-def _keeps_helped(probe: Probe) -> bool:
+def _keeps_helped(probe: FleetProbe) -> bool:
     return all(str(one.verdict) == "yes" for one in probe.estimates if one.target.more_helps)
 
 

@@ -95,13 +95,13 @@ def _fleets(ctx: click.Context, incomplete: str) -> list[str]:
 
 
 def _lessons(ctx: click.Context, incomplete: str) -> list[str]:
-    from kailab.course.lesson_reading import lessons
+    from kailab.course.lesson import lessons
 
     return [one.name for one in lessons()]
 
 
 def _challenges(ctx: click.Context, incomplete: str) -> list[str]:
-    from kailab.course.reading import challenges
+    from kailab.course.challenge import challenges
 
     return [one.name for one in challenges()]
 

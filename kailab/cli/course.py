@@ -17,9 +17,9 @@ from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.course.challenge import Challenge
-    from kailab.course.judging import Judged, Verdict
+    from kailab.course.judging import ChallengeVerdict, JudgedCondition
     from kailab.course.lesson import Lesson
-    from kailab.course.progress import Progress, Taken
+    from kailab.course.progress import LessonProgress, Progress
 
 
 WIDTH = 110
@@ -90,7 +90,7 @@ def read_progress(file: Path | None) -> tuple[Path, Progress]:
 def list_lessons(file: Path | None, output: TextOrJson) -> None:
     """List the lessons, and how far you are in each."""
     from kailab.cli.table import render_table
-    from kailab.course.lesson_reading import lessons
+    from kailab.course.lesson import lessons
 
     _, progress = read_progress(file)
     every = lessons()
@@ -118,7 +118,7 @@ def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> No
     """Begin a lesson: its idea, and what you are to foretell before anything runs."""
     from kailab.course import progress as record
     from kailab.course import workspace
-    from kailab.course.lesson_reading import lesson as read
+    from kailab.course.lesson import lesson as read
 
     task = read(name)
     with record.changing(read_progress(file)[0]) as progress:
@@ -172,7 +172,7 @@ def predict(name: str, numbers: tuple[str, ...], file: Path | None) -> None:
     terminal.notice(f"\nNext: kailab course compare {task.name}")
 
 
-def _to_do(task: Lesson, taken: Taken) -> str:
+def _to_do(task: Lesson, taken: LessonProgress) -> str:
     """The lesson's steps, as what is to be typed."""
     lines = [f"Now see for yourself:\n\n    cd {taken.folder}"]
     for step, commands in zip(task.steps, task.commands(), strict=True):
@@ -237,7 +237,7 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
 def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
     """Ask the lesson's questions, or judge your answers to them. Exits 1 if one is wrong."""
     from kailab.course import progress as record
-    from kailab.course.lesson_reading import LETTERS
+    from kailab.course.lesson import LETTERS
     from kailab.course.teaching import mark
 
     path, before = read_progress(file)
@@ -271,9 +271,9 @@ def _numbers_line(numbers: list[float]) -> str:
     return ", ".join(f"{one:g}" for one in numbers)
 
 
-def _begun_lesson(progress: Progress, name: str) -> tuple[Lesson, Taken]:
+def _begun_lesson(progress: Progress, name: str) -> tuple[Lesson, LessonProgress]:
     """Raises InputError where the lesson was not begun."""
-    from kailab.course.lesson_reading import lesson as read
+    from kailab.course.lesson import lesson as read
     from kailab.errors import InputError
 
     task = read(name)
@@ -333,14 +333,18 @@ def _at_work(begun: Sequence[tuple[str, int]]) -> str:
 
 def _show_one(progress: Progress, output: TextOrJson) -> None:
     from kailab.cli.table import render_table
-    from kailab.course.lesson_reading import lessons
-    from kailab.course.progress import Done, Taken
-    from kailab.course.reading import challenges
+    from kailab.course.challenge import challenges
+    from kailab.course.lesson import lessons
+    from kailab.course.progress import ChallengeProgress, LessonProgress
 
     taken = [
-        (one.name, progress.status_of_lesson(one.name), progress.lessons.get(one.name, Taken())) for one in lessons()
+        (one.name, progress.status_of_lesson(one.name), progress.lessons.get(one.name, LessonProgress()))
+        for one in lessons()
     ]
-    done = [(one.name, progress.status(one.name), progress.challenges.get(one.name, Done())) for one in challenges()]
+    done = [
+        (one.name, progress.status(one.name), progress.challenges.get(one.name, ChallengeProgress()))
+        for one in challenges()
+    ]
     if output is TextOrJson.json:
         data = {
             "lessons": [
@@ -373,7 +377,7 @@ def _format_numbers(values: Sequence[float]) -> str:
 @click.option("--out", type=options.PATH, help="The file to write, if not NAME.html.")
 def slides(name: str, out: Path | None) -> None:
     """Write a lesson's slides as one HTML file without anything to load."""
-    from kailab.course.lesson_reading import lesson
+    from kailab.course.lesson import lesson
     from kailab.course.slides import deck, html
     from kailab.errors import InputError, Where
 
@@ -410,7 +414,7 @@ for _command in (list_lessons, lesson, predict, compare, quiz, class_command, sl
 def list_challenges(file: Path | None, output: TextOrJson) -> None:
     """List the challenges, and which of them are solved."""
     from kailab.cli.table import render_table
-    from kailab.course.reading import challenges
+    from kailab.course.challenge import challenges
 
     _, progress = read_progress(file)
     every = challenges()
@@ -437,7 +441,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
     """Prepare a challenge: its task, its files and a lab that starts broken, in a folder of yours."""
     from kailab.course import progress as record
     from kailab.course import workspace
-    from kailab.course.reading import challenge
+    from kailab.course.challenge import challenge
 
     task = challenge(name)
     place = (folder or Path(name)).absolute()
@@ -494,7 +498,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
         raise click.exceptions.Exit(1)
 
 
-def _verdict_lines(task: Challenge, verdict: Verdict) -> Iterator[str]:
+def _verdict_lines(task: Challenge, verdict: ChallengeVerdict) -> Iterator[str]:
     said: set[str] = set()
     for one in verdict.judged:
         yield from _condition_lines(one, said)
@@ -510,7 +514,7 @@ def _verdict_lines(task: Challenge, verdict: Verdict) -> Iterator[str]:
     yield f"Not solved: {' and '.join(parts)}. kailab course hint {task.name} helps on."
 
 
-def _condition_lines(one: Judged, said: set[str]) -> Iterator[str]:
+def _condition_lines(one: JudgedCondition, said: set[str]) -> Iterator[str]:
     """``said``: reasons that were told before are not told again."""
     if one.held:
         yield f"{terminal.paint('ok    ', 'green', sys.stdout)} {one.say}"
@@ -579,7 +583,7 @@ def certificate(student: str, out: Path, checked: Path | None, file: Path | None
 
 def _begun_challenge(progress: Progress, name: str | None, folder: Path | None) -> tuple[Challenge, Path]:
     """The challenge that is meant, and the student's folder. Raises InputError."""
-    from kailab.course.reading import challenge
+    from kailab.course.challenge import challenge
     from kailab.errors import InputError
 
     if name is None:

@@ -52,12 +52,12 @@ def is_trial(path: Path) -> bool:
 
 
 def _write_trial_page(file: Path, path: Path) -> WrittenPage:
-    from kailab.trials import travelling
+    from kailab.trials import viewer_runs
     from kailab.trials.store import TrialFolder
-    from kailab.trials.trial import look
+    from kailab.trials.trial import read_outcome
 
-    outcome = look(TrialFolder(path))
-    return WrittenPage(f"trial {outcome.trial.name}", travelling.write(outcome, file))
+    outcome = read_outcome(TrialFolder(path))
+    return WrittenPage(f"trial {outcome.trial.name}", viewer_runs.write(outcome, file))
 
 
 def _write_lab_page(file: Path, state: Path) -> WrittenPage:

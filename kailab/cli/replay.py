@@ -17,23 +17,23 @@ from kailab.cli.options import TextOrJson
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
     from kailab.fleet import Fleet
-    from kailab.replay.clusters.figures import Figures
-    from kailab.replay.clusters.journeys import Dispatched
-    from kailab.replay.clusters.reading import Otherwise
-    from kailab.replay.costing import ReplayCost
-    from kailab.replay.keeping import Keeper
-    from kailab.replay.plan import Plan
-    from kailab.replay.queues import Queues
-    from kailab.replay.replaying import Replayed
-    from kailab.replay.summary import Row, Spread, Summary
+    from kailab.replay.accounts import UnstartedJobs
+    from kailab.replay.checkpoint import ReplayCheckpoint
+    from kailab.replay.clusters.cluster_file import SiteDefaults
+    from kailab.replay.clusters.figures import DispatchFigures
+    from kailab.replay.clusters.journeys import DispatchedReplay
+    from kailab.replay.costs import ReplayCost
+    from kailab.replay.plan import ReplayPlan
+    from kailab.replay.queues import TeamQueues
+    from kailab.replay.run import CompletedReplay
+    from kailab.replay.summary import Distribution, Summary, SummaryRow
     from kailab.replay.trace import Trace
-    from kailab.replay.unbegun import Unbegun
 
 
 HEADERS = ("JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99", "TOOK", "SLOWDOWN", "EVICTED", "GPU-HOURS", "LOST")
 
 
-def jobs_line(total: Row, in_trace: int) -> str:
+def jobs_line(total: SummaryRow, in_trace: int) -> str:
     """How many jobs it was; with a replay that was cut off not all of the trace."""
     from kailab.lab.wording import count
 
@@ -48,7 +48,7 @@ def left_out_lines(left_out: Mapping[str, int]) -> Iterator[str]:
         yield f"Left out: {count(number, 'line')}: {reason}"
 
 
-def never_began_lines(unbegun: Sequence[Unbegun], cluster: str = "") -> Iterator[str]:
+def never_began_lines(unbegun: Sequence[UnstartedJobs], cluster: str = "") -> Iterator[str]:
     """``cluster``: in which of several."""
     from kailab.lab.wording import count
 
@@ -57,11 +57,11 @@ def never_began_lines(unbegun: Sequence[Unbegun], cluster: str = "") -> Iterator
         yield f"Never began{where}: {count(one.jobs, 'job')}, {one.reason}; {one.example}: {one.message}"
 
 
-def row_cells(row: Row) -> list[str]:
+def row_cells(row: SummaryRow) -> list[str]:
     """Its name, and under each of ``HEADERS``."""
     from kailab.cli.table import format_span
 
-    def cell(spread: Spread | None, pick: Callable[[Spread], float], write: Callable[[float], str]) -> str:
+    def cell(spread: Distribution | None, pick: Callable[[Distribution], float], write: Callable[[float], str]) -> str:
         return "-" if spread is None else write(pick(spread))
 
     return [
@@ -127,7 +127,7 @@ class ReplayOutputs(NamedTuple):
             if other != name:
                 raise InputError(f"{name} {target}: {other} is that file; expected another one")
 
-    def write(self, done: Replayed) -> None:
+    def write(self, done: CompletedReplay) -> None:
         """Raises InputError."""
         from kailab.evidence.metrics import figures, openmetrics
         from kailab.evidence.run import write_file
@@ -188,11 +188,11 @@ def _other_files(given: Mapping[str, Any]) -> dict[str, Path]:
 
 
 @contextmanager
-def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -> Iterator[Keeper | None]:
+def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -> Iterator[ReplayCheckpoint | None]:
     """What keeps the replay in a file, if there is to be one, until the block ends well. ``facts``: what it is a replay of."""
     from kailab.cli import signals
     from kailab.errors import InputError
-    from kailab.replay.keeping import Keeper
+    from kailab.replay.checkpoint import ReplayCheckpoint
 
     if file is None:
         yield None
@@ -200,7 +200,7 @@ def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -
     if not file.parent.is_dir():
         raise InputError(f"--resume {file}: there is no folder {file.parent}")
     with signals.defer_interrupts() as asked:
-        keeper = Keeper(file, facts(), asked)
+        keeper = ReplayCheckpoint(file, facts(), asked)
         with keeper.held():
             try:
                 yield keeper
@@ -218,7 +218,7 @@ def write_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence
     """Write it, and say where. Raises EvidenceError."""
     from kailab.replay import evidence
 
-    run = evidence.write(recorders, trace, fleets, folder)
+    run = evidence.write_evidence(recorders, trace, fleets, folder)
     terminal.notice(f"evidence: {run}; look at it: kailab report {run} --html FILE")
 
 
@@ -228,7 +228,7 @@ def write_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence
 def replay_over_clusters(
     file: Path | None,
     trace: Trace,
-    otherwise: Otherwise,
+    otherwise: SiteDefaults,
     lasting: int | None,
     targets: tuple[Path | None, Path | None, Path | None],
     resume: Path | None,
@@ -239,11 +239,10 @@ def replay_over_clusters(
     from kailab.evidence.recorder import Recorder
     from kailab.replay import evidence
     from kailab.replay.clusters import dispatcher
+    from kailab.replay.clusters.cluster_file import dispatch_facts, read_sites
     from kailab.replay.clusters.figures import as_json, figures
-    from kailab.replay.clusters.keeping import facts
-    from kailab.replay.clusters.reading import read_sites
     from kailab.replay.policies import RANDOM
-    from kailab.replay.trace import told_broken
+    from kailab.replay.trace import describe_broken_lines
     from kailab.scheduler import SchedulerSettings
 
     assert file is not None, "one of a fleet and a file of clusters is given"
@@ -252,7 +251,7 @@ def replay_over_clusters(
     if otherwise.seed is not None and not sites.drawing:
         raise InputError(f"--seed is for the policy {RANDOM}; expected it in a cluster of {file}, or --policy {RANDOM}")
     trace = sites.trace
-    for line in told_broken(trace):
+    for line in describe_broken_lines(trace):
         terminal.warn(line)
     # Clusters may share a file.
     for line in dict.fromkeys(line for site in sites.sites for line in site.queues.warnings):
@@ -264,9 +263,9 @@ def replay_over_clusters(
     )
     recorders = [Recorder(site.name) for site in sites.sites] if folder else []
     if folder:
-        evidence.check(trace, lasting, folder)
+        evidence.check_evidence(trace, lasting, folder)
         sites = sites.observed(recorders)
-    with keep_checkpoint(lambda: facts(sites, lasting), resume) as keeper:
+    with keep_checkpoint(lambda: dispatch_facts(sites, lasting), resume) as keeper:
         with terminal.progress_bars() as tell:
             done = dispatcher.dispatch(sites, lasting, tell, keeper)
         found = figures(done)
@@ -283,17 +282,17 @@ def replay_over_clusters(
             )
 
 
-def _write_tables(done: Dispatched, jobs_file: Path | None, timeline_file: Path | None) -> None:
-    from kailab.replay.clusters import tables
+def _write_tables(done: DispatchedReplay, jobs_file: Path | None, timeline_file: Path | None) -> None:
+    from kailab.replay.clusters import journeys
     from kailab.replay.tables import write
 
     if jobs_file is not None:
-        write(jobs_file, tables.JOBS, tables.job_rows(done))
+        write(jobs_file, journeys.JOBS, journeys.job_rows(done))
     if timeline_file is not None:
-        write(timeline_file, tables.TIMELINE, tables.timeline_rows(done))
+        write(timeline_file, journeys.TIMELINE, journeys.timeline_rows(done))
 
 
-def _clusters_summary_lines(found: Figures) -> Iterator[str]:
+def _clusters_summary_lines(found: DispatchFigures) -> Iterator[str]:
     from kailab.cli.table import render_table
     from kailab.lab.wording import elapsed
 
@@ -326,7 +325,7 @@ def _clusters_summary_lines(found: Figures) -> Iterator[str]:
     yield render_table(["SIZE", *HEADERS], [row_cells(row) for row in (*found.sizes, found.total)])
 
 
-def _clusters_head_lines(found: Figures, lab_time: str) -> Iterator[str]:
+def _clusters_head_lines(found: DispatchFigures, lab_time: str) -> Iterator[str]:
     from kailab.cli.table import format_span
     from kailab.lab.wording import count
 
@@ -437,11 +436,11 @@ def replay(
     lab's own scheduler. Tells how long they waited, by queue and by size, and where the GPU time went. With --clusters over several."""
     from kailab.evidence.recorder import Recorder
     from kailab.model.prices import load_prices
-    from kailab.replay.clusters.reading import Otherwise
+    from kailab.replay.checkpoint import checkpoint_facts
+    from kailab.replay.clusters.cluster_file import SiteDefaults
     from kailab.replay.fleets import replay_fleet
-    from kailab.replay.keeping import facts
-    from kailab.replay.plan import Plan
-    from kailab.replay.policies import decided_by
+    from kailab.replay.plan import ReplayPlan
+    from kailab.replay.policies import with_replay_policies
 
     replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
     lasting, interval = (
@@ -454,16 +453,16 @@ def replay(
     read = _read_trace(trace, form, columns, skip_broken, queues, described)
     if described is None:
         mode = replay_options.queues_mode(queues, quota_by_share, one_queue)
-        otherwise = Otherwise(mode, config, policies, prices, seed, interval, arrivals_only, dispatch, skip_broken)
+        otherwise = SiteDefaults(mode, config, policies, prices, seed, interval, arrivals_only, dispatch, skip_broken)
         written = files.jobs, files.timeline, evidence_folder
         replay_over_clusters(clusters_file, read, otherwise, lasting, written, resume, output)
         return
     recorder = Recorder() if evidence_folder else None
-    plan = Plan(
+    plan = ReplayPlan(
         trace=read,
         fleet=described,
         queues=_queues(read, described, queues, quota_by_share, one_queue),
-        config=configurations.announce(decided_by(config, policies, read, described, seed)),
+        config=configurations.announce(with_replay_policies(config, policies, read, described, seed)),
         lasting=lasting,
         checkpoint=interval,
         endless=arrivals_only,
@@ -471,26 +470,26 @@ def replay(
         metered=None if files.series is None else files.every or 0,
         observers=(recorder,) if recorder else (),
     )
-    with keep_checkpoint(lambda: facts(plan), resume) as keeper:
+    with keep_checkpoint(lambda: checkpoint_facts(plan), resume) as keeper:
         _carry_out(plan, keeper, files, recorder, evidence_folder, output)
 
 
 def _carry_out(
-    plan: Plan,
-    keeper: Keeper | None,
+    plan: ReplayPlan,
+    keeper: ReplayCheckpoint | None,
     files: ReplayOutputs,
     recorder: Recorder | None,
     folder: Path | None,
     output: TextOrJson,
 ) -> None:
-    from kailab.replay import evidence, replaying
-    from kailab.replay.summary import as_json, summary
+    from kailab.replay import evidence, run
+    from kailab.replay.summary import as_json, summarise
 
     if folder:
-        evidence.check(plan.trace, plan.lasting, folder)
+        evidence.check_evidence(plan.trace, plan.lasting, folder)
     with terminal.progress_bars() as tell:
-        done = replaying.replay(plan, tell, keeper)
-    found = summary(done)
+        done = run.replay(plan, tell, keeper)
+    found = summarise(done)
     # It is told even where what it is to be written to can't be: a disk that is full does not take weeks of a replay with it.
     try:
         if recorder and folder:
@@ -507,18 +506,18 @@ def _read_trace(
 ) -> Trace:
     """``fleet``: None where each cluster has its own, and queues of its own."""
     from kailab.replay.queues import priorities_of
-    from kailab.replay.trace import read_trace, told_broken
+    from kailab.replay.trace import describe_broken_lines, read_trace
 
     known = None if fleet is None else priorities_of(queues, fleet)
     read = read_trace(trace, form, replay_options.parse_columns(columns), skip_broken=skip_broken, priorities=known)
     # Over clusters more lines may turn out to be broken: all are told then.
     if fleet is not None:
-        for line in told_broken(read):
+        for line in describe_broken_lines(read):
             terminal.warn(line)
     return read
 
 
-def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: bool) -> Queues:
+def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: bool) -> TeamQueues:
     from kailab.replay.queues import from_file, queues_for
 
     if file is not None:

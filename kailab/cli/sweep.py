@@ -13,15 +13,21 @@ from kailab.cli import configurations, options, replay_options, signals, termina
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.studies.comparing import Compare, Compared, Difference
+    from kailab.studies.comparison import (
+        Compare,
+        Interval,
+        JudgedSetting,
+        SettingComparison,
+        SettingDifference,
+        SettingIntervals,
+        StudyFinding,
+    )
     from kailab.studies.confidence import Estimate
-    from kailab.studies.finding import Finding, Judged
-    from kailab.studies.intervals import Interval, SettingIntervals
-    from kailab.studies.study import Find, Study
-    from kailab.studies.sweeping import Swept
+    from kailab.studies.study import Study, StudyQuestion
+    from kailab.studies.sweep import SweptStudy
 
 
-def comparison_data(found: Compared) -> dict[str, Any]:
+def comparison_data(found: SettingComparison) -> dict[str, Any]:
     """For programs."""
     from kailab.studies.confidence import CONFIDENCE
 
@@ -35,7 +41,7 @@ def comparison_data(found: Compared) -> dict[str, Any]:
     }
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference(one: SettingDifference) -> dict[str, Any]:
     more = None if one.more is None else {"mean": one.more.mean, "low": one.more.low, "high": one.more.high}
     return {
         "queue": one.queue, "measure": one.measure, "mean": one.mean, "against": one.other, "more": more, "seeds": one.seeds,
@@ -43,15 +49,15 @@ def _difference(one: Difference) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def comparison_lines(found: Compared) -> Iterator[str]:
+def comparison_lines(found: SettingComparison) -> Iterator[str]:
     """For people."""
     from kailab.cli.table import render_table
-    from kailab.studies.comparing import said
-    from kailab.studies.study import told as value
+    from kailab.studies.comparison import describe_compare
+    from kailab.studies.study import format_value as value
     from kailab.studies.target import amount, subject
 
     yield ""
-    yield f"Against {said(found.against)}, seed by seed; 95 % confidence in all differences at once:"
+    yield f"Against {describe_compare(found.against)}, seed by seed; 95 % confidence in all differences at once:"
     yield ""
     rows = []
     for setting, differences in found.settings:
@@ -62,7 +68,7 @@ def comparison_lines(found: Compared) -> Iterator[str]:
     yield render_table([*(name.upper() for name in found.against), "MEASURE", "MEAN", "MORE BY", "SEEDS", ""], rows)
 
 
-def _more_interval(one: Difference) -> str:
+def _more_interval(one: SettingDifference) -> str:
     if one.more is None:
         return "-"
     return f"{_signed_amount(one.measure, one.more.low)} to {_signed_amount(one.measure, one.more.high)}"
@@ -74,7 +80,7 @@ def _signed_amount(measure: str, value: float) -> str:
     return f"{'-' if value < 0 else '+'}{amount(measure, abs(value))}"
 
 
-def _seed_counts(one: Difference) -> str:
+def _seed_counts(one: SettingDifference) -> str:
     part = f", none in {one.missing}" if one.missing else ""
     return f"{one.below} less, {one.above} more of {one.seeds}{part}"
 
@@ -130,11 +136,10 @@ def sweep(
     """Replay a trace under each combination of settings in a study's file, several runs at once, and tell which settings keep what is asked
     for. What was done before an interruption is not done again. Exit code 1 if a run can't be done."""
     from kailab.replay import tables
-    from kailab.studies.comparing import compared
-    from kailab.studies.finding import finding
-    from kailab.studies.keeping import write_table
-    from kailab.studies.reading import read_study
-    from kailab.studies.sweeping import sweep as carry_out
+    from kailab.studies.comparison import compare_settings, find_best
+    from kailab.studies.study_file import read_study
+    from kailab.studies.study_folder import write_table
+    from kailab.studies.sweep import sweep as carry_out
 
     replay_options.check_study_options(workers, dask)
     if table is not None:
@@ -148,8 +153,8 @@ def sweep(
         swept = carry_out(wanted, root, workers=workers, dask=dask, progress=tell, find=checked)
     if table is not None:
         write_table(table, swept.study, swept.runs, swept.results)
-    found = finding(swept, asked)
-    differences = None if compare is None else compared(swept, compare)
+    found = find_best(swept, asked)
+    differences = None if compare is None else compare_settings(swept, compare)
     if output is TextOrJson.json:
         terminal.say(json.dumps(_data(swept, found, differences), indent=2))
     else:
@@ -160,10 +165,10 @@ def sweep(
         raise click.exceptions.Exit(1)
 
 
-def _read_find(study: Study, targets: tuple[str, ...], least: str) -> Find | None:
+def _read_find(study: Study, targets: tuple[str, ...], least: str) -> StudyQuestion | None:
     from kailab.errors import InputError
-    from kailab.studies.reading import COST, GPUS
-    from kailab.studies.study import Find
+    from kailab.studies.study import StudyQuestion
+    from kailab.studies.study_file import COST, GPUS
     from kailab.studies.target import read_target
 
     if not targets:
@@ -173,12 +178,12 @@ def _read_find(study: Study, targets: tuple[str, ...], least: str) -> Find | Non
     known = (GPUS, COST, *study.grid)
     if least and least not in known:
         raise InputError(f"--least: {least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
-    return Find(targets=tuple(map(read_target, targets)), least=least or GPUS)
+    return StudyQuestion(targets=tuple(map(read_target, targets)), least=least or GPUS)
 
 
 def _compare(study: Study, measures: tuple[str, ...], against: str) -> Compare | None:
     from kailab.errors import InputError
-    from kailab.studies.comparing import read_compare
+    from kailab.studies.comparison import read_compare
 
     if not (measures or study.compare):
         if against:
@@ -187,18 +192,20 @@ def _compare(study: Study, measures: tuple[str, ...], against: str) -> Compare |
     return read_compare(study, measures or study.compare, against or study.against)
 
 
-def _with_compared(find: Find | None, compare: Compare) -> Find:
+def _with_compared(find: StudyQuestion | None, compare: Compare) -> StudyQuestion:
     """So that the queues and prices which it takes are asked for before anything is begun."""
-    from kailab.studies.study import Find
-    from kailab.studies.target import Target
+    from kailab.studies.study import StudyQuestion
+    from kailab.studies.target import StudyTarget
 
-    subjects = [Target(queue=queue, measure=measure) for queue, measure in compare.subjects]
-    return Find(targets=(*(find.targets if find else ()), *subjects), **({"least": find.least} if find else {}))
+    subjects = [StudyTarget(queue=queue, measure=measure) for queue, measure in compare.subjects]
+    return StudyQuestion(
+        targets=(*(find.targets if find else ()), *subjects), **({"least": find.least} if find else {})
+    )
 
 
-def _data(swept: Swept, found: Finding | None, differences: Compared | None) -> dict[str, Any]:
+def _data(swept: SweptStudy, found: StudyFinding | None, differences: SettingComparison | None) -> dict[str, Any]:
+    from kailab.studies.comparison import intervals
     from kailab.studies.confidence import CONFIDENCE
-    from kailab.studies.intervals import intervals
 
     data: dict[str, Any] = {
         "study": swept.study.name,
@@ -246,7 +253,7 @@ def _intervals_data(one: SettingIntervals) -> dict[str, Any]:
     }
 
 
-def _judged_data(one: Judged) -> dict[str, Any]:
+def _judged_data(one: JudgedSetting) -> dict[str, Any]:
     estimates = [
         {
             "target": str(part.target), "seeds": len(part.values), "missing": part.missing, "failed": part.failed, "keeping": part.keeping, "part_keeping": part.part,
@@ -257,10 +264,10 @@ def _judged_data(one: Judged) -> dict[str, Any]:
     return {"setting": one.setting, "least": one.least, "keeps": str(one.verdict), "targets": estimates}
 
 
-def _sweep_lines(swept: Swept, found: Finding | None, differences: Compared | None) -> Iterator[str]:
+def _sweep_lines(swept: SweptStudy, found: StudyFinding | None, differences: SettingComparison | None) -> Iterator[str]:
     from kailab.cli.table import render_table
     from kailab.lab.wording import count
-    from kailab.studies.study import told
+    from kailab.studies.study import format_value
     from kailab.studies.target import ALL
 
     done = f", {swept.before} of them done before" if swept.before else ""
@@ -279,7 +286,7 @@ def _sweep_lines(swept: Swept, found: Finding | None, differences: Compared | No
     for run in swept.runs:
         for row in swept.results[run.key].rows:
             if row["queue"] == ALL:
-                setting = [told(run.setting[name]) for name in swept.study.grid]
+                setting = [format_value(run.setting[name]) for name in swept.study.grid]
                 seed = "-" if run.seed is None else str(run.seed)
                 waited = [_span_or_dash(row["waited_mean"]), _span_or_dash(row["waited_p99"])]
                 rows.append(
@@ -296,11 +303,11 @@ _OVER_SEEDS = {
 }  # fmt: skip
 
 
-def _over_seeds(swept: Swept) -> Iterator[str]:
+def _over_seeds(swept: SweptStudy) -> Iterator[str]:
     """Of all jobs; of each queue and measure with ``-o json``."""
     from kailab.cli.table import render_table
-    from kailab.studies.intervals import intervals
-    from kailab.studies.study import told
+    from kailab.studies.comparison import intervals
+    from kailab.studies.study import format_value
     from kailab.studies.target import ALL
 
     yield ""
@@ -310,7 +317,7 @@ def _over_seeds(swept: Swept) -> Iterator[str]:
     for one in intervals(swept):
         found = one.queues.get(ALL)
         if found is not None:
-            setting = [told(one.setting[name]) for name in swept.study.grid]
+            setting = [format_value(one.setting[name]) for name in swept.study.grid]
             rows.append([*setting, *(_interval(name, found[name]) for name in _OVER_SEEDS.values())])
     yield render_table([*(name.upper() for name in swept.study.grid), *_OVER_SEEDS], rows)
 
@@ -324,8 +331,8 @@ def _interval(measure: str, found: Interval) -> str:
     return f"{amount(measure, found.mean)} ({amount(measure, found.low)} to {amount(measure, found.high)}){part}"
 
 
-def _best_found(swept: Swept) -> str:
-    from kailab.studies.study import told
+def _best_found(swept: SweptStudy) -> str:
+    from kailab.studies.study import format_value
     from kailab.studies.target import amount
 
     search, searched = swept.study.search, swept.searched
@@ -336,13 +343,13 @@ def _best_found(swept: Swept) -> str:
     place = searched.best(search)
     if place is None:
         return f"The search for the {side} {search.subject} found none, {proposed}"
-    setting = ", ".join(f"{name} {told(value)}" for name, value in searched.settings[place].items())
+    setting = ", ".join(f"{name} {format_value(value)}" for name, value in searched.settings[place].items())
     return f"The {side} {search.subject}, {amount(search.measure, searched.values[place])}, {proposed}: {setting}"
 
 
-def _finding_lines(found: Finding) -> Iterator[str]:
+def _finding_lines(found: StudyFinding) -> Iterator[str]:
     from kailab.cli.table import render_table
-    from kailab.studies.study import told
+    from kailab.studies.study import format_value
 
     find = found.find
     together = f", all {len(found.settings)} settings together" if len(found.settings) > 1 else ""
@@ -354,7 +361,7 @@ def _finding_lines(found: Finding) -> Iterator[str]:
     rows = []
     for one in found.settings:
         cells = [cell for part in one.estimates for cell in _cells(part)]
-        rows.append([*(told(one.setting[name]) for name in names), _least(one), *cells, str(one.verdict)])
+        rows.append([*(format_value(one.setting[name]) for name in names), _least(one), *cells, str(one.verdict)])
     yield ""
     yield render_table([*heads[: len(names)], f"LEAST {find.least.upper()}", *heads[len(names) :], "KEEPS"], rows)
     yield ""
@@ -370,10 +377,10 @@ def _cells(part: Estimate) -> list[str]:
     return [amount(measure, part.mean), amount(measure, part.bound), seeds]
 
 
-def _recommended(found: Finding) -> Iterator[str]:
-    from kailab.studies.comparing import said as in_words
+def _recommended(found: StudyFinding) -> Iterator[str]:
+    from kailab.studies.comparison import describe_compare as in_words
 
-    def said(one: Judged) -> str:
+    def said(one: JudgedSetting) -> str:
         setting = in_words(one.setting) or "the only setting"
         return setting if found.find.least in one.setting else f"{setting} ({found.find.least} {_least(one)})"
 
@@ -388,10 +395,10 @@ def _recommended(found: Finding) -> Iterator[str]:
             yield f"Not known, {why}: {'; '.join(settings[:MOST_TOLD])}"
 
 
-def _least(one: Judged) -> str:
-    from kailab.studies.study import told
+def _least(one: JudgedSetting) -> str:
+    from kailab.studies.study import format_value
 
-    return "-" if one.least is None else told(one.least)
+    return "-" if one.least is None else format_value(one.least)
 
 
 def _claim(part: Estimate) -> str:

@@ -12,7 +12,7 @@ from kailab.cli import options, replay_options, terminal
 
 if TYPE_CHECKING:
     from kailab.cluster.kubernetes import KubernetesCluster
-    from kailab.replay.recording import Recorded, TraceRecorder
+    from kailab.replay.trace_recorder import RecordedTrace, TraceRecorder
 
 PAUSE_SECONDS = 1.0
 WRITE_SECONDS = 30.0
@@ -39,7 +39,7 @@ def record(
     its GPUs, share, models, queue and user. Ends at Ctrl-C, after --for, or when the lab is down. Nothing in the cluster is changed."""
     from kailab.errors import InputError, Where
     from kailab.replay import tables
-    from kailab.replay.recording import TraceRecorder
+    from kailab.replay.trace_recorder import TraceRecorder
 
     if once and duration:
         raise click.UsageError("--once and --for can't be used together")
@@ -83,10 +83,10 @@ class _Writing:
             self._next = now + WRITE_SECONDS
         return self._until is not None and now >= self._until
 
-    def write(self) -> Recorded:
+    def write(self) -> RecordedTrace:
         """All jobs that have ended so far, whole or not at all."""
         from kailab.replay import tables
-        from kailab.replay.recording import COLUMNS
+        from kailab.replay.trace_recorder import COLUMNS
 
         found = self._recorder.recorded()
         part = self._file.with_name(f".{self._file.stem}.part.csv")

@@ -15,7 +15,7 @@ from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.trials.matrix import Trial
-    from kailab.trials.outcome import Outcome
+    from kailab.trials.outcome import TrialOutcome
     from kailab.trials.store import TrialFolder
 
 
@@ -64,11 +64,11 @@ def upgrade(
 
     from kailab.fleet import load_fleet
     from kailab.model import manifests
-    from kailab.trials.upgrade.course import PATIENCE_SECONDS, Plan, carry_out
     from kailab.trials.upgrade.result import lines
+    from kailab.trials.upgrade.run import PATIENCE_SECONDS, UpgradePlan, carry_out
     from kailab.undertest.selection import choose_scheduler
 
-    plan = Plan(
+    plan = UpgradePlan(
         choose_scheduler(before),
         choose_scheduler(after),
         load_fleet(fleet),
@@ -181,7 +181,7 @@ group.add_command(upgrade)
 @_output
 def run(on: tuple[str, ...], root: Path, again: bool, output: ResultFormat, **given: Any) -> None:  # fmt: skip
     """Run a trial, or go on with one that was interrupted."""
-    from kailab.trials.contenders import config_files
+    from kailab.trials.definition import config_files
     from kailab.trials.store import TrialFolder
     from kailab.trials.trial import carry_out
 
@@ -203,9 +203,9 @@ def run(on: tuple[str, ...], root: Path, again: bool, output: ResultFormat, **gi
 def show(trial: str, root: Path, output: ResultFormat, **given: Any) -> None:
     """Show how a trial came out, or how far it is."""
     from kailab.trials.store import find_trial
-    from kailab.trials.trial import look
+    from kailab.trials.trial import read_outcome
 
-    _report(look(find_trial(trial, root), given["baseline"]), output, given)
+    _report(read_outcome(find_trial(trial, root), given["baseline"]), output, given)
 
 
 @group.command()
@@ -218,20 +218,20 @@ def show(trial: str, root: Path, output: ResultFormat, **given: Any) -> None:
 def accept(trial: str, baseline: Path, reason: str, contender: str, test: str, root: Path) -> None:
     """Write the open differences of a trial into a baseline, as accepted for one reason."""
     from kailab.errors import InputError
-    from kailab.trials import accepting
+    from kailab.trials import baseline as accepting
     from kailab.trials.store import find_trial
-    from kailab.trials.trial import look
+    from kailab.trials.trial import read_outcome
 
     if not reason.strip():
         raise InputError("--reason: is empty; say why these differences are accepted")
     folder = find_trial(trial, root)
-    outcome = look(folder, baseline if baseline.exists() else None)
-    found = accepting.entries(outcome.differences, reason, contender, test)
+    outcome = read_outcome(folder, baseline if baseline.exists() else None)
+    found = accepting.baseline_entries(outcome.differences, reason, contender, test)
     if not found:
         raise InputError(
             f"{folder.path.name}: no open difference of contender {contender} in test {test}; nothing is written"
         )
-    accepting.add(baseline, found)
+    accepting.add_to_baseline(baseline, found)
     for one in found:
         terminal.say(f"accepted: {one}")
 
@@ -267,7 +267,7 @@ def _from_file(path: Path, given: dict[str, Any]) -> Trial:
     from msgspec import structs
 
     from kailab.errors import InputError
-    from kailab.trials.trialfile import read_trial
+    from kailab.trials.trial_file import read_trial
 
     said = {"configs": "--config", "isolations": "--isolation", "fleet": "--fleet", "kubeconfig": "--kubeconfig",
             "context": "--context", "components": "--components", "kubernetes": "--kubernetes", "operators": "--with",
@@ -281,18 +281,16 @@ def _from_file(path: Path, given: dict[str, Any]) -> Trial:
 
 
 def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
-    from kailab.trials.contenders import contenders
-    from kailab.trials.making import made, name_of
-    from kailab.trials.subjects import subjects_of
+    from kailab.trials.definition import contenders, make_trial, subjects_of, trial_name
 
     known = ("kubeconfig", "context", "components", "kubernetes")
     found = contenders(given["schedulers"], given["configs"])
     subjects = [subject for text in on for subject in subjects_of(text)]
-    return made(
+    return make_trial(
         found,
         subjects,
         given["isolations"],
-        name=given["name"] or name_of(found, subjects, given["isolations"]),
+        name=given["name"] or trial_name(found, subjects, given["isolations"]),
         reference=given["reference"],
         fleet=given["fleet"] or "lesson",
         compared=given["compared"],
@@ -308,24 +306,24 @@ def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
     )
 
 
-def _report(outcome: Outcome, output: ResultFormat, given: dict[str, Any]) -> None:
-    from kailab.trials import telling
+def _report(outcome: TrialOutcome, output: ResultFormat, given: dict[str, Any]) -> None:
+    from kailab.trials import report
 
-    told = telling.data(outcome)
+    told = report.report_data(outcome)
     if given["junit"]:
-        from kailab.trials import junit
+        from kailab.trials import report
 
-        _write(given["junit"], junit.render(told))
+        _write(given["junit"], report.render_junit(told))
     if given["html"]:
-        from kailab.trials import page
+        from kailab.trials import report
 
-        _write(given["html"], page.render(told).encode())
+        _write(given["html"], report.render_html(told).encode())
     if output is ResultFormat.json:
         terminal.say(json.dumps(told, indent=2))
     elif output is ResultFormat.markdown:
-        from kailab.trials import markdown
+        from kailab.trials import report
 
-        terminal.say(markdown.render(outcome))
+        terminal.say(report.render_markdown(outcome))
     else:
         terminal.say("\n".join(_lines(outcome, told, given["verbose"])))
     if not outcome.same:
@@ -342,11 +340,11 @@ def _write(path: Path, content: bytes) -> None:
         raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
 
 
-def _lines(outcome: Outcome, told: dict[str, Any], verbose: bool) -> Iterator[str]:
+def _lines(outcome: TrialOutcome, told: dict[str, Any], verbose: bool) -> Iterator[str]:
     from kailab.cli.table import render_table
-    from kailab.trials import telling
+    from kailab.trials import report
 
-    yield render_table(*telling.table(outcome))
+    yield render_table(*report.report_table(outcome))
     for one in told["differing"]:
         open_ones = [each for each in one["differences"] if each["accepted"] is None]
         if not open_ones and not verbose:
@@ -371,7 +369,7 @@ def _lines(outcome: Outcome, told: dict[str, Any], verbose: bool) -> Iterator[st
     yield _summary(outcome)
 
 
-def _summary(outcome: Outcome) -> str:
+def _summary(outcome: TrialOutcome) -> str:
     number = len(outcome.rows)
     columns = len(outcome.columns)
     tests = f"{number} test{'' if number == 1 else 's'} on {columns} contender{'' if columns == 1 else 's'}"

@@ -13,12 +13,10 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from kailab.course.challenge import Challenge
+from kailab.course.challenge import Challenge, challenges
 from kailab.course.judging import judge
-from kailab.course.lesson import Lesson
-from kailab.course.lesson_reading import lessons
+from kailab.course.lesson import Lesson, lessons
 from kailab.course.progress import Progress, now
-from kailab.course.reading import challenges
 from kailab.course.teaching import mark
 from kailab.errors import InputError, KailabError, Where
 from kailab.model.files import read_bytes
@@ -26,7 +24,7 @@ from kailab.model.files import read_bytes
 KIND = "kailab course certificate"
 
 
-class Solved(msgspec.Struct, frozen=True):
+class SolvedChallenge(msgspec.Struct, frozen=True):
     """``hints``: how many were shown. ``files``: those with which it was solved, text by name."""
 
     name: str
@@ -37,7 +35,7 @@ class Solved(msgspec.Struct, frozen=True):
     files: dict[str, str]
 
 
-class Passed(msgspec.Struct, frozen=True):
+class PassedLesson(msgspec.Struct, frozen=True):
     """``answers``: of its quiz, letters."""
 
     name: str
@@ -51,8 +49,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     format: int = 1
     student: str
     written: str
-    lessons: tuple[Passed, ...]
-    challenges: tuple[Solved, ...]
+    lessons: tuple[PassedLesson, ...]
+    challenges: tuple[SolvedChallenge, ...]
     digest: str = ""
 
 
@@ -83,16 +81,16 @@ def certificate(progress: Progress, student: str) -> Certificate:
     return msgspec.structs.replace(made, digest=digest_of(made))
 
 
-def _solved(progress: Progress, every: Iterable[Challenge]) -> Iterable[Solved]:
+def _solved(progress: Progress, every: Iterable[Challenge]) -> Iterable[SolvedChallenge]:
     for one in every:
         done = progress.challenges[one.name]
-        yield Solved(one.name, one.title, done.solved, done.checks, done.hints, dict(done.files))
+        yield SolvedChallenge(one.name, one.title, done.solved, done.checks, done.hints, dict(done.files))
 
 
-def _passed(progress: Progress, taught: Iterable[Lesson]) -> Iterable[Passed]:
+def _passed(progress: Progress, taught: Iterable[Lesson]) -> Iterable[PassedLesson]:
     for one in taught:
         taken = progress.lessons[one.name]
-        yield Passed(one.name, one.title, taken.quiz, list(taken.answers))
+        yield PassedLesson(one.name, one.title, taken.quiz, list(taken.answers))
 
 
 def encoded(made: Certificate) -> bytes:
@@ -123,7 +121,7 @@ def check(path: Path) -> tuple[Certificate, list[str]]:
     return found, faults
 
 
-def _marked_again(lesson: Lesson, told: Passed) -> list[str]:
+def _marked_again(lesson: Lesson, told: PassedLesson) -> list[str]:
     try:
         marked = mark(lesson, told.answers)
     except InputError as error:
@@ -131,7 +129,7 @@ def _marked_again(lesson: Lesson, told: Passed) -> list[str]:
     return [f"{lesson.name}: {one.given} is not the answer to: {one.ask}" for one in marked if not one.right]
 
 
-def _decided_again(challenge: Challenge, told: Solved) -> list[str]:
+def _decided_again(challenge: Challenge, told: SolvedChallenge) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in told.files.items():
             if name in challenge.files.edit and PurePath(name).name == name:

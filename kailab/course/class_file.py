@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from kailab.course.lesson_reading import lessons
+from kailab.course.challenge import challenges
+from kailab.course.lesson import lessons
 from kailab.course.progress import Progress, read
-from kailab.course.reading import challenges
 from kailab.errors import InputError, InputErrors, KailabError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
@@ -35,7 +35,7 @@ class ClassFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Standing:
+class StudentStanding:
     """How far a student is. ``foretold``: first predictions that were right, of those compared; ``begun``: challenges that are begun and not
     solved, with how often they were judged; ``last``: when something was last done. ``missing``: there is no file of theirs yet."""
 
@@ -56,7 +56,7 @@ class ClassStanding:
     name: str
     lessons: int
     challenges: int
-    students: tuple[Standing, ...]
+    students: tuple[StudentStanding, ...]
 
     def data(self) -> dict[str, Any]:
         return {
@@ -116,12 +116,12 @@ def _class_in(path: Path) -> ClassFile:
     return found
 
 
-def _standing(name: str, progress: Progress, *, missing: bool) -> Standing:
+def _standing(name: str, progress: Progress, *, missing: bool) -> StudentStanding:
     taken, done = progress.lessons.values(), progress.challenges.values()
     compared = [pair for one in taken if one.seen for pair in zip(one.unaided, one.seen, strict=False)]
     times = [when for one in taken for when in (one.started, one.predicted, one.compared, one.quiz)]
     times += [when for one in done for when in (one.started, one.solved)]
-    return Standing(
+    return StudentStanding(
         name,
         len(progress.passed()),
         (sum(foretold == seen for foretold, seen in compared), len(compared)),

@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kailab.course.work import RunTimes, Work
+from kailab.course.work import RunTimes, SubjectPods
 from kailab.errors import ExpectationFailed, InputError, NotFound
 from kailab.lab import Lab, Subject, at_least, at_most, between, eventually, expect, never, stays
 from kailab.lab.amounts import Amount
@@ -80,7 +80,7 @@ def _word_faults(word: str, arguments: Any, path: str) -> Iterator[SchemaFault]:
         yield SchemaFault(path, f"unknown word; expected one of {', '.join((*WORDS, *OF_WORK))}")
         return
     try:
-        vocabulary = Work if word in OF_WORK else Expectation
+        vocabulary = SubjectPods if word in OF_WORK else Expectation
         inspect.signature(getattr(vocabulary, word)).bind(None, **_arguments(arguments))
     except (TypeError, ValueError, KeyError) as error:
         yield SchemaFault(path, f"can't be said so: {error}")
@@ -105,7 +105,7 @@ def _failure(lab: Lab, one: Mapping[str, Any], since: float, run_times: RunTimes
     def condition() -> None:
         subject = subject_of(lab, one["about"])
         found = expect(subject)
-        work = Work(subject if isinstance(subject, Subject) else everything(lab), run_times)
+        work = SubjectPods(subject if isinstance(subject, Subject) else everything(lab), run_times)
         for word, arguments in one["expect"].items():
             getattr(work if word in OF_WORK else found, word)(**_arguments(arguments))
 

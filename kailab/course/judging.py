@@ -21,7 +21,7 @@ _LEFT_OUT = ("when     ", "expected ")
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCondition:
     """``say``: what must be so. ``rule``: what the task forbids, not what it asks for. ``why``: it is not so; empty where it is."""
 
     say: str
@@ -34,11 +34,11 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ChallengeVerdict:
     """``warnings``: what applying the student's files warned of."""
 
     challenge: str
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedCondition, ...]
     warnings: tuple[str, ...] = ()
 
     @property
@@ -58,34 +58,34 @@ class Verdict:
         }
 
 
-def judge(challenge: Challenge, folder: Path | None = None) -> Verdict:
+def judge(challenge: Challenge, folder: Path | None = None) -> ChallengeVerdict:
     """``folder``: the student's; None: the files as they are given out. Raises InputError(s) for files that no lab takes."""
     files = submission(challenge, folder)
-    found = [Judged(rule, True, how) for rule, how in broken(challenge, files)]
+    found = [JudgedCondition(rule, True, how) for rule, how in broken(challenge, files)]
     last = len(challenge.steps)
     warnings: list[str] = []
     run_times = RunTimes()
-    with opened(challenge, folder) as lab:
+    with open_challenge_lab(challenge, folder) as lab:
         lab.observers.add(run_times)
         for number, step in enumerate(challenge.steps, 1):
             begun = lab.now
-            if (applied := act(lab, challenge, step, folder)) is not None:
+            if (applied := do_step(lab, challenge, step, folder)) is not None:
                 warnings += applied.warnings
             lab.settle()
             for one in challenge.judged:
                 if one.get("after", last) == number:
                     why = _failure(files, one, partial(failure_of, lab, since=begun, run_times=run_times))
-                    found.append(Judged(one["say"], one.get("rule", False), why))
-    return Verdict(challenge.name, tuple(found), tuple(dict.fromkeys(warnings)))
+                    found.append(JudgedCondition(one["say"], one.get("rule", False), why))
+    return ChallengeVerdict(challenge.name, tuple(found), tuple(dict.fromkeys(warnings)))
 
 
-def opened(challenge: Challenge, folder: Path | None = None) -> Lab:
+def open_challenge_lab(challenge: Challenge, folder: Path | None = None) -> Lab:
     """A lab for the challenge, before its first step."""
     config = challenge.place(challenge.config, folder) if challenge.config else None
     return Lab.open(challenge.fleet_source, config=config)
 
 
-def act(lab: Lab, challenge: Challenge, step: Mapping[str, Any], folder: Path | None = None) -> Applied | None:
+def do_step(lab: Lab, challenge: Challenge, step: Mapping[str, Any], folder: Path | None = None) -> Applied | None:
     """Do a step; the lab does not settle. Raises InputError(s)."""
     if "lose" in step:
         _lose(lab, step["lose"]["app"])

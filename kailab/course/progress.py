@@ -24,7 +24,7 @@ VARIABLE = "KAILAB_COURSE"
 """Environment variable that names the file."""
 
 
-class Done(msgspec.Struct, omit_defaults=True):
+class ChallengeProgress(msgspec.Struct, omit_defaults=True):
     """Of a challenge. Times are of the wall. ``hints``: how many were shown; ``files``: with which it was solved, text by name."""
 
     folder: str = ""
@@ -35,7 +35,7 @@ class Done(msgspec.Struct, omit_defaults=True):
     files: Mapping[str, str] = {}
 
 
-class Taken(msgspec.Struct, omit_defaults=True):
+class LessonProgress(msgspec.Struct, omit_defaults=True):
     """Of a lesson. ``predicted``: when the ``prediction`` was made; ``compared``: when it was with what was ``seen``; ``first``: the first
     prediction of all, where the lesson was begun anew. ``quiz``: when all ``answers`` were right, after so many ``tries``."""
 
@@ -63,15 +63,15 @@ class Taken(msgspec.Struct, omit_defaults=True):
 
 class Progress(msgspec.Struct, omit_defaults=True):
     format: int = FORMAT
-    challenges: dict[str, Done] = {}
-    lessons: dict[str, Taken] = {}
+    challenges: dict[str, ChallengeProgress] = {}
+    lessons: dict[str, LessonProgress] = {}
 
-    def of(self, name: str) -> Done:
+    def of(self, name: str) -> ChallengeProgress:
         """Kept from now on, if it was not."""
-        return self.challenges.setdefault(name, Done())
+        return self.challenges.setdefault(name, ChallengeProgress())
 
-    def of_lesson(self, name: str) -> Taken:
-        return self.lessons.setdefault(name, Taken())
+    def of_lesson(self, name: str) -> LessonProgress:
+        return self.lessons.setdefault(name, LessonProgress())
 
     def status(self, name: str) -> str:
         """Of a challenge, in a word; empty where it was not begun."""

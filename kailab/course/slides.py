@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kailab.course.lesson import Lesson
-from kailab.course.teaching import Walked, walk
+from kailab.course.teaching import LessonWalk, walk
 
 _TEMPLATE = Path(__file__).with_name("slides.html")
 STYLE = _TEMPLATE.with_suffix(".css")
@@ -35,7 +35,7 @@ class Deck:
     slides: tuple[Slide, ...]
 
 
-def deck(lesson: Lesson, walked: Walked | None = None) -> Deck:
+def deck(lesson: Lesson, walked: LessonWalk | None = None) -> Deck:
     """``walked``: what the lesson's lab shows, where it is known already. The quiz comes without its answers."""
     return Deck(f"{lesson.number}. {lesson.title}", tuple(_slides(lesson, walked or walk(lesson))))
 
@@ -44,7 +44,7 @@ def _scheduler(lesson: Lesson) -> tuple[str, ...]:
     return () if lesson.scheduler == "kailab" else (f"Scheduler: {lesson.scheduler}",)
 
 
-def _slides(lesson: Lesson, walked: Walked) -> Iterator[Slide]:
+def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     yield Slide(
         lesson.title,
         (f"Lesson {lesson.number}, {lesson.minutes} minutes", f"Fleet: {lesson.fleet}", *_scheduler(lesson)),

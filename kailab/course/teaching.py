@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kailab.course.conditions import subject_of
-from kailab.course.lesson import Lesson
-from kailab.course.lesson_reading import LETTERS
+from kailab.course.lesson import LETTERS, Lesson
 from kailab.errors import InputError
 from kailab.lab import Lab, Subject
 from kailab.lab.subjects import everything
@@ -16,7 +15,7 @@ from kailab.scenarios.running import do
 
 
 @dataclass(frozen=True)
-class Explained:
+class LessonExplanation:
     """``lines``: from the lab's explain."""
 
     what: str
@@ -24,18 +23,18 @@ class Explained:
 
 
 @dataclass(frozen=True)
-class Walked:
+class LessonWalk:
     """``seen``: a number for each prediction of the lesson."""
 
     seen: tuple[float, ...]
-    why: tuple[Explained, ...]
+    why: tuple[LessonExplanation, ...]
 
 
-def walk(lesson: Lesson) -> Walked:
+def walk(lesson: Lesson) -> LessonWalk:
     """Do all steps on a lab of their own."""
     last = len(lesson.steps)
     seen: dict[int, float] = {}
-    why: dict[int, Explained] = {}
+    why: dict[int, LessonExplanation] = {}
     with Lab.open(lesson.fleet, scheduler=lesson.scheduler) as lab:
         lab.base = lesson.folder
         for number, step in enumerate(lesson.steps, 1):
@@ -47,8 +46,8 @@ def walk(lesson: Lesson) -> Walked:
             for place, what in enumerate(lesson.why):
                 if (what.after or last) == number:
                     kind, _, name = what.explain.partition(" ")
-                    why[place] = Explained(what.explain, tuple(lab.explain(kind, name).lines()))
-    return Walked(tuple(seen[place] for place in sorted(seen)), tuple(why[place] for place in sorted(why)))
+                    why[place] = LessonExplanation(what.explain, tuple(lab.explain(kind, name).lines()))
+    return LessonWalk(tuple(seen[place] for place in sorted(seen)), tuple(why[place] for place in sorted(why)))
 
 
 def counted(lab: Lab, about: Mapping[str, Any], count: str) -> float:
@@ -76,7 +75,7 @@ def read_prediction(lesson: Lesson, given: Sequence[str]) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedAnswer:
     """One answer of a quiz. ``why``: it is right, or what speaks against it."""
 
     ask: str
@@ -85,7 +84,7 @@ class Marked:
     why: str
 
 
-def mark(lesson: Lesson, given: Sequence[str]) -> list[Marked]:
+def mark(lesson: Lesson, given: Sequence[str]) -> list[MarkedAnswer]:
     """Raises InputError for what are no answers to the lesson's questions."""
     if len(given) != len(lesson.quiz):
         raise InputError(f"{len(given)} answers; expected {len(lesson.quiz)}, a letter for each question")
@@ -95,6 +94,8 @@ def mark(lesson: Lesson, given: Sequence[str]) -> list[Marked]:
                 f"{letter!r:.20} is no answer to {one.ask!r}; expected {', '.join(LETTERS[: len(one.choices)])}"
             )
     return [
-        Marked(one.ask, letter, letter == right.answer, right.why if letter == right.answer else right.others[letter])
+        MarkedAnswer(
+            one.ask, letter, letter == right.answer, right.why if letter == right.answer else right.others[letter]
+        )
         for letter, one, right in zip(given, lesson.quiz, lesson.answers, strict=True)
     ]

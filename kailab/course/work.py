@@ -49,7 +49,7 @@ class RunTimes(Observer):
         return self._ran[entry.pod, entry.t]
 
 
-class Work:
+class SubjectPods:
     """Words about the pods of a subject that have not ended."""
 
     def __init__(self, subject: Subject, run_times: RunTimes) -> None:

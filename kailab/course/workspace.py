@@ -13,7 +13,7 @@ from typing import Any
 
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.course.challenge import Challenge
-from kailab.course.judging import act
+from kailab.course.judging import do_step
 from kailab.course.lesson import Lesson
 from kailab.errors import EvidenceError, InputError, Where
 from kailab.evidence.lab_record import LabRecord
@@ -173,7 +173,7 @@ def _do_steps(challenge: Challenge, state: Path, folder: Path | None) -> None:
         recorder = journal.recorder()
     with Lab.resume(state, [] if recorder is None else [recorder]) as lab:
         for step in challenge.steps[: challenge.shown or None]:
-            act(lab, challenge, step, folder)
+            do_step(lab, challenge, step, folder)
             lab.settle()
         lab.save(state)
         if recorder is not None:

@@ -15,13 +15,13 @@ from kailab.errors import ConnectError, InputErrors, StateError
 from kailab.pytest_plugin.evidence import PROPERTY, names_of
 from kailab.pytest_plugin.fixtures import EVIDENCE
 from kailab.trials.cell import CELL
-from kailab.trials.course import Course
-from kailab.trials.results import CellResult, TestResult, Verdict
+from kailab.trials.recorder import CellRecorder
+from kailab.trials.results import CellResult, TestResult, TestVerdict
 from kailab.trials.store import CellFolder
 from kailab.undertest.contract import NotExpressible, SchedulerFailed
 
-_COURSES = pytest.StashKey[dict[str, Course]]()
-_FAULT = pytest.StashKey[tuple[Verdict, str, str]]()
+_COURSES = pytest.StashKey[dict[str, CellRecorder]]()
+_FAULT = pytest.StashKey[tuple[TestVerdict, str, str]]()
 _BEGUN = pytest.StashKey[float]()
 _UNABLE = (ConnectError, StateError, SchedulerFailed)
 
@@ -49,8 +49,8 @@ class _ResultKeeper:
             config.hook.pytest_deselected(items=[item for item in items if self._name(item) in self._done])
             items[:] = left
 
-    def pytest_kailab_observers(self, item: pytest.Item, lab: str) -> Sequence[Course]:
-        course = Course()
+    def pytest_kailab_observers(self, item: pytest.Item, lab: str) -> Sequence[CellRecorder]:
+        course = CellRecorder()
         item.stash.setdefault(_COURSES, {})[lab] = course
         return [course]
 
@@ -103,7 +103,7 @@ class _ResultKeeper:
         return "/".join((self._subject, ".".join((*below.parts[:-1], *([below.stem] if own else []), test))))
 
 
-def _fault(error: BaseException, report: pytest.TestReport) -> tuple[Verdict, str, str]:
+def _fault(error: BaseException, report: pytest.TestReport) -> tuple[TestVerdict, str, str]:
     """(verdict, why, the concept that is missing)."""
     if report.outcome == "skipped":
         return "skipped", str(getattr(error, "msg", error)), ""

@@ -19,7 +19,7 @@ MOST_JOBS = 5_000
 """All of a lab's record is in memory until the lab closes, some tens of KiB a job."""
 
 
-def check(trace: Trace, lasting: int | None, root: Path) -> None:
+def check_evidence(trace: Trace, lasting: int | None, root: Path) -> None:
     """Raises InputError where there are more jobs than can be recorded, EvidenceError where ``root`` can't be written."""
     jobs = trace.jobs
     end = None if lasting is None else jobs[0].arrival + lasting
@@ -32,7 +32,7 @@ def check(trace: Trace, lasting: int | None, root: Path) -> None:
     check_writable(root)
 
 
-def write(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], root: Path) -> Path:
+def write_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], root: Path) -> Path:
     """Write a run with what was recorded, of a lab or of several. Returns its folder. Raises EvidenceError."""
     run, name = RunFolder.begin(root), Path(trace.file).name
     run.write(EXERCISE, name, lambda folder: write_test(folder, f"{EXERCISE}/{name}", recorders, OUTCOME))

@@ -11,7 +11,7 @@ from kailab.errors import InputError, Where
 from kailab.fleet import Fleet, load_fleet
 from kailab.fleet.fleet import Pool
 from kailab.replay.readers import lines
-from kailab.replay.readers.fields import BrokenLine, Fields
+from kailab.replay.readers.lines import BrokenLine, LineFields
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 PODS = 1000
@@ -40,7 +40,7 @@ def replay_fleet(name_or_path: str) -> Fleet:
 
 def fleet_of_nodes(path: Path) -> Fleet:
     """Nodes with their own names. Raises InputError: of a fleet no line may be missing."""
-    header = lines.header_of(path)
+    header = lines.read_header(path)
     if missing := [name for name in NODE_COLUMNS if name not in header]:
         raise InputError(
             f"no column {', '.join(missing)}; expected a list of nodes with {', '.join(NODE_COLUMNS)}",
@@ -54,11 +54,11 @@ def fleet_of_nodes(path: Path) -> Fleet:
 
 def _nodes(path: Path) -> Iterator[_Node]:
     seen: set[str] = set()
-    for line, values in lines.rows(path):
+    for line, values in lines.read_rows(path):
         where = Where(file=str(path), line=line)
         if isinstance(values, str):
             raise InputError(values, where)
-        fields = Fields(values)
+        fields = LineFields(values)
         try:
             node = _Node(
                 fields.text("sn"),

@@ -46,7 +46,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.milli * self.seconds
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class SkippedLine(msgspec.Struct, frozen=True):
     """A line of a trace that gave no job. ``broken``: it can't be read; otherwise it can, and there is nothing to replay (a job that never
     ran)."""
 

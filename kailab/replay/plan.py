@@ -9,14 +9,14 @@ from typing import Any
 from kailab.engine.config import EngineConfig
 from kailab.fleet import Fleet
 from kailab.model.prices import Prices
-from kailab.replay.queues import Queues
+from kailab.replay.queues import TeamQueues
 from kailab.replay.trace import Trace
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ReplayPlan:
     """What is replayed, and how. ``lasting``: seconds after the first arrival at which it is cut off; None: until nothing more can happen.
     ``checkpoint``: see ``Accounts``. ``endless``: jobs arrive and do not end. ``config``: as ``Lab.open`` takes it. ``prices``: by
     which its cost and energy are told. ``metered``: seconds between two looks at its metrics, 0: a part of the time of arrivals; None: nobody
@@ -24,7 +24,7 @@ class Plan:
 
     trace: Trace
     fleet: Fleet
-    queues: Queues
+    queues: TeamQueues
     config: EngineConfig | SchedulerSettings | Mapping[str, Any] | str | None = None
     lasting: int | None = None
     checkpoint: int | None = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.errors import InputError
 from kailab.evidence.metrics import figures
 from kailab.replay.job import HOUR, WHOLE
-from kailab.replay.replaying import Replayed
+from kailab.replay.run import CompletedReplay
 from kailab.replay.tables import timeline_rows
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def check_target(path: Path) -> None:
     figures.load_plotting("matplotlib.figure")
 
 
-def figure_of(replayed: Replayed) -> Figure:
+def figure_of(replayed: CompletedReplay) -> Figure:
     """GPUs held below the line of all GPUs; jobs that wait; and which part of each queue's jobs had waited no longer than so. Jobs that never began
     wait without end: a queue's line that stays below 1 has such. Raises InputError where matplotlib is not installed."""
     found: Figure = figures.load_plotting("matplotlib.figure").Figure(figsize=(10, 8), layout="constrained")
@@ -54,7 +54,7 @@ def figure_of(replayed: Replayed) -> Figure:
     return found
 
 
-def _over_time(held: Any, waiting: Any, replayed: Replayed) -> None:
+def _over_time(held: Any, waiting: Any, replayed: CompletedReplay) -> None:
     rows = list(timeline_rows(replayed))
     end = replayed.ended - replayed.began
     unit, name = (_DAY * HOUR, "days") if end > 3 * _DAY * HOUR else (HOUR, "hours")
@@ -74,7 +74,7 @@ def _over_time(held: Any, waiting: Any, replayed: Replayed) -> None:
         axes.margins(x=0)
 
 
-def _waited(axes: Any, replayed: Replayed) -> None:
+def _waited(axes: Any, replayed: CompletedReplay) -> None:
     for number, (queue, waits, jobs) in enumerate(waits_by_queue(replayed)):
         # Below a second is drawn at one: a logarithm has no 0.
         moments = sorted({max(1, wait) for wait in waits})
@@ -95,7 +95,7 @@ def _waited(axes: Any, replayed: Replayed) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
-def waiting_jobs(replayed: Replayed) -> tuple[list[int], list[int]]:
+def waiting_jobs(replayed: CompletedReplay) -> tuple[list[int], list[int]]:
     """Moments, in seconds after the first arrival, and how many jobs wait from each on. One that began in the second in which it came never waited."""
     changes: Counter[int] = Counter({0: 0, replayed.ended - replayed.began: 0})
     for work in replayed.accounts.works.values():
@@ -106,7 +106,7 @@ def waiting_jobs(replayed: Replayed) -> tuple[list[int], list[int]]:
     return moments, list(accumulate(changes[at] for at in moments))
 
 
-def waits_by_queue(replayed: Replayed) -> Iterator[tuple[str, Sequence[int], int]]:
+def waits_by_queue(replayed: CompletedReplay) -> Iterator[tuple[str, Sequence[int], int]]:
     """Of the queues with most jobs: the waits of those that began, in seconds and in order, and how many jobs arrived."""
     found: dict[str, list[int | None]] = {}
     for work in replayed.accounts.works.values():

@@ -45,11 +45,11 @@ _BEFORE_SCORES = ("gpusharingorder", "resourcetype")
 """KAI's plugins whose scores outdo a policy's: shares to GPUs that are shared already, work without GPUs to nodes without."""
 
 
-Named = str | Mapping[str, Any]
+NamedPolicy = str | Mapping[str, Any]
 """A policy: its name, or ``{policy: NAME, parameters: {...}}``."""
 
 
-def choice_of(told: Named) -> PolicyChoice:
+def choice_of(told: NamedPolicy) -> PolicyChoice:
     """Without what brought it.
 
     >>> choice_of("fifo").name, choice_of({"policy": "tiresias", "parameters": {"thresholds": [60]}}).parameters
@@ -60,7 +60,7 @@ def choice_of(told: Named) -> PolicyChoice:
     return PolicyChoice(name=told["policy"], parameters=told.get("parameters", {}))
 
 
-def draws(policies: Sequence[Named]) -> bool:
+def uses_random_numbers(policies: Sequence[NamedPolicy]) -> bool:
     """Whether a seed is for one of them: for ``random``, unless it has one of its own."""
     return any(choice_of(one) == PolicyChoice(name=RANDOM) for one in policies)
 
@@ -72,8 +72,8 @@ def files_of(config: Path) -> list[str]:
     return [choice.name.rpartition(":")[0] for choice in choices if is_file(choice.name)]
 
 
-def decided_by(
-    config: Path | None, policies: Sequence[Named], trace: Trace, fleet: Fleet, seed: int | None = None
+def with_replay_policies(
+    config: Path | None, policies: Sequence[NamedPolicy], trace: Trace, fleet: Fleet, seed: int | None = None
 ) -> SchedulerSettings:
     """The configuration of a file, with policies by their names in the place of what it says. A score of nodes by name is alone in what it says: KAI's
     preferences above it are off. FGD is told what pods the trace has. Raises InputError, ExtensionError."""

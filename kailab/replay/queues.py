@@ -18,14 +18,14 @@ from kailab.model.manifests import Manifests
 from kailab.model.queue_checks import check_queues
 from kailab.replay.trace import Trace
 
-NOBODYS = "trace"
+NO_TEAM = "trace"
 """The queue of jobs for which the trace names no team."""
 _ODD = re.compile(r"[^a-z0-9.-]+", re.ASCII)
 _BOUNDLESS = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
 @dataclass(frozen=True)
-class Queues:
+class TeamQueues:
     """``objects``: queues, to be applied before the first job comes, as ``classes``, PriorityClasses beside those that there are. ``of_team``: team ->
     name of its queue."""
 
@@ -52,14 +52,14 @@ def queue_name(team: str) -> str:
     >>> queue_name("6214e9"), queue_name("Vision & Speech"), queue_name("")
     ('6214e9', 'vision-speech', 'trace')
     """
-    return _ODD.sub("-", team.lower()).strip("-.")[:63].strip("-.") or NOBODYS
+    return _ODD.sub("-", team.lower()).strip("-.")[:63].strip("-.") or NO_TEAM
 
 
 NO_QUOTA, BY_SHARE, ONE = "none", "by-share", "one"
 MODES = (NO_QUOTA, BY_SHARE, ONE)
 
 
-def queues_for(trace: Trace, gpus: int, how: str) -> Queues:
+def queues_for(trace: Trace, gpus: int, how: str) -> TeamQueues:
     """``how``: one of ``MODES``, else the path of a file of Queues. ``gpus``: of the fleet. Raises InputError."""
     if how == BY_SHARE:
         return by_share(trace, gpus)
@@ -68,12 +68,12 @@ def queues_for(trace: Trace, gpus: int, how: str) -> Queues:
     return without_quota(trace) if how == NO_QUOTA else from_file(trace, Path(how))
 
 
-def without_quota(trace: Trace) -> Queues:
+def without_quota(trace: Trace) -> TeamQueues:
     """A queue for each team, which owes its GPUs to nobody: all share alike."""
     return _with_quotas(trace, dict.fromkeys(_teams(trace).values(), 0.0))
 
 
-def by_share(trace: Trace, gpus: int) -> Queues:
+def by_share(trace: Trace, gpus: int) -> TeamQueues:
     """Quotas as large a part of ``gpus`` as the GPU time that each team's jobs ask for is of the trace's; to a thousandth, rounded down so
     that no more is promised than there is."""
     of_team = _teams(trace)
@@ -86,7 +86,7 @@ def by_share(trace: Trace, gpus: int) -> Queues:
     )
 
 
-def from_file(trace: Trace, path: Path) -> Queues:
+def from_file(trace: Trace, path: Path) -> TeamQueues:
     """The queues and PriorityClasses of a file of manifests; each team of the trace has a leaf of its name there. Raises InputError, InputErrors."""
     from kailab.lab import unknown_fields
 
@@ -111,7 +111,7 @@ def from_file(trace: Trace, path: Path) -> Queues:
         )
     told = [*manifests.notices, *notices, *unknown_fields.in_manifests(manifests)]
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
-    return Queues([one.object for one in queues], of_team, classes, [str(one) for one in told])
+    return TeamQueues([one.object for one in queues], of_team, classes, [str(one) for one in told])
 
 
 def priorities_of(how: str | Path | None, fleet: Fleet) -> tuple[str, ...]:
@@ -138,9 +138,9 @@ def _read(path: Path) -> Manifests:
     return manifests
 
 
-def one_queue(trace: Trace) -> Queues:
+def one_queue(trace: Trace) -> TeamQueues:
     """All jobs in one queue, whoever's they are."""
-    return Queues([_queue(NOBODYS, -1.0)], dict.fromkeys(trace.teams, NOBODYS))
+    return TeamQueues([_queue(NO_TEAM, -1.0)], dict.fromkeys(trace.teams, NO_TEAM))
 
 
 def _teams(trace: Trace) -> dict[str, str]:
@@ -158,8 +158,8 @@ def _teams(trace: Trace) -> dict[str, str]:
     return of_team
 
 
-def _with_quotas(trace: Trace, quotas: Mapping[str, float]) -> Queues:
-    return Queues([_queue(name, quotas[name]) for name in sorted(quotas)], _teams(trace))
+def _with_quotas(trace: Trace, quotas: Mapping[str, float]) -> TeamQueues:
+    return TeamQueues([_queue(name, quotas[name]) for name in sorted(quotas)], _teams(trace))
 
 
 def _queue(name: str, quota: float) -> Object:

@@ -11,16 +11,14 @@ from typing import Any
 import msgspec
 
 from kailab.evidence.metrics.families import percentile
-from kailab.replay import costing, standing
-from kailab.replay.balance import Balance
-from kailab.replay.costing import ReplayCost, replay_cost
-from kailab.replay.fragmented import Fragmentation
+from kailab.replay import costs as costing
+from kailab.replay import sampling
+from kailab.replay.accounts import GpuTimeBalance, ReplayedJob, UnstartedJobs
+from kailab.replay.costs import ReplayCost, replay_cost
 from kailab.replay.job import HOUR, WHOLE
-from kailab.replay.replaying import Replayed
-from kailab.replay.standing import Fairness
+from kailab.replay.run import CompletedReplay
+from kailab.replay.sampling import Fairness, Fragmentation
 from kailab.replay.trace import Trace
-from kailab.replay.unbegun import Unbegun
-from kailab.replay.work import Work
 
 LEAST_SECONDS = 10
 """Of the bounded slowdown: shorter jobs count as if they ran so long (Feitelson and Rudolph)."""
@@ -28,7 +26,7 @@ _INTERVALS = {"1m": 60, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21_600}
 _BOUNDS = (0, 1, 2, 4, 8, 16, 32, 64)
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     """Of some numbers: percentiles are those of the nearest rank, so each is a number that there was."""
 
     mean: float
@@ -37,7 +35,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     most: float
 
 
-class Waits(msgspec.Struct, frozen=True, kw_only=True):
+class WaitTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Of all jobs that arrived, in seconds: one that never began waits without end, which is None here."""
 
     mean: float | None
@@ -46,7 +44,7 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True):
     most: float | None
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs of one sort. ``waited``: seconds from arrival until all pods ran, of those that began; None where none did; ``waits``: that with those that never did. ``took``: seconds from arrival to end, and ``slowdown``: that by the
     run time in the trace, bounded; of those that ended. ``asked`` and ``lost``: GPU-hours."""
 
@@ -54,10 +52,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     began: int
     ended: int
-    waited: Spread | None
-    waits: Waits | None
-    took: Spread | None
-    slowdown: Spread | None
+    waited: Distribution | None
+    waits: WaitTimes | None
+    took: Distribution | None
+    slowdown: Distribution | None
     evictions: int
     asked: float
     lost: float
@@ -80,16 +78,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     in_trace: int
     broken_lines: int
     left_out: dict[str, int]
-    total: Row
-    queues: list[Row]
-    sizes: list[Row]
-    balance: Balance
+    total: SummaryRow
+    queues: list[SummaryRow]
+    sizes: list[SummaryRow]
+    balance: GpuTimeBalance
     goodput: float
     lost_with_checkpoints: dict[str, float]
     fairness: Fairness
     fragmentation: Fragmentation | None
     costs: ReplayCost | None
-    unbegun: list[Unbegun] = []
+    unbegun: list[UnstartedJobs] = []
 
     @property
     def cost(self) -> float | None:
@@ -100,7 +98,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.costs is None else self.costs.kwh
 
 
-def summary(replayed: Replayed) -> Summary:
+def summarise(replayed: CompletedReplay) -> Summary:
     """The figures of a replay."""
     works = list(replayed.accounts.works.values())
     trace = replayed.plan.trace
@@ -124,9 +122,9 @@ def summary(replayed: Replayed) -> Summary:
         lost_with_checkpoints={
             name: gpu_hours(replayed.accounts.lost_with(seconds)) for name, seconds in _INTERVALS.items()
         },
-        fairness=standing.rounded(replayed.fairness),
+        fairness=sampling.rounded_fairness(replayed.fairness),
         fragmentation=replayed.fragmentation,
-        costs=None if (costs := costs_of(replayed)) is None else costing.rounded(costs),
+        costs=None if (costs := costs_of(replayed)) is None else costing.rounded_cost(costs),
         unbegun=list(replayed.unbegun),
     )
 
@@ -140,7 +138,7 @@ def left_out(trace: Trace) -> dict[str, int]:
     return found
 
 
-def costs_of(replayed: Replayed) -> ReplayCost | None:
+def costs_of(replayed: CompletedReplay) -> ReplayCost | None:
     """Not rounded; None without prices."""
     plan, ended = replayed.plan, replayed.ended
     if plan.prices is None:
@@ -149,7 +147,7 @@ def costs_of(replayed: Replayed) -> ReplayCost | None:
     return replay_cost(plan.prices, plan.fleet, replayed.accounts, ended, span, replayed.balance.done)
 
 
-def allocated(replayed: Replayed, until: int) -> float:
+def allocated(replayed: CompletedReplay, until: int) -> float:
     """The mean part of the fleet's GPUs that was bound from the first arrival until a moment."""
     timeline = replayed.accounts.timeline
     total = 0
@@ -160,7 +158,7 @@ def allocated(replayed: Replayed, until: int) -> float:
     return round(total / span, 4) if span > 0 else 0.0
 
 
-def size(work: Work) -> str:
+def size(work: ReplayedJob) -> str:
     """The name of its class by GPUs."""
     milli = work.job.milli
     if not milli:
@@ -183,24 +181,24 @@ def _sizes() -> list[str]:
     return ["no GPU", "part of a GPU", *(_class(low) for low in _BOUNDS)]
 
 
-def rows_by(works: Sequence[Work], key: Callable[[Work], str]) -> list[Row]:
+def rows_by(works: Sequence[ReplayedJob], key: Callable[[ReplayedJob], str]) -> list[SummaryRow]:
     """Of each sort, in the order of their names."""
-    grouped: dict[str, list[Work]] = {}
+    grouped: dict[str, list[ReplayedJob]] = {}
     for work in works:
         grouped.setdefault(key(work), []).append(work)
     return [row_of(name, grouped[name]) for name in sorted(grouped)]
 
 
-def rows_by_size(works: Sequence[Work]) -> list[Row]:
+def rows_by_size(works: Sequence[ReplayedJob]) -> list[SummaryRow]:
     """Of each size that there is, in the order of their sizes."""
     return [row for name in _sizes() if (row := row_of(name, [work for work in works if size(work) == name])).jobs]
 
 
-def row_of(name: str, works: Iterable[Work]) -> Row:
+def row_of(name: str, works: Iterable[ReplayedJob]) -> SummaryRow:
     """Of these jobs."""
     works = list(works)
     ended = [work for work in works if work.ended is not None]
-    return Row(
+    return SummaryRow(
         name=name,
         jobs=len(works),
         began=sum(1 for work in works if work.began is not None),
@@ -215,20 +213,20 @@ def row_of(name: str, works: Iterable[Work]) -> Row:
     )
 
 
-def _waits(works: Sequence[Work]) -> Waits | None:
+def _waits(works: Sequence[ReplayedJob]) -> WaitTimes | None:
     found = spread([inf if work.began is None else work.began - work.arrived for work in works])
     if found is None:
         return None
-    return Waits(
+    return WaitTimes(
         **{
             name: value if isfinite(value) else None
-            for name in Waits.__struct_fields__
+            for name in WaitTimes.__struct_fields__
             for value in (getattr(found, name),)
         }
     )
 
 
-def _took(work: Work) -> int:
+def _took(work: ReplayedJob) -> int:
     assert work.ended is not None
     return work.ended - work.arrived
 
@@ -238,12 +236,12 @@ def gpu_hours(milli_seconds: int) -> float:
     return round(milli_seconds / WHOLE / HOUR, 3)
 
 
-def spread(numbers: Sequence[float]) -> Spread | None:
+def spread(numbers: Sequence[float]) -> Distribution | None:
     """None of no numbers."""
     if not numbers:
         return None
     ordered = sorted(numbers)
-    return Spread(
+    return Distribution(
         mean=round(sum(ordered) / len(ordered), 3),
         p50=round(percentile(ordered, 50), 3),
         p99=round(percentile(ordered, 99), 3),

@@ -11,8 +11,8 @@ from typing import Any
 from kailab.errors import InputError
 from kailab.evidence.run import write_file
 from kailab.model.optional_imports import import_optional
-from kailab.replay.readers.fields import FORMULA_SIGNS, is_number
-from kailab.replay.replaying import Replayed
+from kailab.replay.readers.lines import FORMULA_SIGNS, is_number
+from kailab.replay.run import CompletedReplay
 
 JOBS = (
     "name", "team", "queue", "line", "gpu_milli", "pods", "run_seconds", "arrived", "began", "ended", "waited", "evictions",
@@ -32,7 +32,7 @@ def check_target(path: Path) -> None:
         _pyarrow(path)
 
 
-def job_rows(replayed: Replayed) -> Iterable[tuple[Any, ...]]:
+def job_rows(replayed: CompletedReplay) -> Iterable[tuple[Any, ...]]:
     """In the order of arrival. Times are seconds after the first arrival; None where it did not come to that."""
     zero = replayed.began
     for work in replayed.accounts.works.values():
@@ -46,7 +46,7 @@ def job_rows(replayed: Replayed) -> Iterable[tuple[Any, ...]]:
         )  # fmt: skip
 
 
-def timeline_rows(replayed: Replayed) -> Iterable[tuple[int, int, int, int]]:
+def timeline_rows(replayed: CompletedReplay) -> Iterable[tuple[int, int, int, int]]:
     """From each moment on, until the next row's."""
     for at, held, waiting, running in replayed.accounts.timeline:
         yield at - replayed.began, held, waiting, running

@@ -14,10 +14,12 @@ from kailab.cluster.lifecycle import LONGEST_SECONDS
 from kailab.errors import InputError, InputErrors, Where
 from kailab.lab.names import there_are
 from kailab.model.manifests import from_objects
-from kailab.replay.job import LONGEST, LeftOut, TraceJob
+from kailab.replay.job import LONGEST, SkippedLine, TraceJob
 from kailab.replay.manifests import job_object
-from kailab.replay.readers import lines, openb, pai, philly, phillylog, plain, sacct, slurm
-from kailab.replay.readers.fields import Fields
+from kailab.replay.readers import alibaba, lines, philly, plain, slurm
+from kailab.replay.readers import philly as phillylog
+from kailab.replay.readers import slurm as sacct
+from kailab.replay.readers.lines import LineFields
 
 MOST_TOLD = 20
 """Broken lines that an error tells one by one."""
@@ -25,23 +27,25 @@ MOST_GPUS = 100_000
 """Of a job, and as many pods: no cluster is larger, so more was written by mistake."""
 
 
-class Form(NamedTuple):
+class TraceFormat(NamedTuple):
     """``columns``: those by which it is known, and which must be there. ``make``: a job of a line's fields."""
 
     title: str
     columns: tuple[str, ...]
-    make: Callable[[Fields, int], TraceJob | LeftOut]
+    make: Callable[[LineFields, int], TraceJob | SkippedLine]
 
 
 _PHILLY = "philly"
-FORMS: Mapping[str, Form] = {
-    "openb": Form("Alibaba cluster-trace-gpu-v2023: pods", openb.COLUMNS, openb.pod),
-    _PHILLY: Form("Microsoft Philly: jobs as CSV", philly.COLUMNS, philly.job),
-    "helios": Form("SenseTime Helios: jobs (cluster_log)", slurm.HELIOS, slurm.helios_job),
-    "acme": Form("SenseTime Acme: jobs (trace_seren, trace_kalos)", slurm.ACME, slurm.acme_job),
-    "pai": Form("Alibaba cluster-trace-gpu-v2020: tasks (pai_task_table)", pai.COLUMNS, pai.task),
-    "sacct": Form("jobs of Slurm (sacct -P)", sacct.COLUMNS, sacct.job),
-    "csv": Form("a CSV file with declared columns", plain.NEEDED, plain.job),
+FORMS: Mapping[str, TraceFormat] = {
+    "openb": TraceFormat("Alibaba cluster-trace-gpu-v2023: pods", alibaba.OPENB_COLUMNS, alibaba.read_openb_pod),
+    _PHILLY: TraceFormat("Microsoft Philly: jobs as CSV", philly.PHILLY_COLUMNS, philly.read_philly_job),
+    "helios": TraceFormat("SenseTime Helios: jobs (cluster_log)", slurm.HELIOS, slurm.read_helios_job),
+    "acme": TraceFormat("SenseTime Acme: jobs (trace_seren, trace_kalos)", slurm.ACME, slurm.read_acme_job),
+    "pai": TraceFormat(
+        "Alibaba cluster-trace-gpu-v2020: tasks (pai_task_table)", alibaba.PAI_COLUMNS, alibaba.read_pai_task
+    ),
+    "sacct": TraceFormat("jobs of Slurm (sacct -P)", sacct.SACCT_COLUMNS, sacct.read_sacct_job),
+    "csv": TraceFormat("a CSV file with declared columns", plain.NEEDED, plain.read_plain_job),
 }
 
 
@@ -52,10 +56,10 @@ class Trace:
     file: str
     form: str
     jobs: list[TraceJob] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[SkippedLine] = field(default_factory=list)
 
     @property
-    def broken(self) -> list[LeftOut]:
+    def broken(self) -> list[SkippedLine]:
         return [one for one in self.left_out if one.broken]
 
     @property
@@ -78,9 +82,9 @@ def read_trace(
     """The whole file, read line by line. ``form``: one of ``FORMS``; empty: by its columns. ``columns``: of the plain form, its names ->
     those of the file. ``priorities``: names of PriorityClasses; a line with another one is broken; None: any will do. Raises InputError: for a
     file that can't be read as that, and, without ``skip_broken``, for broken lines."""
-    if form in ("", _PHILLY) and not columns and phillylog.is_log(path):
-        return _collected(Trace(str(path), _PHILLY), phillylog.jobs(path), skip_broken, priorities)
-    header = lines.header_of(path)
+    if form in ("", _PHILLY) and not columns and phillylog.is_job_log(path):
+        return _collected(Trace(str(path), _PHILLY), phillylog.read_job_log(path), skip_broken, priorities)
+    header = lines.read_header(path)
     if twice := [name for name, number in Counter(header).items() if number > 1 and name]:
         raise InputError(f"two columns {twice[0]!r:.80}; expected each once", Where(file=str(path), line=1))
     if columns:
@@ -97,15 +101,15 @@ def read_trace(
             f"no column {', '.join(missing)}, which the form {form} needs; it has: {', '.join(header)}",
             Where(file=str(path), line=1),
         )
-    return _collected(Trace(str(path), form), lines.jobs(path, FORMS[form].make, columns), skip_broken, priorities)
+    return _collected(Trace(str(path), form), lines.read_jobs(path, FORMS[form].make, columns), skip_broken, priorities)
 
 
 def _collected(
-    trace: Trace, found: Iterable[lines.Made], skip_broken: bool, priorities: Collection[str] | None
+    trace: Trace, found: Iterable[lines.ParsedLine], skip_broken: bool, priorities: Collection[str] | None
 ) -> Trace:
     for made in found:
         one = _replayable(made, priorities)
-        if isinstance(one, LeftOut):
+        if isinstance(one, SkippedLine):
             trace.left_out.append(one)
         else:
             trace.jobs.append(one)
@@ -119,7 +123,7 @@ def without(trace: Trace, strange: Callable[[TraceJob], str], *, skip_broken: bo
     reasons = {job.line: reason for job in trace.jobs if (reason := strange(job))}
     if not reasons:
         return _checked(trace, skip_broken)
-    left_out = [*trace.left_out, *(LeftOut(line, reason) for line, reason in reasons.items())]
+    left_out = [*trace.left_out, *(SkippedLine(line, reason) for line, reason in reasons.items())]
     left_out.sort(key=lambda one: one.line)
     return _checked(
         replace(trace, jobs=[job for job in trace.jobs if job.line not in reasons], left_out=left_out), skip_broken
@@ -128,7 +132,7 @@ def without(trace: Trace, strange: Callable[[TraceJob], str], *, skip_broken: bo
 
 def _checked(trace: Trace, skip_broken: bool) -> Trace:
     if trace.broken and not skip_broken:
-        raise broken(trace)
+        raise broken_lines_error(trace)
     if not trace.jobs:
         reasons = Counter(one.reason for one in trace.left_out).most_common(3)
         told = "; ".join(f"{number} of {len(trace.left_out)} lines: {reason}" for reason, number in reasons)
@@ -136,21 +140,23 @@ def _checked(trace: Trace, skip_broken: bool) -> Trace:
     return trace
 
 
-def _replayable(one: lines.Made, priorities: Collection[str] | None) -> lines.Made:
+def _replayable(one: lines.ParsedLine, priorities: Collection[str] | None) -> lines.ParsedLine:
     """A job in more pods than any cluster has would be made pod by pod, to wait for ever; one of a priority that there is not would have
     no pods."""
-    if isinstance(one, LeftOut):
+    if isinstance(one, SkippedLine):
         return one
     if one.seconds > LONGEST_SECONDS:
-        return LeftOut(
+        return SkippedLine(
             one.line, f"it runs for {one.seconds} s; expected {LONGEST_SECONDS:.0f} s at most, which are ten years"
         )
     if max(one.gpus, one.pods) > MOST_GPUS:
-        return LeftOut(one.line, f"{one.gpus} GPUs in {one.pods or 'some'} pods; expected {MOST_GPUS} at most of each")
+        return SkippedLine(
+            one.line, f"{one.gpus} GPUs in {one.pods or 'some'} pods; expected {MOST_GPUS} at most of each"
+        )
     refused = _refused(one.cpu_millis) or _refused(memory_mib=one.memory_mib) or _refused(models=one.models)
-    strange = "" if priorities is None else strange_priority(one, priorities)
+    strange = "" if priorities is None else unknown_priority(one, priorities)
     reason = refused or strange
-    return LeftOut(one.line, reason) if reason else one
+    return SkippedLine(one.line, reason) if reason else one
 
 
 @lru_cache(maxsize=65_536)
@@ -175,14 +181,14 @@ def _too_late(job: TraceJob, begin: TraceJob) -> str:
     return f"it comes {job.arrival - begin.arrival} s after the first job, of line {begin.line}; expected less than {LONGEST} s"
 
 
-def strange_priority(job: TraceJob, known: Collection[str]) -> str:
+def unknown_priority(job: TraceJob, known: Collection[str]) -> str:
     """Empty where the job has a priority that there is, or none."""
     if not job.priority or job.priority in known:
         return ""
     return f"no PriorityClass is called {job.priority!r:.80}; {there_are(known, job.priority)}"
 
 
-def told_broken(trace: Trace) -> Iterator[str]:
+def describe_broken_lines(trace: Trace) -> Iterator[str]:
     """A line for each of the first broken ones, and how many there are."""
     found = trace.broken
     for one in found[:MOST_TOLD]:
@@ -191,7 +197,7 @@ def told_broken(trace: Trace) -> Iterator[str]:
         yield f"{trace.file}: {len(found) - MOST_TOLD} more lines can't be read"
 
 
-def broken(trace: Trace) -> InputError:
+def broken_lines_error(trace: Trace) -> InputError:
     """The error of a trace with lines that can't be read."""
     errors = [InputError(one.reason, trace.where(one.line)) for one in trace.broken[:MOST_TOLD]]
     count, total = len(trace.broken), len(trace.jobs) + len(trace.left_out)
@@ -201,7 +207,7 @@ def broken(trace: Trace) -> InputError:
     return InputErrors(errors)
 
 
-def _recognised(path: Path, header: list[str], forms: Mapping[str, Form]) -> str:
+def _recognised(path: Path, header: list[str], forms: Mapping[str, TraceFormat]) -> str:
     for name, form in forms.items():
         if set(form.columns) <= set(header):
             return name

@@ -12,8 +12,7 @@ from kailab.lab import Lab
 from kailab.lab.intake import Applied
 from kailab.lab.venues import Venue
 from kailab.model.times import duration_seconds
-from kailab.scenarios.differences import differences
-from kailab.scenarios.held_back import missed
+from kailab.scenarios.differences import differences, missed
 from kailab.scenarios.scenario import Scenario, Step
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import NotExpressible, Unsupported
@@ -23,7 +22,7 @@ LATE_SECONDS = 12.0
 
 
 @dataclass(frozen=True)
-class Ran:
+class ScenarioResult:
     """``differences``: from what was expected, as sentences. ``stopped``: what kept it from going on, if anything, and ``error`` the same as
     it was raised; ``defect``: it is none of those that kailab raises on purpose."""
 
@@ -43,7 +42,7 @@ def carry_out(
     *,
     wanted_by: str = "expected",
     **options: Any,
-) -> Ran:
+) -> ScenarioResult:
     """Run one scenario on a lab of its own. ``venue``, ``options``: see Lab.open. ``wanted_by``: see ``differences``. Raises
     Unsupported where the scheduler lacks a setting of the lab."""
     found: list[str] = []
@@ -66,10 +65,12 @@ def carry_out(
         # It may be one of several faults of the manifests.
         told = error.errors if isinstance(error, InputErrors) else [error]
         concept = next((one for one in told if isinstance(one, NotExpressible)), None)
-        return Ran(tuple(found), f"step {number}: stopped: {error}", not_expressible=concept, error=error)
+        return ScenarioResult(tuple(found), f"step {number}: stopped: {error}", not_expressible=concept, error=error)
     except Exception as error:
-        return Ran(tuple(found), f"step {number}: kailab failed: {type(error).__name__}: {error}", defect=True)
-    return Ran(tuple(found))
+        return ScenarioResult(
+            tuple(found), f"step {number}: kailab failed: {type(error).__name__}: {error}", defect=True
+        )
+    return ScenarioResult(tuple(found))
 
 
 def do(lab: Lab, step: Step) -> Applied | None:

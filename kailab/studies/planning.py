@@ -1,7 +1,12 @@
-"""The replay that the options of a run stand for."""
+"""Other traces that could have been: the same arrivals, and at each of them a job that the same team had at some time.
+
+That is a bootstrap over jobs within teams. How much a team asks for in all differs from seed to seed as it would from month to month; when it asks
+stays as it was.
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -9,25 +14,44 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
 from kailab.lab.names import there_are
 from kailab.model.prices import Prices, load_prices
-from kailab.replay.clusters.declared import Sites
-from kailab.replay.clusters.reading import Otherwise, read_sites
-from kailab.replay.costing import gpus_by_model
+from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
+from kailab.replay.clusters.sites import ClusterSites
+from kailab.replay.costs import gpus_by_model
 from kailab.replay.fleets import replay_fleet
-from kailab.replay.plan import Plan
-from kailab.replay.policies import Named, choice_of, decided_by, draws
-from kailab.replay.queues import NO_QUOTA, Queues, priorities_of, queues_for
+from kailab.replay.job import TraceJob
+from kailab.replay.plan import ReplayPlan
+from kailab.replay.policies import NamedPolicy, choice_of, uses_random_numbers, with_replay_policies
+from kailab.replay.queues import NO_QUOTA, TeamQueues, priorities_of, queues_for
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
-from kailab.studies.resampling import resampled
-from kailab.studies.study import Run
+from kailab.studies.study import StudyRun
 
 
-def plan_of(run: Run) -> Plan:
+def resample_trace(trace: Trace, seed: int) -> Trace:
+    """The same seed gives the same trace."""
+    chance = random.Random(seed)
+    of_team: dict[str, list[TraceJob]] = {}
+    for job in trace.jobs:
+        of_team.setdefault(job.team, []).append(job)
+    jobs = []
+    for job in trace.jobs:
+        those = of_team[job.team]
+        drawn = those[chance.randrange(len(those))]
+        jobs.append(msgspec.structs.replace(drawn, name=job.name, arrival=job.arrival))
+    return replace(trace, jobs=jobs)
+
+
+# The replay that the options of a run stand for.
+
+
+def plan_of(run: StudyRun) -> ReplayPlan:
     """Raises InputError."""
     options = run.options
     fleet = fleet_of(options)
@@ -36,8 +60,8 @@ def plan_of(run: Run) -> Plan:
     queues = queues_for(trace, fleet.summary().gpus, options.get("queues", NO_QUOTA))
     for field, name in (("quotas", "quota"), ("limits", "limit")):
         queues = _with(queues, name, options.get(field, {}), field)
-    return Plan(
-        trace=trace if run.seed is None else resampled(trace, run.seed),
+    return ReplayPlan(
+        trace=trace if run.seed is None else resample_trace(trace, run.seed),
         fleet=fleet,
         queues=queues,
         config=_settings(run, trace, fleet),
@@ -48,11 +72,11 @@ def plan_of(run: Run) -> Plan:
     )
 
 
-def sites_of(run: Run) -> Sites:
+def sites_of(run: StudyRun) -> ClusterSites:
     """Of a run over several clusters. Raises InputError."""
     options = run.options
     trace = trace_of(options)
-    otherwise = Otherwise(
+    otherwise = SiteDefaults(
         queues=options.get("queues", NO_QUOTA),
         config=None if "config" not in options else Path(options["config"]),
         policies=tuple(options.get("policies", ())),
@@ -66,12 +90,12 @@ def sites_of(run: Run) -> Sites:
     found = read_sites(Path(options["clusters"]), trace, otherwise)
     if run.seed is None:
         return found
-    other = resampled(found.trace, run.seed)
+    other = resample_trace(found.trace, run.seed)
     sites = [replace(site, plan=replace(site.plan, trace=other)) for site in found.sites]
     return replace(found, trace=other, sites=sites)
 
 
-def queues_and_prices(run: Run) -> tuple[list[str], bool]:
+def queues_and_prices(run: StudyRun) -> tuple[list[str], bool]:
     """The names of the queues of its teams, and whether anything has a price. Raises InputError where the run stands for no replay."""
     if "clusters" in run.options:
         sites = sites_of(run).sites
@@ -80,15 +104,17 @@ def queues_and_prices(run: Run) -> tuple[list[str], bool]:
     return plan.queues.names, plan.prices is not None
 
 
-def _settings(run: Run, trace: Trace, fleet: Fleet) -> SchedulerSettings:
+def _settings(run: StudyRun, trace: Trace, fleet: Fleet) -> SchedulerSettings:
     policies = run.options.get("policies", ())
     config = run.options.get("config")
     # What the policies are told of the work is of the trace as it is, as quotas are.
-    return decided_by(None if config is None else Path(config), policies, trace, fleet, _seed_of(run, policies))
+    return with_replay_policies(
+        None if config is None else Path(config), policies, trace, fleet, _seed_of(run, policies)
+    )
 
 
-def _seed_of(run: Run, policies: Sequence[Named]) -> int | None:
-    return run.seed if draws(policies) else None
+def _seed_of(run: StudyRun, policies: Sequence[NamedPolicy]) -> int | None:
+    return run.seed if uses_random_numbers(policies) else None
 
 
 def trace_of(options: Mapping[str, Any]) -> Trace:
@@ -139,7 +165,7 @@ def _prices(path: str, fleet: Fleet) -> Prices:
     return found
 
 
-def _with(queues: Queues, part: str, told: Mapping[str, float], field: str) -> Queues:
+def _with(queues: TeamQueues, part: str, told: Mapping[str, float], field: str) -> TeamQueues:
     """GPUs of some queues otherwise than they are."""
     if not told:
         return queues

@@ -11,20 +11,20 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from kailab.replay.policies import choice_of
-from kailab.studies.measuring import Done, Result, result_of
-from kailab.studies.study import Run
+from kailab.studies.measures import Done, RunResult, result_of
+from kailab.studies.study import StudyRun
 
 MOST_TRIES = 3
 
 
 class _Started(NamedTuple):
-    run: Run
+    run: StudyRun
     process: Any
     answer: Connection
     tries: int
 
 
-def run_here(runs: Sequence[Run], workers: int, done: Done) -> None:
+def run_here(runs: Sequence[StudyRun], workers: int, done: Done) -> None:
     """At most ``workers`` at once; ``done`` is told of each as it ends. One whose process ends by itself again and again has that as its
     error, and the others go on; what raises ends all processes."""
     waiting = [(run, 1) for run in reversed(runs)]
@@ -49,14 +49,14 @@ def run_here(runs: Sequence[Run], workers: int, done: Done) -> None:
             one.process.join()
 
 
-def lost(run: Run, times: int, how: str) -> Result:
+def lost(run: StudyRun, times: int, how: str) -> RunResult:
     """The result of one that has none: a policy that ends its process, or too little memory, takes no other run with it."""
     decided = [choice_of(one).name for one in run.options.get("policies", ())]
     by = f", decided by {', '.join(decided)}" if decided else ""
-    return Result(key=run.key, error=f"its process ended {times} times without a result{by}: {how}")
+    return RunResult(key=run.key, error=f"its process ended {times} times without a result{by}: {how}")
 
 
-def _start(run: Run, tries: int) -> _Started:
+def _start(run: StudyRun, tries: int) -> _Started:
     context = multiprocessing.get_context("spawn")
     answer, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(run, theirs), daemon=True)
@@ -66,10 +66,10 @@ def _start(run: Run, tries: int) -> _Started:
     return _Started(run, process, answer, tries)
 
 
-def _answer(one: _Started) -> Result | None:
+def _answer(one: _Started) -> RunResult | None:
     """None: it ended without a word."""
     try:
-        result: Result | None = one.answer.recv()
+        result: RunResult | None = one.answer.recv()
     except (EOFError, OSError):
         result = None
     one.answer.close()
@@ -77,7 +77,7 @@ def _answer(one: _Started) -> Result | None:
     return result
 
 
-def _work(run: Run, answer: Connection) -> None:
+def _work(run: StudyRun, answer: Connection) -> None:
     # Ctrl-C reaches all of a terminal's processes; who waits for them ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,4 +1,4 @@
-"""What a study varies, and the runs that follow from it: each combination of values, with each seed."""
+"""What a study searches through, and what for; as its file says it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,87 @@ from typing import Any
 import msgspec
 
 from kailab import __version__
+from kailab.errors import InputError
 from kailab.model.files import read_bytes
-from kailab.replay.clusters.reading import configurations_of, named_files
+from kailab.model.schema_files import SchemaFault
+from kailab.replay.clusters.cluster_file import configurations_of, named_files
 from kailab.replay.policies import choice_of, files_of
-from kailab.studies.search import Search
-from kailab.studies.target import Target
+from kailab.studies.target import StudyTarget, read_subject, subject
+
+
+class ValueRange(msgspec.Struct, frozen=True):
+    """Numbers from ``low`` to ``high``, both among them, in steps."""
+
+    low: float
+    high: float
+    step: float
+
+
+class StudySearch(msgspec.Struct, frozen=True, kw_only=True):
+    """``over``: option -> the values that there are, a range, or ranges by queue. The ``measure`` of ``queue`` is to be as large as can be (``largest``), or as small.
+    ``trials``: settings proposed in all, ``batch`` of them before the search is told what came of them."""
+
+    over: Mapping[str, Any]
+    measure: str
+    queue: str
+    largest: bool
+    trials: int
+    seed: int = 0
+    batch: int = 4
+
+    @property
+    def subject(self) -> str:
+        return subject(self.measure, self.queue)
+
+
+def search_faults(told: Mapping[str, Any]) -> Iterator[SchemaFault]:
+    """Of one that has the form."""
+    if ("minimise" in told) == ("maximise" in told):
+        yield SchemaFault("search", "expected one of minimise and maximise")
+    for side in ("minimise", "maximise"):
+        if side in told:
+            try:
+                read_subject(told[side])
+            except InputError as error:
+                yield SchemaFault(f"search.{side}", error.message)
+    for option, values in told["over"].items():
+        if isinstance(values, dict):
+            for path, one in (
+                [(option, values)] if "from" in values else [(f"{option}.{q}", v) for q, v in values.items()]
+            ):
+                if one["from"] >= one["to"]:
+                    yield SchemaFault(
+                        f"search.over.{path}", f"from {one['from']:g} to {one['to']:g}; expected the smaller first"
+                    )
+                elif one["to"] - one["from"] < one["step"]:
+                    yield SchemaFault(f"search.over.{path}", f"a step of {one['step']:g} leaves only {one['from']:g}")
+
+
+def read_search(told: Mapping[str, Any], placed: Any) -> StudySearch:
+    """Of one without faults. ``placed``: makes an option's value of what the file says."""
+    side = "minimise" if "minimise" in told else "maximise"
+    queue, measure = read_subject(told[side])
+    over: dict[str, Any] = {}
+    for option, values in told["over"].items():
+        if not isinstance(values, dict):
+            over[option] = tuple(placed(option, one) for one in values)
+        elif "from" in values:
+            over[option] = _range(values)
+        else:
+            over[option] = {name: _range(one) for name, one in values.items()}
+    rest = {name: told[name] for name in ("seed", "batch") if name in told}
+    return StudySearch(
+        over=over, measure=measure, queue=queue, largest=side == "maximise", trials=told["trials"], **rest
+    )
+
+
+def _range(told: Mapping[str, Any]) -> ValueRange:
+    # The last step may not reach the end: the sampler takes ranges of whole steps only.
+    steps = int((told["to"] - told["from"]) / told["step"] + 1e-9)
+    return ValueRange(told["from"], told["from"] + steps * told["step"], told["step"])
+
+
+# What a study varies, and the runs that follow from it: each combination of values, with each seed.
 
 FILES = ("trace", "fleet", "queues", "config", "prices")
 """Options whose value may be a file."""
@@ -26,14 +102,14 @@ FORM = 3
 """Of what is kept of a run: another where its measures are others."""
 
 
-class Find(msgspec.Struct, frozen=True, kw_only=True):
+class StudyQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """All ``targets`` are to be kept; of the settings that do that, the one with the least ``least``."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[StudyTarget, ...]
     least: str = "gpus"
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
     """One replay. ``number``: from 0, in the study's order. ``options``: all of them, files with absolute paths. ``setting``: those that the
     study varies. ``seed``: None for the trace as it is. ``key``: another where anything differs that can change the result, files' content too."""
 
@@ -53,8 +129,8 @@ class Study:
     options: Mapping[str, Any]
     grid: Mapping[str, tuple[Any, ...]]
     seeds: tuple[int, ...] = ()
-    find: Find | None = None
-    search: Search | None = None
+    find: StudyQuestion | None = None
+    search: StudySearch | None = None
     compare: tuple[str, ...] = ()
     against: str = ""
 
@@ -72,10 +148,10 @@ class Study:
         ]
         return list(dict.fromkeys(found))
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[StudyRun]:
         """Raises InputError for a file that can't be read."""
         digests: dict[str, str] = {}
-        found: list[Run] = []
+        found: list[StudyRun] = []
         for setting in self.settings():
             options = {**self.options, **setting}
             for seed in self.seeds or (None,):
@@ -85,12 +161,12 @@ class Study:
 
 def run_of(
     number: int, options: dict[str, Any], setting: dict[str, Any], seed: int | None, digests: dict[str, str]
-) -> Run:
+) -> StudyRun:
     """``digests``: of files that were read already, and are now. Raises InputError for a file that can't be read."""
-    return Run(number=number, options=options, setting=setting, seed=seed, key=_key(options, seed, digests))
+    return StudyRun(number=number, options=options, setting=setting, seed=seed, key=_key(options, seed, digests))
 
 
-def told(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value of an option as a table has it.
 
     >>> told("kai.yaml"), told({"team-b": 200, "team-a": 8}), told(True), told(["fifo", "fgd"]), told([])
@@ -106,7 +182,7 @@ def told(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={value[name]:g}" for name in sorted(value))
     if isinstance(value, list):
-        return " ".join(map(told, value)) or "none"
+        return " ".join(map(format_value, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -51,7 +51,7 @@ _SENTENCE = re.compile(r"([^<>=]*)(<=|>=|==?|<|>)(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class StudyTarget(msgspec.Struct, frozen=True, kw_only=True):
     """``measure`` of ``queue`` is to be ``below`` or ``above`` a number: seconds, GPU-hours, jobs, a part of the fleet's GPUs."""
 
     measure: str
@@ -126,7 +126,7 @@ def read_subject(text: str) -> tuple[str, str]:
     return _measured(text.split(), text)
 
 
-def read_target(text: str) -> Target:
+def read_target(text: str) -> StudyTarget:
     """Raises InputError.
 
     >>> str(read_target("team-b p99 wait<10min")), str(read_target("use > 0.6"))
@@ -139,7 +139,7 @@ def read_target(text: str) -> Target:
         )
     queue, measure = _measured(said[1].split(), text)
     limit = _limit(measure, said[3].strip(), text)
-    return Target(measure=measure, queue=queue, **{"below" if said[2] == "<" else "above": limit})
+    return StudyTarget(measure=measure, queue=queue, **{"below" if said[2] == "<" else "above": limit})
 
 
 def amount(measure: str, value: float | None) -> str:

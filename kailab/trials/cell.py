@@ -16,7 +16,7 @@ from types import FrameType
 
 from kailab.cluster.choices import FLAGS
 from kailab.errors import KailabError
-from kailab.trials.matrix import Cell
+from kailab.trials.matrix import TrialCell
 from kailab.trials.results import CellResult
 from kailab.trials.store import CellFolder
 
@@ -59,7 +59,7 @@ def _end_with_parent(pipe: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _exercise(folder: CellFolder, cell: Cell) -> int:
+def _exercise(folder: CellFolder, cell: TrialCell) -> int:
     import pytest
 
     options = [f"--kailab-{FLAGS[name].removeprefix('--')}={value}" for name, value in cell.options.items()]

@@ -24,7 +24,7 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class TrialSubject(msgspec.Struct, frozen=True, kw_only=True):
     """What a cell runs. ``path``: of an exercise the folder or file that pytest is given (``file::test`` too), else a file of
     scenarios, or manifests. ``files``: all that it stands on, for its digest."""
 
@@ -34,12 +34,12 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class TrialCell(msgspec.Struct, frozen=True, kw_only=True):
     """One contender in one isolation on one subject. ``digest``: of all that its result hangs on."""
 
     contender: Contender
     isolation: str
-    subject: Subject
+    subject: TrialSubject
     fleet: str
     options: Mapping[str, str] = {}
     digest: str = ""
@@ -58,7 +58,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     contenders: tuple[Contender, ...]
     isolations: tuple[str, ...]
-    subjects: tuple[Subject, ...]
+    subjects: tuple[TrialSubject, ...]
     reference: str
     fleet: str = "lesson"
     options: Mapping[str, str] = {}
@@ -77,10 +77,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
             for isolation in self.isolations
         ]
 
-    def cells(self, subject: Subject, stands_on: Callable[[Cell], Mapping[str, str]]) -> Iterator[Cell]:
+    def cells(self, subject: TrialSubject, stands_on: Callable[[TrialCell], Mapping[str, str]]) -> Iterator[TrialCell]:
         """Of one subject, column by column. ``stands_on``: digests of the contents of all that a cell stands on, by path."""
         for _, contender, isolation in self.columns():
-            cell = Cell(
+            cell = TrialCell(
                 contender=contender, isolation=isolation, subject=subject, fleet=self.fleet, options=self.options
             )
             digest = hashlib.sha256(compact_json([cell, stands_on(cell)])).hexdigest()

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from kailab.model.markup import html_table
-from kailab.trials.baseline import Accepted, Baseline
-from kailab.trials.comparing import Difference, compare
-from kailab.trials.matrix import Cell, Trial
+from kailab.trials.baseline import AcceptedBaseline, AcceptedDifference
+from kailab.trials.differences import TrialDifference, compare
+from kailab.trials.matrix import Trial, TrialCell
 from kailab.trials.results import CellResult, TestResult
 from kailab.trials.store import TrialFolder
 
@@ -18,10 +18,10 @@ NOT_RUN = "it has not been run"
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedCell:
     """A cell with what it came to. ``folder``: of its evidence; ``result`` None: it is not done."""
 
-    cell: Cell
+    cell: TrialCell
     folder: Path
     result: CellResult | None
     tests: Mapping[str, TestResult]
@@ -35,12 +35,12 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Row:
+class TrialRow:
     """One test of a subject, in every column."""
 
     subject: str
     test: str
-    ended: Mapping[str, Ended]
+    ended: Mapping[str, EndedCell]
 
     @property
     def results(self) -> dict[str, TestResult]:
@@ -53,36 +53,36 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """``columns``: names, the reference's first."""
 
     trial: Trial
     folder: Path
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    baseline: Baseline = field(default_factory=Baseline)
+    rows: tuple[TrialRow, ...]
+    baseline: AcceptedBaseline = field(default_factory=AcceptedBaseline)
 
     @classmethod
     def of(
-        cls, folder: TrialFolder, trial: Trial, cells: Mapping[tuple[str, str], Cell], baseline: Baseline
-    ) -> Outcome:
+        cls, folder: TrialFolder, trial: Trial, cells: Mapping[tuple[str, str], TrialCell], baseline: AcceptedBaseline
+    ) -> TrialOutcome:
         """``cells``: by subject and column."""
         columns = tuple(name for name, _, _ in trial.columns())
-        rows: list[Row] = []
+        rows: list[TrialRow] = []
         for subject in trial.subjects:
             ended = {}
             for column in columns:
                 cell = cells[subject.name, column]
                 place = folder.cell(cell)
-                ended[column] = Ended(cell, place.evidence, place.result, place.tests())
+                ended[column] = EndedCell(cell, place.evidence, place.result, place.tests())
             # In their own order where a cell has come to its end, and never fewer than there are.
             known = [name for one in ended.values() if one.result is not None for name in one.result.tests]
             known += [name for one in ended.values() for name in one.tests]
-            rows += [Row(subject.name, name, ended) for name in dict.fromkeys(known or [subject.name])]
+            rows += [TrialRow(subject.name, name, ended) for name in dict.fromkeys(known or [subject.name])]
         return cls(trial, folder.path, columns, tuple(rows), baseline)
 
     @cached_property
-    def all_differences(self) -> tuple[tuple[Difference, Accepted | None], ...]:
+    def all_differences(self) -> tuple[tuple[TrialDifference, AcceptedDifference | None], ...]:
         """Row by row; each with what accepts it."""
         found = []
         for row in self.rows:
@@ -104,7 +104,7 @@ class Outcome:
         return next(name for name in self.columns if named[name] == (self.trial.reference, named[column][1]))
 
     @property
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[TrialDifference]:
         """Those that nobody accepted."""
         return [one for one, accepted in self.all_differences if accepted is None]
 
@@ -127,7 +127,7 @@ class Outcome:
         return found
 
     @property
-    def stale(self) -> list[Accepted]:
+    def stale(self) -> list[AcceptedDifference]:
         """Accepted differences that are none any more; none of a contender alone, of whom nothing is known to differ or not."""
         if len(self.columns) == 1:
             return []

@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-Verdict = Literal["passed", "failed", "not expressible", "skipped", "error"]
+TestVerdict = Literal["passed", "failed", "not expressible", "skipped", "error"]
 
 
-class Phase(msgspec.Struct, frozen=True, kw_only=True):
+class LabPhase(msgspec.Struct, frozen=True, kw_only=True):
     """From one change of a lab to the next. ``operations``: what was done. ``running``: app, or owner, -> its pods that ran at the
     end; ``placement``: the same by node; ``evicted``: how many of its pods were taken from their nodes. ``held``: queue ->
     milli-GPU at the end; ``begun``: before it; ``lowest``: the least that it held on the way. ``seconds``: of the lab's clock, until the last pod
@@ -29,7 +29,7 @@ class LabResult(msgspec.Struct, frozen=True, kw_only=True):
     """``waits``: app, or owner, -> codes of why it waited in the end. ``classes``: node -> nodes with the same class are alike but for
     their names."""
 
-    phases: tuple[Phase, ...]
+    phases: tuple[LabPhase, ...]
     waits: dict[str, tuple[str, ...]] = {}
     classes: dict[str, str] = {}
 
@@ -41,7 +41,7 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
     name: str
-    verdict: Verdict
+    verdict: TestVerdict
     message: str = ""
     concept: str = ""
     evidence: str = ""

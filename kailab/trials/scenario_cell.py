@@ -14,17 +14,16 @@ from kailab.errors import KailabError
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab.venues import Venue, open_venue
-from kailab.scenarios.reading import read_file
-from kailab.scenarios.running import Ran, carry_out
-from kailab.scenarios.scenario import Scenario
-from kailab.trials.course import Course
-from kailab.trials.matrix import Cell
-from kailab.trials.results import CellResult, TestResult, Verdict
+from kailab.scenarios.running import ScenarioResult, carry_out
+from kailab.scenarios.scenario import Scenario, read_file
+from kailab.trials.matrix import TrialCell
+from kailab.trials.recorder import CellRecorder
+from kailab.trials.results import CellResult, TestResult, TestVerdict
 from kailab.trials.store import CellFolder
 from kailab.undertest.contract import Unsupported
 
 
-def run(folder: CellFolder, cell: Cell) -> None:
+def run(folder: CellFolder, cell: TrialCell) -> None:
     """All that are not done yet. Raises KailabError where the cell can't be run at all; what has ended is kept."""
     scenarios = scenarios_of(cell)
     done = folder.tests()
@@ -38,7 +37,7 @@ def run(folder: CellFolder, cell: Cell) -> None:
     folder.finish(CellResult(tests=tuple(one.id for one in scenarios)))
 
 
-def scenarios_of(cell: Cell) -> list[Scenario]:
+def scenarios_of(cell: TrialCell) -> list[Scenario]:
     """Manifests are a scenario of one step, of which nothing is expected."""
     if cell.subject.kind == "scenarios":
         return read_file(Path(cell.subject.path))
@@ -49,7 +48,7 @@ def scenarios_of(cell: Cell) -> list[Scenario]:
 class _Bench:
     """Where scenarios of one cell run."""
 
-    def __init__(self, folder: CellFolder, cell: Cell) -> None:
+    def __init__(self, folder: CellFolder, cell: TrialCell) -> None:
         self._folder = folder
         self._cell = cell
         self._run = RunFolder.begin(folder.evidence)
@@ -57,7 +56,7 @@ class _Bench:
 
     def test(self, scenario: Scenario) -> TestResult:
         begun = time.monotonic()
-        recorder, course = Recorder("lab"), Course()
+        recorder, course = Recorder("lab"), CellRecorder()
         where: dict[str, Any] = {"venue": self._taken()} if self._wants_venue else {}
         try:
             ran = carry_out(
@@ -118,7 +117,7 @@ class _Bench:
 _PATHS = ("kubeconfig", "components")
 
 
-def _verdict(ran: Ran) -> tuple[Verdict, str]:
+def _verdict(ran: ScenarioResult) -> tuple[TestVerdict, str]:
     told = "\n".join([*ran.differences, *([ran.stopped] if ran.stopped else ())])
     if ran.not_expressible is not None:
         return "not expressible", str(ran.not_expressible)
@@ -127,6 +126,6 @@ def _verdict(ran: Ran) -> tuple[Verdict, str]:
     return ("failed", told) if ran.differences else ("passed", "")
 
 
-def _outcome(verdict: Verdict) -> str:
+def _outcome(verdict: TestVerdict) -> str:
     """As evidence has it."""
     return verdict if verdict in ("passed", "failed") else "interrupted"

@@ -25,7 +25,7 @@ from kailab.errors import StateError
 from kailab.evidence.canonical import pretty_json, safe_name
 from kailab.model import decoding
 from kailab.model.private_files import make_folder, open_file, replace_file
-from kailab.trials.matrix import Cell, Trial
+from kailab.trials.matrix import Trial, TrialCell
 from kailab.trials.results import CellResult, TestResult
 
 ROOT = Path("trials")
@@ -42,15 +42,15 @@ class CellFolder:
         self.log = path / "log"
         self.tmp = path / "tmp"
 
-    def begin(self, cell: Cell) -> None:
+    def begin(self, cell: TrialCell) -> None:
         """What is there of an earlier, interrupted run stays."""
         make_folder(self.path / "tests")
         make_folder(self.tmp)
         _write(self.path / "cell.json", cell)
 
     @property
-    def cell(self) -> Cell:
-        return decoding.read_state_file(self.path / "cell.json", Cell, _CURE)
+    def cell(self) -> TrialCell:
+        return decoding.read_state_file(self.path / "cell.json", TrialCell, _CURE)
 
     def tests(self) -> dict[str, TestResult]:
         """Those that have ended, by name."""
@@ -111,7 +111,7 @@ class TrialFolder:
             raise StateError(f"{self.path}: no trial is there")
         return decoding.read_state_file(self.path / TRIAL, Trial, _CURE)
 
-    def cell(self, cell: Cell) -> CellFolder:
+    def cell(self, cell: TrialCell) -> CellFolder:
         return CellFolder(self.path / "cells" / cell.key)
 
     def cells(self) -> Iterator[CellFolder]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kailab.course.lesson_reading import lessons
-from kailab.course.reading import challenge
+from kailab.course.challenge import challenge
+from kailab.course.lesson import lessons
 from tests.course.answers import answers
 
 NAME = "will-not-borrow"

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from kailab.course import progress
-from kailab.course.lesson import Lesson
-from kailab.course.lesson_reading import LESSONS, lessons
+from kailab.course.lesson import LESSONS, Lesson, lessons
 from kailab.course.teaching import counted, walk
 from kailab.lab import Lab
 

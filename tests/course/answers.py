@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-from kailab.course.challenge import Challenge
-from kailab.course.reading import CHALLENGES, challenge
+from kailab.course.challenge import CHALLENGES, Challenge, challenge
 from kailab.model.manifests import dump, load_text, object_name
 from kailab.model.validation.advice import pod_templates
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kailab.course.challenge import challenge, challenges
 from kailab.course.judging import judge
-from kailab.course.reading import challenge, challenges
 from tests.course.answers import StudentsAnswer, answers, names
 from tests.course.cheating import on_a_node_by_name, rewrite, without_gpus
 

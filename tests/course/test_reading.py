@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kailab.course.lesson_reading import LESSONS, lessons, read_lesson
-from kailab.course.reading import CHALLENGES, challenges, read_challenge
+from kailab.course.challenge import CHALLENGES, challenges, read_challenge
+from kailab.course.lesson import LESSONS, lessons, read_lesson
 from kailab.errors import InputError
 
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 import pytest
 import yaml
 
-from kailab.course.lesson_reading import lessons
+from kailab.course.lesson import lessons
 from kailab.course.slides import deck, html
-from kailab.course.teaching import Explained, Walked
+from kailab.course.teaching import LessonExplanation, LessonWalk
 from tools.course_site import MADE, ROOT, TARGET, pages
 
 _LINK = re.compile(r"\]\(([^)#]+)")
@@ -68,7 +68,9 @@ def test_no_answer_is_on_the_page_of_its_question(made: dict[str, str]) -> None:
 
 def test_slides_load_nothing_and_show_what_is_given_as_text() -> None:
     one = lessons()[0]
-    walked = Walked(tuple(7.0 for _ in one.predict), (Explained("queue <b>", ("<script>alert(1)</script>",)),))
+    walked = LessonWalk(
+        tuple(7.0 for _ in one.predict), (LessonExplanation("queue <b>", ("<script>alert(1)</script>",)),)
+    )
     text = html(deck(one, walked))
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
-from kailab.course.lesson_reading import lessons
+from kailab.course.lesson import lessons
 from tests.browser import WITH_A_BROWSER, Tab, serious
 from tools.browser import LONG
 from tools.course_site import ROOT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kailab.course.lesson_reading import lessons
+from kailab.course.lesson import lessons
 from kailab.course.slides import deck, html
 from kailab.course.teaching import walk
 from tests.browser import WITH_A_BROWSER, serious

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from checks.cli import hunt
 from checks.hunting.random_sample import seeded
-from kailab.scenarios.reading import read_file
 from kailab.scenarios.running import carry_out
+from kailab.scenarios.scenario import read_file
 
 FAULTY = '''
 """kailab's scheduler, in which what non-preemptible work holds counts twice against its quota."""

@@ -16,7 +16,7 @@ from kailab.cli.main import app
 from kailab.cluster.controlplane.supervision import processes_of
 from tests.cli.conftest import MANIFESTS
 from tests.faults.dying import FEWER, Doomed, Ended, Moment, kailab, nearly_full, spread
-from tests.replay.test_keeping import COMMAND, HEADER, busy
+from tests.replay.test_checkpoint import COMMAND, HEADER, busy
 from tests.serve.conftest import TEXTS, Served
 
 pytestmark = pytest.mark.slow

@@ -21,9 +21,9 @@ from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
 from kailab.lab.metered import look_at
 from kailab.replay.job import TraceJob
-from kailab.replay.plan import Plan
+from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import one_queue
-from kailab.replay.replaying import replay
+from kailab.replay.run import replay
 from kailab.replay.trace import Trace
 from tests.metrics.conftest import TREE, history_of, job, queue, recorded, series_of, value
 
@@ -146,7 +146,7 @@ def test_evidence_of_a_replay_tells_what_was_held_all_the_time() -> None:
     ]
     trace, recorder = Trace("trace.csv", "csv", jobs), Recorder()
     done = replay(
-        Plan(trace=trace, fleet=Fleet(name="two", pools=(pool,)), queues=one_queue(trace), observers=(recorder,))
+        ReplayPlan(trace=trace, fleet=Fleet(name="two", pools=(pool,)), queues=one_queue(trace), observers=(recorder,))
     )
     told = collect_series(snapshots_over_time(LabHistory.of_recording(recorder.recording)))
     shift = done.began - done.opened

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.dispatcher import dispatch
-from kailab.replay.clusters.journeys import Dispatched
-from kailab.replay.clusters.reading import Otherwise, read_sites
-from kailab.replay.clusters.tables import JOBS, job_rows
+from kailab.replay.clusters.journeys import JOBS, DispatchedReplay, job_rows
 from kailab.replay.trace import read_trace
 
 TEAMS = "name,submit,seconds,gpus,team"
@@ -48,15 +47,15 @@ def clusters_file(folder: Path, *clusters: dict[str, Any], **fields: Any) -> Pat
     return path
 
 
-def dispatched(trace: Path, clusters: Path, *, lasting: int | None = None, **otherwise: Any) -> Dispatched:
-    return dispatch(read_sites(clusters, read_trace(trace), Otherwise(**otherwise)), lasting)
+def dispatched(trace: Path, clusters: Path, *, lasting: int | None = None, **otherwise: Any) -> DispatchedReplay:
+    return dispatch(read_sites(clusters, read_trace(trace), SiteDefaults(**otherwise)), lasting)
 
 
-def rows(found: Dispatched) -> dict[str, dict[str, Any]]:
+def rows(found: DispatchedReplay) -> dict[str, dict[str, Any]]:
     """By the names of the jobs."""
     return {row[0]: dict(zip(JOBS, row, strict=True)) for row in job_rows(found)}
 
 
-def where(found: Dispatched) -> dict[str, tuple[Any, ...]]:
+def where(found: DispatchedReplay) -> dict[str, tuple[Any, ...]]:
     """Name -> (cluster, began, ended)."""
     return {name: (row["cluster"], row["began"], row["ended"]) for name, row in rows(found).items()}

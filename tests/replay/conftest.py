@@ -10,9 +10,9 @@ import pytest
 
 from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
-from kailab.replay.plan import Plan
+from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import by_share, from_file, one_queue, without_quota
-from kailab.replay.replaying import Replayed, replay
+from kailab.replay.run import CompletedReplay, replay
 from kailab.replay.trace import Trace, read_trace
 
 QUEUE = """\
@@ -59,13 +59,13 @@ def two_nodes() -> Fleet:
 
 
 @pytest.fixture
-def replayed(two_nodes: Fleet) -> Callable[..., Replayed]:
+def replayed(two_nodes: Fleet) -> Callable[..., CompletedReplay]:
     """``replayed(path, queues=..., **fields of Plan)``: the trace in that file, replayed on two nodes. ``queues``: a file, "share" or "one"."""
 
-    def run(path: Path, queues: Path | str = "", **fields: Any) -> Replayed:
+    def run(path: Path, queues: Path | str = "", **fields: Any) -> CompletedReplay:
         trace = fields.pop("trace", None) or read_trace(path)
         fleet = fields.pop("fleet", two_nodes)
-        return replay(Plan(trace=trace, fleet=fleet, queues=_queues(trace, queues, fleet), **fields))
+        return replay(ReplayPlan(trace=trace, fleet=fleet, queues=_queues(trace, queues, fleet), **fields))
 
     return run
 

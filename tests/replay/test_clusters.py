@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from kailab.engine import Dispatch, register_policy
 from kailab.errors import InputError, PolicyError
 from kailab.replay import tables
-from kailab.replay.balance import Unbalanced
-from kailab.replay.clusters.conservation import check
-from kailab.replay.clusters.estimating import room_in
+from kailab.replay.accounts import UnbalancedGpuTime
 from kailab.replay.clusters.figures import as_json, figures
-from kailab.replay.clusters.tables import job_rows, timeline_rows
+from kailab.replay.clusters.journeys import check_conservation, job_rows, timeline_rows
+from kailab.replay.clusters.replica import seconds_until_room
 from kailab.replay.fleets import replay_fleet
-from kailab.replay.plan import Plan
+from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import queues_for
-from kailab.replay.replaying import replay
+from kailab.replay.run import replay
 from kailab.replay.trace import read_trace
 from kailab.scheduler import patience
 from tests.replay.clusters_file import TEAMS, clusters_file, dispatched, rows, where
@@ -58,7 +57,9 @@ def test_one_cluster_is_as_without_a_dispatcher(trace_file, tmp_path, jobs, chec
     path, clusters = written(trace_file, jobs), clusters_file(tmp_path, {"name": "one", "nodes": 2})
     trace, fleet = read_trace(path), replay_fleet(str(tmp_path / "one-fleet.yaml"))
     alone = replay(
-        Plan(trace=trace, fleet=fleet, queues=queues_for(trace, 8, queues), lasting=lasting, checkpoint=checkpoint)
+        ReplayPlan(
+            trace=trace, fleet=fleet, queues=queues_for(trace, 8, queues), lasting=lasting, checkpoint=checkpoint
+        )
     )
     found = dispatched(path, clusters, lasting=lasting, checkpoint=checkpoint, queues=queues)
     expected = {row[0]: dict(zip(tables.JOBS, row, strict=True)) for row in tables.job_rows(alone)}
@@ -136,9 +137,9 @@ def test_the_estimate_is_what_comes_when_all_is_as_it_assumes(trace_file, tmp_pa
 
 
 def test_room_is_when_those_before_have_begun_and_enough_has_ended() -> None:
-    assert room_in(0, [(60.0, 1000), (90.0, 2000)], [], 1000) == 60
-    assert room_in(0, [(60.0, 1000), (90.0, 2000)], [(3000, 100.0)], 1000) == 190
-    assert room_in(500, [], [], 1000) == float("inf")
+    assert seconds_until_room(0, [(60.0, 1000), (90.0, 2000)], [], 1000) == 60
+    assert seconds_until_room(0, [(60.0, 1000), (90.0, 2000)], [(3000, 100.0)], 1000) == 190
+    assert seconds_until_room(500, [], [], 1000) == float("inf")
 
 
 def test_the_same_files_give_the_same_tables(trace_file, tmp_path) -> None:
@@ -168,19 +169,19 @@ def test_what_does_not_balance_is_noticed(trace_file, tmp_path) -> None:
     one, other = found.journeys
     west, east = (found.clusters[name].accounts for name in ("west", "east"))
     west.works[other.name] = other.work
-    with pytest.raises(Unbalanced, match="b is in west, east; expected east"):
-        check(found)
+    with pytest.raises(UnbalancedGpuTime, match="b is in west, east; expected east"):
+        check_conservation(found)
     del west.works[other.name], east.works[other.name]
-    with pytest.raises(Unbalanced, match="b is in no cluster; expected east"):
-        check(found)
+    with pytest.raises(UnbalancedGpuTime, match="b is in no cluster; expected east"):
+        check_conservation(found)
     east.works[other.name] = other.work
     east.submitted -= 1
-    with pytest.raises(Unbalanced, match="480000 milli-GPU-seconds arrived, which is not 479999 in clusters"):
-        check(found)
+    with pytest.raises(UnbalancedGpuTime, match="480000 milli-GPU-seconds arrived, which is not 479999 in clusters"):
+        check_conservation(found)
     east.submitted += 1
     found.journeys.remove(one)
-    with pytest.raises(Unbalanced, match="2 jobs of the trace have arrived; the dispatcher knows 1"):
-        check(found)
+    with pytest.raises(UnbalancedGpuTime, match="2 jobs of the trace have arrived; the dispatcher knows 1"):
+        check_conservation(found)
 
 
 class _Answers(Dispatch, frozen=True):

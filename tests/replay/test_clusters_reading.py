@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.errors import InputError, InputErrors
-from kailab.replay.clusters.reading import Otherwise, read_sites
+from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.trace import read_trace
 from tests.replay.clusters_file import TEAMS, clusters_file
 
@@ -17,7 +17,7 @@ def read(trace_file, tmp_path):
     def reading(*clusters, trace=None, skip_broken=False, **fields):
         path = clusters_file(tmp_path, *clusters, **fields)
         jobs = read_trace(trace or trace_file("a,0,60,4,blue", "b,0,60,4,red", header=TEAMS), priorities=None)
-        return read_sites(path, jobs, Otherwise(skip_broken=skip_broken))
+        return read_sites(path, jobs, SiteDefaults(skip_broken=skip_broken))
 
     return reading
 

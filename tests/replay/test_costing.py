@@ -8,7 +8,7 @@ from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
 from kailab.model.prices import read_prices
-from kailab.replay.summary import summary
+from kailab.replay.summary import summarise
 
 PRICES = read_prices("""\
 apiVersion: kailab.dev/v1
@@ -31,7 +31,7 @@ def fleet() -> Fleet:
 def test_gpus_cost_held_or_not_and_draw_power_by_what_they_do(trace_file, replayed, fleet) -> None:
     # Two hours: A100 hold 3 for one hour and 1.5 for two; T4 both for two hours.
     path = trace_file("a,0,3600,3,x,A100", "b,0,7200,0.5,y,A100", "c,0,7200,2,x,T4", header=HEADER)
-    found = summary(replayed(path, fleet=fleet, prices=PRICES)).costs
+    found = summarise(replayed(path, fleet=fleet, prices=PRICES)).costs
     assert found.currency == "EUR"
     by_model = {one.model: one for one in found.models}
     assert (by_model["A100"].used, by_model["A100"].idle, by_model["A100"].cost) == (4, 4, 16)
@@ -43,7 +43,7 @@ def test_gpus_cost_held_or_not_and_draw_power_by_what_they_do(trace_file, replay
 
 
 def test_what_little_work_costs_is_not_reckoned_from_cents(trace_file, replayed, two_nodes) -> None:
-    found = summary(
+    found = summarise(
         replayed(trace_file("a,0,1,8", header="name,submit,seconds,gpus"), "one", fleet=two_nodes, prices=PRICES)
     ).costs
     # 8 GPUs for a second are far below a cent.
@@ -51,7 +51,7 @@ def test_what_little_work_costs_is_not_reckoned_from_cents(trace_file, replayed,
 
 
 def test_energy_is_not_told_where_a_power_is_not(trace_file, replayed, fleet) -> None:
-    found = summary(replayed(trace_file("a,0,3600,1,x,T4", header=HEADER), fleet=fleet, prices=PRICES)).costs
+    found = summarise(replayed(trace_file("a,0,3600,1,x,T4", header=HEADER), fleet=fleet, prices=PRICES)).costs
     assert found.kwh is None
     assert found.cost == 9
 
@@ -59,7 +59,7 @@ def test_energy_is_not_told_where_a_power_is_not(trace_file, replayed, fleet) ->
 def test_what_evictions_held_is_paid_for(trace_file, queue_file, replayed, two_nodes) -> None:
     path = trace_file("early,0,3600,8,blue", "late,600,1200,4,red", header="name,submit,seconds,gpus,team")
     done = replayed(path, queue_file({"blue": 2, "red": 6}), prices=PRICES, lasting=5000)
-    found = summary(done).costs
+    found = summarise(done).costs
     assert done.balance.lost > 0
     assert sum(one.used for one in found.queues) == pytest.approx(done.balance.held / 3_600_000, abs=0.002)
     assert found.cost == round(8 * 5000 / 3600 * 2, 2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.replay.standing import jain
-from kailab.replay.summary import spread, summary
+from kailab.replay.sampling import jain_index
+from kailab.replay.summary import spread, summarise
 
 TEAMS = "name,submit,seconds,gpus,team"
 HOURS = 8 * 1000 / 3600  # GPU-hours of all 8 GPUs for 1000 s
@@ -19,7 +19,7 @@ def test_percentiles_are_numbers_that_there_were() -> None:
 
 def test_jobs_are_told_by_queue_and_size(trace_file, queue_file, replayed) -> None:
     path = trace_file("a,0,100,8,blue", "b,10,100,4,red", "c,20,100,0.5,red", "d,30,100,16,red", header=TEAMS)
-    found = summary(replayed(path, queue_file({"blue": 8, "red": 0})))
+    found = summarise(replayed(path, queue_file({"blue": 8, "red": 0})))
     rows = {row.name: row for row in (*found.queues, *found.sizes)}
     assert [row.name for row in found.sizes] == ["part of a GPU", "3-4 GPUs", "5-8 GPUs", "9-16 GPUs"]
     assert (rows["red"].jobs, rows["red"].began, rows["red"].ended) == (3, 2, 2)
@@ -32,14 +32,14 @@ def test_jobs_are_told_by_queue_and_size(trace_file, queue_file, replayed) -> No
 
 
 def test_short_jobs_count_as_ten_seconds_in_the_slowdown(trace_file, replayed) -> None:
-    found = summary(replayed(trace_file("a,0,20,8", "b,0,1,8"), "one"))
+    found = summarise(replayed(trace_file("a,0,20,8", "b,0,1,8"), "one"))
     assert found.total.slowdown.most == pytest.approx(21 / 10)
 
 
 def test_what_queues_held_stands_beside_their_fair_share(trace_file, queue_file, replayed) -> None:
     path = trace_file("a,0,1000,8,blue", "b,0,1000,8,red", header=TEAMS)
     # Both want all, and each job needs all of it: one runs, and the quota of the other is short all the time.
-    found = summary(replayed(path, queue_file({"blue": 4, "red": 4}), lasting=1000)).fairness
+    found = summarise(replayed(path, queue_file({"blue": 4, "red": 4}), lasting=1000)).fairness
     queues = {queue.name: queue for queue in found.queues}
     assert sorted(queue.held for queue in queues.values()) == pytest.approx([0, HOURS], abs=0.01)
     assert [queue.fair for queue in queues.values()] == pytest.approx([HOURS / 2, HOURS / 2], abs=0.01)
@@ -49,7 +49,7 @@ def test_what_queues_held_stands_beside_their_fair_share(trace_file, queue_file,
 
 def test_queues_that_get_their_share_are_fair(trace_file, queue_file, replayed) -> None:
     path = trace_file("a,0,1000,4,blue", "b,0,1000,4,red", header=TEAMS)
-    found = summary(replayed(path, queue_file({"blue": 4, "red": 4}))).fairness
+    found = summarise(replayed(path, queue_file({"blue": 4, "red": 4}))).fairness
     assert found.jain == 1.0
     assert [queue.short for queue in found.queues] == pytest.approx([0, 0], abs=0.01)
 
@@ -57,7 +57,7 @@ def test_queues_that_get_their_share_are_fair(trace_file, queue_file, replayed) 
 def test_what_queues_held_is_what_was_held_however_short_the_jobs(trace_file, queue_file, replayed) -> None:
     """What a cycle binds is held from then on, and not from the next cycle on."""
     lines = ["a,0,36,1,blue", "b,0,36,1,red", "c,0,1,4,green"]
-    found = summary(replayed(trace_file(*lines, header=TEAMS), queue_file({"blue": 2, "red": 2, "green": 4})))
+    found = summarise(replayed(trace_file(*lines, header=TEAMS), queue_file({"blue": 2, "red": 2, "green": 4})))
     queues = {queue.name: queue for queue in found.fairness.queues}
     assert {name: queue.held for name, queue in queues.items()} == {"blue": 0.01, "red": 0.01, "green": 0.001}
     assert [queue.short for queue in queues.values()] == [0, 0, 0]
@@ -65,14 +65,14 @@ def test_what_queues_held_is_what_was_held_however_short_the_jobs(trace_file, qu
 
 
 def test_jain_s_index() -> None:
-    assert jain([1, 1, 1, 1]) == 1.0
-    assert jain([4, 0, 0, 0]) == 0.25
-    assert jain([]) is None
+    assert jain_index([1, 1, 1, 1]) == 1.0
+    assert jain_index([4, 0, 0, 0]) == 0.25
+    assert jain_index([]) is None
 
 
 def test_what_is_lost_by_how_often_work_is_saved(trace_file, queue_file, replayed) -> None:
     path = trace_file("early,0,3600,8,blue", "late,700,1200,8,red", header=TEAMS)
-    found = summary(replayed(path, queue_file({"blue": 0, "red": 8})))
+    found = summarise(replayed(path, queue_file({"blue": 0, "red": 8})))
     lost = found.lost_with_checkpoints
     # 701 s of 8 GPUs were behind it, the last of them while its pods left.
     assert found.total.lost == pytest.approx(8 * 701 / 3600, abs=1e-3)
@@ -84,7 +84,7 @@ def test_what_is_lost_by_how_often_work_is_saved(trace_file, queue_file, replaye
 
 def test_free_gpus_that_the_trace_s_pods_can_not_use_are_fragments(trace_file, replayed) -> None:
     # Three jobs of three GPUs, of which two run: a GPU is left on each node, of no use to the third.
-    found = summary(replayed(trace_file("a,0,900,3", "b,1,900,3", "c,2,900,3"), "one", endless=True)).fragmentation
+    found = summarise(replayed(trace_file("a,0,900,3", "b,1,900,3", "c,2,900,3"), "one", endless=True)).fragmentation
     assert (found.last_of_all, found.last_of_free) == (0.25, 1.0)
     assert 0 < found.of_all < 0.25
 
@@ -92,7 +92,7 @@ def test_free_gpus_that_the_trace_s_pods_can_not_use_are_fragments(trace_file, r
 def test_a_state_that_lasts_counts_for_as_long_as_it_does(trace_file, replayed) -> None:
     # After many short jobs that fill all, one leaves a GPU of each node free for most of the time.
     lines = [*(f"s{n},{n * 40},2,8" for n in range(10)), "long,400,10000,6", "last,9000,2,8"]
-    found = summary(replayed(trace_file(*lines), "one")).fragmentation
+    found = summarise(replayed(trace_file(*lines), "one")).fragmentation
     # From 400 s to 10,400 s: 2 of 8 GPUs are of no use to jobs of 8, of 10,404 s.
     assert found.of_all == pytest.approx(0.25 * 10_000 / 10_404, abs=0.005)
     assert found.samples == pytest.approx(300 * 10_404 / 9000, abs=2)
@@ -102,15 +102,15 @@ def test_work_that_was_saved_is_not_lost_again(trace_file, queue_file, replayed)
     lines = ["early,0,3600,8,blue", *(f"late{n},{at},60,8,red" for n, at in enumerate((700, 1500, 2300)))]
     path, queues = trace_file(*lines, header=TEAMS), queue_file({"blue": 0, "red": 8})
     ran = 701, 1500 - 761, 2300 - 1561
-    lost = summary(replayed(path, queues, checkpoint=600)).lost_with_checkpoints
+    lost = summarise(replayed(path, queues, checkpoint=600)).lost_with_checkpoints
     assert lost["6h"] <= 8 * sum(ran) / 3600 + 0.01
     # As often as it was: what was lost is what is told to have been.
-    done = summary(replayed(path, queues, checkpoint=600))
+    done = summarise(replayed(path, queues, checkpoint=600))
     assert done.lost_with_checkpoints["10m"] == pytest.approx(done.total.lost, abs=1e-3)
 
 
 def test_gpus_that_all_can_use_are_no_fragments(trace_file, replayed) -> None:
-    found = summary(replayed(trace_file("a,0,900,1", "b,1,900,1", "c,2,900,1"), "one", endless=True)).fragmentation
+    found = summarise(replayed(trace_file("a,0,900,1", "b,1,900,1", "c,2,900,1"), "one", endless=True)).fragmentation
     assert (found.of_all, found.last_of_all) == (0.0, 0.0)
 
 
@@ -122,8 +122,8 @@ def test_jobs_that_never_begin_are_told_with_what_was_said_of_them(trace_file, r
         "d,3,60,2,,build",
         header="name,submit,seconds,gpus,models,priority",
     )
-    (few, first) = sorted(summary(replayed(path)).unbegun, key=lambda one: one.jobs)
+    (few, first) = sorted(summarise(replayed(path)).unbegun, key=lambda one: one.jobs)
     assert (few.reason, few.jobs, few.example) == ("NonPreemptibleOverQuota", 1, "d")
     assert (first.reason, first.jobs, first.example) == ("PodSchedulingErrors", 2, "b")
     assert "there is room for 2 of the 3 pods that must start together" in first.message
-    assert summary(replayed(trace_file("a,0,60,4"))).unbegun == []
+    assert summarise(replayed(trace_file("a,0,60,4"))).unbegun == []

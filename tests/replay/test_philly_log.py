@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kailab.errors import InputError
-from kailab.replay.summary import summary
+from kailab.replay.summary import summarise
 from kailab.replay.trace import read_trace
 
 
@@ -44,7 +44,7 @@ def test_a_job_is_as_long_as_its_attempts_and_as_large_as_the_largest(log: Any, 
         ("late", 60, 12, "6214e9"),
     ]
     assert trace.jobs[1].arrival - trace.jobs[0].arrival == 1800
-    done = summary(replayed(log(again)))
+    done = summarise(replayed(log(again)))
     assert (done.form, done.total.ended, done.seconds) == ("philly", 1, 90)
 
 

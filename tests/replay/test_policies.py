@@ -18,7 +18,7 @@ from kailab.fleet.fleet import Fleet, Pool
 from kailab.policies.fragmentation import Typical
 from kailab.replay import tables
 from kailab.replay.job import TraceJob
-from kailab.replay.policies import decided_by, workload
+from kailab.replay.policies import with_replay_policies, workload
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
@@ -30,7 +30,7 @@ def began(trace_file, replayed, two_nodes):
 
     def run(*lines: str, policies=(), fleet=two_nodes, **header: str) -> dict[str, int]:
         path = trace_file(*lines, **header)
-        config = decided_by(None, policies, read_trace(path), fleet)
+        config = with_replay_policies(None, policies, read_trace(path), fleet)
         return {row[0]: row[8] for row in tables.job_rows(replayed(path, "one", config=config, fleet=fleet))}
 
     return run
@@ -85,7 +85,7 @@ class Binds(Observer):
 def test_a_score_of_nodes_says_where_pods_go(trace_file, replayed, two_nodes, policy, node) -> None:
     path = trace_file("three,0,1000,3", "half,1,1000,0.5")
     binds = Binds()
-    replayed(path, "one", config=decided_by(None, (policy,), read_trace(path), two_nodes), observers=(binds,))
+    replayed(path, "one", config=with_replay_policies(None, (policy,), read_trace(path), two_nodes), observers=(binds,))
     assert list(binds.nodes.values()) == ["a-0", node]
 
 
@@ -94,7 +94,7 @@ def test_random_goes_anywhere_and_the_same_way_again(trace_file, replayed, two_n
     found = []
     for seed in (1, 1, 2):
         binds = Binds()
-        config = decided_by(None, ("random",), read_trace(path), two_nodes, seed)
+        config = with_replay_policies(None, ("random",), read_trace(path), two_nodes, seed)
         replayed(path, "one", config=config, observers=(binds,), endless=True)
         found.append(list(binds.nodes.values()))
     assert found[0] == found[1] != found[2]
@@ -146,7 +146,7 @@ def test_a_policy_of_ours_stands_beside_a_published_one_seed_by_seed() -> None:
 )
 def test_policies_that_can_not_be_are_refused(trace_file, two_nodes, policies, seed, told) -> None:
     with pytest.raises(KailabError) as error:
-        decided_by(None, policies, read_trace(trace_file("a,0,60,1")), two_nodes, seed)
+        with_replay_policies(None, policies, read_trace(trace_file("a,0,60,1")), two_nodes, seed)
     assert told in str(error.value)
 
 
@@ -156,7 +156,7 @@ def test_a_policy_by_name_stands_in_the_place_of_what_the_configuration_says(
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(f"kailab: {{jobOrder: {said}}}\n")
-    engine = decided_by(config, ("shortest-job",), read_trace(trace_file("a,0,60,1")), two_nodes).engine
+    engine = with_replay_policies(config, ("shortest-job",), read_trace(trace_file("a,0,60,1")), two_nodes).engine
     assert engine.job_order_policy == PolicyChoice(name="shortest-job", parameters={})
     assert engine.weighted_order is None
 
@@ -222,12 +222,14 @@ def test_pods_of_fgd_s_experiment_are_decided_as_they_arrive_and_never_twice() -
 
 
 def test_a_policy_is_of_one_kind_at_a_time(trace_file, two_nodes) -> None:
-    config = decided_by(None, ("fgd", "tiresias", "most-attained"), read_trace(trace_file("a,0,60,1")), two_nodes)
+    config = with_replay_policies(
+        None, ("fgd", "tiresias", "most-attained"), read_trace(trace_file("a,0,60,1")), two_nodes
+    )
     named = [config.engine.job_order_policy, config.engine.node_score_policy, config.engine.victim_order_policy]
     assert [one.name for one in named] == ["tiresias", "fgd", "most-attained"]
     assert not config.engine.prefer_shared_devices
     with pytest.raises(InputError, match="expected one of a kind"):
-        decided_by(None, ("fifo", "tiresias"), read_trace(trace_file("a,0,60,1")), two_nodes)
+        with_replay_policies(None, ("fifo", "tiresias"), read_trace(trace_file("a,0,60,1")), two_nodes)
 
 
 def test_backfill_keeps_the_place_of_a_gang_and_lets_short_jobs_by(began) -> None:
@@ -260,7 +262,7 @@ JOBS = st.lists(
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nobody_starts_later_than_promised_where_run_times_hold(trace_file, replayed, two_nodes, jobs, most) -> None:
     path = trace_file(*(f"j{number},{came},{lasts},{gpus}" for number, (came, lasts, gpus) in enumerate(jobs)))
-    given = decided_by(None, ("fifo", "backfill"), read_trace(path), two_nodes)
+    given = with_replay_policies(None, ("fifo", "backfill"), read_trace(path), two_nodes)
     choice = PolicyChoice(name="backfill", parameters={"most": most})
     # What is moved to make room comes again later, and before those who came after it.
     engine = structs.replace(given.engine, reservation_policy=choice, actions=("allocate",))

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kailab.errors import InputError, InputErrors
 from kailab.replay import tables
-from kailab.replay.balance import Unbalanced, balance
+from kailab.replay.accounts import UnbalancedGpuTime, check_balance
 from kailab.replay.fleets import fleet_of_nodes
 from kailab.replay.queues import by_share, from_file, priorities_of
-from kailab.replay.summary import allocated, as_json, summary
+from kailab.replay.summary import allocated, as_json, summarise
 from kailab.replay.trace import read_trace
 
 GPU_SECOND = 1000
@@ -216,19 +216,19 @@ def test_the_same_trace_gives_the_same_tables(trace_file, queue_file, replayed) 
         done = replayed(path, queues)
         target = path.with_name(f"jobs-{number}.csv")
         tables.write(target, tables.JOBS, tables.job_rows(done))
-        found.append((target.read_bytes(), json.dumps(as_json(summary(done))), list(tables.timeline_rows(done))))
+        found.append((target.read_bytes(), json.dumps(as_json(summarise(done))), list(tables.timeline_rows(done))))
     assert found[0] == found[1]
 
 
 def test_gpu_time_that_is_lost_on_the_way_is_noticed(trace_file, replayed) -> None:
     done = replayed(trace_file("a,0,60,1"), "one")
     done.accounts.held_time -= 1
-    with pytest.raises(Unbalanced, match="held 59999 is not done 60000"):
-        balance(done.accounts, done.ended)
+    with pytest.raises(UnbalancedGpuTime, match="held 59999 is not done 60000"):
+        check_balance(done.accounts, done.ended)
     done.accounts.held_time += 1
     done.accounts.submitted += 5
-    with pytest.raises(Unbalanced, match="submitted 60005 is not done 60000"):
-        balance(done.accounts, done.ended)
+    with pytest.raises(UnbalancedGpuTime, match="submitted 60005 is not done 60000"):
+        check_balance(done.accounts, done.ended)
 
 
 JOBS = st.tuples(

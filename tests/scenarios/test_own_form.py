@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError
-from kailab.scenarios.reading import read_scenarios
 from kailab.scenarios.running import carry_out
+from kailab.scenarios.scenario import read_scenarios
 
 MANIFESTS = Path(__file__).parents[2] / "exercises" / "reclaim" / "manifests"
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kailab.scenarios.reading import read_scenarios
 from kailab.scenarios.running import carry_out
-from kailab.scenarios.scenario import Scenario
-from kailab.trials.subjects import subjects_of
+from kailab.scenarios.scenario import Scenario, read_scenarios
+from kailab.trials.definition import subjects_of
 
 FOLDER = Path(__file__).parents[2] / "examples" / "regressions"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "trials.md"

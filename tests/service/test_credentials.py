@@ -11,7 +11,7 @@ import pytest
 from kailab.cluster.kubernetes.apiclient.answers import Answers
 from kailab.errors import NotFound
 from kailab.scheduler.service.credentials import Credentials
-from kailab.trials.upgrade.accounts import ACCOUNT, NAMESPACE, ActingPlane
+from kailab.trials.upgrade.service_accounts import ACCOUNT, NAMESPACE, ActingPlane
 
 
 class Moment:

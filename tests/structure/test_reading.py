@@ -35,9 +35,9 @@ OWN = {
     "evidence/store.py": "an archive that is written",
     "snapshots/kai_archive.py": "bytes that were read, unpacked up to a bound",
     "report/page.py": "styles of the package",
-    "replay/keeping.py": "kailab's own modules",
+    "replay/checkpoint.py": "kailab's own modules",
     "scheduler/service/manifests/__init__.py": "a file of the package",
-    "trials/upgrade/accounts.py": "tokens that the trial made",
+    "trials/upgrade/service_accounts.py": "tokens that the trial made",
 }
 
 

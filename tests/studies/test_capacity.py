@@ -9,11 +9,19 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.replay.trace import read_trace
-from kailab.studies.capacity import GIVEN, NEED, Capacity, Question, Search, capacity
-from kailab.studies.confidence import Verdict
-from kailab.studies.gaining import gains
-from kailab.studies.measuring import result_of
-from kailab.studies.needing import needs, quotas_by_need
+from kailab.studies.capacity import (
+    GIVEN,
+    NEED,
+    Capacity,
+    CapacityQuestion,
+    CapacitySearch,
+    find_capacity,
+    required_gpus,
+    required_quotas,
+    team_gains,
+)
+from kailab.studies.confidence import TargetVerdict
+from kailab.studies.measures import result_of
 from kailab.studies.planning import sizes_of
 from kailab.studies.target import read_target
 
@@ -31,7 +39,7 @@ def question(tmp_path: Path) -> Any:
     """``question(target, ..., jobs=[...])``: eight jobs of a node each come at once and run for 100 s; nodes there are six."""
     (tmp_path / "fleet.yaml").write_text(FLEET)
 
-    def make(*targets: str, jobs: tuple[str, ...] = (), **fields: Any) -> Question:
+    def make(*targets: str, jobs: tuple[str, ...] = (), **fields: Any) -> CapacityQuestion:
         lines = jobs or tuple(f"job{number},0,100,8,red" for number in range(8))
         (tmp_path / "trace.csv").write_text("\n".join(("name,submit,seconds,gpus,team", *lines)) + "\n")
         options = {
@@ -39,14 +47,18 @@ def question(tmp_path: Path) -> Any:
             "fleet": str(tmp_path / "fleet.yaml"),
             **fields.pop("options", {}),
         }
-        return Question(name="it", options=options, targets=tuple(map(read_target, targets)), **{"seeds": 0, **fields})
+        return CapacityQuestion(
+            name="it", options=options, targets=tuple(map(read_target, targets)), **{"seeds": 0, **fields}
+        )
 
     return make
 
 
-def searched(asked: Question) -> Capacity:
+def searched(asked: CapacityQuestion) -> Capacity:
     """Replayed within this process."""
-    return Search(asked, sizes_of(asked.options["fleet"]), lambda runs: {run.key: result_of(run) for run in runs}).run()
+    return CapacitySearch(
+        asked, sizes_of(asked.options["fleet"]), lambda runs: {run.key: result_of(run) for run in runs}
+    ).run()
 
 
 def test_the_fewest_nodes_are_found(question: Any) -> None:
@@ -60,7 +72,7 @@ def test_the_fewest_nodes_are_found(question: Any) -> None:
     assert done.below.nodes == {"A100": 3}
     assert done.given.total == 48
     assert done.check is None
-    assert {tuple(one.nodes.items()): one.verdict for one in done.probes}[("A100", 3),] is Verdict.no
+    assert {tuple(one.nodes.items()): one.verdict for one in done.probes}[("A100", 3),] is TargetVerdict.no
 
 
 def test_a_larger_fleet_is_tried_and_checked_with_fresh_seeds(question: Any) -> None:
@@ -70,8 +82,8 @@ def test_a_larger_fleet_is_tried_and_checked_with_fresh_seeds(question: Any) -> 
     assert done.found.total == 64
     assert [run.seed for run in done.found.runs] == [0, 1]
     assert [run.seed for run in done.check.runs] == [2, 3]
-    assert done.check.verdict is Verdict.yes
-    (red,) = gains(done.given, done.found)
+    assert done.check.verdict is TargetVerdict.yes
+    (red,) = team_gains(done.given, done.found)
     assert (red.verdict, red.after.mean) == ("gains", 0)
 
 
@@ -101,7 +113,7 @@ def test_quotas_by_need_get_there_with_fewer(question: Any) -> None:
     assert done.found is not None
     assert done.found.quotas == NEED
     shares = next(one for one in done.probes if one.quotas == GIVEN and one.nodes == done.found.nodes)
-    assert shares.verdict is Verdict.no
+    assert shares.verdict is TargetVerdict.no
 
 
 def test_what_can_not_be_asked_is_refused_before_anything_is_begun(question: Any, tmp_path: Path) -> None:
@@ -110,7 +122,7 @@ def test_what_can_not_be_asked_is_refused_before_anything_is_begun(question: Any
         ("blue p99 wait < 1h", "no queue 'blue'"),
     ):
         with pytest.raises(InputError, match=said):
-            capacity(question(target), tmp_path / "studies")
+            find_capacity(question(target), tmp_path / "studies")
     assert not (tmp_path / "studies").exists()
 
 
@@ -118,8 +130,8 @@ def test_what_a_queue_needs_is_what_it_asks_for_at_once(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text("name,submit,seconds,gpus,team\na,0,100,4,x\nb,50,100,2,x\nc,0,10,0.5,y\nd,1000,1,64,x\n")
     trace = read_trace(path)
-    assert needs(trace, {"x": "x", "y": "y"}) == {"x": 6, "y": 1}, (
+    assert required_gpus(trace, {"x": "x", "y": "y"}) == {"x": 6, "y": 1}, (
         "64 for a second is less than a hundredth of the time"
     )
-    assert quotas_by_need({"x": 6, "y": 1}, 5, ["y"]) == {"y": 1, "x": 4}
-    assert quotas_by_need({"x": 6, "y": 1}, 50, ["x"]) == {"x": 6, "y": 1}
+    assert required_quotas({"x": 6, "y": 1}, 5, ["y"]) == {"y": 1, "x": 4}
+    assert required_quotas({"x": 6, "y": 1}, 50, ["x"]) == {"x": 6, "y": 1}

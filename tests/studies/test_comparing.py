@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError
-from kailab.studies.comparing import Difference, compared, read_compare
-from kailab.studies.confidence import Verdict
-from kailab.studies.finding import finding
-from kailab.studies.measuring import Result
-from kailab.studies.student import least_part, quantile
-from kailab.studies.study import Find, Run, Study
-from kailab.studies.sweeping import Swept
+from kailab.studies.comparison import SettingDifference, compare_settings, find_best, read_compare
+from kailab.studies.confidence import TargetVerdict, least_part, t_quantile
+from kailab.studies.measures import RunResult
+from kailab.studies.study import Study, StudyQuestion, StudyRun
+from kailab.studies.sweep import SweptStudy
 from kailab.studies.target import read_target
 
 
-def swept(*settings: list[float | None]) -> Swept:
+def swept(*settings: list[float | None]) -> SweptStudy:
     """A setting for each list, with an evicted pod's number for each seed."""
     study = Study(
         name="made",
@@ -29,16 +27,16 @@ def swept(*settings: list[float | None]) -> Swept:
     runs, results = [], {}
     for setting, values in zip(study.settings(), settings, strict=True):
         for seed, value in enumerate(values):
-            run = Run(number=len(runs), options={}, setting=setting, seed=seed, key=f"key-{len(runs)}")
+            run = StudyRun(number=len(runs), options={}, setting=setting, seed=seed, key=f"key-{len(runs)}")
             runs.append(run)
-            results[run.key] = Result(key=run.key, rows=[{"queue": "all", "evictions": value, "gpus": 8}])
-    return Swept(
+            results[run.key] = RunResult(key=run.key, rows=[{"queue": "all", "evictions": value, "gpus": 8}])
+    return SweptStudy(
         study=study, settings=list(study.settings()), runs=runs, results=results, before=0, table=Path("results.csv")
     )
 
 
-def differences(made: Swept, against: str = "") -> list[Difference]:
-    found = compared(made, read_compare(made.study, ["evictions"], against))
+def differences(made: SweptStudy, against: str = "") -> list[SettingDifference]:
+    found = compare_settings(made, read_compare(made.study, ["evictions"], against))
     return [difference for _, (difference,) in found.settings]
 
 
@@ -47,7 +45,7 @@ def differences(made: Swept, against: str = "") -> list[Difference]:
     [(1, 0.05, 6.314), (2, 0.05, 2.920), (4, 0.05, 2.132), (30, 0.05, 1.697), (120, 0.05, 1.658), (9, 0.025, 2.262), (4, 0.0005, 8.610), (7, 0.005, 3.499)],
 )  # fmt: skip
 def test_quantiles_are_those_of_the_tables(freedom: int, error: float, value: float) -> None:
-    assert quantile(freedom, error) == pytest.approx(value, abs=6e-4)
+    assert t_quantile(freedom, error) == pytest.approx(value, abs=6e-4)
 
 
 def test_a_part_is_bounded_by_how_many_seeds_keep_it() -> None:
@@ -89,11 +87,11 @@ def test_one_seed_or_one_setting_has_nothing_to_be_compared_with() -> None:
 def test_many_settings_that_are_alike_are_seldom_told_apart_or_found_good() -> None:
     """Twenty settings that all have the mean 100: with 95 % each, one of twenty would be told wrongly in most tables."""
     chance = random.Random(3)
-    find = Find(targets=(read_target("evictions < 100"),))
+    find = StudyQuestion(targets=(read_target("evictions < 100"),))
     wrong = told_apart = 0
     for _ in range(200):
         made = swept(*([chance.gauss(100, 15) for _ in range(6)] for _ in range(20)))
-        found = finding(made, find)
+        found = find_best(made, find)
         assert found is not None
         wrong += found.best is not None
         told_apart += any(one.verdict != "open" for one in differences(made))
@@ -104,10 +102,10 @@ def test_many_settings_that_are_alike_are_seldom_told_apart_or_found_good() -> N
 def test_a_setting_that_is_far_better_is_found_among_many() -> None:
     chance = random.Random(4)
     made = swept(*([chance.gauss(100, 15) for _ in range(6)] for _ in range(9)), [10, 12, 9, 11, 10, 12])
-    found = finding(made, Find(targets=(read_target("evictions < 60"),)))
+    found = find_best(made, StudyQuestion(targets=(read_target("evictions < 60"),)))
     assert found is not None
     assert found.best is not None
     assert found.best.setting == {"policies": ["p9"]}
     assert found.best.estimates[0].part == pytest.approx((0.05 / 10) ** (1 / 6))
-    assert found.settings[0].verdict is Verdict.no
+    assert found.settings[0].verdict is TargetVerdict.no
     assert differences(made)[-1].verdict == "less"

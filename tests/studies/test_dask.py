@@ -16,9 +16,9 @@ import pytest
 
 from kailab.cluster.waiting import wait_until
 from kailab.errors import ConnectError
-from kailab.studies import sweeping
-from kailab.studies.reading import read_study
-from kailab.studies.sweeping import sweep
+from kailab.studies import sweep as sweeping
+from kailab.studies.study_file import read_study
+from kailab.studies.sweep import sweep
 from tests.studies.conftest import Write, is_of_a_pool
 
 pytest.importorskip("distributed", reason="Dask is not installed")
@@ -133,6 +133,6 @@ def test_workers_read_files_as_they_are_now(study_file: Write, tmp_path: Path, d
 
 
 def test_where_no_scheduler_is_that_is_told(study_file: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kailab.studies.daskcluster.CONNECT_SECONDS", 2)
+    monkeypatch.setattr("kailab.studies.runner.CONNECT_SECONDS", 2)
     with pytest.raises(ConnectError, match="there is no Dask scheduler"):
         sweep(read_study(study_file()), tmp_path, dask="tcp://127.0.0.1:1")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError, InputErrors
-from kailab.studies.finding import finding
-from kailab.studies.measuring import result_of
+from kailab.studies.comparison import find_best
+from kailab.studies.measures import result_of
 from kailab.studies.planning import sites_of
-from kailab.studies.reading import read_study
-from kailab.studies.sweeping import sweep
+from kailab.studies.study_file import read_study
+from kailab.studies.sweep import sweep
 from tests.replay.clusters_file import clusters_file
 from tests.studies.conftest import Write
 
@@ -39,7 +39,7 @@ def test_dispatch_policies_are_compared_with_the_same_seeds(study_file: Write, c
     home, spilled = waited[:2], waited[2:]
     assert all(there < here for (here,), (there,) in zip(home, spilled, strict=True))
     assert swept.table.read_text().count("spill-over bound=60") == 2 * 3
-    found = finding(swept)
+    found = find_best(swept)
     assert found is not None
     assert [one.setting["dispatch"] for one in found.settings] == list(study.grid["dispatch"])
     costs = [[row["cost"] for row in swept.results[run.key].rows if row["queue"] == "all"] for run in swept.runs]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError, InputErrors
-from kailab.studies.reading import read_study
-from kailab.studies.sweeping import sweep
+from kailab.studies.study_file import read_study
+from kailab.studies.sweep import sweep
 from tests.studies.conftest import Write
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError, InputErrors
-from kailab.studies.finding import finding
-from kailab.studies.measuring import Result
-from kailab.studies.reading import read_study
-from kailab.studies.searching import searched
-from kailab.studies.sweeping import sweep
+from kailab.studies.comparison import find_best
+from kailab.studies.measures import RunResult
+from kailab.studies.optuna_search import search_settings
+from kailab.studies.study_file import read_study
+from kailab.studies.sweep import sweep
 from tests.studies.conftest import Write
 
 pytest.importorskip("optuna")
@@ -22,20 +22,20 @@ SEARCH = (
 )
 
 
-def made_up(runs) -> dict[str, Result]:
+def made_up(runs) -> dict[str, RunResult]:
     """Results as if the wait were least at a limit of 20 with the second policy."""
     found = {}
     for run in runs:
         limit, policies = run.setting["limits"]["red"], run.setting["policies"]
         wait = (limit - 20) ** 2 + (0 if policies == ["shortest-job"] else 500) + (run.seed or 0)
-        found[run.key] = Result(key=run.key, rows=[{"queue": "red", "waits_mean": wait}])
+        found[run.key] = RunResult(key=run.key, rows=[{"queue": "red", "waits_mean": wait}])
     return found
 
 
 def test_it_finds_what_is_least_and_proposes_the_same_again(study_file: Write) -> None:
     study = read_study(study_file(search=SEARCH % (40, 4), seeds="2"))
     assert study.search is not None
-    one, two = (searched(study, study.search, made_up) for _ in range(2))
+    one, two = (search_settings(study, study.search, made_up) for _ in range(2))
     assert one.settings == two.settings
     assert one.proposed == 40
     best = one.best(study.search)
@@ -51,11 +51,11 @@ def test_a_setting_that_is_proposed_twice_is_done_once(study_file: Write) -> Non
     assert study.search is not None
     asked: list[str] = []
 
-    def carry(runs) -> dict[str, Result]:
+    def carry(runs) -> dict[str, RunResult]:
         asked.extend(run.key for run in runs)
-        return {run.key: Result(key=run.key, rows=[{"queue": "all", "waits_mean": 1.0}]) for run in runs}
+        return {run.key: RunResult(key=run.key, rows=[{"queue": "all", "waits_mean": 1.0}]) for run in runs}
 
-    found = searched(study, study.search, carry)
+    found = search_settings(study, study.search, carry)
     assert (len(asked), found.proposed) == (len(found.settings), 12)
     assert len(asked) == len(set(asked)) <= 2
 
@@ -66,15 +66,15 @@ def test_a_run_that_fails_or_has_no_number_is_never_best(study_file: Write) -> N
     )
     assert study.search is not None
 
-    def carry(runs) -> dict[str, Result]:
+    def carry(runs) -> dict[str, RunResult]:
         found = {}
         for run in runs:
             rows = [{"queue": "all", "allocated": None if run.setting["policies"] == ["fifo"] else 0.5}]
             failed = run.setting["policies"] == []
-            found[run.key] = Result(key=run.key, error="no") if failed else Result(key=run.key, rows=rows)
+            found[run.key] = RunResult(key=run.key, error="no") if failed else RunResult(key=run.key, rows=rows)
         return found
 
-    found = searched(study, study.search, carry)
+    found = search_settings(study, study.search, carry)
     best = found.best(study.search)
     assert best is not None
     assert found.settings[best] == {"policies": ["shortest-job"]}
@@ -97,7 +97,7 @@ def test_it_is_the_same_whoever_does_the_runs_and_goes_on_where_it_was(study_fil
     assert again.searched is not None
     assert expected.searched is not None
     assert again.searched.values == expected.searched.values
-    found = finding(again)
+    found = find_best(again)
     assert found is not None
     assert len(found.settings) == len(again.settings)
 

@@ -15,14 +15,14 @@ import pytest
 
 from kailab.errors import ExtensionError, InputError, StateError
 from kailab.replay.trace import read_trace
-from kailab.studies import keeping
-from kailab.studies.alone import result_alone
-from kailab.studies.confidence import Verdict
-from kailab.studies.finding import finding
-from kailab.studies.measuring import result_of
-from kailab.studies.reading import read_study
-from kailab.studies.resampling import resampled
-from kailab.studies.sweeping import sweep
+from kailab.studies import study_folder
+from kailab.studies.comparison import find_best
+from kailab.studies.confidence import TargetVerdict
+from kailab.studies.measures import result_of
+from kailab.studies.planning import resample_trace
+from kailab.studies.study_file import read_study
+from kailab.studies.subprocess_run import run_in_subprocess
+from kailab.studies.sweep import sweep
 from tests.studies.conftest import Write, is_of_a_pool
 
 GRID = "{limits: [{red: 8}, {red: 16}]}"
@@ -124,7 +124,7 @@ def test_a_configuration_that_nobody_takes_is_refused_before_anything_is_begun(
 
 def test_a_result_that_is_damaged_is_told(study_file: Write, tmp_path: Path) -> None:
     study = read_study(study_file())
-    folder = keeping.StudyFolder(tmp_path, study.name)
+    folder = study_folder.StudyFolder(tmp_path, study.name)
     with folder.held():
         (run,) = study.runs()
         (folder.path / "runs" / f"{run.key}.json").write_text("{")
@@ -135,7 +135,7 @@ def test_a_result_that_is_damaged_is_told(study_file: Write, tmp_path: Path) -> 
 def test_a_seed_draws_other_jobs_of_the_same_team(study_file: Write, tmp_path: Path) -> None:
     study_file()
     trace = read_trace(tmp_path / "trace.csv")
-    one, again, other = resampled(trace, 1), resampled(trace, 1), resampled(trace, 2)
+    one, again, other = resample_trace(trace, 1), resample_trace(trace, 1), resample_trace(trace, 2)
     assert one == again != other
     assert [job.arrival for job in one.jobs] == [job.arrival for job in trace.jobs]
     assert [job.team for job in one.jobs] == [job.team for job in trace.jobs]
@@ -152,7 +152,7 @@ def test_of_the_settings_that_hold_the_one_with_the_least_is_best(study_file: Wr
             find="{measure: waited_mean, queue: red, below: 30m, least: limits}",
         )
     )
-    found = finding(sweep(study, tmp_path, workers=2))
+    found = find_best(sweep(study, tmp_path, workers=2))
     assert found is not None
     for judged in found.settings:
         (one,) = judged.estimates
@@ -160,8 +160,8 @@ def test_of_the_settings_that_hold_the_one_with_the_least_is_best(study_file: Wr
         assert one.mean is not None
         assert one.bound is not None
         assert one.mean <= one.bound
-        assert (one.verdict is Verdict.yes) == (one.bound < 1800)
-    holding = [one.setting["limits"]["red"] for one in found.settings if one.verdict is Verdict.yes]
+        assert (one.verdict is TargetVerdict.yes) == (one.bound < 1800)
+    holding = [one.setting["limits"]["red"] for one in found.settings if one.verdict is TargetVerdict.yes]
     best = None if found.best is None else found.best.setting["limits"]["red"]
     assert best == (min(holding) if holding else None)
     assert holding, "a limit of all GPUs holds"
@@ -172,8 +172,8 @@ def test_a_run_alone_is_that_of_a_study(study_file: Write, tmp_path: Path) -> No
     (tmp_path / "leaves.py").write_text(ENDS_ITS_PROCESS)
     study = read_study(study_file(grid="{policies: [[], ['leaves.py:Leaves']]}"))
     fine, leaves = study.runs()
-    assert result_alone(fine) == result_of(fine)
-    assert "ended 3 times without a result" in result_alone(leaves).error
+    assert run_in_subprocess(fine) == result_of(fine)
+    assert "ended 3 times without a result" in run_in_subprocess(leaves).error
 
 
 FEWEST = """\
@@ -206,7 +206,7 @@ def test_runs_are_done_anew_where_the_policy_of_a_configuration_is_another(study
     (tmp_path / "kai.yaml").write_text("kailab: {jobOrder: fewest.py:Fewest}\n")
     path = study_file(config="kai.yaml")
     # A process takes one version of a policy's file only.
-    tell = "import pathlib, sys; from kailab.studies.reading import read_study; print(read_study(pathlib.Path(sys.argv[1])).runs()[0].key)"
+    tell = "import pathlib, sys; from kailab.studies.study_file import read_study; print(read_study(pathlib.Path(sys.argv[1])).runs()[0].key)"
     keys = []
     for sign in (1, 1, -1):
         (tmp_path / "fewest.py").write_text(FEWEST.format(sign=sign))

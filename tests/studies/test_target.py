@@ -9,25 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.errors import InputError
-from kailab.studies.confidence import Verdict, all_of, estimate
-from kailab.studies.intervals import interval
-from kailab.studies.measuring import MEASURES, OF_FLEET
-from kailab.studies.target import MEASURABLE, Target, read_target
+from kailab.studies.comparison import interval
+from kailab.studies.confidence import TargetVerdict, all_of, estimate
+from kailab.studies.measures import MEASURES, OF_FLEET
+from kailab.studies.target import MEASURABLE, StudyTarget, read_target
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("p99 wait < 1h", Target(measure="waits_p99", below=3600)),
-        ("team-b p99 wait<10min", Target(measure="waits_p99", queue="team-b", below=600)),
-        ("median wait < 90", Target(measure="waits_p50", below=90)),
-        ("all waited_p99 < 2d", Target(measure="waited_p99", below=172_800)),
-        ("use > 60%", Target(measure="allocated", above=0.6)),
-        ("red mean slowdown < 1.5", Target(measure="slowdown_mean", queue="red", below=1.5)),
-        ("wait mean wait < 1s", Target(measure="waits_mean", queue="wait", below=1)),
+        ("p99 wait < 1h", StudyTarget(measure="waits_p99", below=3600)),
+        ("team-b p99 wait<10min", StudyTarget(measure="waits_p99", queue="team-b", below=600)),
+        ("median wait < 90", StudyTarget(measure="waits_p50", below=90)),
+        ("all waited_p99 < 2d", StudyTarget(measure="waited_p99", below=172_800)),
+        ("use > 60%", StudyTarget(measure="allocated", above=0.6)),
+        ("red mean slowdown < 1.5", StudyTarget(measure="slowdown_mean", queue="red", below=1.5)),
+        ("wait mean wait < 1s", StudyTarget(measure="waits_mean", queue="wait", below=1)),
     ],
 )
-def test_a_sentence_says_measure_queue_and_amount(text: str, expected: Target) -> None:
+def test_a_sentence_says_measure_queue_and_amount(text: str, expected: StudyTarget) -> None:
     assert read_target(text) == expected
 
 
@@ -56,7 +56,7 @@ def test_what_is_no_target_is_told(text: str, said: str) -> None:
 @given(st.sampled_from(MEASURABLE), st.sampled_from(["all", "team-b", "p99"]), st.integers(0, 10**6), st.booleans())
 def test_what_is_written_is_read_again(measure: str, queue: str, limit: int, upper: bool) -> None:
     queue = "all" if measure in OF_FLEET else queue
-    target = Target(measure=measure, queue=queue, **{"below" if upper else "above": float(limit)})
+    target = StudyTarget(measure=measure, queue=queue, **{"below" if upper else "above": float(limit)})
     assert read_target(str(target)) == target
 
 
@@ -66,26 +66,26 @@ def test_each_measure_that_can_be_asked_about_is_a_column() -> None:
 
 def test_seeds_tell_yes_no_or_neither() -> None:
     target = read_target("p99 wait < 100s")
-    assert estimate(target, [10, 12, 11]).verdict is Verdict.yes
-    assert estimate(target, [300, 310, 305]).verdict is Verdict.no
-    assert estimate(target, [10, 20, 150]).verdict is Verdict.open
-    assert estimate(target, [10, 11, None]).verdict is Verdict.no, "in one seed jobs never began"
-    assert estimate(target, [10]).verdict is Verdict.open, "one seed says nothing of others"
-    assert estimate(target, [10], sampled=False).verdict is Verdict.yes
-    assert all_of([Verdict.yes, Verdict.open]) is Verdict.open
-    assert all_of([Verdict.no, Verdict.open]) is Verdict.no
+    assert estimate(target, [10, 12, 11]).verdict is TargetVerdict.yes
+    assert estimate(target, [300, 310, 305]).verdict is TargetVerdict.no
+    assert estimate(target, [10, 20, 150]).verdict is TargetVerdict.open
+    assert estimate(target, [10, 11, None]).verdict is TargetVerdict.no, "in one seed jobs never began"
+    assert estimate(target, [10]).verdict is TargetVerdict.open, "one seed says nothing of others"
+    assert estimate(target, [10], sampled=False).verdict is TargetVerdict.yes
+    assert all_of([TargetVerdict.yes, TargetVerdict.open]) is TargetVerdict.open
+    assert all_of([TargetVerdict.no, TargetVerdict.open]) is TargetVerdict.no
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=12), st.floats(1, 1e6), st.booleans())
 def test_yes_needs_a_mean_that_keeps_it_and_no_one_that_does_not(
     values: list[float], limit: float, upper: bool
 ) -> None:
-    target = Target(measure="lost", **{"below" if upper else "above": limit})
+    target = StudyTarget(measure="lost", **{"below" if upper else "above": limit})
     found = estimate(target, values)
     assert found.mean is not None
-    if found.verdict is Verdict.yes:
+    if found.verdict is TargetVerdict.yes:
         assert target.keeps(found.mean)
-    if found.verdict is Verdict.no:
+    if found.verdict is TargetVerdict.no:
         assert not target.keeps(found.mean) or found.mean == pytest.approx(limit)
 
 
@@ -119,11 +119,11 @@ def test_no_bound_of_a_part_of_the_gpus_is_above_all_or_below_none() -> None:
 @pytest.mark.parametrize(
     "values, failed, verdict",
     [
-        ([5.0, 6.0, None], 1, Verdict.open),  # what was not done could have said no
-        ([None, None], 2, Verdict.open),
-        ([5.0, 6.0, None], 0, Verdict.no),  # jobs never began
-        ([5.0, None, None], 1, Verdict.no),
-        ([99.0, 99.0, None], 1, Verdict.no),
+        ([5.0, 6.0, None], 1, TargetVerdict.open),  # what was not done could have said no
+        ([None, None], 2, TargetVerdict.open),
+        ([5.0, 6.0, None], 0, TargetVerdict.no),  # jobs never began
+        ([5.0, None, None], 1, TargetVerdict.no),
+        ([99.0, 99.0, None], 1, TargetVerdict.no),
     ],
 )
 def test_a_run_that_could_not_be_done_says_nothing(values, failed, verdict) -> None:

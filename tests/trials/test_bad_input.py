@@ -8,7 +8,7 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.trials.baseline import read_baseline
-from kailab.trials.trialfile import read_trial
+from kailab.trials.trial_file import read_trial
 from tests.trials.conftest import Trial
 
 SOUND = "schedulers: [kailab, kube-scheduler]\non: [lending]\nisolation: embedded\n"

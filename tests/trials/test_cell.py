@@ -14,7 +14,7 @@ import pytest
 from kailab.cluster.protocol import Cluster, Object
 from kailab.trials import scenario_cell
 from kailab.trials.cell import CELL
-from kailab.trials.matrix import Cell, Contender, Subject
+from kailab.trials.matrix import Contender, TrialCell, TrialSubject
 from kailab.trials.store import CellFolder
 from kailab.undertest.contract import NotExpressible, SchedulerUnderTest
 from kailab.undertest.registry import SCHEDULERS, SchedulerKind
@@ -68,10 +68,10 @@ def treeless() -> Iterator[str]:
     SCHEDULERS._choices.pop("treeless")
 
 
-def cell_of(home: Path, scheduler: str, subject: Subject) -> CellFolder:
+def cell_of(home: Path, scheduler: str, subject: TrialSubject) -> CellFolder:
     contender = Contender(name=scheduler, scheduler=scheduler, kind=scheduler)
     folder = CellFolder(home / "cell")
-    folder.begin(Cell(contender=contender, isolation="embedded", subject=subject, fleet="lesson"))
+    folder.begin(TrialCell(contender=contender, isolation="embedded", subject=subject, fleet="lesson"))
     return folder
 
 
@@ -94,7 +94,7 @@ def run(folder: CellFolder) -> int:
 def test_verdicts_of_tests(home: Path) -> None:
     (home / "lending" / "conftest.py").write_text(CONFTEST)
     (home / "lending" / "test_lending.py").write_text(TESTS)
-    folder = cell_of(home, "treeless", Subject(kind="exercise", name="lending", path=str(home / "lending")))
+    folder = cell_of(home, "treeless", TrialSubject(kind="exercise", name="lending", path=str(home / "lending")))
     run(folder)
     tests = folder.tests()
     verdicts = {name.rpartition("/")[2]: (test.verdict, test.concept) for name, test in tests.items()}
@@ -124,7 +124,7 @@ def test_tests_that_ended_are_not_run_again(home: Path, monkeypatch: pytest.Monk
         "    if not mark.exists():\n        mark.touch()\n        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     monkeypatch.setenv("MARK", str(mark))
-    folder = cell_of(home, "kailab", Subject(kind="exercise", name="lending", path=str(home / "lending")))
+    folder = cell_of(home, "kailab", TrialSubject(kind="exercise", name="lending", path=str(home / "lending")))
     assert run(folder) == -9
     assert (list(folder.tests()), folder.result) == (["lending/test_first"], None)
     assert run(folder) == 0
@@ -144,13 +144,13 @@ def test_a_cell_that_was_stopped_and_goes_on_is_no_cell_whose_trial_has_ended(ho
         "    with subprocess.Popen(['sh', '-c', wake]):\n"
         "        os.kill(me, signal.SIGSTOP)\n"
     )
-    folder = cell_of(home, "kailab", Subject(kind="exercise", name="lending", path=str(home / "lending")))
+    folder = cell_of(home, "kailab", TrialSubject(kind="exercise", name="lending", path=str(home / "lending")))
     assert run(folder) == 0, folder.log.read_text()
     assert [test.verdict for test in folder.tests().values()] == ["passed"]
 
 
 def test_verdicts_of_scenarios(home: Path, treeless: str) -> None:
-    subject = Subject(kind="scenarios", name="returning", path=str(home / "returning.yaml"))
+    subject = TrialSubject(kind="scenarios", name="returning", path=str(home / "returning.yaml"))
     folder = cell_of(home, treeless, subject)
     scenario_cell.run(folder, folder.cell)
     assert {(test.verdict, test.concept) for test in folder.tests().values()} == {("not expressible", "tree of queues")}
@@ -158,7 +158,7 @@ def test_verdicts_of_scenarios(home: Path, treeless: str) -> None:
 
 def test_a_folder_without_tests_is_told(home: Path) -> None:
     (home / "lending" / "test_lending.py").write_text("")
-    folder = cell_of(home, "kailab", Subject(kind="exercise", name="lending", path=str(home / "lending")))
+    folder = cell_of(home, "kailab", TrialSubject(kind="exercise", name="lending", path=str(home / "lending")))
     assert run(folder) != 0
     result = folder.result
     assert result is not None

@@ -11,12 +11,10 @@ from xml.etree import ElementTree
 import pytest
 
 from kailab.evidence.store import load_test
-from kailab.trials.contenders import contender
-from kailab.trials.counting import counted
-from kailab.trials.making import made
-from kailab.trials.outcome import Outcome
-from kailab.trials.results import TestResult, Verdict
-from kailab.trials.subjects import subjects_of
+from kailab.trials.definition import contender, make_trial, subjects_of
+from kailab.trials.outcome import TrialOutcome
+from kailab.trials.report import format_counts
+from kailab.trials.results import TestResult, TestVerdict
 from tests.trials.conftest import Done, Trial, begun, fill
 
 ALL_ACCEPTED = """\
@@ -105,8 +103,8 @@ def test_what_was_not_run_has_no_mark(trial: Trial, home: Path) -> None:
         (("skipped",), "–"),
     ],
 )
-def test_a_count_in_words(verdicts: tuple[Verdict, ...], told: str) -> None:
-    assert str(counted(TestResult(name=f"t{n}", verdict=one) for n, one in enumerate(verdicts))) == told
+def test_a_count_in_words(verdicts: tuple[TestVerdict, ...], told: str) -> None:
+    assert str(format_counts(TestResult(name=f"t{n}", verdict=one) for n, one in enumerate(verdicts))) == told
 
 
 @pytest.mark.slow
@@ -270,10 +268,12 @@ def test_the_same_scheduler_twice_is_the_same(trial: Trial, home: Path) -> None:
 
 
 def test_one_scheduler_in_two_isolations_is_compared_with_its_first(home: Path) -> None:
-    trial = made([contender("kailab")], subjects_of("returning.yaml", home), ["embedded", "controlplane"], name="t")
-    outcome = Outcome(trial, home, tuple(name for name, _, _ in trial.columns()), ())
+    trial = make_trial(
+        [contender("kailab")], subjects_of("returning.yaml", home), ["embedded", "controlplane"], name="t"
+    )
+    outcome = TrialOutcome(trial, home, tuple(name for name, _, _ in trial.columns()), ())
     assert outcome.columns == ("kailab (embedded)", "kailab (controlplane)")
     assert {outcome.reference_of(column) for column in outcome.columns} == {"kailab (embedded)"}
-    both = made([contender("kailab"), contender("kube-scheduler")], trial.subjects, trial.isolations, name="t")
-    outcome = Outcome(both, home, tuple(name for name, _, _ in both.columns()), ())
+    both = make_trial([contender("kailab"), contender("kube-scheduler")], trial.subjects, trial.isolations, name="t")
+    outcome = TrialOutcome(both, home, tuple(name for name, _, _ in both.columns()), ())
     assert outcome.reference_of("kube-scheduler (controlplane)") == "kailab (controlplane)"

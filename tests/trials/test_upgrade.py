@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from kailab.cli.trial import upgrade
 from kailab.errors import InputError
 from kailab.fleet import load_fleet
-from kailab.trials.upgrade.course import Plan, carry_out
 from kailab.trials.upgrade.result import Upgrade, lines
+from kailab.trials.upgrade.run import UpgradePlan, carry_out
 from kailab.undertest.kai.folder import find_kai
 from kailab.undertest.selection import choose_scheduler
 
@@ -29,7 +29,7 @@ def folders() -> list[Path]:
 
 
 def carried(before: str, after: str, **more: object) -> Upgrade:
-    came = carry_out(Plan(choose_scheduler(before), choose_scheduler(after), load_fleet("lesson"), **more))
+    came = carry_out(UpgradePlan(choose_scheduler(before), choose_scheduler(after), load_fleet("lesson"), **more))
     print("\n".join(lines(came)))
     return came
 
@@ -78,7 +78,7 @@ def test_a_scheduler_whose_account_was_made_anew_runs_and_is_deaf(folders: list[
 
 
 def test_who_does_not_read_kais_objects_is_refused() -> None:
-    plan = Plan(choose_scheduler("kailab"), choose_scheduler("kube-scheduler"), load_fleet("lesson"))
+    plan = UpgradePlan(choose_scheduler("kailab"), choose_scheduler("kube-scheduler"), load_fleet("lesson"))
     with pytest.raises(InputError, match="kube-scheduler does not read KAI's"):
         plan.check()
 

@@ -1,8 +1,8 @@
 """What an upgrade trial tells: what stood before and after, by identity, and how that reads."""
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.trials.upgrade.result import Change, Check, Upgrade, lines
-from kailab.trials.upgrade.standing import Standing
+from kailab.trials.upgrade.cluster_state import UpgradeClusterState
+from kailab.trials.upgrade.result import SchedulerChange, Upgrade, UpgradeCheck, lines
 
 
 def queue(name: str, **spec: object) -> dict:
@@ -13,11 +13,11 @@ def test_what_is_made_anew_under_an_old_name_is_lost() -> None:
     cluster = EmbeddedCluster()
     for name in ("kept", "anew"):
         cluster.create(queue(name))
-    at = Standing.of(cluster)
+    at = UpgradeClusterState.of(cluster)
     cluster.delete("Queue", "anew")
     cluster.create(queue("anew"))
-    assert at.lost(Standing.of(cluster)) == ("Queue anew",)
-    assert Standing.of(cluster).lost(Standing.of(cluster)) == ()
+    assert at.lost(UpgradeClusterState.of(cluster)) == ("Queue anew",)
+    assert UpgradeClusterState.of(cluster).lost(UpgradeClusterState.of(cluster)) == ()
 
 
 def podgroup(name: str, *owners: str) -> dict:
@@ -44,21 +44,21 @@ def test_a_podgroup_whose_pods_are_gone_is_garbage_and_can_not_be_lost() -> None
     ):  # fmt: skip
         cluster.create(obj)
     cluster.patch("Pod", "ended", "default", {"status": {"phase": "Failed"}}, "status")
-    assert set(Standing.of(cluster).names.values()) == {
+    assert set(UpgradeClusterState.of(cluster).names.values()) == {
         "PodGroup default/of-one-that-runs",
         "PodGroup default/made-by-hand",
     }
 
 
 def test_only_pods_that_hold_a_node_can_be_lost() -> None:
-    standing = Standing({"u1": "default/a", "u2": "default/b"}, {}, {})
-    assert standing.lost(Standing({"u2": "default/b", "u3": "default/a"}, {}, {})) == ("Pod default/a",)
+    standing = UpgradeClusterState({"u1": "default/a", "u2": "default/b"}, {}, {})
+    assert standing.lost(UpgradeClusterState({"u2": "default/b", "u3": "default/a"}, {}, {})) == ("Pod default/a",)
 
 
 def test_what_a_change_altered_is_told_by_field_and_number() -> None:
     names = {"u1": "PodGroup default/a", "u2": "PodGroup default/b", "u3": "Queue q"}
-    before = Standing({}, {"u1": {"minMember": 1, "x": 1}, "u2": {"x": 1}, "u3": {"p": 1}}, names)
-    after = Standing({}, {"u1": {"minMember": 2}, "u2": {"new": 1}, "u3": {"p": 1}}, names)
+    before = UpgradeClusterState({}, {"u1": {"minMember": 1, "x": 1}, "u2": {"x": 1}, "u3": {"p": 1}}, names)
+    after = UpgradeClusterState({}, {"u1": {"minMember": 2}, "u2": {"new": 1}, "u3": {"p": 1}}, names)
     assert before.altered(after) == (
         "PodGroup spec.minMember changed (1)",
         "PodGroup spec.new new (1)",
@@ -67,18 +67,20 @@ def test_what_a_change_altered_is_told_by_field_and_number() -> None:
 
 
 def test_a_change_is_sound_where_it_schedules_and_nothing_is_lost() -> None:
-    assert Change(name="upgrade", version="v", scheduled=1.0).sound
-    assert not Change(name="upgrade", version="v").sound
-    assert not Change(name="upgrade", version="v", scheduled=1.0, lost=("Pod a/b",)).sound
-    assert not Change(name="upgrade", version="v", scheduled=1.0, ended=("it ended",)).sound
-    assert not Change(name="upgrade", version="v", scheduled=1.0, checks=(Check(name="gang", told="no"),)).sound
+    assert SchedulerChange(name="upgrade", version="v", scheduled=1.0).sound
+    assert not SchedulerChange(name="upgrade", version="v").sound
+    assert not SchedulerChange(name="upgrade", version="v", scheduled=1.0, lost=("Pod a/b",)).sound
+    assert not SchedulerChange(name="upgrade", version="v", scheduled=1.0, ended=("it ended",)).sound
+    assert not SchedulerChange(
+        name="upgrade", version="v", scheduled=1.0, checks=(UpgradeCheck(name="gang", told="no"),)
+    ).sound
 
 
 def test_a_promise_is_about_the_rollback() -> None:
     def came(scheduled: float | None, promise: float | None) -> Upgrade:
         changes = (
-            Change(name="upgrade", version="b", scheduled=99.0),
-            Change(name="rollback", version="a", scheduled=scheduled),
+            SchedulerChange(name="upgrade", version="b", scheduled=99.0),
+            SchedulerChange(name="rollback", version="a", scheduled=scheduled),
         )
         return Upgrade(before="a", after="b", filled=1, changes=changes, promise=promise)
 
@@ -90,12 +92,12 @@ def test_a_promise_is_about_the_rollback() -> None:
 
 
 def test_what_people_read() -> None:
-    change = Change(
+    change = SchedulerChange(
         name="account made anew",
         version="kai v1",
         deaf="scheduler: the pod has a PodGroup, and no BindRequest",
         lost=tuple(f"Pod default/p-{number}" for number in range(7)),
-        checks=(Check(name="gang"), Check(name="reclaim", told="owner has 1 pods, not 12")),
+        checks=(UpgradeCheck(name="gang"), UpgradeCheck(name="reclaim", told="owner has 1 pods, not 12")),
     )
     told = list(lines(Upgrade(before="kai v1", after="kai v2", filled=24, changes=(change,), promise=40.0)))
     assert told[:3] == ["from kai v1", "to   kai v2", "24 pods ran when it began"]

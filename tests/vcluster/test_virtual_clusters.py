@@ -26,7 +26,7 @@ from kailab.components import VCLUSTER_CHART, Cache, ComponentSet
 from kailab.errors import ConnectError, InputError, KailabError, StateError
 from kailab.lab.venues import open_venue, provider_of
 from kailab.lab.venues.contract import Place
-from kailab.trials.limits import jobs_that_fit, only_one
+from kailab.trials.cell_runner import jobs_that_fit, only_one
 from kailab.undertest.selection import check_lab
 from tests.planes import taken_down
 

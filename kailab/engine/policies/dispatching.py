@@ -52,7 +52,7 @@ class ClusterView:
         room_in: Callable[[], float],
         allowed: bool = True,
     ) -> None:
-        """``room_in``: seconds until there is room for it, as far as that can be told; asked at most once."""
+        """``seconds_until_room``: seconds until there is room for it, as far as that can be told; asked at most once."""
         self.name = name
         self.home = home
         self.gpus = gpus

@@ -1,7 +1,4 @@
-"""A trace over several clusters. The dispatcher decides where each job goes as it arrives; below, each lab decides as ever.
-
-All labs have one virtual time: each goes on by itself up to the next moment at which the dispatcher has something to do, and is held there before anybody
-acts. So one cluster with nothing between is the same as a replay without a dispatcher."""
+"""Asking a dispatch policy, and holding its answer against what it promises."""
 
 from __future__ import annotations
 
@@ -9,21 +6,80 @@ import heapq
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from math import isnan
+from typing import Any, TypeVar
 
+from kailab.engine.policies.asking import shown
+from kailab.engine.policies.contract import Dispatch
 from kailab.engine.policies.dispatching import ClusterView, DispatchJob
+from kailab.errors import PolicyError, told
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
-from kailab.replay.clusters.asking import Asked
-from kailab.replay.clusters.conservation import check
-from kailab.replay.clusters.declared import Sites, dispatch_policy
-from kailab.replay.clusters.journeys import Dispatched, Journey
-from kailab.replay.clusters.moving import Moving
-from kailab.replay.clusters.station import Station
+from kailab.replay.accounts import ReplayedJob
+from kailab.replay.checkpoint import ReplayCheckpoint
+from kailab.replay.clusters.journeys import DispatchedReplay, JobJourney, check_conservation
+from kailab.replay.clusters.replica import ClusterReplica
+from kailab.replay.clusters.sites import ClusterSites, TransferPlanner, dispatch_policy
 from kailab.replay.job import LONGEST, WHOLE
-from kailab.replay.keeping import Keeper
-from kailab.replay.replaying import Progress, opened
-from kailab.replay.work import Work
+from kailab.replay.run import Progress, open_replay_lab
+from kailab.scheduler.patience import PATIENCE
+
+T = TypeVar("T")
+
+
+class CheckedDispatchPolicy:
+    """A policy at work. What it raises, or an answer that is no cluster that can take the job, is a PolicyError with its name and the job's."""
+
+    def __init__(self, name: str, policy: Dispatch) -> None:
+        self._name = name
+        self._policy = policy
+
+    def choose(self, job: DispatchJob, clusters: Sequence[ClusterView]) -> ClusterView | None:
+        """Raises PolicyError."""
+        answer = self._ask("choose", job, lambda: self._policy.choose(job, tuple(clusters)))
+        if answer is None:
+            return None
+        found = next((one for one in clusters if isinstance(answer, str) and one.name == answer), None)
+        if found is None:
+            there = ", ".join(one.name for one in clusters)
+            raise self._failed("choose", job, f"{shown(answer)}; expected None or one of {there}")
+        return found
+
+    def turn(self, job: DispatchJob) -> tuple[float, ...]:
+        """Raises PolicyError."""
+        answer = self._ask("turn", job, lambda: self._policy.turn(job))
+        parts = answer if isinstance(answer, tuple) else (answer,)
+        try:
+            found = tuple(float(part) for part in parts)
+        except (TypeError, ValueError, OverflowError):
+            found = ()
+        if not found or any(isnan(part) for part in found):
+            raise self._failed("turn", job, f"{shown(answer)}; expected a number, or several")
+        return found
+
+    def _ask(self, method: str, job: DispatchJob, ask: Callable[[], T]) -> T:
+        with PATIENCE.ends(_answered.__code__):
+            try:
+                return _answered(ask)
+            except KeyboardInterrupt:  # somebody else's wish, as SIGTERM is
+                raise
+            # SystemExit too, and what is derived from nothing but BaseException: a policy of others must not end the process.
+            except BaseException as error:
+                raise self._failed(method, job, told(error)) from error
+
+    def _failed(self, method: str, job: DispatchJob, what: str) -> PolicyError:
+        return PolicyError(f"dispatch policy {self._name!r}: {method} of job {job.name:.80} at {job.now}: {what}")
+
+
+def _answered(ask: Callable[[], T]) -> T:
+    """What is given an end to."""
+    return ask()
+
+
+# A trace over several clusters. The dispatcher decides where each job goes as it arrives; below, each lab decides as ever.
+#
+# All labs have one virtual time: each goes on by itself up to the next moment at which the dispatcher has something to do, and is held there before anybody
+# acts. So one cluster with nothing between is the same as a replay without a dispatcher.
 
 _IN_VAIN = 3
 """So often it is asked where nothing is to happen any more and labs go on: those that are held have not acted yet on what has just ended."""
@@ -32,11 +88,11 @@ _PATIENCE = 86_400
 
 
 def dispatch(
-    sites: Sites,
+    sites: ClusterSites,
     lasting: int | None,
     progress: Progress = lambda what, done, total: None,
-    keeper: Keeper | None = None,
-) -> Dispatched:
+    keeper: ReplayCheckpoint | None = None,
+) -> DispatchedReplay:
     """Carry it out. ``lasting``: seconds after the first arrival at which it is cut off. ``keeper``: as of ``replay``. Raises InputError, PolicyError, StateError."""
     with collector_off(), ExitStack() as labs:
         kept = None if keeper is None else keeper.found()
@@ -45,7 +101,7 @@ def dispatch(
             for lab in kept.labs:
                 labs.enter_context(lab)
             return kept.go_on(sites, progress, keeper)
-        stations = [Station(site, labs.enter_context(opened(site.plan))) for site in sites.sites]
+        stations = [ClusterReplica(site, labs.enter_context(open_replay_lab(site.plan))) for site in sites.sites]
         return _Run(sites, stations, lasting, progress, keeper).run()
 
 
@@ -61,13 +117,18 @@ class _Run:
     """``_arriving``: the dispatcher has something to do yet. Then each lab goes on by itself to its end, one after the other: ``_through`` of them have."""
 
     def __init__(
-        self, sites: Sites, stations: Sequence[Station], lasting: int | None, progress: Progress, keeper: Keeper | None
+        self,
+        sites: ClusterSites,
+        stations: Sequence[ClusterReplica],
+        lasting: int | None,
+        progress: Progress,
+        keeper: ReplayCheckpoint | None,
     ) -> None:
         self._stations = {one.name: one for one in stations}
         self._give(sites, progress, keeper)
         self._lasting = lasting
-        self._journeys: list[Journey] = []
-        self._held: list[Journey] = []
+        self._journeys: list[JobJourney] = []
+        self._held: list[JobJourney] = []
         self._due: list[_Due] = []
         self._numbers = 0
         self._in_vain = 0
@@ -81,9 +142,9 @@ class _Run:
         """To be kept. What the sites have is given anew, and whom to tell."""
         return {**self.__dict__, "_sites": None, "_policy": None, "_jobs": None, "_progress": None, "_keeper": None}
 
-    def _give(self, sites: Sites, progress: Progress, keeper: Keeper | None) -> None:
+    def _give(self, sites: ClusterSites, progress: Progress, keeper: ReplayCheckpoint | None) -> None:
         self._sites = sites
-        self._policy = Asked(sites.dispatching.policy.name, dispatch_policy(sites.dispatching.policy))
+        self._policy = CheckedDispatchPolicy(sites.dispatching.policy.name, dispatch_policy(sites.dispatching.policy))
         self._jobs = sites.trace.jobs
         self._progress, self._keeper = progress, keeper
 
@@ -91,17 +152,17 @@ class _Run:
     def labs(self) -> list[Lab]:
         return [one.stay.lab for one in self._stations.values()]
 
-    def run(self) -> Dispatched:
+    def run(self) -> DispatchedReplay:
         stations = self._stations.values()
         began = self._began = self._now = max(one.stay.now for one in stations)
         self._shift = began - self._jobs[0].arrival
-        self._moving = Moving(self._sites, began)
+        self._moving = TransferPlanner(self._sites, began)
         self._all_to(began)
         for one in stations:
             one.accounts.pass_to(began)
         return self._go(rested=False)
 
-    def go_on(self, sites: Sites, progress: Progress, keeper: Keeper | None) -> Dispatched:
+    def go_on(self, sites: ClusterSites, progress: Progress, keeper: ReplayCheckpoint | None) -> DispatchedReplay:
         """From where it was kept."""
         self._give(sites, progress, keeper)
         self._moving.given(sites)
@@ -109,7 +170,7 @@ class _Run:
             self._stations[site.name].given(site)
         return self._go(rested=not self._arriving)
 
-    def _go(self, *, rested: bool) -> Dispatched:
+    def _go(self, *, rested: bool) -> DispatchedReplay:
         stations, began = self._stations.values(), self._began
         end = began + (LONGEST if self._lasting is None else self._lasting)
         if self._arriving:
@@ -124,10 +185,10 @@ class _Run:
             one.stay.close()
         last = self._jobs[-1].arrival + self._shift
         clusters = {one.name: one.one.replayed(began, last) for one in stations}
-        found = Dispatched(
+        found = DispatchedReplay(
             sites=self._sites, journeys=self._journeys, clusters=clusters, began=began, ended=ended, cut=end
         )
-        check(found)
+        check_conservation(found)
         return found
 
     def _while_arriving(self, end: int) -> None:
@@ -177,7 +238,7 @@ class _Run:
                     break
             one.forget()
 
-    def _catch_up(self, station: Station) -> None:
+    def _catch_up(self, station: ClusterReplica) -> None:
         """A cluster whose time has stayed has something to do again."""
         for _ in station.stay.moments(self._now - station.stay.now, before=True):
             pass
@@ -211,13 +272,13 @@ class _Run:
             if job.arrival + self._shift > self._now:
                 break
             data = self._sites.dataset_of(job)
-            one = Journey(number=number, job=job, home=self._sites.homes[job.team], data=data, arrived=self._now)
+            one = JobJourney(number=number, job=job, home=self._sites.homes[job.team], data=data, arrived=self._now)
             self._journeys.append(one)
             self._held.append(one)
         if len(self._held) > before:
             self._ask_held()
 
-    def _dispatch(self, one: Journey) -> bool:
+    def _dispatch(self, one: JobJourney) -> bool:
         """Whether it was sent somewhere."""
         candidates = [station for station in self._stations.values() if station.fits(one.job)]
         if not candidates:
@@ -236,10 +297,10 @@ class _Run:
         self._send(one, self._stations[chosen.name], chosen)
         return True
 
-    def _takes(self, station: Station, one: Journey) -> bool:
+    def _takes(self, station: ClusterReplica, one: JobJourney) -> bool:
         return self._reached(station) == self._now and station.takes(one.job)
 
-    def _reached(self, station: Station) -> int:
+    def _reached(self, station: ClusterReplica) -> int:
         """When the dispatcher reaches it: now, or once an outage is over."""
         return self._moving.reached(station.name, self._now)
 
@@ -261,7 +322,7 @@ class _Run:
             self._retrying = True
             self._at(self._now + self._sites.dispatching.retry, self._ask_again)
 
-    def _in_turn(self, held: list[Journey]) -> list[Journey]:
+    def _in_turn(self, held: list[JobJourney]) -> list[JobJourney]:
         """Of each of them, whose turn is first; those that stay. A team's turn is another once a job of it was sent."""
         if len(held) < 2:
             return [one for one in held if not self._dispatch(one)]
@@ -269,7 +330,7 @@ class _Run:
         turns = {one.number: self._policy.turn(self._told(one)) for one in held}
         order = [(turn, number) for number, turn in turns.items()]
         heapq.heapify(order)
-        stay: list[Journey] = []
+        stay: list[JobJourney] = []
         while waiting:
             turn, number = heapq.heappop(order)
             if number not in waiting or turns[number] != turn:
@@ -288,12 +349,12 @@ class _Run:
         self._retrying = False
         self._ask_held()
 
-    def _view(self, one: Journey, station: Station, own: Work | None = None) -> ClusterView:
+    def _view(self, one: JobJourney, station: ClusterReplica, own: ReplayedJob | None = None) -> ClusterView:
         latency = self._sites.between(one.home, station.name).latency
         way = self._moving.way(one.data, one.home, station.name, self._now)
         return station.view(one.job, one.home, latency, way, own)
 
-    def _told(self, one: Journey) -> DispatchJob:
+    def _told(self, one: JobJourney) -> DispatchJob:
         job = one.job
         holds = sum(station.holds(job.team) for station in self._stations.values())
         return DispatchJob(
@@ -315,7 +376,7 @@ class _Run:
 
     # --- on the way ----------------------------------------------------------------------------------------------------
 
-    def _send(self, one: Journey, station: Station, seen: ClusterView | None) -> None:
+    def _send(self, one: JobJourney, station: ClusterReplica, seen: ClusterView | None) -> None:
         way = self._moving.send(one.data, one.home, station.name, self._now)
         one.at, one.work, one.left, one.way = station.name, None, self._now, way.seconds
         one.sent += 1
@@ -330,7 +391,7 @@ class _Run:
         else:
             self._land(one, station)
 
-    def _land(self, one: Journey, station: Station) -> None:
+    def _land(self, one: JobJourney, station: ClusterReplica) -> None:
         reached = self._reached(station)
         if reached > self._now:
             # It is told again until it is heard: under its name, so that it comes to be there once.
@@ -345,13 +406,13 @@ class _Run:
         station.forget()
         self._look_again(one, one.work)
 
-    def _look_again(self, one: Journey, work: Work) -> None:
+    def _look_again(self, one: JobJourney, work: ReplayedJob) -> None:
         dispatching = self._sites.dispatching
         if dispatching.again is not None and one.looks < dispatching.most:
             one.looks += 1
             self._at(self._now + dispatching.again, self._waited_long, one, work)
 
-    def _waited_long(self, one: Journey, work: Work) -> None:
+    def _waited_long(self, one: JobJourney, work: ReplayedJob) -> None:
         """It may go elsewhere, if it has not begun and holds nothing."""
         if one.work is not work or work.began is not None or work.lives or work.saved or work.done:
             return
@@ -375,7 +436,7 @@ class _Run:
             self._look_again(one, work)
 
 
-def _quota_of(team: str, stations: Sequence[Station]) -> float:
+def _quota_of(team: str, stations: Sequence[ClusterReplica]) -> float:
     """GPUs over all clusters; -1 where one of them sets no bound."""
     quotas = [one.site.queues.quotas[one.site.queues.of_team[team]] for one in stations]
     return -1.0 if min(quotas) < 0 else sum(quotas)

@@ -8,27 +8,25 @@ from typing import Any
 
 import msgspec
 
-from kailab.replay.balance import Balance
-from kailab.replay.clusters.declared import HELD, Site
-from kailab.replay.clusters.journeys import Dispatched, Journey
-from kailab.replay.costing import ReplayCost
+from kailab.replay.accounts import GpuTimeBalance, ReplayedJob, UnstartedJobs
+from kailab.replay.clusters.journeys import DispatchedReplay, JobJourney
+from kailab.replay.clusters.sites import HELD, ClusterSite
+from kailab.replay.costs import ReplayCost
 from kailab.replay.job import HOUR, WHOLE
-from kailab.replay.replaying import Replayed
-from kailab.replay.standing import jain
+from kailab.replay.run import CompletedReplay
+from kailab.replay.sampling import jain_index
 from kailab.replay.summary import (
-    Row,
-    Spread,
+    Distribution,
     Summary,
+    SummaryRow,
     costs_of,
     left_out,
     row_of,
     rows_by,
     rows_by_size,
     spread,
-    summary,
+    summarise,
 )
-from kailab.replay.unbegun import Unbegun
-from kailab.replay.work import Work
 
 
 class ClusterFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +37,7 @@ class ClusterFigures(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     fleet: str
     gpus: int
-    row: Row
+    row: SummaryRow
     came: int
     went: int
     bytes_in: int
@@ -49,9 +47,9 @@ class ClusterFigures(msgspec.Struct, frozen=True, kw_only=True):
     pay: str
     goodput: float
     cycles: int
-    balance: Balance
+    balance: GpuTimeBalance
     costs: ReplayCost | None
-    unbegun: list[Unbegun]
+    unbegun: list[UnstartedJobs]
 
 
 class TeamFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +57,7 @@ class TeamFigures(msgspec.Struct, frozen=True, kw_only=True):
     they ask for. ``held``, ``fair``: GPU-hours, as in a replay on one cluster, summed up. ``cost``: of what it held; None where it
     has jobs in a cluster without prices."""
 
-    row: Row
+    row: SummaryRow
     home: str
     away: int
     away_hours: float
@@ -69,7 +67,7 @@ class TeamFigures(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class DispatchFigures(msgspec.Struct, frozen=True, kw_only=True):
     """``with_dispatcher``, ``on_way``: jobs that are in no cluster in the end. ``taken_back``: how often jobs were taken from a cluster where they waited. ``moved``: bytes, at
     ``move_cost``. ``cost``: of all clusters and of moving, None where one has no prices; ``per_done``: by GPU-hours of work that counts. ``latency_ms``: between home and cluster, in the mean over the jobs
     that were sent. ``way``: seconds. ``missed``: by how much jobs that began did so earlier or later than the policy was told as it sent them, in
@@ -85,7 +83,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     in_trace: int
     broken_lines: int
     left_out: dict[str, int]
-    total: Row
+    total: SummaryRow
     away: int
     away_hours: float
     with_dispatcher: int
@@ -97,21 +95,21 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     per_done: float | None
     currency: str
     latency_ms: float
-    way: Spread | None
-    missed: Spread | None
+    way: Distribution | None
+    missed: Distribution | None
     allocated: float
     allocated_arriving: float
     kwh: float | None
     jain: float | None
     clusters: list[ClusterFigures]
     queues: list[TeamFigures]
-    sizes: list[Row]
+    sizes: list[SummaryRow]
 
 
-def figures(found: Dispatched) -> Figures:
+def figures(found: DispatchedReplay) -> DispatchFigures:
     """Nothing in it depends on the machine: the same files give the same text."""
     sites, journeys = found.sites, found.journeys
-    told = {name: summary(replayed) for name, replayed in found.clusters.items()}
+    told = {name: summarise(replayed) for name, replayed in found.clusters.items()}
     costs = {site.name: _cost(site, found.clusters[site.name]) for site in sites.sites}
     clusters = [_cluster(found, site, told[site.name], costs[site.name]) for site in sites.sites]
     works = [_work(found, one) for one in journeys]
@@ -124,7 +122,7 @@ def figures(found: Dispatched) -> Figures:
     held, fair = _exact(found, "held"), _exact(found, "fair")
     choice = sites.dispatching.policy
     priced = [one.prices.currency for one in sites.sites if one.prices is not None]
-    return Figures(
+    return DispatchFigures(
         trace=sites.trace.file,
         form=sites.trace.form,
         clusters_file=sites.file,
@@ -153,20 +151,20 @@ def figures(found: Dispatched) -> Figures:
         allocated=_part([(one.allocated, one.gpus) for one in told.values()]),
         allocated_arriving=_part([(one.allocated_arriving, one.gpus) for one in told.values()]),
         kwh=None if None in energies else round(sum(one for one in energies if one is not None), 3),
-        jain=jain([held[name] / own for name, own in fair.items() if own > 0]),
+        jain=jain_index([held[name] / own for name, own in fair.items() if own > 0]),
         clusters=clusters,
         queues=queues,
         sizes=rows_by_size(works),
     )
 
 
-def as_json(found: Figures) -> dict[str, Any]:
+def as_json(found: DispatchFigures) -> dict[str, Any]:
     """Plain values."""
     data: dict[str, Any] = msgspec.to_builtins(found)
     return data
 
 
-def _cost(site: Site, replayed: Replayed) -> float | None:
+def _cost(site: ClusterSite, replayed: CompletedReplay) -> float | None:
     """As it is paid, not rounded."""
     exact = costs_of(replayed)
     if exact is None:
@@ -174,9 +172,9 @@ def _cost(site: Site, replayed: Replayed) -> float | None:
     return exact.cost - exact.idle_cost if site.pay == HELD else exact.cost
 
 
-def _cluster(found: Dispatched, site: Site, told: Summary, cost: float | None) -> ClusterFigures:
+def _cluster(found: DispatchedReplay, site: ClusterSite, told: Summary, cost: float | None) -> ClusterFigures:
     name = site.name
-    replayed: Replayed = found.clusters[name]
+    replayed: CompletedReplay = found.clusters[name]
     there = [one for one in found.journeys if one.at == name]
     return ClusterFigures(
         name=name,
@@ -198,10 +196,10 @@ def _cluster(found: Dispatched, site: Site, told: Summary, cost: float | None) -
     )
 
 
-def _queues(found: Dispatched, told: dict[str, Summary], works: Sequence[Work]) -> list[TeamFigures]:
+def _queues(found: DispatchedReplay, told: dict[str, Summary], works: Sequence[ReplayedJob]) -> list[TeamFigures]:
     of_job = {id(work.job): work.queue for work in works}
     homes: dict[str, set[str]] = {}
-    journeys: dict[str, list[Journey]] = {}
+    journeys: dict[str, list[JobJourney]] = {}
     for one in found.journeys:
         queue = of_job[id(one.job)]
         homes.setdefault(queue, set()).add(one.home)
@@ -230,7 +228,7 @@ def _queues(found: Dispatched, told: dict[str, Summary], works: Sequence[Work]) 
     return rows
 
 
-def _exact(found: Dispatched, field: str) -> Counter[str]:
+def _exact(found: DispatchedReplay, field: str) -> Counter[str]:
     """GPU-hours of each queue over all clusters, not rounded."""
     sums: Counter[str] = Counter()
     for replayed in found.clusters.values():
@@ -239,12 +237,12 @@ def _exact(found: Dispatched, field: str) -> Counter[str]:
     return sums
 
 
-def _work(found: Dispatched, one: Journey) -> Work:
+def _work(found: DispatchedReplay, one: JobJourney) -> ReplayedJob:
     """As it stands; of a job that is in no cluster, one that has not begun."""
     if one.work is not None:
         return one.work
     queue = found.sites.sites[0].queues.of_team[one.job.team]
-    return Work(one.name, one.job, queue, max(1, one.job.pods), one.arrived)
+    return ReplayedJob(one.name, one.job, queue, max(1, one.job.pods), one.arrived)
 
 
 def _part(parts: Sequence[tuple[float, int]]) -> float:
@@ -253,15 +251,15 @@ def _part(parts: Sequence[tuple[float, int]]) -> float:
     return round(sum(part * number for part, number in parts) / gpus, 4) if gpus else 0.0
 
 
-def _away(one: Journey) -> bool:
+def _away(one: JobJourney) -> bool:
     return bool(one.at) and one.at != one.home
 
 
-def _foretold(one: Journey) -> bool:
+def _foretold(one: JobJourney) -> bool:
     return (
         one.work is not None and one.work.began is not None and one.expected is not None and one.expected < float("inf")
     )
 
 
-def _hours(journeys: Sequence[Journey]) -> float:
+def _hours(journeys: Sequence[JobJourney]) -> float:
     return round(sum(one.job.demand for one in journeys) / WHOLE / HOUR, 3)

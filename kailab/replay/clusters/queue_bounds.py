@@ -9,7 +9,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.working.queues import GPU, RESOURCES, Amounts, QueueTree
 from kailab.replay.job import TraceJob
-from kailab.replay.plan import Plan
+from kailab.replay.plan import ReplayPlan
 from kailab.scheduler.reading.podgroups import Priorities, is_preemptible
 from kailab.scheduler.reading.queues import queue_record
 
@@ -19,7 +19,7 @@ MIB = 2**20
 class QueueBounds:
     """Of the cluster of a plan. ``classes``: the PriorityClasses that are there."""
 
-    def __init__(self, plan: Plan, classes: Iterable[Object]) -> None:
+    def __init__(self, plan: ReplayPlan, classes: Iterable[Object]) -> None:
         self._records = [queue_record(one) for one in plan.queues.objects]
         self._queue_of = plan.queues.of_team
         self._priorities = Priorities()

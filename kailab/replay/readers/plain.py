@@ -6,14 +6,14 @@ and ``dataset`` may. A file whose columns have other names is read with a declar
 
 from __future__ import annotations
 
-from kailab.replay.job import WHOLE, LeftOut, TraceJob
-from kailab.replay.readers.fields import BrokenLine, Fields
+from kailab.replay.job import WHOLE, SkippedLine, TraceJob
+from kailab.replay.readers.lines import BrokenLine, LineFields
 
 NEEDED = ("submit", "seconds", "gpus")
 KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models", "priority", "dataset")
 
 
-def job(fields: Fields, line: int) -> TraceJob | LeftOut:
+def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     """One line. Raises BrokenLine."""
     gpus = fields.number("gpus")
     share = fields.number("share", 1.0)
@@ -32,7 +32,7 @@ def job(fields: Fields, line: int) -> TraceJob | LeftOut:
         raise BrokenLine(f"{gpus:g} GPUs in {pods} pods; expected equal pods")
     arrival, seconds = fields.moment("submit"), fields.seconds("seconds")
     if not seconds:
-        return LeftOut(line, "it never ran", broken=False)
+        return SkippedLine(line, "it never ran", broken=False)
     return TraceJob(
         name=fields.text("name") or f"line-{line}",
         arrival=arrival,

@@ -9,8 +9,10 @@ Source: Hu et al., "Characterization and Prediction of Deep Learning Workloads i
 
 from __future__ import annotations
 
-from kailab.replay.job import LeftOut, TraceJob
-from kailab.replay.readers.fields import BrokenLine, Fields
+import re
+
+from kailab.replay.job import SkippedLine, TraceJob
+from kailab.replay.readers.lines import BrokenLine, LineFields
 
 _BOTH = ("job_id", "user", "node_num", "gpu_num", "cpu_num", "submit_time", "start_time", "end_time")
 HELIOS = (*_BOTH, "vc")
@@ -19,23 +21,23 @@ _NOTHING = ("", "none", "nan", "nat", "null", "unknown")
 """How the logs write a time that there is none of."""
 
 
-def helios_job(fields: Fields, line: int) -> TraceJob | LeftOut:
+def read_helios_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     """A line of ``cluster_log.csv``; whose it is: the virtual cluster. Its dates name no zone. Raises BrokenLine."""
     return _job(fields, line, "vc", 0)
 
 
-def acme_job(fields: Fields, line: int) -> TraceJob | LeftOut:
+def read_acme_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     """A line of ``trace_seren.csv`` or ``trace_kalos.csv``; whose it is: the type of work, for which the paper tells of quotas. Raises BrokenLine."""
     return _job(fields, line, "type", round(fields.number("mem_per_pod_GB", 0.0) * 1024))
 
 
-def _job(fields: Fields, line: int, team: str, memory_mib: int) -> TraceJob | LeftOut:
+def _job(fields: LineFields, line: int, team: str, memory_mib: int) -> TraceJob | SkippedLine:
     arrival, gpus = fields.moment("submit_time"), fields.whole("gpu_num")
     if not gpus:
-        return LeftOut(line, "it held no GPU", broken=False)
+        return SkippedLine(line, "it held no GPU", broken=False)
     for name, told in (("start_time", "it never ran"), ("end_time", "its end is not told")):
         if fields.text(name).lower() in _NOTHING:
-            return LeftOut(line, told, broken=False)
+            return SkippedLine(line, told, broken=False)
     # Kalos' ``duration`` counts the time in the queue, too.
     begun, ended = fields.moment("start_time"), fields.moment("end_time")
     if ended < begun:
@@ -56,3 +58,85 @@ def _job(fields: Fields, line: int, team: str, memory_mib: int) -> TraceJob | Le
         team=fields.text(team),
         line=line,
     )
+
+
+# The jobs of a Slurm cluster as ``sacct -P`` prints them: fields with bars between.
+#
+#     sacct -P -X -a -S 2026-01-01 -o JobIDRaw,Account,Submit,Start,End,ElapsedRaw,AllocTRES,State
+#
+# A job ran for ``ElapsedRaw`` (or ``Elapsed``, or from ``Start`` to ``End``) on what ``AllocTRES`` names, of which ``gres/gpu`` counts. Its account is the team.
+# Source: Slurm's sacct(1).
+
+SACCT_COLUMNS = ("Submit", "AllocTRES")
+_UNITS = {"": 1.0, "K": 2**-10, "M": 1.0, "G": 2**10, "T": 2**20, "P": 2**30}
+_ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", re.ASCII)
+_SACCT_EMPTY = ("", "unknown", "none")
+"""How sacct writes a time that there is none of."""
+
+
+def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
+    """One line. Raises BrokenLine."""
+    name = fields.text("JobIDRaw") or fields.text("JobID")
+    if "." in name:
+        return SkippedLine(line, "it is a step of a job", broken=False)
+    held = _resources(fields.text("AllocTRES"))
+    gpus = _whole(held, "gres/gpu", sum(_whole(held, kind) for kind in held if kind.startswith("gres/gpu:")))
+    if not gpus:
+        return SkippedLine(line, "it held no GPU", broken=False)
+    if (state := fields.text("State").partition(" ")[0]) in ("RUNNING", "SUSPENDED", "REQUEUED"):
+        return SkippedLine(line, f"its end is not told: it is {state}", broken=False)
+    arrival, seconds = fields.moment("Submit"), _seconds(fields)
+    if not seconds:
+        return SkippedLine(line, "it never ran", broken=False)
+    nodes = _whole(held, "node")
+    # Unequal parts are left to the fleet: pods of a job are alike.
+    pods = nodes if nodes and not gpus % nodes else 0
+    return TraceJob(
+        name=name or f"line-{line}",
+        arrival=arrival,
+        seconds=seconds,
+        gpus=gpus,
+        pods=pods,
+        cpu_millis=round(_whole(held, "cpu") * 1000 / pods) if pods else 0,
+        memory_mib=round(_mebibytes(held.get("mem", "0")) / pods) if pods else 0,
+        team=fields.text("Account"),
+        line=line,
+    )
+
+
+def _resources(text: str) -> dict[str, str]:
+    """``billing=8,cpu=8,gres/gpu=2``."""
+    return {name: value for name, _, value in (part.partition("=") for part in text.split(",") if part)}
+
+
+def _whole(held: dict[str, str], name: str, default: int = 0) -> int:
+    text = held.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        raise BrokenLine(f"AllocTRES has {name}={text!r:.80}; expected a whole number")
+    return int(text)
+
+
+def _mebibytes(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([KMGTP]?)[cn]?", text, re.ASCII)
+    if found is None:
+        raise BrokenLine(f"AllocTRES has mem={text!r:.80}; expected an amount such as 64G")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _seconds(fields: LineFields) -> int:
+    if fields.text("ElapsedRaw"):
+        return fields.seconds("ElapsedRaw")
+    if text := fields.text("Elapsed"):
+        found = _ELAPSED.fullmatch(text)
+        if found is None:
+            raise BrokenLine(f"Elapsed is {text!r:.80}; expected a time such as 1-02:30:00")
+        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        return days * 86_400 + hours * 3600 + minutes * 60 + seconds
+    if fields.text("Start").lower() in _SACCT_EMPTY or fields.text("End").lower() in _SACCT_EMPTY:
+        return 0
+    lasted = fields.moment("End") - fields.moment("Start")
+    if lasted < 0:
+        raise BrokenLine(f"End is {fields.text('End')}; expected no time before Start, {fields.text('Start')}")
+    return lasted

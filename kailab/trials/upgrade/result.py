@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import msgspec
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class UpgradeCheck(msgspec.Struct, frozen=True, kw_only=True):
     """``told``: how it stood where it did not come as it should; empty: it did."""
 
     name: str
     told: str = ""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class SchedulerChange(msgspec.Struct, frozen=True, kw_only=True):
     """One scheduler replaced by the next, or its account made anew.
 
     ``stopped``: seconds from the first look until the last process of the old had ended; ``worked``: until all of the new said that they
@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     deaf: str = ""
     ended: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[UpgradeCheck, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -47,7 +47,7 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     before: str
     after: str
     filled: int
-    changes: tuple[Change, ...]
+    changes: tuple[SchedulerChange, ...]
     promise: float | None = None
 
     @property
@@ -77,7 +77,7 @@ def lines(upgrade: Upgrade) -> Iterator[str]:
         yield f"a rollback within {upgrade.promise:g} s: {'kept' if upgrade.kept else 'not kept'}"
 
 
-def _of_change(change: Change) -> Iterator[str]:
+def _of_change(change: SchedulerChange) -> Iterator[str]:
     if change.scheduled is None:
         yield "schedules again: not within the patience"
     else:

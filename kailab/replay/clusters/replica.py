@@ -1,0 +1,276 @@
+"""When there would be room for a job in a cluster, by what runs and waits there and the run times that jobs tell.
+
+An estimate: jobs begin in the order in which they came, none overtakes another, and the GPUs are one heap without nodes, quotas and evictions."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator
+from math import inf
+from typing import Any, NamedTuple
+
+from kailab.engine.policies.dispatching import ClusterView
+from kailab.replay.accounts import PodLifetime, ReplayAccounts, ReplayedJob
+from kailab.replay.clusters.feasibility import JobFeasibility
+from kailab.replay.clusters.queue_bounds import QueueBounds, QueueHoldings
+from kailab.replay.clusters.sites import ClusterSite, Transfer
+from kailab.replay.costs import gpus_by_model
+from kailab.replay.job import WHOLE, TraceJob
+from kailab.replay.manifests import pods_of
+from kailab.replay.run import ReplayLab
+
+PendingDemand = tuple[int, float]
+"""Milli-GPU, and for how many seconds."""
+
+
+def seconds_until_room(
+    free: int, running: Iterable[tuple[float, int]], before: Iterable[PendingDemand], wanted: int
+) -> float:
+    """Seconds until ``wanted`` milli-GPU are free; who wants none waits for nobody. ``running``: (seconds until its end, milli-GPU) of what holds some; ``before``: who begins first.
+
+    >>> room_in(1000, [(60, 1000), (90, 2000)], [(2000, 100)], 1000)
+    90.0
+    """
+    if not wanted:
+        return 0.0
+    ends = list(running)
+    heapq.heapify(ends)
+    at = 0.0
+    for milli, seconds in (*before, (wanted, inf)):
+        while free < milli:
+            if not ends:
+                return inf
+            end, freed = heapq.heappop(ends)
+            at = max(at, end)
+            free += freed
+        free -= milli
+        heapq.heappush(ends, (at + seconds, milli))
+    return float(at)
+
+
+def may_take(job: TraceJob, models: Collection[str]) -> bool:
+    """Whether it may run where somebody else wants to: on one of ``models``, any where empty."""
+    return not models or not job.models or any(model in models for model in job.models)
+
+
+def seconds_left(accounts: ReplayAccounts, work: ReplayedJob, life: PodLifetime, now: int) -> float:
+    """Seconds until a pod that is bound ends."""
+    if accounts.endless:
+        return inf
+    return work.job.seconds - work.saved.get(life.index, 0) - accounts.ran(work, life, now)
+
+
+# One cluster of several while a trace is replayed over them: its lab, what is on its way there, and how it looks to a job.
+
+
+class _GpuDemand(NamedTuple):
+    """Of the GPUs of some models now, in milli-GPU; see ``estimating``."""
+
+    free: int
+    waiting: int
+    running: list[tuple[float, int]]
+    before: list[PendingDemand]
+
+
+class _WaitingJob(NamedTuple):
+    """A job that waits with ``missing`` of its pods; ``seconds``: how long it runs then."""
+
+    name: str
+    job: TraceJob
+    missing: int
+    pods: int
+    seconds: float
+
+    @property
+    def wanted(self) -> PendingDemand:
+        return self.job.milli // self.pods * self.missing, self.seconds
+
+
+class _WaitingLine(NamedTuple):
+    """Who waits for GPUs now, in turn. ``held_back``: names of those whose queue does not let them begin; they are in nobody's way. ``queues``: what they would
+    hold, had all others begun."""
+
+    held_back: set[str]
+    queues: QueueHoldings
+
+
+class ClusterReplica:
+    """``coming``: jobs on their way here, by name. ``in_vain``: names of those that were sent here though they never begin: they are in nobody's way."""
+
+    def __init__(self, site: ClusterSite, one: ReplayLab) -> None:
+        self.site = site
+        self.name = site.name
+        self.one = one
+        self.stay = one.stay
+        self.accounts = one.accounts
+        self.coming: dict[str, TraceJob] = {}
+        self.in_vain: set[str] = set()
+        self._models = gpus_by_model(site.plan.fleet)
+        self._prices: dict[tuple[str, ...], float | None] = {}
+        self._bounds, self._beginning = self._asked_of(site)
+        self._line: _WaitingLine | None = None
+        self._stands: dict[tuple[str, ...], _GpuDemand] = {}
+        self._held: dict[str, int] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To be kept. What the site has is given anew."""
+        return {**self.__dict__, "site": None, "_bounds": None, "_beginning": None, "_line": None}
+
+    def given(self, site: ClusterSite) -> None:
+        """Of one that was kept."""
+        self.site = site
+        self.one.plan = site.plan
+        self._bounds, self._beginning = self._asked_of(site)
+
+    def forget(self) -> None:
+        """Something has changed since it was looked at."""
+        self._line = None
+        self._stands.clear()
+        self._held.clear()
+
+    def fits(self, job: TraceJob) -> bool:
+        """Whether the dispatcher could ever send it here."""
+        within = self.site.limit is None or job.milli <= self.site.limit * WHOLE
+        return within and self.could_begin(job)
+
+    def could_begin(self, job: TraceJob) -> bool:
+        """Whether it ever could, were nobody else there and there were no limit of the dispatcher's."""
+        return self._beginning.possible(job)
+
+    def takes(self, job: TraceJob) -> bool:
+        """Whether the dispatcher may send it here now: with it, jobs here ask for no more than the limit."""
+        if self.site.limit is None:
+            return True
+        asked = sum(work.job.milli for name, work in self.accounts.unfinished.items() if name not in self.in_vain)
+        asked += sum(one.milli for one in self._expected())
+        return asked + job.milli <= self.site.limit * WHOLE
+
+    def view(
+        self, job: TraceJob, home: str, latency: float, way: Transfer, own: ReplayedJob | None = None
+    ) -> ClusterView:
+        """``own``: the job, where it waits here already."""
+        models = job.models
+        line = self._in_line() if own is None else self._lined_up(own)
+        stands = self._standing(models) if own is None else self._stand(models, line, own)
+        pods = self._pods(job)
+        allowed = line.queues.takes(job, pods, pods)
+        return ClusterView(
+            self.name,
+            home=self.name == home,
+            gpus=float(self._gpus(models)),
+            free=stands.free / WHOLE,
+            waiting=stands.waiting / WHOLE,
+            price=self._price(models),
+            latency=latency,
+            move_bytes=way.moved,
+            move_cost=way.cost,
+            way=0 if own is not None else way.seconds,
+            allowed=allowed,
+            room_in=lambda: max(
+                seconds_until_room(stands.free, stands.running, stands.before, job.milli),
+                0.0 if allowed else self._room_in_queue(job, line, own),
+            ),
+        )
+
+    def holds(self, team: str) -> int:
+        """Milli-GPU that the jobs of a team's queue hold now, or were sent here for."""
+        if not self._held:
+            of_team = self.site.queues.of_team
+            for name, work in self.accounts.unfinished.items():
+                held = len(work.lives) if name in self.in_vain else work.pods - work.done
+                self._held[work.queue] = self._held.get(work.queue, 0) + held * work.milli
+            for job in self._expected():
+                self._held[of_team[job.team]] = self._held.get(of_team[job.team], 0) + job.milli
+        return self._held.get(self.site.queues.of_team[team], 0)
+
+    def _standing(self, models: tuple[str, ...]) -> _GpuDemand:
+        found = self._stands.get(models)
+        if found is None:
+            found = self._stands[models] = self._stand(models, self._in_line())
+        return found
+
+    def _stand(self, models: tuple[str, ...], line: _WaitingLine, until: ReplayedJob | None = None) -> _GpuDemand:
+        running = [
+            (seconds_left(self.accounts, work, life, self.stay.now), work.milli)
+            for work, life in self.accounts.live()
+            if not models or life.model in models
+        ]
+        before = [
+            one.wanted for one in self._waiting(until) if one.name not in line.held_back and may_take(one.job, models)
+        ]
+        return _GpuDemand(
+            free=WHOLE * self._gpus(models) - sum(milli for _, milli in running),
+            waiting=sum(milli for milli, _ in before),
+            running=running,
+            before=before,
+        )
+
+    def _in_line(self) -> _WaitingLine:
+        if self._line is None:
+            self._line = self._lined_up()
+        return self._line
+
+    def _lined_up(self, until: ReplayedJob | None = None) -> _WaitingLine:
+        """Those who came before ``until``."""
+        queues, held_back = self._bounds.holding(), set()
+        for work in self.accounts.unfinished.values():
+            queues.hold(work.job, len(work.lives), work.pods)
+        for one in self._waiting(until):
+            if queues.takes(one.job, one.missing, one.pods):
+                queues.hold(one.job, one.missing, one.pods)
+            else:
+                held_back.add(one.name)
+        return _WaitingLine(held_back, queues)
+
+    def _waiting(self, until: ReplayedJob | None = None) -> Iterator[_WaitingJob]:
+        """Those who could ever begin, in the order in which they came."""
+        for work in self.accounts.unfinished.values():
+            if work is until:
+                return
+            missing = work.pods - work.done - len(work.lives)
+            if missing and work.name not in self.in_vain:
+                seconds = inf if self.accounts.endless else work.job.seconds
+                yield _WaitingJob(work.name, work.job, missing, work.pods, seconds)
+        if until is None:
+            for name, job in self.coming.items():
+                if name not in self.in_vain:
+                    pods = self._pods(job)
+                    yield _WaitingJob(name, job, pods, pods, job.seconds)
+
+    def _room_in_queue(self, job: TraceJob, line: _WaitingLine, until: ReplayedJob | None) -> float:
+        """Seconds until there is room for the job under the limits of its queue, by what runs and waits in the queues that share each."""
+        found = 0.0
+        for limit, queues in line.queues.limits(job):
+            running = [
+                (seconds_left(self.accounts, work, life, self.stay.now), work.milli)
+                for work, life in self.accounts.live()
+                if work.queue in queues
+            ]
+            before = [one.wanted for one in self._waiting(until) if self._bounds.queue_of(one.job) in queues]
+            free = limit - sum(milli for _, milli in running)
+            found = max(found, seconds_until_room(free, running, before, job.milli))
+        return found
+
+    def _pods(self, job: TraceJob) -> int:
+        return pods_of(job, self.site.plan.fleet.largest_node)
+
+    def _expected(self) -> list[TraceJob]:
+        """Of those on their way here the ones that could begin."""
+        return [job for name, job in self.coming.items() if name not in self.in_vain]
+
+    def _asked_of(self, site: ClusterSite) -> tuple[QueueBounds, JobFeasibility]:
+        bounds = QueueBounds(site.plan, self.stay.cluster.list("PriorityClass"))
+        return bounds, JobFeasibility(site.plan, bounds)
+
+    def _gpus(self, models: tuple[str, ...]) -> int:
+        return sum(gpus for model, gpus in self._models.items() if not models or model in models)
+
+    def _price(self, models: tuple[str, ...]) -> float | None:
+        """The mean over the GPUs that it may run on."""
+        prices, gpus = self.site.prices, self._gpus(models)
+        if prices is None or not gpus:
+            return None
+        if models not in self._prices:
+            own = {model: number for model, number in self._models.items() if not models or model in models}
+            self._prices[models] = sum(prices.of(model).per_hour * number for model, number in own.items()) / gpus
+        return self._prices[models]

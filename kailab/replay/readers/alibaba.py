@@ -1,0 +1,98 @@
+"""openb: the pods and nodes of Alibaba's cluster-trace-gpu-v2023.
+
+Source: the trace's README. Times are seconds; ``gpu_milli`` is thousandths of each GPU, below 1000 only where ``num_gpu`` is 1; ``gpu_spec`` names the
+models that a pod may run on, with bars between; a pod holds its place from ``creation_time`` (when it was to be scheduled) to ``deletion_time``.
+"""
+
+from __future__ import annotations
+
+from kailab.replay.job import WHOLE, SkippedLine, TraceJob
+from kailab.replay.readers.lines import BrokenLine, LineFields
+from kailab.replay.readers.plain import models
+
+OPENB_COLUMNS = (
+    "name",
+    "cpu_milli",
+    "memory_mib",
+    "num_gpu",
+    "gpu_milli",
+    "gpu_spec",
+    "creation_time",
+    "deletion_time",
+)
+
+
+def read_openb_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
+    """One line of a list of pods. How long a pod that was scheduled late held its place counts from when it was scheduled. Raises BrokenLine."""
+    arrival, end = fields.whole("creation_time"), fields.whole("deletion_time")
+    begun = fields.whole("scheduled_time", arrival)
+    if end < arrival:
+        raise BrokenLine(f"deletion_time is {end}; expected no time before creation_time, {arrival}")
+    gpus, milli = fields.whole("num_gpu"), fields.whole("gpu_milli", WHOLE)
+    if gpus and not 0 < milli <= WHOLE:
+        raise BrokenLine(f"gpu_milli is {milli}; expected 1 to {WHOLE}")
+    if gpus > 1 and milli != WHOLE:
+        raise BrokenLine(f"gpu_milli is {milli} of {gpus} GPUs; expected {WHOLE}: parts are of one GPU only")
+    return TraceJob(
+        name=fields.text("name"),
+        arrival=arrival,
+        seconds=max(1, end - max(begun, arrival)),
+        gpus=gpus,
+        share=milli if gpus else WHOLE,
+        pods=1,
+        cpu_millis=fields.whole("cpu_milli"),
+        memory_mib=fields.whole("memory_mib"),
+        models=models(fields.text("gpu_spec")),
+        line=line,
+    )
+
+
+# PAI: the tasks of Alibaba's cluster-trace-gpu-v2020 (``pai_task_table``, with the line of its header on top).
+#
+# A job has tasks of different roles; each is so many equal instances. ``plan_cpu`` and ``plan_gpu`` are percent of a core and of a GPU, ``plan_mem``
+# GiB, of each instance; times are seconds. ``gpu_type`` is what a task got, not what it asked for: it is not read. Users are in another table.
+#
+# Source: Weng et al., "MLaaS in the Wild", NSDI 2022; https://github.com/alibaba/clusterdata, cluster-trace-gpu-v2020.
+
+PAI_COLUMNS = (
+    "job_name",
+    "task_name",
+    "inst_num",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+    "plan_gpu",
+)
+_OF_PERCENT = WHOLE // 100
+
+
+def read_pai_task(fields: LineFields, line: int) -> TraceJob | SkippedLine:
+    """One line: its instances are the pods of a job. Raises BrokenLine."""
+    for name, told in (
+        ("start_time", "it never ran"),
+        ("end_time", "its end is not told"),
+        ("inst_num", "it has no instances"),
+    ):
+        if not fields.text(name):
+            return SkippedLine(line, told, broken=False)
+    begun, ended, pods = fields.moment("start_time"), fields.moment("end_time"), fields.whole("inst_num")
+    if ended < begun:
+        raise BrokenLine(f"end_time is {ended}; expected no time before start_time, {begun}")
+    if not pods:
+        return SkippedLine(line, "it has no instances", broken=False)
+    milli = round(fields.number("plan_gpu", 0.0) * _OF_PERCENT)
+    if milli > WHOLE and milli % WHOLE:
+        return SkippedLine(line, "it asks for whole GPUs and a part of one in each pod", broken=False)
+    return TraceJob(
+        name=f"{fields.text('job_name')}-{fields.text('task_name')}",
+        arrival=begun,
+        seconds=max(1, ended - begun),
+        gpus=pods * max(1, milli // WHOLE) if milli else 0,
+        share=milli if 0 < milli < WHOLE else WHOLE,
+        pods=pods,
+        cpu_millis=round(fields.number("plan_cpu", 0.0) * 10),
+        memory_mib=round(fields.number("plan_mem", 0.0) * 1024),
+        line=line,
+    )

@@ -1,0 +1,167 @@
+"""A lab and the accounts of the jobs in it: jobs are given to it, and its time goes on from moment to moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import InputError
+from kailab.lab import Lab
+from kailab.model import labels
+from kailab.model.times import parse_time
+from kailab.replay.accounts import ReplayAccounts, ReplayedJob
+from kailab.replay.job import TraceJob
+from kailab.replay.manifests import NAMESPACE, job_object, pods_of
+from kailab.replay.queues import TeamQueues
+from kailab.replay.trace import Trace, unknown_priority
+
+
+class ReplaySession:
+    """Of jobs in a lab, from the first to the last. ``largest``: GPUs of its largest node. ``queues``: applied as it begins. Raises InputError."""
+
+    def __init__(self, lab: Lab, queues: TeamQueues, accounts: ReplayAccounts, largest: int) -> None:
+        cluster = lab.cluster
+        assert isinstance(cluster, EmbeddedCluster)
+        self.lab = lab
+        self.cluster = cluster
+        self.queues = queues
+        self.accounts = accounts
+        self._largest = largest
+        lab.apply([*queues.classes, *queues.objects])
+        lab.settle()
+        self._follower = PodFollower(cluster, accounts)
+
+    @property
+    def now(self) -> int:
+        return int(self.cluster.now())
+
+    def submit(self, name: str, job: TraceJob, arrived: int | None = None) -> ReplayedJob:
+        """``arrived``: from when on it waits, now if None."""
+        now = self.now
+        self.accounts.pass_to(now)
+        queue, pods = self.queues.of_team[job.team], pods_of(job, self._largest)
+        work = ReplayedJob(name, job, queue, pods, now if arrived is None else arrived)
+        self.accounts.arrive(work)
+        self.cluster.create(job_object(name, job, queue, pods, endless=self.accounts.endless))
+        return work
+
+    def withdraw(self, work: ReplayedJob) -> None:
+        """Take a job back that has never begun and holds nothing now: the accounts know it no more."""
+        self.accounts.withdraw(work)
+        self.cluster.delete("Job", work.name, NAMESPACE)
+        self.accounts.note(self.now)
+
+    def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
+        """As ``Lab.moments``; at each the accounts are up to date."""
+        for resting in self.lab.moments(seconds, before=before, rested=rested):
+            self._follower.look()
+            yield resting
+
+    @property
+    def still(self) -> bool:
+        """Nothing is to happen any more by itself. With a timer ahead something is, if only a Job that makes a pod again."""
+        return self.cluster.next_timer() is None and self.cluster.next_prompt() is None
+
+    def close(self) -> None:
+        """Take in the last that has happened."""
+        self._follower.look()
+        self._follower.close()
+
+    def check_priorities(self, trace: Trace) -> None:
+        """Raises InputError for a job with a priority that there is not."""
+        known = {one["metadata"]["name"] for one in self.cluster.list("PriorityClass")}
+        for job in trace.jobs:
+            if strange := unknown_priority(job, known):
+                raise InputError(strange, trace.where(job.line))
+
+
+# Following the pods of a replay through the cluster's own watch, and what follows for their Jobs.
+
+_JOB = "batch.kubernetes.io/job-name"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+class PodFollower:
+    """Tells the accounts what becomes of each pod, has an evicted pod's successor go on where it left off, and takes away Jobs that are done: a
+    trace has more than a cluster ever holds at once."""
+
+    def __init__(self, cluster: Cluster, accounts: ReplayAccounts) -> None:
+        self._cluster = cluster
+        self._accounts = accounts
+        self._watch = cluster.watch(("Pod",))
+        self._models = {
+            node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT, "")
+            for node in cluster.list("Node")
+        }
+
+    def look(self) -> None:
+        """Take in what has happened up to this moment of the cluster's clock, to which nothing was missed."""
+        now = int(self._cluster.now())
+        accounts = self._accounts
+        accounts.pass_to(now)
+        events = self._watch.poll()
+        if not events:
+            return
+        ended: list[ReplayedJob] = []
+        for event in events:
+            pod = event.object
+            name = (pod["metadata"].get("labels") or {}).get(_JOB)
+            work = accounts.works.get(name) if name else None
+            if work is None:
+                continue
+            if event.type == "DELETED":
+                if pod["metadata"]["uid"] in work.lives:
+                    accounts.evict(work, pod["metadata"]["uid"], now)
+            else:
+                ran = work.ended is None
+                self._see(work, pod, now)
+                if ran and work.ended is not None:
+                    ended.append(work)
+        for work in ended:
+            self._cluster.delete("Job", work.name, NAMESPACE)
+        accounts.note(now)
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def _see(self, work: ReplayedJob, pod: Object, now: int) -> None:
+        uid, phase = pod["metadata"]["uid"], (pod.get("status") or {}).get("phase")
+        life = work.lives.get(uid)
+        if life is None:
+            if phase in ("Succeeded", "Failed"):
+                return  # told when it ended
+            index = int((pod["metadata"].get("annotations") or {}).get(_INDEX, 0))
+            if node := pod["spec"].get("nodeName"):
+                self._accounts.bind(work, uid, index, now, self._models.get(node, ""))
+                life = work.lives[uid]
+            elif saved := work.saved.get(index):
+                self._go_on(work, pod, saved)
+        if life is None:
+            return
+        if life.begun is None and phase != "Pending" and (since := pod["status"].get("startTime")):
+            # As the pod itself has it: it is seen a moment later.
+            self._accounts.begin(work, life, int(parse_time(since)))
+        if phase == "Succeeded":
+            # A successor with nothing left to do ends as it begins, and is seen a moment later, too.
+            self._accounts.complete(work, uid, _finished(pod, now), now)
+        elif phase == "Failed":
+            self._accounts.evict(work, uid, now)
+
+    def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> None:
+        """A successor has only the rest to do."""
+        rest = str(work.job.seconds - saved)
+        notes = pod["metadata"].get("annotations") or {}
+        if labels.RUN_SECONDS in notes and notes[labels.RUN_SECONDS] != rest:
+            change = {"metadata": {"annotations": {labels.RUN_SECONDS: rest}}}
+            self._cluster.patch("Pod", pod["metadata"]["name"], NAMESPACE, change)
+
+
+def _finished(pod: Object, now: int) -> int:
+    """When its containers ended."""
+    ends = [
+        state["terminated"]["finishedAt"]
+        for one in pod["status"].get("containerStatuses") or ()
+        if "terminated" in (state := one["state"])
+    ]
+    return int(parse_time(max(ends))) if ends else now

@@ -1,0 +1,224 @@
+"""A trace recorded: the pods of a cluster, followed from its watch or look by look, become jobs in the plain form that a replay reads.
+
+Pods of one PodGroup are one job, else those of one owner, else each pod. A job is told once none of its pods waits or runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kailab.cluster.protocol import Object, WatchEvent
+from kailab.engine.snapshot.records import Shape
+from kailab.model import labels
+from kailab.model.times import parse_time
+from kailab.replay.job import WHOLE
+from kailab.scheduler.reading.shapes import ShapeCache
+
+COLUMNS = (
+    "name",
+    "submit",
+    "seconds",
+    "gpus",
+    "share",
+    "pods",
+    "cpu",
+    "memory_mib",
+    "models",
+    "team",
+    "priority",
+    "user",
+)
+"""Of the plain form, and who is said to have sent it, which a replay passes over."""
+_USER = "user"
+_MIB = 1024 * 1024
+_OVER = ("Succeeded", "Failed")
+Row = tuple[Any, ...]
+
+
+class _RecordedPod:
+    """A pod. ``bound``: it holds a place. ``kept``: it ended by itself and well."""
+
+    __slots__ = ("begun", "bound", "created", "ended", "kept", "name", "shape", "uid")
+
+    def __init__(self, uid: str, name: str, created: int, shape: Shape) -> None:
+        self.uid, self.name, self.created, self.shape = uid, name, created, shape
+        self.begun: int | None = None
+        self.ended: int | None = None
+        self.bound = self.kept = False
+
+    @property
+    def ran(self) -> bool:
+        return self.begun is not None and self.ended is not None
+
+
+class _RecordedJob:
+    """Pods that belong together. ``most``: lives that held places at once when they were most."""
+
+    def __init__(self, name: str, team: str, priority: str, user: str) -> None:
+        self.name, self.team, self.priority, self.user = name, team, priority, user
+        self.lives: dict[str, _RecordedPod] = {}
+        self.most: tuple[_RecordedPod, ...] = ()
+
+    def count(self) -> None:
+        held = tuple(life for life in self.lives.values() if life.bound and life.ended is None)
+        if len(held) > len(self.most):
+            self.most = held
+
+    @property
+    def over(self) -> bool:
+        return all(life.ended is not None for life in self.lives.values())
+
+
+class RecordedTrace(NamedTuple):
+    """``rows``: by arrival, of ``COLUMNS``. ``unfinished``: jobs of which pods wait or run still. ``left_out``: why -> how many."""
+
+    rows: list[Row]
+    unfinished: int
+    left_out: dict[str, int]
+
+
+class TraceRecorder:
+    """Told what pods there are; tells what jobs they were. Pods that were over before the first look are jobs as well, as far as they are still there."""
+
+    def __init__(self) -> None:
+        self._shapes = ShapeCache()
+        self._jobs: dict[tuple[str, str], _RecordedJob] = {}
+        self._of_pod: dict[str, tuple[_RecordedJob, _RecordedPod]] = {}
+
+    def follow(self, events: Iterable[WatchEvent], now: float) -> None:
+        """What a watch of pods has told up to ``now``."""
+        for event in events:
+            if event.type == "DELETED":
+                self._gone(event.object["metadata"]["uid"], now)
+            else:
+                self._see(event.object, now)
+
+    def look(self, pods: Iterable[Object], now: float) -> None:
+        """All pods that there are ``now``: those that are no longer among them have ended, nobody knows when exactly."""
+        there = set()
+        for pod in pods:
+            there.add(pod["metadata"]["uid"])
+            self._see(pod, now)
+        for uid, (_, life) in self._of_pod.items():
+            if life.ended is None and uid not in there:
+                self._gone(uid, now)
+
+    def recorded(self) -> RecordedTrace:
+        """As things stand."""
+        rows: list[Row] = []
+        left_out: dict[str, int] = {}
+        over = [job for job in self._jobs.values() if job.over]
+        for job in over:
+            try:
+                rows += _rows(job)
+            except _MissingFact as why:
+                left_out[str(why)] = left_out.get(str(why), 0) + 1
+        rows.sort(key=lambda row: (row[1], row[0]))
+        return RecordedTrace(rows, len(self._jobs) - len(over), left_out)
+
+    def _see(self, pod: Object, now: float) -> None:
+        metadata, status = pod["metadata"], pod.get("status") or {}
+        found = self._of_pod.get(metadata["uid"])
+        if found is None:
+            job = self._job_of(pod)
+            created = int(parse_time(metadata["creationTimestamp"]))
+            life = _RecordedPod(metadata["uid"], metadata["name"], created, self._shapes.of(pod))
+            job.lives[life.uid] = life
+            self._of_pod[life.uid] = job, life
+        else:
+            job, life = found
+        if life.ended is not None:
+            return
+        if pod["spec"].get("nodeName") and not life.bound:
+            life.bound = True
+            job.count()
+        if life.begun is None:
+            life.begun = _begun(status)
+        if status.get("phase") in _OVER:
+            life.ended = _finished(status, now)
+            life.kept = status["phase"] == "Succeeded"
+
+    def _gone(self, uid: str, now: float) -> None:
+        found = self._of_pod.get(uid)
+        if found is not None and found[1].ended is None:
+            found[1].ended = int(now)
+
+    def _job_of(self, pod: Object) -> _RecordedJob:
+        metadata = pod["metadata"]
+        annotations, tags = metadata.get("annotations") or {}, metadata.get("labels") or {}
+        namespace = metadata.get("namespace", "")
+        owner = next(iter(metadata.get("ownerReferences") or ()), None)
+        group = annotations.get(labels.POD_GROUP)
+        key = f"group/{group}" if group else owner["uid"] if owner else metadata["uid"]
+        job = self._jobs.get((namespace, key))
+        if job is None:
+            name = f"{namespace}/{owner['name'] if owner else metadata['name']}"
+            team = tags.get(labels.QUEUE) or namespace
+            priority = tags.get(labels.PRIORITY_CLASS) or pod["spec"].get("priorityClassName") or ""
+            # An annotation may have several lines; a job has one.
+            user = " ".join((tags.get(_USER) or annotations.get(_USER) or "").split())
+            job = self._jobs[namespace, key] = _RecordedJob(name, team, priority, user)
+        return job
+
+
+class _MissingFact(Exception):
+    """Why a job has no line."""
+
+
+def _rows(job: _RecordedJob) -> Iterator[Row]:
+    ran = [life for life in job.lives.values() if life.ran]
+    if not ran:
+        raise _MissingFact("never ran")
+    shapes = [life.shape for life in ran]
+    if any(shape.gpu.mig or shape.gpu.memory_mib or shape.gpu.dra for shape in shapes):
+        raise _MissingFact("asks for GPUs by memory, as MIG instances or by claims, which the form has no column for")
+    # What evictions cut short was done again: it is no part of the work, where any of it came to its end.
+    kept = [life for life in ran if life.kept] or ran
+    arrived = min(life.created for life in job.lives.values())
+    if any(shape.gpu.devices and shape.gpu.portion < WHOLE for shape in shapes):
+        for life in kept:
+            name = job.name if len(kept) == 1 else f"{job.name}/{life.name}"
+            yield _row(job, name, arrived, [life], [life])
+    else:
+        yield _row(job, job.name, arrived, kept, list(job.most) or kept)
+
+
+def _row(job: _RecordedJob, name: str, arrived: int, lives: list[_RecordedPod], held: list[_RecordedPod]) -> Row:
+    begun = min(life.begun for life in lives if life.begun is not None)
+    ended = max(life.ended for life in lives if life.ended is not None)
+    shape = held[0].shape
+    alike = all(life.shape is shape for life in held)
+    gpus = sum(life.shape.gpu.devices for life in held)
+    pods = len(held) if alike or not gpus % len(held) else ""
+    share = shape.gpu.portion / WHOLE if shape.gpu.devices else 1
+    cpu = max(life.shape.cpu for life in held)
+    memory = max(life.shape.memory for life in held)
+    return (
+        name, arrived, max(1, ended - begun), gpus, f"{share:g}", pods, f"{cpu / 1000:g}", memory // _MIB,
+        "|".join(_models(shape)), job.team, job.priority, job.user,
+    )  # fmt: skip
+
+
+def _models(shape: Shape) -> list[str]:
+    """Of GPUs that it may go to; empty where it says nothing of them."""
+    for requirements in (shape.selector, *(term.requirements for term in shape.terms[:1])):
+        for requirement in requirements:
+            if requirement.key == labels.GPU_PRODUCT and requirement.operator == "In":
+                return list(requirement.values)
+    return []
+
+
+def _begun(status: Object) -> int | None:
+    """When the first of its containers began; without word of them, when the node took it on. None while it is pending."""
+    if status.get("phase") in (None, "Pending"):
+        return None
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    told = [one["startedAt"] for state in states for one in state.values() if one and one.get("startedAt")]
+    since = min(told, default=status.get("startTime"))
+    return None if since is None else int(parse_time(since))
+
+
+def _finished(status: Object, now: float) -> int:
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    told = [end["finishedAt"] for state in states if (end := state.get("terminated")) and end.get("finishedAt")]
+    return int(parse_time(max(told))) if told else int(now)

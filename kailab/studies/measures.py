@@ -1,0 +1,67 @@
+"""A run carried out, and its figures as rows: one for all jobs, one for each queue. Nothing of the machine is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kailab.errors import KailabError
+from kailab.replay.clusters.dispatcher import dispatch
+from kailab.replay.clusters.figures import DispatchFigures, figures
+from kailab.replay.run import replay
+from kailab.replay.summary import Summary, SummaryRow, summarise
+from kailab.studies.planning import plan_of, sites_of
+from kailab.studies.study import StudyRun
+from kailab.studies.target import ALL
+
+MEASURES = (
+    "jobs", "began", "ended", "waited_mean", "waited_p50", "waited_p99", "waited_most", "waits_mean", "waits_p50", "waits_p99", "waits_most", "took_mean", "slowdown_mean", "evictions",
+    "asked", "lost",
+)  # fmt: skip
+OF_FLEET = ("gpus", "allocated", "allocated_arriving", "seconds", "cost", "kwh")
+"""Measures of a run as a whole, the same in each of its rows."""
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """``rows``: measure -> value, with ``queue``; None where there is nothing to measure. ``error``: why there are none."""
+
+    key: str
+    rows: list[dict[str, Any]] = []
+    error: str = ""
+
+
+Done = Callable[[StudyRun, RunResult], None]
+"""Told of each run as it ends."""
+
+
+def result_of(run: StudyRun) -> RunResult:
+    """Whatever kailab has to say against a run is its result, so that the others go on."""
+    try:
+        done: Summary | DispatchFigures
+        if "clusters" in run.options:
+            done = figures(dispatch(sites_of(run), run.options.get("for")))
+            queues = [one.row for one in done.queues]
+        else:
+            done = summarise(replay(plan_of(run)))
+            queues = done.queues
+    except KailabError as error:
+        return RunResult(key=run.key, error=str(error))
+    rows = [_row(done, row, ALL if row is done.total else row.name) for row in (done.total, *queues)]
+    return RunResult(key=run.key, rows=rows)
+
+
+def value_of(result: RunResult, queue: str, measure: str) -> float | None:
+    """None where it has none: a run that failed has no rows, nor has a queue without any job in this trace."""
+    found = next((row for row in result.rows if row["queue"] == queue), {}).get(measure)
+    return None if found is None else float(found)
+
+
+def _row(done: Summary | DispatchFigures, row: SummaryRow, queue: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"queue": queue}
+    for name in MEASURES:
+        part, _, of = name.partition("_")
+        value = getattr(row, part)
+        found[name] = value if not of else None if value is None else getattr(value, of)
+    return found | {name: getattr(done, name) for name in OF_FLEET}

@@ -1,0 +1,79 @@
+"""The folder of a study: a file for each run that is done, written whole or not at all, and the table of all of them.
+
+STUDIES/NAME/runs/KEY.json
+STUDIES/NAME/results.csv
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.embedded.storage.persistence import StateLock
+from kailab.errors import StateError
+from kailab.model.files import file_bytes
+from kailab.model.private_files import make_folder, replace_file
+from kailab.replay import tables
+from kailab.studies.measures import MEASURES, OF_FLEET, RunResult
+from kailab.studies.study import Study, StudyRun, format_value
+
+TABLE = "results.csv"
+
+
+class StudyFolder:
+    def __init__(self, root: Path, name: str) -> None:
+        self.path = root / name
+        self._runs = self.path / "runs"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """By one process at a time. Raises StateError."""
+        try:
+            make_folder(self._runs)
+        except OSError as error:
+            raise StateError(f"{self._runs}: can't be made: {error.strerror or error}") from error
+        with StateLock(self.path / "study"):
+            yield
+
+    def result(self, run: StudyRun) -> RunResult | None:
+        """What is kept of a run that is done. Raises StateError."""
+        path = self._file(run)
+        try:
+            return msgspec.json.decode(file_bytes(path), type=RunResult)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StateError(f"{path}: is no result of a run: {error}; remove it, and the run is done again") from error
+
+    def keep(self, run: StudyRun, result: RunResult) -> None:
+        """Raises StateError."""
+        path = self._file(run)
+        try:
+            replace_file(path, msgspec.json.encode(result, order="sorted") + b"\n")
+        except OSError as error:
+            raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
+
+    def _file(self, run: StudyRun) -> Path:
+        return self._runs / f"{run.key}.json"
+
+
+def columns(study: Study) -> list[str]:
+    """Of the table: what is varied, the seed, the queue, the measures."""
+    return [*study.grid, "seed", "queue", *MEASURES, *OF_FLEET]
+
+
+def rows(study: Study, runs: Sequence[StudyRun], results: Mapping[str, RunResult]) -> Iterator[list[Any]]:
+    """In the order of the study, whoever was done first."""
+    for run in runs:
+        for row in results[run.key].rows:
+            setting = [format_value(run.setting[name]) for name in study.grid]
+            yield [*setting, run.seed, row["queue"], *(row[name] for name in (*MEASURES, *OF_FLEET))]
+
+
+def write_table(path: Path, study: Study, runs: Sequence[StudyRun], results: Mapping[str, RunResult]) -> None:
+    """As CSV, or Parquet where the path ends so. Raises InputError."""
+    tables.write(path, columns(study), rows(study, runs, results))

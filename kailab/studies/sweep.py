@@ -1,0 +1,113 @@
+"""A study from begin to end: what is done already is passed over, the rest is done, and all of it becomes one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.studies.measures import RunResult
+from kailab.studies.optuna_search import SearchedStudy, check_optuna, search_settings
+from kailab.studies.planning import queues_and_prices
+from kailab.studies.runner import Progress, StudyRunner, check_dask
+from kailab.studies.study import Study, StudyQuestion, StudyRun, StudySearch, format_value
+from kailab.studies.study_file import COST
+from kailab.studies.study_folder import TABLE, StudyFolder, write_table
+from kailab.studies.target import StudyTarget
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweptStudy:
+    """``settings``: in the order of ``runs``, which has one for each seed of each. ``results``: by the key of their run. ``before``: how many were done already. ``table``: all of it. ``searched``: where it searches."""
+
+    study: Study
+    settings: Sequence[dict[str, Any]]
+    runs: Sequence[StudyRun]
+    results: Mapping[str, RunResult]
+    before: int
+    table: Path
+    searched: SearchedStudy | None = None
+
+    @property
+    def failed(self) -> list[StudyRun]:
+        return [run for run in self.runs if self.results[run.key].error]
+
+
+def sweep(
+    study: Study,
+    root: Path,
+    *,
+    workers: int | None = None,
+    dask: str = "",
+    progress: Progress = lambda what, done, total: None,
+    find: StudyQuestion | None = None,
+) -> SweptStudy:
+    """``root``: the folder of studies. ``workers``: processes here; None: one for each processor. ``dask``: the address of a scheduler, whose workers do
+    it instead. ``progress``: told what is done, how many runs of how many. ``find``: what will be asked of it, instead of the study's own. Raises InputError before anything is begun; StateError,
+    ConnectError: then what is done stays done."""
+    if dask:
+        check_dask()
+    if study.search is not None:
+        return _search(study, study.search, root, workers, dask, progress, find or study.find)
+    runs = study.runs()
+    _check(runs, find or study.find)
+    folder = StudyFolder(root, study.name)
+    with folder.held():
+        runner = StudyRunner(folder, workers=workers, dask=dask, progress=progress)
+        results = runner.results(runs)
+        write_table(folder.path / TABLE, study, runs, results)
+    settings = list(study.settings())
+    return SweptStudy(
+        study=study, settings=settings, runs=runs, results=results, before=runner.before, table=folder.path / TABLE
+    )
+
+
+def _search(
+    study: Study,
+    search: StudySearch,
+    root: Path,
+    workers: int | None,
+    dask: str,
+    progress: Progress,
+    find: StudyQuestion | None,
+) -> SweptStudy:
+    check_optuna()
+    folder = StudyFolder(root, study.name)
+    with folder.held():
+        runner = StudyRunner(folder, workers=workers, dask=dask, progress=progress)
+        checked = find or StudyQuestion(targets=())
+        asked = StudyQuestion(
+            targets=(*checked.targets, StudyTarget(measure=search.measure, queue=search.queue)), least=checked.least
+        )
+
+        def carry(runs: Sequence[StudyRun]) -> Mapping[str, RunResult]:
+            _check(runs, asked)
+            return runner.results(runs)
+
+        found = search_settings(study, search, carry)
+        write_table(folder.path / TABLE, study, found.runs, found.results)
+    return SweptStudy(
+        study=study, settings=found.settings, runs=found.runs, results=found.results, before=runner.before,
+        table=folder.path / TABLE, searched=found,
+    )  # fmt: skip
+
+
+def _check(runs: Sequence[StudyRun], find: StudyQuestion | None) -> None:
+    """Whether each setting stands for a replay, and has the queues that are asked about. Raises InputError that names the first that does not."""
+    for run in runs:
+        if run.seed in (None, runs[0].seed):
+            try:
+                names, priced = queues_and_prices(run)
+                if find is not None and find.least == COST and not priced:
+                    raise InputError(
+                        "least cost: that takes a file of prices; expected --prices, or the field prices of a study"
+                    )
+                for target in () if find is None else find.targets:
+                    target.check(names, priced=priced)
+            except InputError as error:
+                if error.where.file or not run.setting:
+                    raise
+                said = ", ".join(f"{name} {format_value(value)}" for name, value in run.setting.items())
+                raise InputError(f"{said}: {error.message}", error.where) from None

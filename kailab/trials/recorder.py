@@ -1,0 +1,231 @@
+"""How a lab went, measured by the pods themselves, whoever decides: what ran after each change, what queues held on the way there.
+
+Every event of a pod is looked at in its order, so that what was evicted and came back within one settling is seen, too. Pods
+that were deleted because their owner was deleted or scaled down are no evictions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kailab.cluster.protocol import Cluster, Object, WatchEvent
+from kailab.evidence.cluster_state import condition_of, controller_name, pod_queue
+from kailab.evidence.entries import PendingReason
+from kailab.lab.subjects import SYSTEM_NAMESPACES
+from kailab.model import labels
+from kailab.model.times import parse_time
+from kailab.scheduler.observers import Observer, Opening
+from kailab.scheduler.reading.accounts import Accounts
+from kailab.trials.results import LabPhase, LabResult
+
+_MOVES_ON = ("settle", "advance")
+_TAKES_AWAY = ("delete", "scale", "patch")
+
+
+class CellRecorder(Observer):
+    """Of one lab."""
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+        self._watch: Any = None
+        self._phases: list[LabPhase] = []
+        self._waits: dict[str, tuple[str, ...]] = {}
+        self._classes: dict[str, str] = {}
+        self._pods: dict[str, _Pod] = {}
+        self._open = _Open((), 0.0, {})
+
+    def on_opened(self, opening: Opening) -> None:
+        self._cluster = opening.cluster
+        self._watch = opening.cluster.watch(("Pod",))
+        self._classes = _classes(opening.cluster.list("Node"))
+        self._begin()
+
+    def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
+        if self._cluster is None:
+            return
+        if operation not in _MOVES_ON:
+            # Several changes in a row are one: nothing was waited for between them.
+            if self._open.settled:
+                self._end()
+            self._open.operations.append(f"{operation} {text}".strip())
+            self._open.takes_away |= operation in _TAKES_AWAY
+        self._follow()
+        self._open.settled |= operation in _MOVES_ON
+
+    def on_closing(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
+        if self._cluster is None:
+            return
+        self._follow()
+        self._end()
+        self._waits = self._told(waiting())
+        self._watch.close()
+        self._cluster = None
+
+    def result(self) -> LabResult:
+        return LabResult(phases=tuple(self._phases), waits=self._waits, classes=self._classes)
+
+    # --- inside
+
+    def _begin(self) -> None:
+        assert self._cluster is not None
+        self._open = _Open((), self._cluster.now(), self._held())
+
+    def _end(self) -> None:
+        if self._open.operations:
+            self._phases.append(self._open.phase(self._pods.values(), self._held()))
+        self._begin()
+
+    def _held(self) -> dict[str, int]:
+        held: Counter[str] = Counter()
+        for pod in self._pods.values():
+            if pod.queue:
+                held[pod.queue] += pod.milli_gpus if pod.holds else 0
+        return dict(held)
+
+    def _follow(self) -> None:
+        assert self._cluster is not None
+        events: list[WatchEvent] = list(self._watch.poll())
+        if not events:
+            return
+        pods = [event.object for event in events]
+        nodes = {node["metadata"]["name"]: node for node in self._cluster.list("Node")}
+        groups = {
+            (group["metadata"].get("namespace", ""), group["metadata"]["name"]): group
+            for group in self._cluster.list("PodGroup")
+        }
+        accounts = Accounts(self._cluster, pods, nodes)
+        held = self._held()
+        for event in events:
+            if event.object["metadata"].get("namespace") not in SYSTEM_NAMESPACES:
+                self._take(event, groups, accounts, held)
+
+    def _take(
+        self, event: WatchEvent, groups: Mapping[tuple[str, str], Object], accounts: Accounts, held: dict[str, int]
+    ) -> None:
+        pod, uid = event.object, event.object["metadata"]["uid"]
+        before = self._pods.get(uid)
+        now = _Pod.of(pod, groups, accounts, gone=event.type == "DELETED")
+        if now.holds and (before is None or not before.holds):
+            self._open.placed_at(pod)
+            held[now.queue] = held.get(now.queue, 0) + now.milli_gpus
+        elif before is not None and before.holds and not now.holds:
+            held[before.queue] = held.get(before.queue, 0) - before.milli_gpus
+            if before.queue:
+                self._open.low(before.queue, held[before.queue])
+            if not now.ended and (now.disrupted or not self._open.takes_away):
+                self._open.evicted[now.work] += 1
+        if event.type == "DELETED":
+            self._pods.pop(uid, None)
+        else:
+            self._pods[uid] = now
+
+    def _told(self, reasons: Sequence[PendingReason]) -> dict[str, tuple[str, ...]]:
+        found: dict[str, set[str]] = {}
+        for reason in reasons:
+            for pod in self._pods.values():
+                # Not everybody who tells of a PodGroup names its pods.
+                if not pod.node and (pod.name in reason.pods or (reason.podgroup and pod.podgroup == reason.podgroup)):
+                    found.setdefault(pod.work, set()).add(reason.reason)
+        return {work: tuple(sorted(codes)) for work, codes in sorted(found.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    """One pod as its last event had it. ``work``: its app, or its owner."""
+
+    name: str
+    work: str
+    node: str
+    podgroup: str
+    queue: str
+    milli_gpus: int
+    running: bool
+    holds: bool
+    ended: bool
+    disrupted: bool
+
+    @classmethod
+    def of(cls, pod: Object, groups: Mapping[tuple[str, str], Object], accounts: Accounts, *, gone: bool) -> _Pod:
+        metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase") or "Pending"
+        node, ended = pod["spec"].get("nodeName") or "", phase in ("Succeeded", "Failed")
+        leaving = gone or bool(metadata.get("deletionTimestamp"))
+        return cls(
+            name=f"{metadata.get('namespace', '')}/{metadata['name']}",
+            work=(metadata.get("labels") or {}).get("app") or controller_name(pod) or metadata["name"],
+            node=node,
+            podgroup=f"{metadata.get('namespace', '')}/{(metadata.get('annotations') or {}).get(labels.POD_GROUP, '')}",
+            queue=pod_queue(pod, groups),
+            milli_gpus=accounts.gpus(pod),
+            running=phase == "Running" and not leaving,
+            holds=bool(node) and not ended and not leaving,
+            ended=ended and not leaving,
+            disrupted=condition_of(pod, "DisruptionTarget") is not None,
+        )
+
+
+class _Open:
+    """The phase that goes on."""
+
+    def __init__(self, operations: Sequence[str], begun: float, held: dict[str, int]) -> None:
+        self.operations = list(operations)
+        self.begun = begun
+        self.settled = False
+        self.takes_away = False
+        self.evicted: Counter[str] = Counter()
+        self._held = dict(held)
+        self._lowest = dict(held)
+        self._last: float | None = None
+
+    def low(self, queue: str, milli: int) -> None:
+        self._lowest[queue] = min(self._lowest.get(queue, milli), milli)
+
+    def placed_at(self, pod: Object) -> None:
+        told = condition_of(pod, "PodScheduled")
+        if told and told.get("lastTransitionTime"):
+            self._last = max(self._last or 0.0, parse_time(told["lastTransitionTime"]))
+
+    def phase(self, pods: Any, held: dict[str, int]) -> LabPhase:
+        running: Counter[str] = Counter()
+        placement: dict[str, Counter[str]] = {}
+        for pod in pods:
+            running[pod.work] += pod.running
+            if pod.running:
+                placement.setdefault(pod.work, Counter())[pod.node] += 1
+        for queue, milli in held.items():
+            self.low(queue, milli)
+        return LabPhase(
+            operations=tuple(self.operations),
+            running={work: number for work, number in sorted(running.items()) if number},
+            placement={work: dict(sorted(nodes.items())) for work, nodes in sorted(placement.items())},
+            evicted=dict(sorted(self.evicted.items())),
+            begun=dict(sorted(self._held.items())),
+            held=dict(sorted(held.items())),
+            lowest=dict(sorted(self._lowest.items())),
+            # Conditions have whole seconds, which may lie before the change.
+            seconds=None if self._last is None else round(max(0.0, self._last - self.begun), 3),
+        )
+
+
+def _classes(nodes: Sequence[Object]) -> dict[str, str]:
+    """Node -> the first, by name, of those that are alike. So what sets all nodes of one cluster off from those of another is no
+    difference."""
+    first: dict[str, str] = {}
+    return {
+        name: first.setdefault(_likeness(node), name)
+        for name, node in sorted({node["metadata"]["name"]: node for node in nodes}.items(), key=lambda each: each[0])
+    }
+
+
+def _likeness(node: Object) -> str:
+    name = node["metadata"]["name"]
+    told = {
+        key: value
+        for key, value in (node["metadata"].get("labels") or {}).items()
+        if value != name and key != labels.HOSTNAME
+    }
+    # A node that is not ready yet has taints that pass.
+    taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if "not-ready" not in taint["key"]]
+    return str((sorted(told.items()), sorted(str(sorted(taint.items())) for taint in taints)))
