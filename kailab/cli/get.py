@@ -335,7 +335,7 @@ def get(
     if watch:
         from kailab.cli.object_tables import watch_objects
 
-        watch_objects(state, asked, shown)
+        watch_objects(state, asked.of, shown)
         return
     columns = parse_custom_columns(form.argument) if form.form == COLUMNS else []
     template = parse_template(form.argument) if form.form == JSONPATH else None

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kailab.cli import terminal
 from kailab.cli.selection import full_name
@@ -25,11 +25,9 @@ from kailab.model.quantities import format_gpu, queue_gpu
 from kailab.model.times import parse_time
 from kailab.scheduler.reading.podgroups import subgroup_tree
 
-if TYPE_CHECKING:
-    from kailab.cli.get import ObjectQuery
-
-
 Object = dict[str, Any]
+FindObjects = Callable[[Lab], tuple[Any, list[tuple[str, list[Object]]]]]
+"""Returns the targets of a query, and the objects of each kind."""
 NONE = "<none>"
 UNLIMITED = "unlimited"
 
@@ -445,10 +443,10 @@ class WatchedTable(NamedTuple):
         return [cell for header, cell in zip(self.headers, row, strict=True) if header not in _TIMES]
 
 
-def watch_objects(state: Path, asked: ObjectQuery, shown: TableOptions) -> None:
-    """Print the table; then the rows that are new or say something else, and what is gone, until the lab is down or Ctrl-C.
-    Raises InputError for several kinds at once."""
-    stamp, look = kept.stamp(state), _look(state, asked, shown)
+def watch_objects(state: Path, find: FindObjects, shown: TableOptions) -> None:
+    """Print the table, then every row that is new or changed and every object that is deleted, until the lab is down or the user presses
+    Ctrl-C. Raises InputError if the objects are of several kinds."""
+    stamp, look = kept.stamp(state), _look(state, find, shown)
     room = table_widths(look.headers, list(look.rows.values()))
     terminal.say(render_table(look.headers, list(look.rows.values()), no_headers=shown.no_headers))
     while True:
@@ -461,7 +459,7 @@ def watch_objects(state: Path, asked: ObjectQuery, shown: TableOptions) -> None:
         if now == stamp and look.embedded:
             continue
         stamp, before = now, look
-        look = _look(state, asked, shown)
+        look = _look(state, find, shown)
         changed = [row for key, row in look.rows.items() if look.said(key) != before.said(key)]
         if changed:
             terminal.say(render_table(look.headers, changed, no_headers=True, at_least=room))
@@ -469,9 +467,9 @@ def watch_objects(state: Path, asked: ObjectQuery, shown: TableOptions) -> None:
             terminal.say(f"{namespace}/{name} deleted" if namespace else f"{name} deleted")
 
 
-def _look(state: Path, asked: ObjectQuery, shown: TableOptions) -> WatchedTable:
+def _look(state: Path, find: FindObjects, shown: TableOptions) -> WatchedTable:
     with kept.looked_at(state, again=True) as lab:
-        _, found = asked.of(lab)
+        _, found = find(lab)
         if len(found) != 1:
             raise InputError("--watch shows one kind at a time")
         kind, objects = found[0]
