@@ -18,7 +18,7 @@ WORKERS ?= 4
 SPREAD := --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup components lab lab-up lab-down exercises evidence test test-lowest lint format docs course-site bench lock clean
+.PHONY: help setup components lab lab-up lab-down exercises evidence quick test test-fast test-lowest lint format docs course-site bench lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,12 @@ components: $(READY) ## Get the programs of a real control plane (downloaded, or
 test: lint components ## Run all checks and tests, on a real control plane too (WORKERS=N, ARGS=... for pytest)
 	@KAILAB_REQUIRE_CONTROLPLANE=1 $(BIN)/pytest -n $(WORKERS) $(SPREAD) $(ARGS)
 	@$(BIN)/pytest exercises/ --kailab-backend controlplane --kailab-required --kailab-evidence off -n $(WORKERS) $(SPREAD)
+
+quick: $(READY) ## Check a change in about a minute: lint, types, contracts, the tests that cover it (PACKAGE=engine)
+	@$(BIN)/python -m tools.quick $(PACKAGE)
+
+test-fast: $(READY) ## Run the fast tests: no control plane, some minutes
+	@$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) -m "not slow" --kailab-evidence off $(ARGS)
 
 test-lowest: $(LOWEST)/.ready ## Run the fast tests with the lowest versions that pyproject.toml allows
 	@$(LOWEST)/bin/python -m pytest -q -n auto -m "not slow" --kailab-evidence off -p no:cacheprovider $(ARGS)
