@@ -14,7 +14,8 @@ from typing import Any
 from kailab.course.challenge import Challenge
 from kailab.errors import InputError
 from kailab.lab import intake
-from kailab.model.manifests import Object, object_name, value_at
+from kailab.model.manifests import object_name, value_at
+from kailab.model.objects import Object
 from kailab.model.quantities import parse
 from kailab.model.validation.advice import pod_templates
 

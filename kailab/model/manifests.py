@@ -20,7 +20,7 @@ from kailab.model import yamltext
 from kailab.model.defaults import strip_nulls
 from kailab.model.files import LARGEST_FILE, decode_text, read_text
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
-from kailab.model.objects import Object as Object
+from kailab.model.objects import Object
 from kailab.model.validation import advise, validate
 from kailab.model.validation.advice import pod_templates
 

@@ -9,7 +9,7 @@ import msgspec
 from kailab.engine.policies.scoring import device_room, label_texts
 from kailab.engine.working.layout import CPU
 from kailab.model.labels import GPU_PRODUCT
-from kailab.policies.fragmentation import Typical, fragments
+from kailab.policies.fragmentation import TypicalWorkload, fragments
 from kailab.replay.job import WHOLE
 from kailab.replay.sampling import Sampling
 from kailab.scheduler.observers import Deciding, Observer
@@ -28,7 +28,7 @@ class Fragmentation(msgspec.Struct, frozen=True, kw_only=True):
 class FragmentSamples(Observer):
     """Looks at the nodes so often that what it tells holds every ``interval`` seconds."""
 
-    def __init__(self, workload: Sequence[Typical], interval: int, gpus: int) -> None:
+    def __init__(self, workload: Sequence[TypicalWorkload], interval: int, gpus: int) -> None:
         self._workload = workload
         self._sampling = Sampling(interval)
         self._total = gpus * WHOLE

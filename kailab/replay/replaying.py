@@ -19,7 +19,7 @@ from kailab.replay.fragmented import Fragmentation, FragmentSamples
 from kailab.replay.job import LONGEST
 from kailab.replay.keeping import Keeper
 from kailab.replay.metering import Meter
-from kailab.replay.plan import Plan as Plan
+from kailab.replay.plan import Plan
 from kailab.replay.policies import workload
 from kailab.replay.standing import Fairness, Standings
 from kailab.replay.staying import Stay
