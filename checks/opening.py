@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.records import ALLOCATED, ON_NODE, Status
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.engine.snapshot.statuses import ALLOCATED, ON_NODE
 
 NOW = 1_767_225_600.0
 

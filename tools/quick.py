@@ -89,7 +89,9 @@ def _changed() -> list[Path]:
 
 
 def _git(*arguments: str) -> list[str]:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")[:-1]
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )[:-1]
 
 
 def _module(path: Path) -> str:
@@ -120,8 +122,21 @@ def _test(tests: list[Path]) -> bool:
     if not tests:
         print("no test covers what changed; `python -m tools.quick PACKAGE` runs the tests of a package")
         return True
-    command = [BIN / "python", "-m", "pytest", "-q", "-m", "not slow", "--kailab-evidence", "off", "-p", "no:cacheprovider"]
-    spread = ["-n", "2", "--dist", "worksteal"] if len(tests) > 2 or any((ROOT / test).is_dir() for test in tests) else []
+    command: list[str | Path] = [
+        BIN / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow",
+        "--kailab-evidence",
+        "off",
+        "-p",
+        "no:cacheprovider",
+    ]
+    spread = (
+        ["-n", "2", "--dist", "worksteal"] if len(tests) > 2 or any((ROOT / test).is_dir() for test in tests) else []
+    )
     done = subprocess.run([*command, *spread, *tests], cwd=ROOT, check=False)
     return done.returncode in (0, 5)  # 5: only slow tests cover it
 

@@ -11,7 +11,15 @@ from typing import Any
 from checks.recorded.queues import name_of, queue_of
 from kailab.engine.queueing.capacity import over_limit, over_quota
 from kailab.engine.queueing.order import queue_before
-from kailab.engine.search.reclaimable import Demand, Standing, Yield, above_share, can_reclaim, may_yield, owed_quota
+from kailab.engine.search.reclaimable import (
+    Demand,
+    QueueBalances,
+    ReclaimedAmounts,
+    above_share,
+    can_reclaim,
+    may_yield,
+    owed_quota,
+)
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
 
@@ -40,7 +48,7 @@ def _fill(queue: WQueue, raw: Raw) -> None:
     queue.allocated = column("allocated")
     queue.non_preemptible = column("allocated_non_preemptible")
     queue.request = column("request")
-    queue.due(column("fair_share"))
+    queue.set_fair_share(column("fair_share"))
 
 
 def _asked(wanted: Amounts) -> frozenset[int]:
@@ -73,10 +81,10 @@ def reclaimable(case: Raw) -> list[str]:
     given = case["input"]
     queues = tree(given["queues"])
     yields = {
-        queues.queues[name]: [Yield(amounts(one), _asked(amounts(one))) for one in victims]
+        queues.queues[name]: [ReclaimedAmounts(amounts(one), _asked(amounts(one))) for one in victims]
         for name, victims in given["reclaimees_by_queue"].items()
     }
-    ours = Standing(queues).allows(_demand(given, queues), yields, given["saturation_multiplier"])
+    ours = QueueBalances(queues).allows(_demand(given, queues), yields, given["saturation_multiplier"])
     return _yields_no(ours, case["output"])
 
 

@@ -62,7 +62,7 @@ def run_cycle(
                 _ACTIONS[action](session, allocator)
         # After the last action, as only then it is known whether the cycle changes anything. Before the report, because
         # who loses a promise here is told as waiting.
-        unbacked_pipelines.settle(session, partial(allocate.start_in_full, session, allocator))
+        unbacked_pipelines.resolve_unbacked_pipelines(session, partial(allocate.start_in_full, session, allocator))
         tell("report")
         # Reasons are read off the state that the actions left behind, so this comes before everything is undone.
         return with_eviction_totals(
@@ -82,7 +82,7 @@ def decide(snapshot: Snapshot, config: EngineConfig, now: float) -> Decisions:
     return run_cycle(WorkingSet.of(snapshot), config, now)
 
 
-def until_decided(cycle: Callable[[EngineConfig], Decisions], config: EngineConfig) -> tuple[EngineConfig, Decisions]:
+def repeat_cycle(cycle: Callable[[EngineConfig], Decisions], config: EngineConfig) -> tuple[EngineConfig, Decisions]:
     """One cycle after the other, each told whom the one before it made room for, until one is not to be decided anew
     (``Decisions.again``); with the configuration of the last."""
     while (decisions := cycle(config)).again:

@@ -18,7 +18,7 @@ Action = Literal["allocate", "consolidation", "reclaim", "preempt", "stalegangev
 """What a cycle does, one after the other."""
 
 
-class Code(StrEnum):
+class PendingCode(StrEnum):
     """Why a PodGroup stays pending. KAI's code where KAI has one."""
 
     POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
@@ -84,7 +84,7 @@ class TaskAmounts(msgspec.Struct, frozen=True, kw_only=True):
     extended: tuple[Amount, ...] = ()
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class ServingPosition(msgspec.Struct, frozen=True, kw_only=True):
     """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (``turns.PROMISED``; a
     JobCriterion where both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule
     that does not let it start, however much room there is; ``queue_context`` the queue that has the rule, ``numbers`` what it is
@@ -94,7 +94,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     podgroup: str
     queue: str
     because: str = ""
-    refused: Code | None = None
+    refused: PendingCode | None = None
     queue_context: str = ""
     numbers: Numbers = {}
 
@@ -149,7 +149,7 @@ def beyond_quota(allocated: int, quota: int) -> int:
     return 0 if quota < 0 else max(0, allocated - quota)
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class HeldAmounts(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts in engine units."""
 
     gpu: int
@@ -161,14 +161,14 @@ class EvictionTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What one evicting action took for one beneficiary in a cycle: ``asked`` is what it is promised, ``lost`` what victims
     without a new place held, ``moved`` what those held that are evicted only to be placed elsewhere."""
 
-    asked: Held
-    lost: Held
-    moved: Held
+    asked: HeldAmounts
+    lost: HeldAmounts
+    moved: HeldAmounts
     pods_lost: int
     pods_moved: int
 
 
-class Ground(msgspec.Struct, frozen=True, kw_only=True):
+class EvictionGround(msgspec.Struct, frozen=True, kw_only=True):
     """What made an eviction lawful. ``rule``: "fair share" or "quota" (reclaim: ``queue`` held more than that, in ``resource``; the
     fair share is never less than the quota here);
     "priority" (preempt: ``priorities`` of the victim and the beneficiary); "move" (it had another place when that was decided, so its
@@ -189,7 +189,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     priorities: tuple[int, int] | None = None
 
 
-class Taker(msgspec.Struct, frozen=True, kw_only=True):
+class Reclaimer(msgspec.Struct, frozen=True, kw_only=True):
     """A queue that could reclaim something of another. ``beside``: that other, or the ancestor of it that is a sibling of ``queue``.
     ``rule``: what it has a claim by; ``amount``: up to how much of ``resource`` (-1: its quota is unlimited). That is GPUs, but what
     it waits for where that is no GPUs, or the other holds none."""
@@ -219,7 +219,7 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True):
     shares: dict[str, tuple[QueueShare, QueueShare]] = {}
     taking: EvictionTotals | None = None
     amounts: TaskAmounts = TaskAmounts()
-    ground: Ground | None = None
+    ground: EvictionGround | None = None
 
 
 class TaskFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,7 +241,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
     podgroup: str
     queue: str
-    code: Code
+    code: PendingCode
     message: str
     tasks: tuple[str, ...] = ()
     fits: tuple[TaskFit, ...] = ()
@@ -249,10 +249,10 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     numbers: Numbers = {}
     tried: tuple[tuple[Action, str], ...] = ()
     amounts: tuple[TaskAmounts, ...] = ()
-    turn: Turn | None = None
+    turn: ServingPosition | None = None
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A place that is kept free for a PodGroup that found no room (``EngineConfig.reservation_policy``). ``at``: the earliest moment, in seconds since the
     epoch, at which it fits by the run times that are told. ``nodes``: where its tasks then go, each as often as it takes tasks. ``gpu``: in all, in milli-GPU."""
 
@@ -294,7 +294,7 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     robbed: tuple[tuple[str, str], ...] = ()
     heirs: tuple[str, ...] = ()
     again: bool = False
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptPlace, ...] = ()
     wake_at: float | None = None
 
     @property

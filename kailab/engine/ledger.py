@@ -13,27 +13,27 @@ from msgspec import structs
 from kailab.engine.decisions import (
     Action,
     Bind,
-    Code,
     Decisions,
     Evict,
-    Ground,
-    Kept,
+    EvictionGround,
+    KeptPlace,
     Numbers,
     Pending,
+    PendingCode,
     Pipeline,
     QueueShare,
     QueueState,
     TaskAmounts,
 )
-from kailab.engine.snapshot.statuses import ON_NODE
+from kailab.engine.snapshot.records import ON_NODE
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job, WTask
 
 
-class Failure(NamedTuple):
+class FailedAttempt(NamedTuple):
     """Why an attempt to place a job failed."""
 
-    code: Code
+    code: PendingCode
     message: str
     queue: str = ""
     numbers: Numbers | None = None
@@ -53,9 +53,9 @@ class Ledger:
         self.robbed: dict[str, str] = {}
         self.heirs: tuple[str, ...] = ()
         self.again = False
-        self.kept: tuple[Kept, ...] = ()
+        self.kept: tuple[KeptPlace, ...] = ()
         self.started: list[str] = []
-        self.failures: dict[str, Failure] = {}
+        self.failures: dict[str, FailedAttempt] = {}
         self.tried: dict[str, list[tuple[Action, str]]] = {}
         self.delayed: dict[str, float] = {}
         self.wake_at: float | None = None
@@ -89,7 +89,7 @@ class Ledger:
 
     def evict(
         self, task: WTask, job: Job, node: str, action: Action, beneficiary: Job | None,
-        shares: dict[str, tuple[QueueShare, QueueShare]], amounts: TaskAmounts, ground: Ground,
+        shares: dict[str, tuple[QueueShare, QueueShare]], amounts: TaskAmounts, ground: EvictionGround,
     ) -> None:  # fmt: skip
         """A task that holds nothing in the cluster yet loses only what was promised or given to it in this cycle."""
         self.robbed[job.uid] = beneficiary.uid if beneficiary else ""
@@ -119,7 +119,7 @@ class Ledger:
         # Its preemption delay begins anew at once, for the later actions of this cycle as well.
         job.last_evicted = self._now
 
-    def fail(self, job: Job, failure: Failure) -> None:
+    def fail(self, job: Job, failure: FailedAttempt) -> None:
         """Remember why a job was not placed; what stopped it first is what is reported."""
         self.failures.setdefault(job.uid, failure)
 

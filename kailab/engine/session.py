@@ -16,11 +16,11 @@ import numpy as np
 from msgspec import structs
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import Action, Ground, QueueShare, TaskAmounts
+from kailab.engine.decisions import Action, EvictionGround, QueueShare, TaskAmounts
 from kailab.engine.ledger import Ledger, queue_share, queue_state
 from kailab.engine.policies import ranking, sharing
 from kailab.engine.policies.budget import ActionBudget
-from kailab.engine.policies.limits import EvictionLimits
+from kailab.engine.policies.eviction_limits import EvictionLimits
 from kailab.engine.policies.stripping import put_aside, put_back
 from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taken_ratio import TakenRatioLimit
@@ -28,8 +28,7 @@ from kailab.engine.queueing.accounts import open_accounts
 from kailab.engine.queueing.jobqueue import Precedence
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.snapshot.counting import memory_as_gpus
-from kailab.engine.snapshot.records import Shape, Status, ZoneShare
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE, Shape, Status, ZoneShare
 from kailab.engine.working.queues import Amounts, QueueTree, WQueue
 from kailab.engine.working.state import Job, Place, Uids, WTask
 from kailab.engine.working.workingset import WorkingSet
@@ -39,7 +38,7 @@ Zones = tuple[ZoneShare, ...]
 Situation = tuple[Status, str, tuple[str, ...], Place | None, bool, Zones]
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One change: the task and how it was before. ``again``: it was evicted once more, which only its queue noticed."""
 
     task: WTask
@@ -62,7 +61,7 @@ class Session:
         self.jobs = working.jobs
         working.settle_indexes()  # first: who waits and who may be a victim is read off the indexes
         self.waiting, self.victims = working.waiting, working.victims
-        self.journal: list[Entry] = []
+        self.journal: list[JournalEntry] = []
         self.changes = 0  # grows with every change of a node: for caches
         self.ledger = Ledger(working.jobs, now)
         self._wanted: dict[str, tuple[int, Amounts]] = {}
@@ -76,7 +75,7 @@ class Session:
         self.held_back = False  # the last search was refused for what is kept free
         try:
             # Before the ranking, which looks at what queues hold.
-            self.divided = open_accounts(working, config, self.accepted, lambda: sharing.dividing(self))
+            self.divided = open_accounts(working, config, self.accepted, lambda: sharing.queues_for_division(self))
             # Before any action: decisions, and policies, are told where queues stood when the cycle began.
             self.stood = {name: queue_state(queue) for name, queue in sorted(self.tree.queues.items())}
             self.ranking = ranking.attach(self)  # None: KAI's order
@@ -226,7 +225,9 @@ class Session:
             self._charge(queue, task, task.job, sign)
 
     def _log(self, task: WTask) -> None:
-        self.journal.append(Entry(task, (task.status, task.node, task.groups, task.left, task.virtual, task.zones)))
+        self.journal.append(
+            JournalEntry(task, (task.status, task.node, task.groups, task.left, task.virtual, task.zones))
+        )
 
     def evict(self, task: WTask) -> None:
         """In thought, until committed: the task leaves, its place frees up later.
@@ -289,11 +290,15 @@ class Session:
     # Deciding
 
     def commit(
-        self, mark: int, action: Action, beneficiary: Job | None = None, ground: Callable[[Job], Ground] | None = None
+        self,
+        mark: int,
+        action: Action,
+        beneficiary: Job | None = None,
+        ground: Callable[[Job], EvictionGround] | None = None,
     ) -> None:
         """Make the changes since ``mark`` decisions, in the order in which they were made. ``ground``: what lets a job's tasks be
         taken."""
-        first: dict[str, Entry] = {}
+        first: dict[str, JournalEntry] = {}
         for entry in self.journal[mark:]:
             first.setdefault(entry.task.uid, entry)  # how it stood before: detours since then decide nothing
         shares = self._shares_around(first) if beneficiary is not None else {}
@@ -308,7 +313,9 @@ class Session:
             evicted = ACTIVE[before[0]] and (task.left is not None or task.status == Status.RELEASING)
             if evicted:
                 lost = task.status == Status.RELEASING
-                why = ground(job) if ground is not None and lost else Ground(rule="move", queue=job.record.queue)
+                why = (
+                    ground(job) if ground is not None and lost else EvictionGround(rule="move", queue=job.record.queue)
+                )
                 self.ledger.evict(task, job, before[1], action, beneficiary, shares, self.holding(task, before[1]), why)
             if task.status == Status.ALLOCATED:
                 self._log(task)
@@ -323,7 +330,7 @@ class Session:
             self.waiting.refresh(job)
             self.victims.refresh(job)
 
-    def _shares_around(self, first: dict[str, Entry]) -> dict[str, tuple[QueueShare, QueueShare]]:
+    def _shares_around(self, first: dict[str, JournalEntry]) -> dict[str, tuple[QueueShare, QueueShare]]:
         """GPU standing of each queue involved, before and after the statement."""
         gained: dict[str, int] = {}
         for entry in first.values():

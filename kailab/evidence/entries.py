@@ -14,7 +14,7 @@ import msgspec
 
 from kailab.cluster.writes import Subresource
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import EvictionTotals, Ground, Numbers, QueueShare, TaskAmounts
+from kailab.engine.decisions import EvictionGround, EvictionTotals, Numbers, QueueShare, TaskAmounts
 from kailab.scheduler import UsageParams
 
 FORMAT = 3
@@ -111,7 +111,7 @@ class PodEvicted(PodOnNode, frozen=True, kw_only=True, omit_defaults=False, tag_
     beneficiary: str
     beneficiary_queue: str
     reason: str
-    ground: Ground | None = None
+    ground: EvictionGround | None = None
     taking: EvictionTotals | None = None
     shares: dict[str, ShareChange] = {}
 

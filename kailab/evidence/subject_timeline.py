@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kailab.engine.decisions import Ground
+from kailab.engine.decisions import EvictionGround
 from kailab.engine.snapshot.amounts import quantity_text
 from kailab.engine.working.queues import NAMES
 from kailab.errors import InputError
@@ -178,7 +178,7 @@ def message_without_names(entry: GroupWaits) -> str:
     return text
 
 
-def _ground(ground: Ground | None) -> str:
+def _ground(ground: EvictionGround | None) -> str:
     if ground is None:
         return ""
     if ground.priorities:

@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec import structs
 
-from kailab.engine.decisions import Ground
+from kailab.engine.decisions import EvictionGround
 from kailab.evidence.entries import PodEvicted
 from kailab.explain.cause import Cause, Code, Ref
 from kailab.explain.subject import Standing
@@ -43,7 +43,7 @@ def evicted_for(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> C
     )
 
 
-def _joined(entries: Sequence[PodEvicted]) -> Ground | None:
+def _joined(entries: Sequence[PodEvicted]) -> EvictionGround | None:
     """What let these be taken together: what was held before the first of them and after the last."""
     first, last = entries[0].ground, entries[-1].ground
     if first is None or last is None or (first.queue, first.resource) != (last.queue, last.resource):
@@ -73,7 +73,7 @@ def workload_of(standing: Standing, podgroup: str) -> str:
     return f"{top['kind']} {namespace}/{top['metadata']['name']}"
 
 
-def grounds(ground: Ground | None) -> Iterable[str]:
+def grounds(ground: EvictionGround | None) -> Iterable[str]:
     """What let the pod be taken, with the numbers before and after."""
     if ground is None:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kailab.engine.queueing.division import Division, Entitled, Part, Round
+from kailab.engine.queueing.division import Division, DivisionPart, DivisionRound, Entitled
 from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.queues import QueueResource
 from kailab.lab.wording import amount_text, count, some
@@ -66,12 +66,12 @@ def _left_of(division: Division) -> str:
     return f"{amount_text(division.resource, division.over_quota)} left"
 
 
-def _round(division: Division, one: Round, name: str) -> str:
+def _round(division: Division, one: DivisionRound, name: str) -> str:
     parts = sorted(one.parts, key=lambda part: (part.queue != name, -part.given, part.queue))
     return some([_part(division, one, part) for part in parts])
 
 
-def _part(division: Division, one: Round, part: Part) -> str:
+def _part(division: Division, one: DivisionRound, part: DivisionPart) -> str:
     entitled = next(queue for queue in division.queues if queue.queue == part.queue)
     weight = f"weight {number(entitled.weight)}"
     if entitled.usage and division.k_value:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kailab.engine.decisions import Turn
-from kailab.engine.queueing.turns import PROMISED, Earlier, JobCriterion, QueueCriterion
+from kailab.engine.decisions import ServingPosition
+from kailab.engine.queueing.order import PROMISED, Earlier, JobCriterion, QueueCriterion
 from kailab.lab.picture import Picture
 from kailab.lab.wording import some
 
@@ -94,7 +94,7 @@ class Ranked(NamedTuple):
 def ranked(picture: Picture) -> list[Ranked]:
     """All queues in which something has a turn, those served first at the head: by the first turn in them that the queue rules allow, or
     by their first of all where they allow none."""
-    first: dict[str, tuple[str, Turn]] = {}
+    first: dict[str, tuple[str, ServingPosition]] = {}
     before: dict[int, str] = {}
     waiting: Counter[str] = Counter()
     for name, turn in picture.turns.items():

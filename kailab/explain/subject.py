@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.trials import Trials
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.snapshot.records import PodGroup, Task
 from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import PodEvicted, PodRow
@@ -178,9 +178,9 @@ class Standing:
         return self.picture.reckoned().moment()
 
     @cached_property
-    def trials(self) -> Trials:
+    def trials(self) -> RelaxedCycles:
         """Of that moment, about nobody yet."""
-        return Trials(*self.moment)
+        return RelaxedCycles(*self.moment)
 
     @cached_property
     def records(self) -> dict[str, PodGroup]:

@@ -8,11 +8,10 @@ from functools import partial
 from msgspec import structs
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.cycle import decide, until_decided
+from kailab.engine.cycle import decide, repeat_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.relaxing.others import OthersGone
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Trials
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+from kailab.engine.relaxing.rules import OthersGone, Relaxation
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.evidence.cluster_state import condition_of
@@ -33,13 +32,13 @@ CYCLES = 50
 """Of one trial, at most: a queue may be tried one job at a time."""
 
 
-def runs_alone(left: Trials, now: float, tasks: Set[str]) -> bool:
+def runs_alone(left: RelaxedCycles, now: float, tasks: Set[str]) -> bool:
     """Whether all of these tasks get a place from ``now`` on, cycle by cycle. ``left``: of the cluster from which the others are gone."""
     # Promises and refused binds are of a cluster in which the others are.
     config = structs.replace(left.config, promised=(), refused=frozenset())
     snapshot, waiting = left.snapshot, set(tasks)
     for _ in range(CYCLES):
-        config, decisions = until_decided(partial(_decide_at, snapshot, now), config)
+        config, decisions = repeat_cycle(partial(_decide_at, snapshot, now), config)
         config = structs.replace(config, promised=decisions.heirs)
         placed = {bind.task: bind for bind in decisions.binds}
         waiting -= placed.keys()

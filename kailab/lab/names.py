@@ -70,10 +70,10 @@ def known_action(picture: Picture, name: str | None) -> None:
 
 def known_reason(picture: Picture, name: str | None) -> None:
     """Raises InputError for a reason for which no pod can wait under KAI's rules; others have reasons of their own."""
-    from kailab.engine.decisions import Code
+    from kailab.engine.decisions import PendingCode
 
     names = {
-        *map(str, Code),
+        *map(str, PendingCode),
         "SchedulingGated",
         *(picture.code_of(row) for row in picture.rows if row.phase == "Pending"),
     }

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.engine.decisions import Decisions, Turn
+from kailab.engine.decisions import Decisions, ServingPosition
 from kailab.evidence.cluster_state import RowCache, pod_row
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PendingReason, PodRow
@@ -114,10 +114,10 @@ class Picture:
     def next_cycle(self) -> Decisions:
         """What kailab's scheduler decides next, as things stand. Nothing of it is carried out."""
         # Most questions need no cycle, and this loads the engine.
-        from kailab.engine.cycle import decide, until_decided
+        from kailab.engine.cycle import decide, repeat_cycle
 
         moment = self.reckoned().moment()
-        return until_decided(lambda config: decide(moment.snapshot, config, moment.now), moment.config)[1]
+        return repeat_cycle(lambda config: decide(moment.snapshot, config, moment.now), moment.config)[1]
 
     @cached_property
     def by_group(self) -> dict[str, list[PodRow]]:
@@ -169,7 +169,7 @@ class Picture:
         ]
 
     @cached_property
-    def turns(self) -> dict[str, Turn]:
+    def turns(self) -> dict[str, ServingPosition]:
         """``namespace/name`` of each PodGroup that waits and could run in its queue -> its turn, in the order of turns."""
         return {self.present.podgroup(turn.podgroup): turn for turn in self.present.order}
 

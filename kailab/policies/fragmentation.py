@@ -21,7 +21,7 @@ _UNIT = 10**9
 """Parts of all pods are counted in these, so that sums are of whole numbers: equal states are equal to the last bit, in whatever order they are summed up."""
 
 
-class Typical(msgspec.Struct, frozen=True, array_like=True):
+class TypicalWorkload(msgspec.Struct, frozen=True, array_like=True):
     """A sort of pod that is to be expected: ``cpu`` in millicores, ``devices`` times ``portion`` thousandths of a GPU, on one of ``models`` (any where
     empty), and which part of all pods are such."""
 
@@ -39,18 +39,18 @@ class Fgd(NodeScore, frozen=True):
     As in the simulator the score is a whole number from 0 to 100 (here in hundredths): nodes on which it grows by about as much are equal, and the
     first by name is taken."""
 
-    workload: tuple[Typical, ...]
+    workload: tuple[TypicalWorkload, ...]
     local: ClassVar[bool] = True
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
-        ground = Ground.of(nodes, self.workload)
+        ground = FragmentationTable.of(nodes, self.workload)
         rows, room = choices(task, nodes.devices)
         found = np.zeros(len(nodes.records))
         np.maximum.at(found, rows, shrinking(ground.grows(task, rows, room)))
         return found
 
     def devices(self, task: Task, node: NodesView, room: np.ndarray) -> np.ndarray:
-        ground = Ground.of(node, self.workload)
+        ground = FragmentationTable.of(node, self.workload)
         return shrinking(ground.grows(task, np.zeros(len(room), dtype=np.int64), room))
 
 
@@ -64,7 +64,7 @@ class FgdPacked(Fgd, frozen=True):
     free, 0.3 to how many are, of the largest node's."""
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
-        ground = Ground.of(nodes, self.workload)
+        ground = FragmentationTable.of(nodes, self.workload)
         used = (nodes.idle_cpu < nodes.all_cpu) | (ground.free < nodes.all_gpu)
         rows, room = choices(task, nodes.devices)
         grows = ground.grows(task, rows, room)
@@ -77,7 +77,7 @@ class FgdPacked(Fgd, frozen=True):
         return _counted(100 * logistic(grows) + taken, used)
 
     def devices(self, task: Task, node: NodesView, room: np.ndarray) -> np.ndarray:
-        ground = Ground.of(node, self.workload)
+        ground = FragmentationTable.of(node, self.workload)
         grows = ground.grows(task, np.zeros(len(room), dtype=np.int64), room)
         return _with_gpus(task, grows, room, np.zeros(len(room), dtype=bool))
 
@@ -123,7 +123,7 @@ class _Expected:
     """Sorts of pods as arrays: ``part`` of each with GPUs in ``_UNIT``, and of those ``without``; ``portions`` and sets of ``models`` that there are,
     and which each sort has."""
 
-    def __init__(self, workload: Sequence[Typical]) -> None:
+    def __init__(self, workload: Sequence[TypicalWorkload]) -> None:
         sorts = [sort for sort in workload if sort.devices]
         self.without = round(sum(sort.part for sort in workload if not sort.devices) * _UNIT)
         self.part = np.array([round(sort.part * _UNIT) for sort in sorts], dtype=np.int64)
@@ -135,11 +135,11 @@ class _Expected:
 
 
 @lru_cache(maxsize=8)
-def _expected(workload: tuple[Typical, ...]) -> _Expected:
+def _expected(workload: tuple[TypicalWorkload, ...]) -> _Expected:
     return _Expected(workload)
 
 
-class Ground(msgspec.Struct, frozen=True):
+class FragmentationTable(msgspec.Struct, frozen=True):
     """Nodes as the expected pods see them, one row a node: what is ``free`` on all devices, ``cpu`` in millicores; how many devices have room for each
     portion (``fitting``) and what is free on the others (``small``); which sets of models it is of (``of_model``)."""
 
@@ -152,11 +152,13 @@ class Ground(msgspec.Struct, frozen=True):
     of_model: np.ndarray
 
     @classmethod
-    def of(cls, nodes: NodesView, workload: Sequence[Typical]) -> Ground:
+    def of(cls, nodes: NodesView, workload: Sequence[TypicalWorkload]) -> FragmentationTable:
         return cls.made(nodes.devices, nodes.idle_cpu, nodes.label(GPU_PRODUCT), workload)
 
     @classmethod
-    def made(cls, devices: np.ndarray, cpu: np.ndarray, models: np.ndarray, workload: Sequence[Typical]) -> Ground:
+    def made(
+        cls, devices: np.ndarray, cpu: np.ndarray, models: np.ndarray, workload: Sequence[TypicalWorkload]
+    ) -> FragmentationTable:
         sorts = _expected(tuple(workload))
         fits = devices[:, :, None] >= sorts.portions
         of_model = np.ones((len(devices), len(sorts.models)), dtype=bool)
@@ -201,12 +203,16 @@ class Ground(msgspec.Struct, frozen=True):
         return found
 
 
-def fragments(devices: np.ndarray, cpu: np.ndarray, models: np.ndarray, workload: Sequence[Typical]) -> np.ndarray:
+def fragments(
+    devices: np.ndarray, cpu: np.ndarray, models: np.ndarray, workload: Sequence[TypicalWorkload]
+) -> np.ndarray:
     """The expected fragmentation of each node, in milli-GPU. ``devices``: one row a node, what is free on each of its GPUs; ``cpu``: millicores free; ``models``: of GPUs, as text."""
-    return Ground.made(devices, cpu, models, workload).lost()
+    return FragmentationTable.made(devices, cpu, models, workload).lost()
 
 
-def typical(pods: Sequence[tuple[int, int, int, tuple[str, ...]]], popular: float = 0.95) -> tuple[Typical, ...]:
+def typical(
+    pods: Sequence[tuple[int, int, int, tuple[str, ...]]], popular: float = 0.95
+) -> tuple[TypicalWorkload, ...]:
     """The sorts of pods (cpu, devices, portion, models) that are most often seen, until they are this part of all, each with its part of these. Of sorts
     seen as often the larger come first, as in the simulator."""
     counts: dict[tuple[int, int, int, tuple[str, ...]], int] = {}
@@ -219,7 +225,7 @@ def typical(pods: Sequence[tuple[int, int, int, tuple[str, ...]]], popular: floa
             break
         chosen.append((pod, count))
         seen += count
-    return tuple(Typical(*pod, part=count / seen) for pod, count in chosen)
+    return tuple(TypicalWorkload(*pod, part=count / seen) for pod, count in chosen)
 
 
 def _size(pod: tuple[int, int, int, tuple[str, ...]]) -> tuple[int, int, int, str]:

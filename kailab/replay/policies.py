@@ -24,7 +24,7 @@ from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.errors import InputError, PolicyError
 from kailab.fleet import Fleet
 from kailab.policies.catalogue import SHIPPED
-from kailab.policies.fragmentation import Fgd, Typical, typical
+from kailab.policies.fragmentation import Fgd, TypicalWorkload, typical
 from kailab.policies.placement import Random
 from kailab.replay.manifests import pods_of
 from kailab.replay.trace import Trace
@@ -114,7 +114,7 @@ def with_replay_policies(
     return structs.replace(settings, engine=engine)
 
 
-def workload(trace: Trace, fleet: Fleet) -> tuple[Typical, ...]:
+def workload(trace: Trace, fleet: Fleet) -> tuple[TypicalWorkload, ...]:
     """The sorts of pods that make up 95 % of a trace's."""
     pods = []
     largest = fleet.largest_node  # a look at every pool

@@ -17,7 +17,7 @@ from kailab.evidence.metrics.openmetrics import MOST_SAMPLES
 from kailab.lab import Lab
 from kailab.lab.metered import look_at
 from kailab.model.labels import GPU_PRODUCT
-from kailab.policies.fragmentation import Typical, fragments
+from kailab.policies.fragmentation import TypicalWorkload, fragments
 from kailab.replay.job import HOUR, WHOLE
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Deciding, Observer
@@ -88,7 +88,7 @@ class Fragmentation(msgspec.Struct, frozen=True, kw_only=True):
 class FragmentationSampler(Observer):
     """Looks at the nodes so often that what it tells holds every ``interval`` seconds."""
 
-    def __init__(self, workload: Sequence[Typical], interval: int, gpus: int) -> None:
+    def __init__(self, workload: Sequence[TypicalWorkload], interval: int, gpus: int) -> None:
         self._workload = workload
         self._sampling = SamplePoints(interval)
         self._total = gpus * WHOLE

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.engine.decisions import Ground, QueueState
+from kailab.engine.decisions import EvictionGround, QueueState
 from kailab.engine.snapshot.records import Status
 from kailab.evidence.entries import SourceLine
 
@@ -169,7 +169,7 @@ class EvictionForm(_Part):
     beneficiary_name: str
     beneficiary_queue: int
     reason: str
-    ground: Ground | None
+    ground: EvictionGround | None
     taking: dict[str, Any] | None
     shares: dict[str, Any]
 

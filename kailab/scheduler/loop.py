@@ -10,9 +10,9 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.cycle import run_cycle, until_decided
+from kailab.engine.cycle import repeat_cycle, run_cycle
 from kailab.engine.decisions import Decisions, Pending
-from kailab.engine.policies.asking import asked
+from kailab.engine.policies.orders import call_policy
 from kailab.engine.policies.ranking import order_holds
 from kailab.engine.snapshot.changes import Follower
 from kailab.engine.snapshot.snapshot import Snapshot
@@ -230,8 +230,8 @@ class Scheduler:
         )
         working, on_phase = self.mirror.working, self._observer.on_phase
         try:
-            with PATIENCE.ends(asked.__code__) if self._policies_of_others else nullcontext():
-                config, decisions = until_decided(lambda given: run_cycle(working, given, now, on_phase), config)
+            with PATIENCE.ends(call_policy.__code__) if self._policies_of_others else nullcontext():
+                config, decisions = repeat_cycle(lambda given: run_cycle(working, given, now, on_phase), config)
         except PolicyError as error:
             raise PolicyError(f"{error}; in cycle {self.cycles + 1}") from error
         self._promised = decisions.heirs

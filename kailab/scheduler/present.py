@@ -16,13 +16,12 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import QueueState, Turn
+from kailab.engine.decisions import QueueState, ServingPosition
 from kailab.engine.queueing.division import Division
-from kailab.engine.queueing.returns import Return
-from kailab.engine.queueing.turns import Earlier
+from kailab.engine.queueing.order import Earlier, Return
 from kailab.engine.report.pending import queue_states
 from kailab.engine.report.returning import Returns, divisions
-from kailab.engine.report.serving import queues_before, turns
+from kailab.engine.report.serving import queues_before, serving_positions
 from kailab.engine.session import Session
 from kailab.engine.snapshot.counting import offered_gpus
 from kailab.engine.snapshot.snapshot import Snapshot
@@ -68,10 +67,10 @@ class Present:
             return _room(session)
 
     @cached_property
-    def order(self) -> tuple[Turn, ...]:
+    def order(self) -> tuple[ServingPosition, ...]:
         """All PodGroups that wait and could run in their queue, in the order in which they are served."""
         with self._session() as session:
-            return turns(session)
+            return serving_positions(session)
 
     def queues_before(self, name: str) -> tuple[Earlier, ...]:
         """Queues that are served before one, each with the PodGroup whose turn is next there."""
@@ -98,7 +97,7 @@ class Present:
         """All of it."""
         with self._session() as session:
             # One session for all of it, where the properties above open one each.
-            order = turns(session)
+            order = serving_positions(session)
             names = sorted(session.tree.queues) if len(session.tree.queues) <= KEPT_QUEUES else None
             return PresentRecord(
                 queues=queue_states(session),

@@ -7,10 +7,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kailab.engine.decisions import QueueState, Turn
+from kailab.engine.decisions import QueueState, ServingPosition
 from kailab.engine.queueing.division import Division
-from kailab.engine.queueing.returns import Return
-from kailab.engine.queueing.turns import Earlier
+from kailab.engine.queueing.order import Earlier, Return
 
 
 class Room(NamedTuple):
@@ -26,7 +25,7 @@ class PresentRecord(msgspec.Struct, kw_only=True):
 
     queues: tuple[QueueState, ...]
     room: dict[str, Room]
-    order: tuple[Turn, ...]
+    order: tuple[ServingPosition, ...]
     names: dict[str, str]
     before: dict[str, tuple[Earlier, ...]] | None
     divisions: tuple[Division, ...] | None = None

@@ -24,7 +24,7 @@ from checks.invariants import run_rounds
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.search.goal import Goal
+from kailab.engine.search.goal import SearchGoal
 from kailab.engine.search.shortfall import Shortfall
 from kailab.engine.working.state import WTask
 from kailab.engine.working.workingset import WorkingSet
@@ -268,7 +268,7 @@ def test_these_clusters_put_the_shortfall_to_use(monkeypatch: pytest.MonkeyPatch
     proven = 0
     count = Shortfall.proves_hopeless
 
-    def counted(self: Shortfall, goal: Goal, victims: list[WTask]) -> bool:
+    def counted(self: Shortfall, goal: SearchGoal, victims: list[WTask]) -> bool:
         nonlocal proven
         short = count(self, goal, victims)
         proven += short

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kailab.advice.audit.finding import FindingCode
-from kailab.engine.decisions import Code
+from kailab.engine.decisions import PendingCode
 from kailab.evidence.metrics import RULES, read_packaged_file
 from kailab.explain.cause import Code as CauseCode
 from kailab.model.manifests import dump
@@ -103,4 +103,4 @@ def test_each_answer_is_one_that_is_given(section: str) -> None:
     answers = [row.split("|")[1] for row in sections()[section].splitlines() if row.startswith("| ")]
     words = {word for answer in answers for word in re.findall(r"`([A-Z]\w+)`", answer)}
     assert words
-    assert words <= {*map(str, Code), *map(str, CauseCode), *map(str, FindingCode)}
+    assert words <= {*map(str, PendingCode), *map(str, CauseCode), *map(str, FindingCode)}

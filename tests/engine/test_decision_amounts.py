@@ -7,11 +7,10 @@ from checks.fuzzing.randomcluster import random_opening
 from checks.opening import NOW
 from checks.table import Table
 from kailab.engine.cycle import run_cycle
-from kailab.engine.decisions import Ground, TaskAmounts
-from kailab.engine.queueing.turns import JobCriterion
+from kailab.engine.decisions import EvictionGround, TaskAmounts
+from kailab.engine.queueing.order import JobCriterion
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import GPU, GpuRequest, Status
-from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.engine.snapshot.records import ALLOCATED, GPU, GpuRequest, Status
 
 MIG = "nvidia.com/mig-1g.5gb"
 
@@ -61,7 +60,7 @@ def test_a_reclaim_tells_the_level_and_the_resource_that_decided_it(world):
     assert decided.lost == {"greedy-2", "greedy-3", "greedy-4", "greedy-5"}
     eviction = decided.eviction("greedy-5")
     assert eviction.amounts == TaskAmounts(gpu=GPU, cpu=100, memory=10**6)
-    assert eviction.ground == Ground(
+    assert eviction.ground == EvictionGround(
         rule="fair share", queue="right", beside="left", resource="GPU", bound=4 * GPU, before=8 * GPU, after=4 * GPU
     )
 
@@ -71,7 +70,7 @@ def test_a_preemption_tells_the_priorities(team):
     team.job("low", on="n", priority=50)
     team.job("high", priority=75)
     ground = team.decide().eviction("low-0").ground
-    assert ground == Ground(rule="priority", queue="team", beside="team", priorities=(50, 75))
+    assert ground == EvictionGround(rule="priority", queue="team", beside="team", priorities=(50, 75))
 
 
 def test_who_is_moved_gives_its_queue_nothing_up(team):
@@ -82,13 +81,13 @@ def test_who_is_moved_gives_its_queue_nothing_up(team):
     team.job("both", gpus=2)
     decided = team.decide(actions=("allocate", "consolidation"))
     (moved,) = decided.moved
-    assert decided.eviction(moved).ground == Ground(rule="move", queue="team")
+    assert decided.eviction(moved).ground == EvictionGround(rule="move", queue="team")
 
 
 def test_a_stale_gang_goes_as_such(team):
     team.node("n", gpus=4)
     team.job("gang", tasks=2, gang=3, on="n", stale_since=0.0)
-    assert {evict.ground for evict in team.decide().decisions.evictions} == {Ground(rule="gang", queue="team")}
+    assert {evict.ground for evict in team.decide().decisions.evictions} == {EvictionGround(rule="gang", queue="team")}
 
 
 def test_turns_are_told_where_asked_for(team):

@@ -17,7 +17,7 @@ from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import NodesView
 from kailab.engine.snapshot.records import GPU, GpuRequest, PodGroup, Status, Task
 from kailab.errors import InputError, PolicyError
-from kailab.policies.fragmentation import Fgd, Typical
+from kailab.policies.fragmentation import Fgd, TypicalWorkload
 from kailab.policies.placement import BestFit, GpuClustering, GpuPacking
 from tests.engine.conftest import NOW, World
 
@@ -159,7 +159,11 @@ def test_a_local_policy_is_asked_again_only_of_what_changed(team) -> None:
     assert ASKED[0] == ("a", "b")
 
 
-EXPECTED = (Typical(0, 1, 500, (), 0.5), Typical(100, 1, 1000, (), 0.3), Typical(100, 2, 1000, (), 0.2))
+EXPECTED = (
+    TypicalWorkload(0, 1, 500, (), 0.5),
+    TypicalWorkload(100, 1, 1000, (), 0.3),
+    TypicalWorkload(100, 2, 1000, (), 0.2),
+)
 POLICIES = {"best-fit": BestFit, "gpu-packing": GpuPacking, "gpu-clustering": GpuClustering, "fgd": Fgd}
 
 

@@ -1,6 +1,6 @@
 """Gangs start together or not at all; what is beyond the minimum comes and goes one by one; subgroups have minima too."""
 
-from kailab.engine.decisions import Code
+from kailab.engine.decisions import PendingCode
 from kailab.engine.snapshot.records import PodSet, Status, SubGroup
 
 
@@ -16,7 +16,7 @@ def test_a_gang_that_lacks_one_device_does_not_start(team):
     team.job("gang", tasks=8, gang=8)
     decided = team.decide()
     assert decided.nothing
-    assert decided.pending("gang").code == Code.POD_SCHEDULING_ERRORS
+    assert decided.pending("gang").code == PendingCode.POD_SCHEDULING_ERRORS
 
 
 def test_of_two_gangs_that_don_t_fit_together_one_starts_whole(team):
@@ -31,7 +31,7 @@ def test_a_gang_with_too_few_pods_waits_for_them(team):
     team.job("gang", tasks=2, gang=3)
     decided = team.decide()
     assert decided.nothing
-    assert decided.pending("gang").code == Code.NOT_READY
+    assert decided.pending("gang").code == PendingCode.NOT_READY
 
 
 def test_gated_pods_don_t_count_towards_a_gang(team):
@@ -40,7 +40,7 @@ def test_gated_pods_don_t_count_towards_a_gang(team):
     team.job("two", tasks=3, gang=2, gated=1)
     decided = team.decide()
     assert sorted(decided.bound) == ["two-0", "two-1"]
-    assert decided.pending("three").code == Code.NOT_READY
+    assert decided.pending("three").code == PendingCode.NOT_READY
 
 
 def test_a_lost_member_of_a_gang_comes_back_alone(team):

@@ -3,14 +3,14 @@
 import pytest
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.relaxing.trials import Trials
-from kailab.engine.report.holding import Keeps
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+from kailab.engine.report.eviction_blockers import EvictionBlocker
 from kailab.engine.snapshot.records import Requirement
 from tests.engine.conftest import NOW
 
 
 def reach(world, job="mine", **config):
-    return Trials(world.working().value(), EngineConfig(**config), NOW, (job,)).reach(job)
+    return RelaxedCycles(world.working().value(), EngineConfig(**config), NOW, (job,)).reach(job)
 
 
 def keeps(world, **config):
@@ -30,12 +30,12 @@ def test_each_holder_is_told_by_the_rule_that_keeps_it(world):
     world.job("own", queue="fair", tasks=2, on="node-1")
     world.job("mine")
     assert keeps(world, reclaim_min_runtime=60.0) == {
-        "equal": Keeps.RANK,
-        "lower": Keeps.NOTHING,
-        "borrowed": Keeps.NOTHING,
-        "serving": Keeps.NON_PREEMPTIBLE,
-        "young": Keeps.PROTECTED,
-        "own": Keeps.QUOTA,
+        "equal": EvictionBlocker.RANK,
+        "lower": EvictionBlocker.NOTHING,
+        "borrowed": EvictionBlocker.NOTHING,
+        "serving": EvictionBlocker.NON_PREEMPTIBLE,
+        "young": EvictionBlocker.PROTECTED,
+        "own": EvictionBlocker.QUOTA,
     }
 
 
@@ -59,7 +59,7 @@ def test_a_share_used_up_keeps_all_of_other_queues(world, quota, beyond):
         world.job(f"t{number}", on="node-1")
     world.job("mine")
     assert reach(world).beyond == beyond
-    kept = Keeps.NOTHING if quota == 3 else Keeps.SHARE
+    kept = EvictionBlocker.NOTHING if quota == 3 else EvictionBlocker.SHARE
     assert {one.keeps for one in reach(world).holders if one.queue == "other"} == {kept}
 
 
@@ -72,7 +72,7 @@ def test_a_share_above_the_level_where_two_queues_part_does_not_matter(world):
     world.job("mine")
     found = reach(world)
     assert ("org", ("gpu",)) in found.beyond
-    assert [one.keeps for one in found.holders] == [Keeps.NOTHING]
+    assert [one.keeps for one in found.holders] == [EvictionBlocker.NOTHING]
 
 
 def test_only_where_it_might_run(world):
@@ -104,4 +104,4 @@ def test_pods_of_other_schedulers_hold_too(world):
     world.records = [one for one in world.records if getattr(one, "uid", "") != "foreign"]
     world.job("mine")
     [holder] = reach(world).holders
-    assert (holder.podgroup, holder.keeps, holder.held.gpu) == ("", Keeps.SCHEDULER, 2000)
+    assert (holder.podgroup, holder.keeps, holder.held.gpu) == ("", EvictionBlocker.SCHEDULER, 2000)

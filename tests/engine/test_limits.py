@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.engine.decisions import Code
+from kailab.engine.decisions import PendingCode
 from kailab.engine.snapshot.records import NO_SHARE, Share
 
 
@@ -25,7 +25,7 @@ def test_a_limit_of_the_department_holds_for_its_queues_together(world):
     decided = world.decide()
     assert len(decided.bound) == 3
     pending = decided.pending("b3")
-    assert (pending.code, pending.queue_context) == (Code.OVER_LIMIT, "department")
+    assert (pending.code, pending.queue_context) == (PendingCode.OVER_LIMIT, "department")
 
 
 @pytest.mark.parametrize(("quota", "bound"), [(2, 2), (0, 0), (-1, 4)])
@@ -46,7 +46,7 @@ def test_non_preemptible_work_stays_within_the_quota_of_every_level(world):
     decided = world.decide()
     assert len(decided.bound) == 2
     pending = decided.pending("job3")
-    assert (pending.code, pending.queue_context) == (Code.NON_PREEMPTIBLE_OVER_QUOTA, "department")
+    assert (pending.code, pending.queue_context) == (PendingCode.NON_PREEMPTIBLE_OVER_QUOTA, "department")
 
 
 def test_preemptible_work_of_the_queue_does_not_count_against_non_preemptible_quota(world):
@@ -81,7 +81,7 @@ def test_a_queue_without_resources_runs_nothing(world):
     world.job("a", gpus=0)
     decided = world.decide()
     assert decided.nothing
-    assert decided.pending("a").code == Code.OVER_LIMIT
+    assert decided.pending("a").code == PendingCode.OVER_LIMIT
 
 
 def test_a_missing_queue_a_parent_queue_and_an_orphan_run_nothing(world):
@@ -96,9 +96,9 @@ def test_a_missing_queue_a_parent_queue_and_an_orphan_run_nothing(world):
     assert decided.nothing
     codes = {job: decided.pending(job).code for job in ("no-queue", "on-parent", "on-orphan")}
     assert codes == {
-        "no-queue": Code.QUEUE_DOES_NOT_EXIST,
-        "on-parent": Code.UNSCHEDULABLE,
-        "on-orphan": Code.QUEUE_DOES_NOT_EXIST,
+        "no-queue": PendingCode.QUEUE_DOES_NOT_EXIST,
+        "on-parent": PendingCode.UNSCHEDULABLE,
+        "on-orphan": PendingCode.QUEUE_DOES_NOT_EXIST,
     }
 
 

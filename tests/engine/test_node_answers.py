@@ -14,7 +14,7 @@ from checks.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.placing.placement import Placer
 from kailab.engine.report.node_answers import node_answers
-from kailab.engine.report.sieve import NodeRule
+from kailab.engine.report.node_filter import NodeRule
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import (
     Constraint,

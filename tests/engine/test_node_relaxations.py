@@ -10,7 +10,8 @@ from checks.fuzzing.randomcluster import random_opening
 from checks.opening import NOW as THEN
 from checks.table import Table
 from kailab.engine.config import EngineConfig
-from kailab.engine.relaxing.nodes import (
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+from kailab.engine.relaxing.rules import (
     AllTolerated,
     AntiAffinityGone,
     ClaimsGone,
@@ -19,16 +20,15 @@ from kailab.engine.relaxing.nodes import (
     NodesOpened,
     NothingMissing,
     PortsGone,
+    Relaxation,
     RoomGiven,
     SelectorGone,
     TopologyGone,
     Unplaced,
 )
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Trials
 from kailab.engine.report.barriers import Barrier, barriers
 from kailab.engine.report.node_answers import NodeAnswer, node_answers
-from kailab.engine.report.sieve import NodeRule
+from kailab.engine.report.node_filter import NodeRule
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import (
     GPU,
@@ -51,7 +51,7 @@ DATABASE = {"labels": (("app", "db"),), "namespace": "default"}
 
 
 def trials(world, subject="a"):
-    return Trials(world.working().value(), EngineConfig(), NOW, (subject,))
+    return RelaxedCycles(world.working().value(), EngineConfig(), NOW, (subject,))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def clusters(draw):
 def test_a_rule_taken_away_leaves_a_node_that_takes_the_pod_or_has_another(opening):
     snapshot = Table(opening).working().value()
     for task in [task for task in snapshot.tasks if task.status == Status.PENDING and task.podgroup][:3]:
-        found = Trials(snapshot, opening.config, THEN, (task.podgroup,))
+        found = RelaxedCycles(snapshot, opening.config, THEN, (task.podgroup,))
         before = told(WorkingSet.of(snapshot), opening.config, THEN, task.uid)
         for relaxation in {_without(answer) for answer in before.values()} - {None}:
             draft = found.draft(relaxation)

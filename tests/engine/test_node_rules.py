@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.engine.decisions import Code
+from kailab.engine.decisions import PendingCode
 from kailab.engine.snapshot.records import NodeTerm, PodTerm, Requirement, Taint, Toleration
 
 
@@ -123,7 +123,7 @@ def test_what_a_pod_lacks_keeps_it_off_every_node(team):
     team.job("a", shape={"blocked": ('persistentvolumeclaim "data" not found',)})
     decided = team.decide()
     assert decided.nothing
-    assert decided.pending("a").code == Code.POD_SCHEDULING_ERRORS
+    assert decided.pending("a").code == PendingCode.POD_SCHEDULING_ERRORS
     assert decided.pending("a").message.endswith(': 1 persistentvolumeclaim "data" not found')
 
 

@@ -3,7 +3,7 @@ is fair."""
 
 import pytest
 
-from kailab.engine.decisions import Code
+from kailab.engine.decisions import PendingCode
 from kailab.engine.snapshot.records import GpuRequest, Status
 
 
@@ -177,7 +177,7 @@ def test_what_can_fit_on_no_node_evicts_nobody(world):
     world.job("mine", queue="owner", gpus=16)
     decided = world.decide()
     assert decided.evicted == set()
-    assert decided.pending("mine").code == Code.POD_SCHEDULING_ERRORS
+    assert decided.pending("mine").code == PendingCode.POD_SCHEDULING_ERRORS
 
 
 @pytest.mark.parametrize(("ran", "lost"), [(30, set()), (61, {"b-0"})])
@@ -231,7 +231,7 @@ def test_a_preemption_delay_must_pass_before_others_are_evicted(world, age, lost
     decided = world.decide()
     assert decided.lost == lost
     if not lost:
-        assert decided.pending("mine").code == Code.PREEMPTION_DELAY
+        assert decided.pending("mine").code == PendingCode.PREEMPTION_DELAY
         assert decided.decisions.wake_at == 1_000_000.0 + 50
 
 

@@ -6,26 +6,27 @@ from hypothesis import strategies as st
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, run_cycle
-from kailab.engine.decisions import Code
-from kailab.engine.relaxing.others import OthersGone, OthersPreemptible
-from kailab.engine.relaxing.queue_rules import (
+from kailab.engine.decisions import PendingCode
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+from kailab.engine.relaxing.rules import (
     DelayGone,
     LimitsLifted,
     MadePreemptible,
+    OthersGone,
+    OthersPreemptible,
     QueuesUnprotected,
     QuotasRaised,
     QuotasTaken,
     RefusalsForgotten,
     WeightsGiven,
 )
-from kailab.engine.relaxing.trials import Trials
 from tests.engine.conftest import NOW, World
 
 KAI = EngineConfig()
 
 
 def trials(world, *subject, **config):
-    return Trials(world.working().value(), EngineConfig(**config), NOW, subject)
+    return RelaxedCycles(world.working().value(), EngineConfig(**config), NOW, subject)
 
 
 def test_without_a_relaxation_only_the_subject_has_a_turn(world):
@@ -48,7 +49,7 @@ def test_a_limit_lifted_at_the_level_that_has_it(world):
     world.job("held", tasks=2, gang=2, on="node-1")
     world.job("mine")
     found = trials(world, "mine")
-    assert found().pending[0].code == Code.OVER_LIMIT
+    assert found().pending[0].code == PendingCode.OVER_LIMIT
     assert not found(LimitsLifted(("team",))).further
     assert found(LimitsLifted(("department",))).whole
 
@@ -105,8 +106,8 @@ def test_protection_and_time(world):
     found = trials(world, "mine", reclaim_min_runtime=60.0)
     assert not found().further
     assert found(QueuesUnprotected()).whole
-    assert not Trials(found.snapshot, found.config, NOW + 40, found.subject)().further
-    assert Trials(found.snapshot, found.config, NOW + 60, found.subject)().whole
+    assert not RelaxedCycles(found.snapshot, found.config, NOW + 40, found.subject)().further
+    assert RelaxedCycles(found.snapshot, found.config, NOW + 60, found.subject)().whole
 
 
 def test_preemptibility_of_others_and_their_going(world):
@@ -194,12 +195,12 @@ def test_trials_leave_no_trace(world, order):
     """Each trial decides what a cycle on the changed snapshot would, whatever was tried before, and the working set ends as it
     began."""
     snapshot = world.working().value()
-    found = Trials(snapshot, KAI, NOW, ("w0",))
+    found = RelaxedCycles(snapshot, KAI, NOW, ("w0",))
     for change in order:
         draft = found.draft(*change)
         everyone = found(*change, everyone=True)
         assert everyone.decisions == decide(draft.whole(), draft.config, draft.now)
-        assert found(*change) == Trials(snapshot, KAI, NOW, ("w0",))(*change)
+        assert found(*change) == RelaxedCycles(snapshot, KAI, NOW, ("w0",))(*change)
     assert found.working.value() == snapshot
 
 
@@ -207,7 +208,7 @@ def test_trials_leave_no_trace(world, order):
 @given(worlds())
 def test_a_turn_of_one_s_own_is_never_worse_than_among_all(world):
     """What a cycle gives a job without evicting anybody it would give it too if it came first."""
-    found = Trials(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
+    found = RelaxedCycles(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
     assert found().served >= found(everyone=True).served
 
 
@@ -215,7 +216,7 @@ def test_a_turn_of_one_s_own_is_never_worse_than_among_all(world):
 @given(worlds())
 def test_who_comes_after_the_subject_takes_nothing_from_it(world):
     """A cycle that ends with the subject's last turn gives it what a whole one does, where nobody is evicted."""
-    found = Trials(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
+    found = RelaxedCycles(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
     before, everyone = found(before=True), found(everyone=True)
     assert (before.binds, before.promises) == (everyone.binds, everyone.promises)
     assert set(before.decisions.binds) <= set(everyone.decisions.binds)
@@ -227,7 +228,7 @@ def test_who_comes_after_the_subject_takes_nothing_from_it(world):
 def test_a_cycle_that_ends_with_a_first_place_tells_whether_there_is_one(world, change, before):
     snapshot = world.working().value()
     subject = [job.uid for job in snapshot.podgroups if job.uid.startswith("w")]
-    found = Trials(snapshot, KAI, NOW, subject)
+    found = RelaxedCycles(snapshot, KAI, NOW, subject)
     assert found.further(*change, before=before) == found(*change, before=before).further
     assert found.working.value() == snapshot
 
@@ -247,7 +248,7 @@ def test_nobody_has_a_turn_after_the_first_place(world):
 @given(worlds(), st.sampled_from(CHANGES), st.sampled_from(CHANGES))
 def test_changes_made_beforehand_are_changes_made(world, first, second):
     snapshot = world.working().value()
-    found = Trials(snapshot, KAI, NOW, ("w0",))
+    found = RelaxedCycles(snapshot, KAI, NOW, ("w0",))
     assert found.after(*first)(*second) == found(*first, *second)
     assert found.after(*first) is found.after(*first)
     assert found.working.value() == snapshot

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.placing.allocation import Allocator
-from kailab.engine.search.comeback import Comeback
 from kailab.engine.search.repacking import Repacking
+from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Requirement
 from tests.engine.conftest import NOW, World
-from tests.engine.test_comeback import counted, done, long_way
+from tests.engine.test_victims_first import counted, done, long_way
 
 
 def session_of(world, **config):
@@ -189,7 +189,7 @@ def shared_by_two(pick):
 @pytest.mark.parametrize("block", range(4))
 def test_searches_that_end_by_it_would_have_found_nothing(block, monkeypatch):
     told = []
-    monkeypatch.setattr(Comeback, "_none_left_out", counted(Comeback._none_left_out, told))
+    monkeypatch.setattr(VictimsFirstBound, "_none_left_out", counted(VictimsFirstBound._none_left_out, told))
     for seed in range(block * 40, block * 40 + 40):
         pick = random.Random(seed).choice
         world, config = shared_by_two(pick), pick([EngineConfig(), EngineConfig(), EngineConfig(use_signatures=False)])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kailab.engine.decisions import Code
+from kailab.engine.decisions import PendingCode
 from kailab.engine.policies.contract import Reservation, register_policy
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView
@@ -59,7 +59,7 @@ def test_the_reason_tells_for_whom_and_from_when(full) -> None:
     full.job("late", gpus=4, task=lasting(2 * HOUR))
     decided = full.decide(reservation_policy=keeping())
     held = decided.pending("late")
-    assert held.code == Code.RESERVED
+    assert held.code == PendingCode.RESERVED
     assert (held.numbers["kept_for"], held.numbers["kept_from"]) == ("gang", NOW + HOUR)
     assert "what default/gang of queue team is to have from 1970-01-12T14:46:40Z on (nodes a, b)" in held.message
     assert "a place is kept for it from 1970-01-12T14:46:40Z on" in decided.pending("gang").message
@@ -179,7 +179,7 @@ def test_what_leaves_still_counts_after_a_job_was_held_back(full) -> None:
     full.job("late", gpus=4, task=lasting(2 * HOUR))
     full.job("larger", gpus=8, task=lasting(HOUR / 2))
     held = full.decide(reservation_policy=keeping())
-    assert [held.pending(name).code for name in ("late", "larger")] == [Code.RESERVED, Code.RESERVED]
+    assert [held.pending(name).code for name in ("late", "larger")] == [PendingCode.RESERVED, PendingCode.RESERVED]
 
 
 class Rubbish(Reservation, frozen=True):

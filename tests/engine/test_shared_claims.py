@@ -8,7 +8,7 @@ from checks.invariants import run_rounds, undecided
 from checks.opening import ACTIVE, Opening
 from checks.table import Table
 from kailab.engine.config import EngineConfig
-from kailab.engine.cycle import run_cycle, until_decided
+from kailab.engine.cycle import repeat_cycle, run_cycle
 from kailab.engine.snapshot.records import (
     GPU,
     Constraint,
@@ -50,7 +50,7 @@ def at_rest(opening, most=12):
     config = EngineConfig()
     for _ in range(most):
         working = table.working_as_mirrored()
-        config, decisions = until_decided(lambda given, w=working: run_cycle(w, given, 1e6), config)
+        config, decisions = repeat_cycle(lambda given, w=working: run_cycle(w, given, 1e6), config)
         if not decisions.changed:
             return table
         table.apply(decisions)

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from kailab.engine.actions import evicting
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.placing import room
+from kailab.engine.placing import node_capacity
 from kailab.engine.placing.placement import Placer
-from kailab.engine.search.bounds import Bounds
-from kailab.engine.search.comeback import Comeback
+from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.shortfall import RoomLeft
 from kailab.engine.search.solver import Solver
+from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
-from tests.engine.test_comeback import done
+from tests.engine.test_victims_first import done
 
 
 def _taken_away_and_added(table, task, status, node, left):
@@ -34,7 +34,7 @@ def _taken_away_and_added(table, task, status, node, left):
 
 
 def _of_all_victims(session, job, pick, queues, lists, wanted, all_stay):
-    return Bounds(session, job, pick, queues, session.victims.lists, wanted, all_stay)
+    return SearchBounds(session, job, pick, queues, session.victims.lists, wanted, all_stay)
 
 
 def the_long_way(working, config):
@@ -43,10 +43,10 @@ def the_long_way(working, config):
         patch.setattr(Placer, "may_hold", lambda *_: True)
         patch.setattr(NodeTable, "move", _taken_away_and_added)
         patch.setattr(Solver, "_repeats", lambda *_: False)
-        patch.setattr(Comeback, "proves_hopeless", lambda *_: False)
-        patch.setattr(Comeback, "rules_out", lambda *_: False)
+        patch.setattr(VictimsFirstBound, "proves_hopeless", lambda *_: False)
+        patch.setattr(VictimsFirstBound, "rules_out", lambda *_: False)
         patch.setattr(RoomLeft, "too_little", lambda *_: False)
-        patch.setattr(evicting, "Bounds", _of_all_victims)
+        patch.setattr(evicting, "SearchBounds", _of_all_victims)
         patch.setattr(evicting, "sort_of", lambda job: None)
         return run_cycle(working, config, NOW)
 
@@ -162,14 +162,14 @@ def test_a_cycle_leaves_nodes_as_they_were(borrowed, state):
 
 @pytest.mark.slow
 def test_room_that_those_who_move_need_themselves_changes_no_decision(monkeypatch):
-    taken, found = room.taken, []
+    taken, found = node_capacity.capacity_taken, []
     for seed in range(60):
         world = crowded(random.Random(seed).choice, [4, 8, 16], range(10, 40))
         config = EngineConfig(
             actions=("allocate", "consolidation"), max_consolidation_victims=random.Random(seed).choice([-1, 3, 16])
         )
-        monkeypatch.setattr(room, "taken", lambda *given: found.append(taken(*given)) or found[-1])
+        monkeypatch.setattr(node_capacity, "taken", lambda *given: found.append(taken(*given)) or found[-1])
         decisions = run_cycle(world.working(), config, NOW)
-        monkeypatch.setattr(room, "taken", lambda *_: 0)
+        monkeypatch.setattr(node_capacity, "taken", lambda *_: 0)
         assert done(decisions) == done(run_cycle(world.working(), config, NOW)), seed
     assert any(found)

@@ -18,8 +18,8 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot import jsonform
-from kailab.engine.snapshot.changes import Changes, Removed, summed
-from kailab.engine.snapshot.devices import Toleration, Wish, any_devices
+from kailab.engine.snapshot.changes import Changes, RemovedRecords, summed
+from kailab.engine.snapshot.devices import DeviceToleration, DeviceWish, any_devices
 from kailab.engine.snapshot.records import GPU, Node, Numa, NumaZone, Queue, ResourceClaim, Taint
 from kailab.engine.snapshot.snapshot import IDENTITY, Snapshot
 from kailab.engine.working.workingset import WorkingSet
@@ -58,7 +58,8 @@ RICH = Snapshot(
         ResourceClaim(
             name="default/d",
             requests=msgspec.structs.replace(
-                any_devices(1), requests=((Wish(expressions=("true",), tolerations=(Toleration(key="k"),)),),)
+                any_devices(1),
+                requests=((DeviceWish(expressions=("true",), tolerations=(DeviceToleration(key="k"),)),),),
             ),
             queue="q",
         ),
@@ -150,7 +151,7 @@ def test_changes_are_collected_while_somebody_follows():
     working.set_queue(Queue(name="q"))
     assert follower.take() == Changes(set=Snapshot(queues=(Queue(name="q"),)))
     working.remove_queue("q")
-    assert follower.take() == Changes(removed=Removed(queues=("q",)))
+    assert follower.take() == Changes(removed=RemovedRecords(queues=("q",)))
     working.unfollow(follower)
     working.set_queue(Queue(name="q"))
     assert follower.take() == Changes()

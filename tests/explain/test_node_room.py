@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kailab.engine.relaxing.nodes import AllTolerated, TopologyGone
+from kailab.engine.relaxing.rules import AllTolerated, TopologyGone
 from kailab.explain.cause import Code
 from kailab.explain.causes.case import cases
 from kailab.explain.subject import Subject

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kailab.engine.relaxing.queue_rules import MadePreemptible
+from kailab.engine.relaxing.rules import MadePreemptible
 from kailab.explain.steps import trial
 from kailab.explain.steps.proposal import Change, Disturbance, Proposal, Way, apply, patch
 from kailab.explain.steps.setting import Setting

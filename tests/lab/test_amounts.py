@@ -13,8 +13,7 @@ from kailab.cli.object_tables import TableContext, column_cell, columns_of
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Status
-from kailab.engine.snapshot.statuses import ALLOCATED, ON_NODE
+from kailab.engine.snapshot.records import ALLOCATED, ON_NODE, Status
 from kailab.errors import Invalid
 from kailab.evidence.cluster_state import read_cluster_state
 from kailab.evidence.decision_log import DecisionLog, NameIndex

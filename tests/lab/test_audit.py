@@ -6,7 +6,7 @@ import pytest
 
 from kailab.advice.audit import audit
 from kailab.advice.audit.finding import Audit, Finding, FindingCode, Severity
-from kailab.engine.report.unheld import fitting_nowhere
+from kailab.engine.report.unplaceable import unplaceable_groups
 from kailab.lab import Lab
 from kailab.scheduler.present import PresentReader
 
@@ -263,7 +263,7 @@ def test_a_gang_within_a_domain_where_the_scheduler_keeps_no_mirror(queue, job):
         lab.settle()
         reader = PresentReader(lab.cluster, lab.config, None, ["kai-scheduler"])
         moment = reader.present().moment()
-        (one,) = fitting_nowhere(moment.snapshot, moment.config, moment.now)
+        (one,) = unplaceable_groups(moment.snapshot, moment.config, moment.now)
         assert reader.present().podgroup(one.podgroups[0]).startswith("default/pg-big")
         reader.close()
 

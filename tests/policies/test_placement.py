@@ -7,7 +7,7 @@ import pytest
 
 from kailab.engine.policies.views import NodesView
 from kailab.engine.snapshot.records import GPU, GpuRequest, Node, Shape, Task
-from kailab.policies.fragmentation import Fgd, FgdPacked, Typical, fragments, typical
+from kailab.policies.fragmentation import Fgd, FgdPacked, TypicalWorkload, fragments, typical
 from kailab.policies.placement import BestFit, DotProduct, GpuClustering, GpuPacking, Random
 
 
@@ -107,15 +107,15 @@ def free_on(*rows: list[int]) -> np.ndarray:
 
 
 def test_what_a_pod_can_not_use_is_a_fragment_to_it() -> None:
-    half = Typical(cpu=1000, devices=1, portion=500, models=(), part=1.0)
+    half = TypicalWorkload(cpu=1000, devices=1, portion=500, models=(), part=1.0)
     devices, cpu = free_on([600, 300], [300, 300], [600, 300]), np.array([9000, 9000, 0])
     # The small rest; all that is free where no device suffices; all that is free where the CPU does not.
     assert fragments(devices, cpu, np.array(["", "", ""]), [half]).tolist() == [300, 600, 900]
 
 
 def test_to_work_on_other_models_and_without_gpus_all_is_a_fragment() -> None:
-    on_t4 = Typical(cpu=0, devices=1, portion=1000, models=("T4",), part=0.5)
-    no_gpu = Typical(cpu=0, devices=0, portion=1000, models=(), part=0.5)
+    on_t4 = TypicalWorkload(cpu=0, devices=1, portion=1000, models=("T4",), part=0.5)
+    no_gpu = TypicalWorkload(cpu=0, devices=0, portion=1000, models=(), part=0.5)
     devices, cpu = free_on([1000, 0], [1000, 0]), np.array([0, 0])
     assert fragments(devices, cpu, np.array(["T4", "P100"]), [on_t4]).tolist() == [0, 500]
     assert fragments(devices, cpu, np.array(["T4", "P100"]), [on_t4, no_gpu]).tolist() == [500, 1000]
@@ -123,16 +123,16 @@ def test_to_work_on_other_models_and_without_gpus_all_is_a_fragment() -> None:
 
 def test_fgd_descends_the_fragmentation() -> None:
     # Pods of 0.5 and of two whole GPUs are to be expected: a share of 0.5 completes a device rather than break up the pair.
-    workload = (Typical(0, 1, 500, (), 0.5), Typical(0, 2, 1000, (), 0.5))
+    workload = (TypicalWorkload(0, 1, 500, (), 0.5), TypicalWorkload(0, 2, 1000, (), 0.5))
     nodes = Nodes().node("pair", 1000, 1000).node("rest", 500, 0)
     assert nodes.best(Fgd(workload=workload), pod(0.5)) == "rest"
     # 0.3 in the rest would leave 0.2 that nobody can use; in the single GPU it leaves 0.7, of use to halves.
     nodes = Nodes().node("rest", 500, 0).node("single", 1000, 0)
-    assert nodes.best(Fgd(workload=(Typical(0, 1, 500, (), 1.0),)), pod(0.3)) == "single"
+    assert nodes.best(Fgd(workload=(TypicalWorkload(0, 1, 500, (), 1.0),)), pod(0.3)) == "single"
 
 
 def test_fgd_takes_the_device_of_which_the_fragmentation_grows_least() -> None:
-    workload = (Typical(0, 1, 500, (), 1.0),)
+    workload = (TypicalWorkload(0, 1, 500, (), 1.0),)
     node = Nodes().node("node", 500, 800, 1000).view()
     # 0.3 in the half would leave 0.2 that nobody can use, and in the whole one a half.
     told = Fgd(workload=workload).devices(pod(0.3), node, np.array([500, 800, 1000]))
@@ -147,7 +147,7 @@ def test_scores_are_whole_hundredths_so_that_small_differences_do_not_count() ->
 
 def test_packed_fgd_takes_what_is_of_least_use_to_others_of_what_is_equal() -> None:
     # To pods that want a whole GPU all shares are fragments alike.
-    workload = (Typical(0, 1, 1000, (), 1.0),)
+    workload = (TypicalWorkload(0, 1, 1000, (), 1.0),)
     nodes = Nodes().node("free", 400, 0).node("used", 400, 0, cpu=50_000)
     assert nodes.best(Fgd(workload=workload), pod(0.3)) == "free"
     nodes = Nodes().node("untouched", 1000, 1000).node("used", 1000, 1000, cpu=50_000)
@@ -157,7 +157,11 @@ def test_packed_fgd_takes_what_is_of_least_use_to_others_of_what_is_equal() -> N
     assert nodes.best(Fgd(workload=workload), pod(0, cpu=100)) == "a"
     assert nodes.best(FgdPacked(workload=workload), pod(0, cpu=100)) == "b"
     # A hundredth of all pods need 10,000 millicores, two 20,000: what either costs is less than a hundredth of the score.
-    rare = (Typical(10_000, 1, 1000, (), 0.01), Typical(20_000, 1, 1000, (), 0.02), Typical(0, 1, 1000, (), 0.97))
+    rare = (
+        TypicalWorkload(10_000, 1, 1000, (), 0.01),
+        TypicalWorkload(20_000, 1, 1000, (), 0.02),
+        TypicalWorkload(0, 1, 1000, (), 0.97),
+    )
     nodes = Nodes().node("a", 1000, cpu=22_000).node("b", 1000, cpu=12_000)
     assert nodes.best(Fgd(workload=rare), pod(0, cpu=5_000)) == "a"
     assert nodes.best(FgdPacked(workload=rare), pod(0, cpu=5_000)) == "b"

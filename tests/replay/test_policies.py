@@ -15,7 +15,7 @@ from benchmarks.fgd_table import Row, beside, markdown
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import InputError, KailabError
 from kailab.fleet.fleet import Fleet, Pool
-from kailab.policies.fragmentation import Typical
+from kailab.policies.fragmentation import TypicalWorkload
 from kailab.replay import tables
 from kailab.replay.job import TraceJob
 from kailab.replay.policies import with_replay_policies, workload
@@ -104,9 +104,9 @@ def test_random_goes_anywhere_and_the_same_way_again(trace_file, replayed, two_n
 def test_fgd_is_told_what_pods_the_trace_has(trace_file, two_nodes) -> None:
     trace = read_trace(trace_file("a,0,60,1", "b,0,60,1", "c,0,60,6", "d,0,60,0.5"))
     assert workload(trace, two_nodes) == (
-        Typical(cpu=0, devices=3, portion=1000, models=(), part=0.4),
-        Typical(cpu=0, devices=1, portion=1000, models=(), part=0.4),
-        Typical(cpu=0, devices=1, portion=500, models=(), part=0.2),
+        TypicalWorkload(cpu=0, devices=3, portion=1000, models=(), part=0.4),
+        TypicalWorkload(cpu=0, devices=1, portion=1000, models=(), part=0.4),
+        TypicalWorkload(cpu=0, devices=1, portion=500, models=(), part=0.2),
     )
 
 

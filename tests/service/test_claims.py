@@ -272,14 +272,14 @@ def test_a_claim_still_to_be_made_from_a_template_holds_its_pod_back(led, build)
 
 def chosen(world, claim_object, *more):
     """Devices for one claim on n1, or why not."""
-    from kailab.engine.snapshot.devices import choose
+    from kailab.engine.snapshot.devices import choose_devices
     from kailab.scheduler.reading.devices import Inventory, read_requests
 
     inventory = Inventory()
     for obj in [*world.cluster.list("ResourceSlice"), *more]:
         inventory.take(obj, gone=False)
     classes = {obj["metadata"]["name"]: obj for obj in world.cluster.list("DeviceClass")}
-    found = choose(read_requests(claim_object["spec"], classes), inventory.on("n1"), lambda device: False)
+    found = choose_devices(read_requests(claim_object["spec"], classes), inventory.on("n1"), lambda device: False)
     if isinstance(found, str):
         return found
     return [(choice.request, choice.device.name) for choice in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kailab.advice.audit.finding import Finding, FindingCode, Severity
-from kailab.engine.decisions import Code, TaskAmounts
+from kailab.engine.decisions import PendingCode, TaskAmounts
 from kailab.lab.picture import Picture
 from kailab.lab.wording import count, gpus, some
 
@@ -14,11 +14,11 @@ def fitting_nowhere(picture: Picture) -> Iterable[Finding]:
     """By the engine, which is loaded only where something waits."""
     if not picture.pending:
         return
-    from kailab.engine.report import unheld
+    from kailab.engine.report import unplaceable
 
     present = picture.reckoned()
     moment = present.moment()
-    for one in unheld.fitting_nowhere(moment.snapshot, moment.config, moment.now):
+    for one in unplaceable.unplaceable_groups(moment.snapshot, moment.config, moment.now):
         names = sorted(present.podgroup(uid) for uid in one.podgroups)
         size = f"{one.pods} pods that start together" if one.pods > 1 else "1 pod"
         alike = f"Each of {count(len(names), 'pod group')} ({some(names)}; " if len(names) > 1 else f"{names[0]} ("
@@ -36,7 +36,7 @@ def helpless(picture: Picture, nowhere: Iterable[Finding]) -> dict[str, TaskAmou
     known = {name.partition("/")[2] for finding in nowhere for name in finding.objects}
     found: dict[str, TaskAmounts] = {}
     for name, entry in picture.pending.items():
-        if name in known or entry.reason == Code.NOT_READY:
+        if name in known or entry.reason == PendingCode.NOT_READY:
             sums = found.get(entry.queue, TaskAmounts())
             found[entry.queue] = TaskAmounts(
                 gpu=sums.gpu + sum(one.gpu for one in entry.amounts),

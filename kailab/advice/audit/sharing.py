@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kailab.advice.audit.finding import Finding, FindingCode, Severity
 from kailab.engine.decisions import TaskAmounts
-from kailab.engine.queueing.returns import Return
+from kailab.engine.queueing.order import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, QueueAmounts, QueueTreeShares
 from kailab.explain.queue_returns import entitled, return_data, returns, stops

@@ -5,7 +5,7 @@ Source: KAI's consolidation action.
 
 from __future__ import annotations
 
-from kailab.engine.actions.evicting import Skip, candidates, everyone_moved, impossible, search
+from kailab.engine.actions.evicting import SearchSkip, candidates, everyone_moved, impossible, search
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.capacity import over_limit
 from kailab.engine.queueing.order import tasks_to_allocate
@@ -20,7 +20,7 @@ def execute(session: Session, allocator: Allocator) -> None:
     if most == 0:
         return
     # One scope for all queues: work of any queue may be moved, so what failed for a job of one failed for all.
-    skip = Skip(session)
+    skip = SearchSkip(session)
     for job in candidates(session, allocator, "consolidation", preemptible_only=True):
         # What can't be placed anywhere is not remembered as failed, as in KAI: there was no search.
         if skip.hopeless(job, "") or impossible(session, allocator, job):

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kailab.engine.actions.waiting import waiting_jobs
-from kailab.engine.decisions import Action, Code, Ground
-from kailab.engine.ledger import Failure
+from kailab.engine.decisions import Action, EvictionGround, PendingCode
+from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
-from kailab.engine.search.bounds import Bounds
+from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.reclaimable import Demand
-from kailab.engine.search.scenario import Scenario
+from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.search.signatures import Representatives, sort_of
 from kailab.engine.search.solver import Solver
 from kailab.engine.session import Session
@@ -75,13 +75,13 @@ def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
         if allocator.placer.blocked(task):
             pod = f"{task.record.namespace}/{task.record.name}"
             session.ledger.fail(
-                job, Failure(Code.POD_SCHEDULING_ERRORS, f"no node has room for pod {pod}", task=task.uid)
+                job, FailedAttempt(PendingCode.POD_SCHEDULING_ERRORS, f"no node has room for pod {pod}", task=task.uid)
             )
             return True
     return False
 
 
-class Skip:
+class SearchSkip:
     """Remembers what failed; ``session.config.use_signatures`` switches it. A search cut short because others had used up
     the action's budget proves nothing about the next one, nor does one whose victims were too much for what it asked for,
     or one that was refused for what is kept free."""
@@ -113,8 +113,8 @@ class Skip:
 
 def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
-    pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[Scenario], bool], wanted: Demand | None = None,
-    ground: Callable[[Job], Ground] | None = None, lists: Mapping[str, list[Entry]] | None = None, all_stay: bool = False,
+    pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[EvictionScenario], bool], wanted: Demand | None = None,
+    ground: Callable[[Job], EvictionGround] | None = None, lists: Mapping[str, list[Entry]] | None = None, all_stay: bool = False,
 ) -> bool:  # fmt: skip
     """Look for victims and, if some are found, decide it. ``ground``: what lets a victim be taken that gets no other place. ``lists``: parts
     of the sorted lists of victims outside of which ``pick`` allows none. ``all_stay``: every victim has to find another place (``valid`` sees
@@ -122,7 +122,9 @@ def search(
     mark = session.mark()
     # KAI counts some of its victims twice, and what they leave with them: then the room that they need can't be told.
     all_stay = all_stay and not session.config.imitate_faults
-    bounds = Bounds(session, job, pick, queues, session.victims.lists if lists is None else lists, wanted, all_stay)
+    bounds = SearchBounds(
+        session, job, pick, queues, session.victims.lists if lists is None else lists, wanted, all_stay
+    )
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     solved = solver.solve()
     # A solution beyond the maximum is dropped as a whole: a part of its victims would go for nothing.
@@ -155,6 +157,6 @@ def search(
     return False
 
 
-def everyone_moved(scenario: Scenario) -> bool:
+def everyone_moved(scenario: EvictionScenario) -> bool:
     # Who was placed again is promised that place, or back where it was; who is still leaving found none.
     return all(task.status != Status.RELEASING for task in scenario.tasks())

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from kailab.engine.actions.evicting import Skip, candidates, impossible, search
-from kailab.engine.decisions import Ground
+from kailab.engine.actions.evicting import SearchSkip, candidates, impossible, search
+from kailab.engine.decisions import EvictionGround
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.capacity import over_quota
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.minruntime import MinRuntime, keeps_minimum
-from kailab.engine.search.scenario import Scenario
+from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job
 
 
 def execute(session: Session, allocator: Allocator) -> None:
-    skip = Skip(session)
+    skip = SearchSkip(session)
     runtime = MinRuntime(session)
     for job in candidates(session, allocator, "preempt"):
         queue = session.queue_of(job)
@@ -55,15 +55,15 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             and (victim.elastic or not runtime.preempt_protects(victim))
         )
 
-    def valid(scenario: Scenario) -> bool:
+    def valid(scenario: EvictionScenario) -> bool:
         return all(
             keeps_minimum(victim, tasks)
             for victim, tasks in scenario.by_job().values()
             if victim.elastic and runtime.preempt_protects(victim)
         )
 
-    def ground(victim: Job) -> Ground:
-        return Ground(
+    def ground(victim: Job) -> EvictionGround:
+        return EvictionGround(
             rule="priority", queue=queue.name, beside=queue.name, priorities=(victim.record.priority, priority)
         )
 

@@ -5,21 +5,29 @@ Source: KAI's reclaim action.
 
 from __future__ import annotations
 
-from kailab.engine.actions.evicting import Skip, candidates, impossible, search
-from kailab.engine.decisions import Ground
+from kailab.engine.actions.evicting import SearchSkip, candidates, impossible, search
+from kailab.engine.decisions import EvictionGround
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.minruntime import MinRuntime, keeps_minimum
-from kailab.engine.search.reclaimable import Demand, Standing, Yield, can_reclaim, demand, involved, may_yield
-from kailab.engine.search.scenario import Scenario
+from kailab.engine.search.reclaimable import (
+    Demand,
+    QueueBalances,
+    ReclaimedAmounts,
+    can_reclaim,
+    demand,
+    involved,
+    may_yield,
+)
+from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.session import Session
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job, WPodSet, WTask
 
 
 def execute(session: Session, allocator: Allocator) -> None:
-    skip = Skip(session)
+    skip = SearchSkip(session)
     runtime = MinRuntime(session)
     for job in candidates(session, allocator, "reclaim"):
         wanted = demand(session, job, tasks_to_allocate(job))
@@ -43,7 +51,7 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         if queue is not wanted.queue and queue.name in session.victims.lists and may_yield(session.tree, wanted, queue)
     ]
     # Taken before anybody is evicted, even in thought: every scenario is held against the same amounts.
-    standing = Standing(session.tree)
+    standing = QueueBalances(session.tree)
     multiplier = max(1.0, session.config.saturation_multiplier)
 
     ranking = session.ranking
@@ -54,7 +62,7 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         # Surplus may be taken from a protected job; ``valid`` sees to it that the minimum stays.
         return victim.elastic or not runtime.reclaim_protects(wanted.queue, victim)
 
-    def valid(scenario: Scenario) -> bool:
+    def valid(scenario: EvictionScenario) -> bool:
         victims = scenario.by_job().values()
         # A gang is tried in part at first, and claims no more than that part.
         tried = demand(session, job, scenario.goal.tasks)
@@ -67,7 +75,7 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
         )
 
-    def ground(victim: Job) -> Ground:
+    def ground(victim: Job) -> EvictionGround:
         queue = session.queue_of(victim)
         assert queue is not None
         return standing.ground(wanted.queue, queue)
@@ -75,9 +83,9 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     return search(session, allocator, job, "reclaim", pick, queues, valid, wanted, ground)
 
 
-def _yields(session: Session, victims) -> dict[WQueue, list[Yield]]:  # type: ignore[no-untyped-def]
+def _yields(session: Session, victims) -> dict[WQueue, list[ReclaimedAmounts]]:  # type: ignore[no-untyped-def]
     """What the victims give back, by queue: each surplus pod by itself, the core of each job as one."""
-    yields: dict[WQueue, list[Yield]] = {}
+    yields: dict[WQueue, list[ReclaimedAmounts]] = {}
     for job, tasks in victims:
         queue = session.queue_of(job)
         if queue is None:
@@ -106,6 +114,6 @@ def _split(tasks: list[WTask]) -> tuple[list[WTask], list[WTask]]:
     return surplus, core
 
 
-def _yield(session: Session, tasks: list[WTask]) -> Yield:
+def _yield(session: Session, tasks: list[WTask]) -> ReclaimedAmounts:
     amounts = session.accepted_in_all(tasks)
-    return Yield(amounts, involved(tasks, amounts))
+    return ReclaimedAmounts(amounts, involved(tasks, amounts))

@@ -5,9 +5,9 @@ Source: KAI's stalegangeviction action.
 
 from __future__ import annotations
 
-from kailab.engine.decisions import Ground
+from kailab.engine.decisions import EvictionGround
 from kailab.engine.session import Session
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE
 from kailab.engine.working.state import Job
 
 
@@ -40,5 +40,5 @@ def execute(session: Session) -> list[str]:
     return stale
 
 
-def _gang(job: Job) -> Ground:
-    return Ground(rule="gang", queue=job.record.queue)
+def _gang(job: Job) -> EvictionGround:
+    return EvictionGround(rule="gang", queue=job.record.queue)

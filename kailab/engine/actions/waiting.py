@@ -12,7 +12,7 @@ from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
 
 
-class Turns(JobQueue[Job]):
+class WaitingOrder(JobQueue[Job]):
     """The turns of one action. Where they are given for the sake of some jobs, nobody has one after the last of these."""
 
     def __init__(self, session: Session) -> None:
@@ -51,10 +51,10 @@ class Turns(JobQueue[Job]):
             self._to_come.add(job.uid)
 
 
-def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] | None = None) -> Turns:
+def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] | None = None) -> WaitingOrder:
     """Jobs that wait, can run in their queue, have as many pods as their minimum, and are picked; of each queue as many as
     the action is to try (``queue_depth``)."""
-    order = Turns(session)
+    order = WaitingOrder(session)
     depth = session.config.queue_depth.get(action, -1)
 
     def chosen(job: Job) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kailab.engine.decisions import Code
-from kailab.engine.ledger import Failure
+from kailab.engine.decisions import PendingCode
+from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.placement import NodeMask, Placer
 from kailab.engine.placing.topology import TopologyError, TopologyPlan
 from kailab.engine.queueing.capacity import refuses
@@ -50,14 +50,14 @@ class Allocator:
         if refusal is not None:
             if not pipeline_only:
                 # In a simulation a refusal is about that set of victims, and no reason for the job.
-                session.ledger.fail(job, Failure(refusal.code, refusal.message, refusal.queue, refusal.numbers))
+                session.ledger.fail(job, FailedAttempt(refusal.code, refusal.message, refusal.queue, refusal.numbers))
             return False
         self.placer.together = session.table.claims.together(tasks)
         try:
             return self._group(job, job.root, tasks, nodes, pipeline_only)
         except TopologyError as error:
             if not pipeline_only:
-                session.ledger.fail(job, Failure(Code.UNSCHEDULABLE, str(error)))
+                session.ledger.fail(job, FailedAttempt(PendingCode.UNSCHEDULABLE, str(error)))
             return False
         finally:
             self.placer.together = {}
@@ -138,7 +138,7 @@ class Allocator:
                 f"there is room for {placed} pods; subgroup {podset.name} needs {podset.minimum} that start together"
             )
         self.session.ledger.fail(
-            job, Failure(Code.POD_SCHEDULING_ERRORS, message, task=task.uid, numbers={"placed": placed})
+            job, FailedAttempt(PendingCode.POD_SCHEDULING_ERRORS, message, task=task.uid, numbers={"placed": placed})
         )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.placing import fit, podaffinity, room
+from kailab.engine.placing import fit, node_capacity, podaffinity
 from kailab.engine.placing.score import DENSITY, POD_PREFERENCE, node_scores
 from kailab.engine.policies.scoring import ChosenScore
 from kailab.engine.queueing.capacity import refuses
@@ -188,7 +188,7 @@ class Placer:
             return True
         pool = self.table.free
         for info, wanted in Counter(task.info for task in tasks).items():
-            counts = room.counts(self.session, info, pool)
+            counts = node_capacity.pods_per_node(self.session, info, pool)
             if int((counts if nodes is None else counts[nodes]).sum()) < wanted:
                 return False
         return True

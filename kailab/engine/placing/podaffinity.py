@@ -83,7 +83,7 @@ def _respect_others(table: NodeTable, task: WTask, candidates: np.ndarray) -> No
                         candidates &= column != column[i]
 
 
-class Conflict(NamedTuple):
+class AffinityConflict(NamedTuple):
     """What stands between a task and a node. ``other``: the pod that it is about; None where the term wants one and there is none.
     ``own``: the term is the task's, else the other's."""
 
@@ -92,14 +92,14 @@ class Conflict(NamedTuple):
     own: bool
 
 
-class Conflicts:
+class AffinityConflicts:
     """Why ``narrow`` takes nodes away: the first term and the first pod, by one look through the pods that are there."""
 
     def __init__(self, table: NodeTable, task: WTask) -> None:
         self._table = table
         shape = task.info.shape
         self._own = [term for term in shape.anti_affinity if not term.weight]
-        self._keeping: dict[tuple[str, int], Conflict] = {}  # by topology key and domain
+        self._keeping: dict[tuple[str, int], AffinityConflict] = {}  # by topology key and domain
         for i, tasks in enumerate(table.tasks):
             for other in tasks.values():
                 if other is not task:
@@ -113,13 +113,13 @@ class Conflicts:
         for term, own in (*sides, *others):
             code = int(self._table.column(term.topology_key)[0][i])
             if code >= 0:
-                self._keeping.setdefault((term.topology_key, code), Conflict(term, other, own))
+                self._keeping.setdefault((term.topology_key, code), AffinityConflict(term, other, own))
 
-    def at(self, i: int) -> Conflict | None:
+    def at(self, i: int) -> AffinityConflict | None:
         """Of one node."""
         for term, allowed in self._together:
             if not allowed[i]:
-                return Conflict(term, None, True)
+                return AffinityConflict(term, None, True)
         for key in dict.fromkeys(key for key, _ in self._keeping):
             found = self._keeping.get((key, int(self._table.column(key)[0][i])))
             if found is not None:

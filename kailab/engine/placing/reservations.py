@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.decisions import Code, Kept
-from kailab.engine.ledger import Failure
+from kailab.engine.decisions import KeptPlace, PendingCode
+from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.policies.reserving import ChosenReservation
 from kailab.engine.policies.settings import PolicyChoice
@@ -29,7 +29,7 @@ from kailab.engine.working.state import Job, Member, WTask
 _RUNS = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
 
 
-class Place(NamedTuple):
+class KeptNodes(NamedTuple):
     """Kept for ``job`` from ``at`` on. ``spots``: where each of its tasks then goes; ``nodes``: their numbers, each once; ``room``: what of each resource
     others may still hold on these nodes at that moment, one column a node."""
 
@@ -46,7 +46,7 @@ class Reservations:
     def __init__(self, session: Session, allocator: Allocator, choice: PolicyChoice) -> None:
         self._session, self._allocator = session, allocator
         self._policy = ChosenReservation(session, choice)
-        self._kept: list[Place] = []
+        self._kept: list[KeptNodes] = []
         self._turns: dict[str, int] = {}
         self._in_vain: set[tuple[object, ...]] = set()
         self._ends: dict[WTask, tuple[Status, str, float]] = {}  # as of this status and node
@@ -60,7 +60,11 @@ class Reservations:
     def consider(self, job: Job) -> None:
         """Keep a place for a job that has just found none, or was held back from one, if it is to have one and there is any."""
         failure = self._session.ledger.failures.get(job.uid)
-        if failure is None or failure.code not in (Code.POD_SCHEDULING_ERRORS, Code.UNSCHEDULABLE, Code.RESERVED):
+        if failure is None or failure.code not in (
+            PendingCode.POD_SCHEDULING_ERRORS,
+            PendingCode.UNSCHEDULABLE,
+            PendingCode.RESERVED,
+        ):
             return  # a rule of its queue stops it, not the want of room
         if job.elastic_state() > 0 or any(place.job is job for place in self._kept):
             return
@@ -111,7 +115,7 @@ class Reservations:
 
     def _replanned(self, before: float | None) -> bool:
         """Find all places anew at their times, as things stand. Those of jobs whose turn came after ``before`` may be lost by it."""
-        found: list[Place] = []
+        found: list[KeptNodes] = []
         leaving = self._leaving()
         for place in self._kept:
             again = self._at(place.job, place.at, leaving, found)
@@ -137,13 +141,13 @@ class Reservations:
         start = now if job.record.last_start is None else max(job.record.last_start, task.record.created)
         return max(now, start + self._policy.expects(job))
 
-    def _outlasted(self, job: Job) -> list[Place]:
+    def _outlasted(self, job: Job) -> list[KeptNodes]:
         """The places that a job still runs into, if it has all that it wants now, and in any case if it must wait for it."""
         promised = any(task.status == Status.PIPELINED for task in job)
         end = inf if promised else self._session.now + self._policy.expects(job)
         return [place for place in self._kept if place.at < end]
 
-    def _leaves(self, place: Place) -> float:
+    def _leaves(self, place: KeptNodes) -> float:
         return place.at + self._policy.expects(place.job)
 
     def _leaving(self) -> list[tuple[float, list[WTask]]]:
@@ -164,7 +168,7 @@ class Reservations:
 
     # Places
 
-    def _earliest(self, job: Job) -> Place | None:
+    def _earliest(self, job: Job) -> KeptNodes | None:
         session = self._session
         not_before = self._kept[-1].at if self._kept else session.now
         mark = session.mark()
@@ -185,8 +189,8 @@ class Reservations:
             session.undo(mark)
 
     def _at(
-        self, job: Job, moment: float, leaving: list[tuple[float, list[WTask]]], earlier: list[Place]
-    ) -> Place | None:
+        self, job: Job, moment: float, leaving: list[tuple[float, list[WTask]]], earlier: list[KeptNodes]
+    ) -> KeptNodes | None:
         session = self._session
         mark = session.mark()
         try:
@@ -199,7 +203,7 @@ class Reservations:
         finally:
             session.undo(mark)
 
-    def _placed(self, job: Job, moment: float, earlier: list[Place]) -> Place | None:
+    def _placed(self, job: Job, moment: float, earlier: list[KeptNodes]) -> KeptNodes | None:
         """Its place beside earlier ones, with those that end by then gone already."""
         session, table = self._session, self._session.table
         mark = session.mark()
@@ -209,11 +213,11 @@ class Reservations:
             for task, node, groups, zones in one.spots:
                 session.pipeline(task, node, groups, keep_in_place=False, zones=zones)
         tasks = list(tasks_to_allocate(job))
-        place: Place | None = None
+        place: KeptNodes | None = None
         if self._allocator.place(job, None, True, tasks):
             spots = tuple((task, task.node, task.groups, task.zones) for task in tasks)
             nodes = np.array(sorted({table.index[task.node] for task in tasks}))
-            place = Place(job, moment, spots, nodes, table.free[:, nodes].copy())
+            place = KeptNodes(job, moment, spots, nodes, table.free[:, nodes].copy())
         session.undo(mark)
         return place
 
@@ -249,7 +253,7 @@ class Reservations:
         return True
 
     @contextmanager
-    def _room_held(self, job: Job, late: list[Place]) -> Iterator[np.ndarray | None]:
+    def _room_held(self, job: Job, late: list[KeptNodes]) -> Iterator[np.ndarray | None]:
         """For the time being, nodes have free only what a job that outlasts these places may take. Given: the nodes that it may go to (None: all)."""
         session, table = self._session, self._session.table
         if table.numa or not all(task.info.plain for task in tasks_to_allocate(job)):
@@ -279,7 +283,7 @@ class Reservations:
 
     def _tell(self) -> None:
         self._session.ledger.kept = tuple(
-            Kept(
+            KeptPlace(
                 podgroup=place.job.uid,
                 queue=place.job.record.queue,
                 at=place.at,
@@ -289,20 +293,20 @@ class Reservations:
             for place in self._kept
         )
 
-    def _held_back(self, job: Job, place: Place) -> Failure:
+    def _held_back(self, job: Job, place: KeptNodes) -> FailedAttempt:
         now, end = self._session.now, self._session.now + self._policy.expects(job)
         if end <= place.at:
             lasts = "would first wait for others to leave"
         else:
             lasts = f"would run until {moment_text(end)}" if end < inf else "does not tell how long it runs"
-        return Failure(
-            Code.RESERVED,
+        return FailedAttempt(
+            PendingCode.RESERVED,
             f"there is room, and it is kept free: it {lasts}, and take what {_kept_for(place, now)}",
             numbers={"kept_for": place.job.uid, "kept_from": place.at},
         )
 
 
-def _kept_for(place: Place, now: float) -> str:
+def _kept_for(place: KeptNodes, now: float) -> str:
     """... of a place, for messages: without a time where those that hold it are to have ended, as it would be another in every cycle."""
     record = place.job.record
     since = (

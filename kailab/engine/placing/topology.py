@@ -12,13 +12,12 @@ from typing import cast
 
 import numpy as np
 
-from kailab.engine.decisions import Code
-from kailab.engine.ledger import Failure
+from kailab.engine.decisions import PendingCode
+from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.placement import NodeMask
 from kailab.engine.placing.score import TOPOLOGY
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import GPU, Constraint
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE, GPU, Constraint
 from kailab.engine.working.domains import ROOT, Domain, DomainTree
 from kailab.engine.working.layout import GPUS, PODS
 from kailab.engine.working.state import Job, Member, WPodSet, WTask
@@ -99,7 +98,7 @@ class TopologyPlan:
 
     def _fail(self, job: Job, message: str, quiet: bool) -> None:
         if not quiet:
-            self.session.ledger.fail(job, Failure(Code.POD_SCHEDULING_ERRORS, message))
+            self.session.ledger.fail(job, FailedAttempt(PendingCode.POD_SCHEDULING_ERRORS, message))
 
     @staticmethod
     def _no_room(job: Job, member: Member, top: Domain) -> str:

@@ -24,7 +24,7 @@ Start: TypeAlias = Callable[[Job, np.ndarray, Action], bool]
 """Gives a job its next places, on some of these nodes, if nobody has to leave them."""
 
 
-def settle(session: Session, start: Start) -> None:
+def resolve_unbacked_pipelines(session: Session, start: Start) -> None:
     """Say who goes first in the next cycle. Where this one changes nothing, keep or withdraw the promises to jobs for which nobody
     leaves, unless what they wait for was given and taken again: then it is to be decided anew, with them first."""
     ledger, before = session.ledger, session.config.promised

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kailab.engine.policies.settings import WeightedOrder
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.state import Job
 

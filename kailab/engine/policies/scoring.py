@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kailab.engine.policies.asking import asked, shown, wrong
 from kailab.engine.policies.contract import NodeScore, make_policy
+from kailab.engine.policies.orders import call_policy, quoted_answer, wrong_answer
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import NodesView
 from kailab.engine.snapshot.records import GPU
@@ -53,7 +53,7 @@ class ChosenScore:
         if not good[candidates].all():
             i = int(np.flatnonzero(candidates & ~good)[0])
             said = f"{scores[i]:g} for node {self._records[i].name}"
-            raise wrong(self._choice, "score", _about(task), said, "a number from 0 to 1")
+            raise wrong_answer(self._choice, "score", _about(task), said, "a number from 0 to 1")
         return np.where(candidates, scores, 0.0)
 
     def devices(self, task: WTask, i: int, room: list[int]) -> list[float] | None:
@@ -63,12 +63,12 @@ class ChosenScore:
         about = f"{_about(task)} on node {self._records[i].name}"
         free = _read_only(np.array(room, dtype=np.int64))
         view = self._view(np.array([i]))
-        answer = asked(self._choice, "devices", about, lambda: self._policy.devices(task.record, view, free))
+        answer = call_policy(self._choice, "devices", about, lambda: self._policy.devices(task.record, view, free))
         if answer is None:
             return None
         scores = self._numbers(answer, "devices", about, len(room), "device")
         if not ((scores >= 0) & (scores <= 1)).all():
-            raise wrong(self._choice, "devices", about, f"{scores.tolist()}", "numbers from 0 to 1")
+            raise wrong_answer(self._choice, "devices", about, f"{scores.tolist()}", "numbers from 0 to 1")
         found: list[float] = scores.tolist()
         return found
 
@@ -91,17 +91,19 @@ class ChosenScore:
     def _ask(self, task: WTask, nodes: np.ndarray) -> np.ndarray:
         """What the policy says of these nodes, by their numbers."""
         about = _about(task)
-        answer = asked(self._choice, "score", about, lambda: self._policy.score(task.record, self._view(nodes)))
+        answer = call_policy(self._choice, "score", about, lambda: self._policy.score(task.record, self._view(nodes)))
         return self._numbers(answer, "score", about, len(nodes), "node")
 
     def _numbers(self, answer: object, method: str, about: str, count: int, what: str) -> np.ndarray:
         try:
             scores = np.array(answer, dtype=float)
         except (TypeError, ValueError, OverflowError):
-            raise wrong(self._choice, method, about, shown(answer), f"a number for each {what}") from None
+            raise wrong_answer(
+                self._choice, method, about, quoted_answer(answer), f"a number for each {what}"
+            ) from None
         if scores.shape != (count,):
             told = f"{len(scores)} numbers" if scores.ndim == 1 else f"an array of shape {scores.shape}"
-            raise wrong(self._choice, method, about, told, f"{count} numbers, one for each {what}")
+            raise wrong_answer(self._choice, method, about, told, f"{count} numbers, one for each {what}")
         return scores
 
     def _view(self, nodes: np.ndarray) -> NodesView:

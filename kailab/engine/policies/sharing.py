@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from kailab.engine.policies.asking import JobViews, asked, is_finite, shown, wrong
 from kailab.engine.policies.contract import QueueShares, make_policy
+from kailab.engine.policies.orders import JobViews, call_policy, is_finite, quoted_answer, wrong_answer
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, QueueView, Resources
 from kailab.engine.snapshot.records import Queue, Share
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kailab.engine.working.state import Job
 
 
-def dividing(session: Session) -> Sequence[Queue]:
+def queues_for_division(session: Session) -> Sequence[Queue]:
     """The queues among which this cycle divides: as they are, or with what a policy says. What queues hold and ask for is known. Raises PolicyError."""
     choice = session.config.queue_shares_policy
     records = list(session.working.queues.values())
@@ -58,10 +58,12 @@ class _Chosen:
             look_at_jobs=lambda: self._jobs_of(queue),
         )
         about = f"queue {queue.name}"
-        answer = asked(self._choice, "weight", about, lambda: self._policy.weight(view))
+        answer = call_policy(self._choice, "weight", about, lambda: self._policy.weight(view))
         parts = answer if isinstance(answer, tuple) else (float(queue.record.priority), answer)
         if len(parts) != 2 or not all(map(is_finite, parts)) or parts[1] < 0:
-            raise wrong(self._choice, "weight", about, shown(answer), "a number from 0 on, or a band and such a number")
+            raise wrong_answer(
+                self._choice, "weight", about, quoted_answer(answer), "a number from 0 on, or a band and such a number"
+            )
         return float(parts[0]), float(parts[1])
 
     def _jobs_of(self, queue: WQueue) -> tuple[JobView, ...]:

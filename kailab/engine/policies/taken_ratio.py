@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kailab.engine.policies.limits import losing
+from kailab.engine.policies.eviction_limits import tasks_losing_places
 from kailab.engine.snapshot.amounts import number, quantity_text
 from kailab.engine.working.queues import Amounts
 
@@ -40,7 +40,7 @@ class TakenRatioLimit:
         if self._most is None:
             return True
         taken = [0, 0, 0]
-        for task in losing(session, mark):
+        for task in tasks_losing_places(session, mark):
             for r, amount in enumerate(session.accepted(task)):
                 taken[r] += amount
         shares = [(taken[r] / self._asked[r], taken[r], r) for r in counting(self._asked) if self._asked[r] > 0]

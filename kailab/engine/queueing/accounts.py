@@ -54,7 +54,7 @@ def open_accounts(
     queues = dividing()
     shares = tree_shares(queues, totals, requests, k_value=config.k_value, usage=config.usage)
     for name, queue in tree.queues.items():
-        queue.due(shares[name])
+        queue.set_fair_share(shares[name])
     return queues
 
 

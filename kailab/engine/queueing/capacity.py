@@ -8,41 +8,46 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from kailab.engine.decisions import Code, Numbers
+from kailab.engine.decisions import Numbers, PendingCode
 from kailab.engine.snapshot.amounts import gpus_text, quantity_text
 from kailab.engine.working.queues import NAMES, RESOURCES, Amounts, WQueue
 
 
-class Refusal(NamedTuple):
+class QueueRefusal(NamedTuple):
     """Why a queue will not take a job: KAI's code, a sentence, and the numbers behind it."""
 
-    code: Code
+    code: PendingCode
     queue: str
     message: str
     numbers: Numbers
 
 
-def over_limit(queue: WQueue, wanted: Amounts) -> Refusal | None:
+def over_limit(queue: WQueue, wanted: Amounts) -> QueueRefusal | None:
     for level in queue.path:
         for r in RESOURCES:
             # A queue that is over its bound in one resource still takes work that asks for none of it.
             if wanted[r] and level.limit[r] < level.allocated[r] + wanted[r]:
-                return _refusal(Code.OVER_LIMIT, level, r, wanted[r], level.limit[r], level.allocated[r])
+                return _refusal(PendingCode.OVER_LIMIT, level, r, wanted[r], level.limit[r], level.allocated[r])
     return None
 
 
-def over_quota(queue: WQueue, wanted: Amounts) -> Refusal | None:
+def over_quota(queue: WQueue, wanted: Amounts) -> QueueRefusal | None:
     """For non-preemptible work."""
     for level in queue.path:
         for r in RESOURCES:
             if wanted[r] and level.quota[r] < level.non_preemptible[r] + wanted[r]:
                 return _refusal(
-                    Code.NON_PREEMPTIBLE_OVER_QUOTA, level, r, wanted[r], level.quota[r], level.non_preemptible[r]
+                    PendingCode.NON_PREEMPTIBLE_OVER_QUOTA,
+                    level,
+                    r,
+                    wanted[r],
+                    level.quota[r],
+                    level.non_preemptible[r],
                 )
     return None
 
 
-def refuses(queue: WQueue, wanted: Amounts, preemptible: bool) -> Refusal | None:
+def refuses(queue: WQueue, wanted: Amounts, preemptible: bool) -> QueueRefusal | None:
     # KAI's order of the two (IsJobOverQueueCapacity): the first that refuses is the reason that is told.
     refusal = over_limit(queue, wanted)
     if refusal is None and not preemptible:
@@ -50,9 +55,9 @@ def refuses(queue: WQueue, wanted: Amounts, preemptible: bool) -> Refusal | None
     return refusal
 
 
-def _refusal(code: Code, queue: WQueue, r: int, wanted: int, bound: float, held: int) -> Refusal:
+def _refusal(code: PendingCode, queue: WQueue, r: int, wanted: int, bound: float, held: int) -> QueueRefusal:
     want, have, cap = quantity_text(r, wanted), quantity_text(r, held), quantity_text(r, bound)
-    if code == Code.OVER_LIMIT:
+    if code == PendingCode.OVER_LIMIT:
         message = (
             f"queue {queue.name} is at its limit: limit {cap}, {have} allocated, and the workload wants {want} more"
         )
@@ -68,4 +73,4 @@ def _refusal(code: Code, queue: WQueue, r: int, wanted: int, bound: float, held:
         "bound": -1 if bound == inf else bound,
         "allocated_text": gpus_text(held) if r == 2 else have,
     }
-    return Refusal(code, queue.name, message, numbers)
+    return QueueRefusal(code, queue.name, message, numbers)

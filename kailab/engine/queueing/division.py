@@ -27,7 +27,7 @@ class Entitled(msgspec.Struct, frozen=True, kw_only=True):
     fair_share: float
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class DivisionPart(msgspec.Struct, frozen=True, kw_only=True):
     """One queue in a round. ``weight``: its weight after past usage, a whole number in proportion to those of the others.
     ``wanted``: up to its request and limit; ``given``: that, or its part in whole units."""
 
@@ -37,16 +37,16 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     given: float
 
 
-class Round(msgspec.Struct, frozen=True, kw_only=True):
+class DivisionRound(msgspec.Struct, frozen=True, kw_only=True):
     """Dividing ``amount`` among the queues of one priority that want more. ``weights``: the sum of theirs."""
 
     priority: int
     amount: float
     weights: int
-    parts: tuple[Part, ...]
+    parts: tuple[DivisionPart, ...]
 
 
-class Remainder(msgspec.Struct, frozen=True, kw_only=True):
+class DivisionRemainder(msgspec.Struct, frozen=True, kw_only=True):
     """One unit, or the rest of one, of what rounding down left. ``lost``: what the queue lost to rounding."""
 
     queue: str
@@ -67,6 +67,6 @@ class Division(msgspec.Struct, frozen=True, kw_only=True):
     k_value: float
     queues: tuple[Entitled, ...]
     over_quota: float
-    rounds: tuple[Round, ...] = ()
-    remainders: tuple[Remainder, ...] = ()
+    rounds: tuple[DivisionRound, ...] = ()
+    remainders: tuple[DivisionRemainder, ...] = ()
     left: float = 0

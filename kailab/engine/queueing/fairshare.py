@@ -25,7 +25,7 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple, TypeAlias
 
-from kailab.engine.queueing.division import Division, Entitled, Part, Remainder, Round
+from kailab.engine.queueing.division import Division, DivisionPart, DivisionRemainder, DivisionRound, Entitled
 from kailab.engine.snapshot.records import GPU, Queue, Share
 from kailab.engine.working.queues import NAMES
 
@@ -72,12 +72,12 @@ class Claim:
         return self.request if self.limit < 0 else min(self.limit, self.request)
 
 
-class Told:
+class DivisionTrace:
     """Collects how one division went; what nobody asks for is not kept."""
 
     def __init__(self) -> None:
-        self.rounds: list[Round] = []
-        self.remainders: list[Remainder] = []
+        self.rounds: list[DivisionRound] = []
+        self.remainders: list[DivisionRemainder] = []
 
 
 def divide(
@@ -100,7 +100,7 @@ def divide(
 
 
 def divide_over_quota(
-    amount: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0, told: Told | None = None
+    amount: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0, told: DivisionTrace | None = None
 ) -> float:
     """Steps 2 and 3: give out ``amount`` beyond quotas, adding to the claims' shares. Returns what is left. ``told``: is given each
     round and each remainder."""
@@ -123,14 +123,16 @@ def divide_over_quota(
             claim.share += given
             amount -= given
             if told is not None:
-                told.remainders.append(Remainder(queue=claim.name, priority=claim.priority, lost=fraction, given=given))
+                told.remainders.append(
+                    DivisionRemainder(queue=claim.name, priority=claim.priority, lost=fraction, given=given)
+                )
             if amount <= 0:
                 break
     return amount
 
 
 def _fill(
-    amount: float, claims: list[Claim], unit: int, k_value: float, told: Told | None
+    amount: float, claims: list[Claim], unit: int, k_value: float, told: DivisionTrace | None
 ) -> tuple[float, list[tuple[float, Claim]]]:
     """Step 2 within one priority band: what is left, and the fractions of a unit lost to rounding."""
     lost: dict[int, tuple[float, Claim]] = {}
@@ -160,9 +162,11 @@ def _fill(
             claim.share += given
             amount -= given
             if told is not None:
-                parts.append(Part(queue=claim.name, weight=weight, wanted=wanted, given=given))
+                parts.append(DivisionPart(queue=claim.name, weight=weight, wanted=wanted, given=given))
         if told is not None:
-            told.rounds.append(Round(priority=claims[0].priority, amount=pool, weights=whole, parts=tuple(parts)))
+            told.rounds.append(
+                DivisionRound(priority=claims[0].priority, amount=pool, weights=whole, parts=tuple(parts))
+            )
         hungry = still
         # Nobody left anything of its part, so another round would divide nothing but what was lost to rounding.
         if not again:
@@ -276,7 +280,7 @@ def _divide_level(
             )
             claims.append((len(shares), claim))
         shares.append(given)
-    told = None if tell is None else Told()
+    told = None if tell is None else DivisionTrace()
     by_quota = tuple(shares) if tell is not None else ()
     # Below zero where quotas add up to more than there is.
     left = max(remaining, 0)

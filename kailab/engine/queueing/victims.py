@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kailab.engine.queueing.order import member_key
-from kailab.engine.snapshot.statuses import ACTIVE, ALLOCATED
+from kailab.engine.snapshot.records import ACTIVE, ALLOCATED
 from kailab.engine.working.queues import Amounts
 from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 

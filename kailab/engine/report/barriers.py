@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kailab.engine.placing import fit
-from kailab.engine.report.sieve import NodeRule, Stage, refusals
+from kailab.engine.report.node_filter import FilterStage, NodeRule, refusals
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import ShapeInfo
@@ -89,7 +89,7 @@ def _weight(barrier: Barrier) -> int:
     return _ABSENT if barrier.absent else _WEIGHTS[barrier.rule]
 
 
-def _split(table: NodeTable, info: ShapeInfo, stage: Stage) -> list[tuple[Barrier, np.ndarray]]:
+def _split(table: NodeTable, info: ShapeInfo, stage: FilterStage) -> list[tuple[Barrier, np.ndarray]]:
     """A stage as barriers: nodes that have nothing of a resource apart. A node without GPUs has too few of them, whatever kind it
     is that is asked for."""
     rule, refused, row = stage
@@ -113,9 +113,9 @@ def _split(table: NodeTable, info: ShapeInfo, stage: Stage) -> list[tuple[Barrie
     return [(barrier, mask) for barrier, mask in parts if mask.any()]
 
 
-def _with_lifecycle(table: NodeTable, info: ShapeInfo, stages: list[Stage]) -> list[Stage]:
+def _with_lifecycle(table: NodeTable, info: ShapeInfo, stages: list[FilterStage]) -> list[FilterStage]:
     """Taints that go with a cordon, or with a node that is not well, are one thing with that."""
-    found: list[Stage] = []
+    found: list[FilterStage] = []
     for stage in stages:
         if stage.rule != NodeRule.TAINT:
             found.append(stage)
@@ -125,5 +125,5 @@ def _with_lifecycle(table: NodeTable, info: ShapeInfo, stages: list[Stage]) -> l
             taints = tuple(taint for taint in table.nodes[i].taints if taint.key not in LIFECYCLE_TAINTS)
             # Judged by the other taints alone; a node that only Kubernetes has tainted is unavailable, not tainted.
             own[i] = fit.untolerated(info.shape, taints) is not None
-        found += [Stage(NodeRule.TAINT, own), Stage(NodeRule.UNAVAILABLE, stage.refused & ~own)]
+        found += [FilterStage(NodeRule.TAINT, own), FilterStage(NodeRule.UNAVAILABLE, stage.refused & ~own)]
     return found

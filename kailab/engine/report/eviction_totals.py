@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from kailab.engine.decisions import Action, Decisions, Evict, EvictionTotals, Held
+from kailab.engine.decisions import Action, Decisions, Evict, EvictionTotals, HeldAmounts
 from kailab.engine.policies.taken_ratio import counting
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.session import Session
@@ -61,8 +61,8 @@ def _taking(
     )
 
 
-def _held(amounts: Amounts) -> Held:
-    return Held(gpu=amounts[2], cpu=amounts[0], memory=amounts[1])
+def _held(amounts: Amounts) -> HeldAmounts:
+    return HeldAmounts(gpu=amounts[2], cpu=amounts[0], memory=amounts[1])
 
 
 def totals_text(taking: EvictionTotals) -> str:

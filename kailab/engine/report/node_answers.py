@@ -12,17 +12,19 @@ import numpy as np
 from kailab.engine.placing import fit, podaffinity
 from kailab.engine.placing.placement import Placer
 from kailab.engine.report.domain_answers import DomainAnswers
-from kailab.engine.report.node_values import (
+from kailab.engine.report.node_filter import (
+    NodeFilter,
+    NodeRule,
     affinity_text,
+    filter_nodes,
     kind_text,
     lack_text,
     share_text,
     unavailable_text,
     untolerated_text,
 )
-from kailab.engine.report.sieve import NodeRule, Sieve, sift
 from kailab.engine.session import Session
-from kailab.engine.snapshot.statuses import ON_NODE
+from kailab.engine.snapshot.records import ON_NODE
 from kailab.engine.working.layout import PODS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import WTask
@@ -55,7 +57,7 @@ def node_answers(session: Session, task: WTask) -> tuple[NodeAnswer, ...]:
         return (NodeAnswer(rule=NodeRule.BLOCKED, text=wrong, nodes=tuple(node.name for node in table.nodes)),)
     # What its own node would say to it depends on what it holds there itself.
     here = table.index.get(task.node, -1) if ON_NODE[task.status] else -1
-    sieve = sift(table, task.info, session.config.predicates)
+    sieve = filter_nodes(table, task.info, session.config.predicates)
     conflicts = _ask_about_pods(session, placer, task, sieve)
     domains = DomainAnswers(session, task)
     for mask in domains.masks:
@@ -86,13 +88,15 @@ def _wrong_everywhere(placer: Placer, task: WTask) -> str:
     return refused.why if refused is not None else ""
 
 
-def _ask_about_pods(session: Session, placer: Placer, task: WTask, sieve: Sieve) -> podaffinity.Conflicts | None:
+def _ask_about_pods(
+    session: Session, placer: Placer, task: WTask, sieve: NodeFilter
+) -> podaffinity.AffinityConflicts | None:
     """Ask the rules between pods, and what else keeps the placer from a node that is open so far."""
     table, shape = session.table, task.info.shape
     conflicts = None
     if session.config.predicates and sieve.open.any():
         if task.info.requires_pods or session.working.has_anti_affinity:
-            conflicts = podaffinity.Conflicts(table, task)
+            conflicts = podaffinity.AffinityConflicts(table, task)
             # ``narrow`` tells only that a node is out; which of the two rules it was is read off the first conflict.
             for rule, terms in ((NodeRule.AFFINITY, False), (NodeRule.ANTI_AFFINITY, True)):
                 passing = table.all.copy()
@@ -119,7 +123,11 @@ class _Telling:
     """The words for each rule on each node."""
 
     def __init__(
-        self, table: NodeTable, task: WTask, conflicts: podaffinity.Conflicts | None, domain: Callable[[int], str]
+        self,
+        table: NodeTable,
+        task: WTask,
+        conflicts: podaffinity.AffinityConflicts | None,
+        domain: Callable[[int], str],
     ) -> None:
         self._table = table
         self._task = task

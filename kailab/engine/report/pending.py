@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from kailab.engine.decisions import Code, Numbers, Pending, QueueState, TaskFit
-from kailab.engine.ledger import Failure, queue_state
+from kailab.engine.decisions import Numbers, Pending, PendingCode, QueueState, TaskFit
+from kailab.engine.ledger import FailedAttempt, queue_state
 from kailab.engine.placing import fit
-from kailab.engine.report.serving import turns
-from kailab.engine.report.sieve import NodeRule, Stage, sift
+from kailab.engine.report.node_filter import FilterStage, NodeRule, filter_nodes
+from kailab.engine.report.serving import serving_positions
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text, number
 from kailab.engine.snapshot.records import Status
@@ -66,7 +66,7 @@ def pending_jobs(session: Session) -> list[Pending]:
             Pending(
                 podgroup=uid,
                 queue=job.record.queue,
-                code=Code.WAITING,
+                code=PendingCode.WAITING,
                 message="a place is promised; it is taken once the pods that leave it are gone",
                 tasks=tuple(task.uid for task in waiting),
                 amounts=tuple(session.asking(task) for task in waiting),
@@ -80,7 +80,7 @@ def _is_told(session: Session, job: Job) -> bool:
 
 
 def _with_turns(session: Session, found: list[Pending]) -> list[Pending]:
-    order = {turn.podgroup: turn for turn in turns(session, session.ledger.heirs)}
+    order = {turn.podgroup: turn for turn in serving_positions(session, session.ledger.heirs)}
     return [structs.replace(pending, turn=order.get(pending.podgroup)) for pending in found]
 
 
@@ -91,7 +91,7 @@ def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
         return None
     failure = _failure(session, job, tasks, lost)
     reported: tuple[TaskFit, ...] = ()
-    if failure.code == Code.POD_SCHEDULING_ERRORS and tasks:
+    if failure.code == PendingCode.POD_SCHEDULING_ERRORS and tasks:
         # Of a gang the task at which placing stopped; the others found room.
         task = next((task for task in tasks if task.uid == failure.task), tasks[0])
         kept_off = _kept_off(session, task, fits)
@@ -124,26 +124,32 @@ def _order(task: WTask) -> tuple[int | float | str, ...]:
     return task.key
 
 
-def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) -> Failure:
+def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) -> FailedAttempt:
     # What a user has to change comes first. What this cycle ran into is told only of work that could run at all.
     queue = session.tree.queues.get(job.record.queue)
     name = job.record.queue
     if queue is None:
         text = f"queue {name} does not exist" if name else "the workload names no queue"
-        return Failure(Code.QUEUE_DOES_NOT_EXIST, text, name)
+        return FailedAttempt(PendingCode.QUEUE_DOES_NOT_EXIST, text, name)
     if queue.orphan:
         parent = queue.record.parent
-        return Failure(
-            Code.QUEUE_DOES_NOT_EXIST, f"queue {name} hangs in the air: its parent {parent} leads to no root", name
+        return FailedAttempt(
+            PendingCode.QUEUE_DOES_NOT_EXIST,
+            f"queue {name} hangs in the air: its parent {parent} leads to no root",
+            name,
         )
     if not queue.leaf:
         children = ", ".join(sorted(child.name for child in queue.children))
-        return Failure(
-            Code.UNSCHEDULABLE, f"queue {name} has child queues ({children}); only leaf queues run workloads", name
+        return FailedAttempt(
+            PendingCode.UNSCHEDULABLE,
+            f"queue {name} has child queues ({children}); only leaf queues run workloads",
+            name,
         )
     if not tasks and lost:
         subgroup = lost[0].record.subgroup
-        return Failure(Code.POD_SCHEDULING_ERRORS, f"the pod names subgroup {subgroup}, which its PodGroup has not")
+        return FailedAttempt(
+            PendingCode.POD_SCHEDULING_ERRORS, f"the pod names subgroup {subgroup}, which its PodGroup has not"
+        )
     if not job.root.ready:
         return _not_ready(job)
     until = session.ledger.delayed.get(job.uid)
@@ -155,8 +161,8 @@ def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) 
         return failure._replace(message=f"{failure.message}; a place is kept for it{since}", numbers=numbers)
     if until is not None:
         rest = until - session.now
-        return Failure(
-            Code.PREEMPTION_DELAY,
+        return FailedAttempt(
+            PendingCode.PREEMPTION_DELAY,
             f"no free room, and for another {number(rest)} s the workload may not have others evicted "
             f"(preemption delay of {number(job.record.preemption_delay)} s)",
             numbers={"until": until},
@@ -166,22 +172,24 @@ def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) 
     robber = session.jobs.get(session.ledger.robbed.get(job.uid, ""))
     if robber is not None:
         other = f"{robber.record.namespace}/{robber.record.name}"
-        return Failure(Code.POD_SCHEDULING_ERRORS, f"there was room, and it went to {other} in the same cycle")
-    return Failure(Code.POD_SCHEDULING_ERRORS, "no node has room")
+        return FailedAttempt(
+            PendingCode.POD_SCHEDULING_ERRORS, f"there was room, and it went to {other} in the same cycle"
+        )
+    return FailedAttempt(PendingCode.POD_SCHEDULING_ERRORS, "no node has room")
 
 
-def _not_ready(job: Job) -> Failure:
+def _not_ready(job: Job) -> FailedAttempt:
     for podset in job.podsets.values():
         have = podset.alive - podset.gated
         if have < podset.minimum:
             where = f" in subgroup {podset.name}" if len(job.podsets) > 1 else ""
             gated = f", {podset.gated} of them gated" if podset.gated else ""
-            return Failure(
-                Code.NOT_READY,
+            return FailedAttempt(
+                PendingCode.NOT_READY,
                 f"the gang needs {podset.minimum} pods{where}; {podset.alive} exist{gated}",
                 numbers={"pods": have, "minimum": podset.minimum},
             )
-    return Failure(Code.NOT_READY, "too few subgroups have their minimum of pods")
+    return FailedAttempt(PendingCode.NOT_READY, "too few subgroups have their minimum of pods")
 
 
 def _kept_off(session: Session, task: WTask, fits: Fits) -> KeptOff:
@@ -227,7 +235,7 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
     table, shape = session.table, info.shape
     if shape.blocked:
         return tuple((reason, len(table)) for reason in shape.blocked)
-    sieve = sift(table, info)
+    sieve = filter_nodes(table, info)
     counts: dict[str, int] = {}
     for stage in sieve.stages:
         for reason, count in _told(table, info, stage):
@@ -252,7 +260,7 @@ _RULES = {
 _RESOURCES = {CPU: "CPU", MEMORY: "memory", GPUS: "GPUs", PODS: "pod slots"}
 
 
-def _told(table: NodeTable, info: ShapeInfo, stage: Stage) -> Iterable[tuple[str, int]]:
+def _told(table: NodeTable, info: ShapeInfo, stage: FilterStage) -> Iterable[tuple[str, int]]:
     """What is said of the nodes of one stage, and of how many."""
     sentence = _RULES.get(stage.rule)
     if sentence is not None:

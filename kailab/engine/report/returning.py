@@ -11,15 +11,14 @@ from itertools import accumulate
 from math import inf
 from typing import NamedTuple
 
-from kailab.engine.decisions import Taker
+from kailab.engine.decisions import Reclaimer
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.fairshare import tree_shares
-from kailab.engine.queueing.order import tasks_to_allocate
-from kailab.engine.queueing.returns import Return
+from kailab.engine.queueing.order import Return, tasks_to_allocate
 from kailab.engine.search.minruntime import MinRuntime
-from kailab.engine.search.reclaimable import takers
+from kailab.engine.search.reclaimable import reclaimers
 from kailab.engine.session import Session
-from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.engine.snapshot.records import ALLOCATED
 from kailab.engine.working.queues import CPU, GPU, MEMORY, NAMES, QueueResource, WQueue
 from kailab.engine.working.state import Job
 
@@ -66,19 +65,19 @@ class Returns:
                 self._leaves.setdefault(level.name, []).append(leaf)
         self._holders: dict[tuple[str, int], _Holders] = {}
         self._waiters: dict[tuple[str, int], _Waiters] = {}
-        self._found: dict[Taker, Return] = {}
+        self._found: dict[Reclaimer, Return] = {}
 
     def of(self, name: str) -> tuple[Return, ...]:
         """What others could take from a queue, or from an ancestor of it."""
-        return tuple(self._return(taker) for taker in takers(self._session.tree, name))
+        return tuple(self._return(taker) for taker in reclaimers(self._session.tree, name))
 
-    def _return(self, taker: Taker) -> Return:
+    def _return(self, taker: Reclaimer) -> Return:
         found = self._found.get(taker)
         if found is None:
             found = self._found[taker] = self._reckoned(taker)
         return found
 
-    def _reckoned(self, taker: Taker) -> Return:
+    def _reckoned(self, taker: Reclaimer) -> Return:
         mine, theirs = self._session.tree.queues[taker.queue], self._session.tree.queues[taker.beside]
         r = NAMES.index(taker.resource)
         over, beyond = _beyond(theirs, taker.rule, r)

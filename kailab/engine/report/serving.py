@@ -12,20 +12,19 @@ from collections.abc import Container, Iterable, Sequence
 
 from kailab.engine.actions.allocate import promised_jobs
 from kailab.engine.actions.waiting import waiting_jobs
-from kailab.engine.decisions import Turn
+from kailab.engine.decisions import ServingPosition
 from kailab.engine.queueing.capacity import refuses
-from kailab.engine.queueing.order import NOTHING, order_criterion, queue_before
+from kailab.engine.queueing.order import NOTHING, PROMISED, Earlier, order_criterion, queue_before
 from kailab.engine.queueing.order import tasks_to_allocate as next_tasks
-from kailab.engine.queueing.turns import PROMISED, Earlier
 from kailab.engine.session import Session
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
 
 
-def turns(session: Session, promised: Iterable[str] | None = None) -> tuple[Turn, ...]:
+def serving_positions(session: Session, promised: Iterable[str] | None = None) -> tuple[ServingPosition, ...]:
     """All jobs that wait and could run in their queue, in the order in which allocate takes them. ``promised``: who goes before
     all others (PodGroup uids), where that is not whom the configuration names."""
-    found: list[Turn] = []
+    found: list[ServingPosition] = []
     before: Job | None = None
     heirs = dict.fromkeys(job.uid for job in promised_jobs(session, promised))
     for job in (*(session.jobs[uid] for uid in heirs), *_in_order(session, heirs)):
@@ -35,7 +34,7 @@ def turns(session: Session, promised: Iterable[str] | None = None) -> tuple[Turn
         wanted = session.wants(next_tasks(job), session.table.max_gpu_memory)
         refusal = refuses(queue, wanted, job.record.preemptible)
         found.append(
-            Turn(
+            ServingPosition(
                 place=len(found) + 1,
                 podgroup=job.uid,
                 queue=queue.name,
@@ -49,14 +48,14 @@ def turns(session: Session, promised: Iterable[str] | None = None) -> tuple[Turn
     return tuple(found)
 
 
-def queues_before(session: Session, order: Sequence[Turn], name: str) -> tuple[Earlier, ...]:
+def queues_before(session: Session, order: Sequence[ServingPosition], name: str) -> tuple[Earlier, ...]:
     """Queues whose turn comes before that of ``name``, or of an ancestor of it, in the order of their next turns. ``order``: all
     turns. Turns that the queue rules refuse count only where the queue ``name`` has no other."""
     queue = session.tree.queues.get(name)
     if queue is None:
         return ()
-    nearest: dict[str, Turn] = {}
-    below: dict[str, list[Turn]] = {level.name: [] for level in queue.path}
+    nearest: dict[str, ServingPosition] = {}
+    below: dict[str, list[ServingPosition]] = {level.name: [] for level in queue.path}
     only_refused = all(turn.refused is not None for turn in order if turn.queue == name)
     for turn in order:
         for level in session.tree.queues[turn.queue].path:
@@ -82,7 +81,7 @@ def queues_before(session: Session, order: Sequence[Turn], name: str) -> tuple[E
     return tuple(sorted(found, key=lambda one: nearest[one.queue].place))
 
 
-def _why_before(session: Session, left: WQueue, right: WQueue, before: Turn, after: Turn) -> str:
+def _why_before(session: Session, left: WQueue, right: WQueue, before: ServingPosition, after: ServingPosition) -> str:
     if before.podgroup in session.config.promised:
         return PROMISED
     return _between(session, left, right, session.jobs[before.podgroup], session.jobs[after.podgroup])

@@ -20,13 +20,12 @@ from math import inf
 
 import numpy as np
 
-from kailab.engine.placing import room
+from kailab.engine.placing import node_capacity
 from kailab.engine.placing.podaffinity import selects
-from kailab.engine.search.comeback import Comeback
 from kailab.engine.search.reclaimable import Demand
+from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import GPU
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE, GPU
 from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.queues import WQueue
@@ -36,7 +35,7 @@ Pick = Callable[[Job], bool]
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SearchBounds:
     """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``; all of these are in
     ``lists``, by queue and in order. ``wanted``: for reclaim, whose queue rules then count. ``all_stay``: every victim has to find another
     place."""
@@ -111,7 +110,7 @@ class Bounds:
 
     def _turns(self, tasks: list[WTask], victims: list[Job]) -> str | None:
         pods = [task for victim in victims for task in victim if ACTIVE[task.status]]
-        if not Comeback(self.session, self.job).rules_out(tasks, pods):
+        if not VictimsFirstBound(self.session, self.job).rules_out(tasks, pods):
             return None
         return f"the {len(pods)} pods that could go have their turn before it, and would take their places again"
 
@@ -140,7 +139,7 @@ class Bounds:
             # Their room depends on more than amounts: on who shares, who is near, where claims are.
             if info.shape.gpu.shared or info.shape.affinity or info.shape.claims:
                 continue
-            counts = room.counts(self.session, info, pool)
+            counts = node_capacity.pods_per_node(self.session, info, pool)
             short = self._apart(info, same, counts) or self._inside(job, info, same, counts)
             if short is not None:
                 return short
@@ -149,7 +148,7 @@ class Bounds:
                 return f"even with every possible victim gone there is room for {places} of its {len(same)} pods"
             # One victim more makes no more room than it takes again, so that what holds for all of them holds for fewer.
             if self.all_stay:
-                places = max(0, places - room.taken(self.session, info, leaving))
+                places = max(0, places - node_capacity.capacity_taken(self.session, info, leaving))
                 if places < len(same):
                     return f"with every possible victim moved there is room for {places} of its {len(same)} pods"
         return None

@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from kailab.engine.placing.fit import affinity_mask
-from kailab.engine.search.goal import Batch, Goal
+from kailab.engine.search.goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE
 from kailab.engine.working.state import WSubGroup, WTask
 
 
 class Filters:
     """State of the looks for one goal; ``add`` each new victim, then ``pass_``."""
 
-    def __init__(self, session: Session, goal: Goal, recorded: list[Batch]) -> None:
+    def __init__(self, session: Session, goal: SearchGoal, recorded: list[VictimBatch]) -> None:
         self.session = session
         table = session.table
         self.free = table.free_gpu_vector().copy()
@@ -73,13 +73,13 @@ class Filters:
         capacity = np.bincount(column[known], weights=self.free[known])
         return _greedy(sorted(amounts, reverse=True), np.sort(capacity)[::-1].copy())
 
-    def _affinity_masks(self, goal: Goal) -> list[np.ndarray]:
+    def _affinity_masks(self, goal: SearchGoal) -> list[np.ndarray]:
         if not self.session.config.predicates:
             return []
         infos = {id(task.info): task.info for task in goal.tasks if task.info.shape.selector or task.info.shape.terms}
         return [affinity_mask(self.session.table, info.shape) for info in infos.values()]
 
-    def _required_levels(self, goal: Goal) -> list[tuple[np.ndarray, list[int]]]:
+    def _required_levels(self, goal: SearchGoal) -> list[tuple[np.ndarray, list[int]]]:
         """Per required level: the node column and the GPU each group wants there as a whole."""
         wanted: dict[str, list[int]] = {}
         tried = {task.uid for task in goal.tasks}

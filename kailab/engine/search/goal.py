@@ -11,14 +11,14 @@ from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, WTask
 
 
-class Batch(NamedTuple):
+class VictimBatch(NamedTuple):
     """Tasks of one job that go together."""
 
     job: Job
     tasks: list[WTask]
 
 
-class Goal(NamedTuple):
+class SearchGoal(NamedTuple):
     """What room is sought for: a job, the tasks of it that are tried, and where it may go without victims."""
 
     job: Job

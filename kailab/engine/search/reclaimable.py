@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Literal, NamedTuple
 
-from kailab.engine.decisions import Ground, Taker
+from kailab.engine.decisions import EvictionGround, Reclaimer
 from kailab.engine.session import Session
 from kailab.engine.working.queues import CPU, GPU, MEMORY, NAMES, RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.working.state import Job, WTask
@@ -27,7 +27,7 @@ class Demand(NamedTuple):
     preemptible: bool
 
 
-class Yield(NamedTuple):
+class ReclaimedAmounts(NamedTuple):
     """What one victim unit (a surplus pod, or the core of a gang) gives back."""
 
     amounts: Amounts
@@ -98,11 +98,11 @@ def _beyond(held: Sequence[int], bounds: Sequence[float]) -> int | None:
     return next((r for r in (GPU, CPU, MEMORY) if held[r] > bounds[r]), None)
 
 
-def takers(tree: QueueTree, name: str) -> tuple[Taker, ...]:
+def reclaimers(tree: QueueTree, name: str) -> tuple[Reclaimer, ...]:
     """Queues that could reclaim from a queue, or from an ancestor of it, as things stand: those within their quota by asking, and
     those beyond it that wait below their fair share."""
     queue = tree.queues.get(name)
-    found: list[Taker] = []
+    found: list[Reclaimer] = []
     for theirs in queue.path if queue is not None else ():
         if not any(theirs.allocated[r] > min(theirs.quota[r], theirs.allocatable[r]) for r in RESOURCES):
             continue  # no rule takes anything from it
@@ -113,7 +113,7 @@ def takers(tree: QueueTree, name: str) -> tuple[Taker, ...]:
     return tuple(found)
 
 
-def _taker(tree: QueueTree, mine: WQueue, theirs: WQueue) -> Taker | None:
+def _taker(tree: QueueTree, mine: WQueue, theirs: WQueue) -> Reclaimer | None:
     waits = [r for r in RESOURCES if mine.request[r] > mine.allocated[r]]
     found = None
     if theirs.allocated[GPU]:
@@ -126,7 +126,7 @@ def _taker(tree: QueueTree, mine: WQueue, theirs: WQueue) -> Taker | None:
     return found
 
 
-def _taker_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside: Sequence[int]) -> Taker | None:
+def _taker_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside: Sequence[int]) -> Reclaimer | None:
     """By a claim on resource ``r``, and on the least amount of those ``beside`` it."""
     held = mine.allocated[r]
     unused = min(mine.quota[r], mine.limit[r], max(tree.totals[r], held + 1)) - held
@@ -137,13 +137,13 @@ def _taker_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside: Seq
             mine.allocated, wanted.amounts, mine, theirs, theirs.allocated
         ):
             amount = -1 if mine.quota[r] == inf else int(unused)
-            return Taker(queue=mine.name, beside=theirs.name, rule="quota", amount=amount, resource=NAMES[r])
+            return Reclaimer(queue=mine.name, beside=theirs.name, rule="quota", amount=amount, resource=NAMES[r])
     due = int(min(mine.fair[r], mine.request[r]) - held)
     if due < 1:
         return None
     wanted = _some_of(mine, r, due, beside)
     if can_reclaim(wanted) and may_yield(tree, wanted, theirs) and above_share(theirs, theirs.allocated):
-        return Taker(queue=mine.name, beside=theirs.name, rule="fair share", amount=due, resource=NAMES[r])
+        return Reclaimer(queue=mine.name, beside=theirs.name, rule="fair share", amount=due, resource=NAMES[r])
     return None
 
 
@@ -152,7 +152,7 @@ def _some_of(queue: WQueue, r: int, amount: int, beside: Sequence[int]) -> Deman
     return Demand(queue, (cpu, memory, gpus), frozenset((r, *beside)), preemptible=True)
 
 
-class Standing:
+class QueueBalances:
     """What queues held before the search began: the yardstick for every scenario of it."""
 
     def __init__(self, tree: QueueTree) -> None:
@@ -160,7 +160,7 @@ class Standing:
         self.allocated = {queue: tuple(queue.allocated) for queue in tree.queues.values()}
         self.non_preemptible = {queue: tuple(queue.non_preemptible) for queue in tree.queues.values()}
 
-    def allows(self, wanted: Demand, yields: dict[WQueue, list[Yield]], multiplier: float) -> bool:
+    def allows(self, wanted: Demand, yields: dict[WQueue, list[ReclaimedAmounts]], multiplier: float) -> bool:
         """Whether the reclaimer may take these from these queues."""
         remaining: dict[WQueue, list[int]] = {}
         resources: dict[WQueue, frozenset[int]] = {}
@@ -182,7 +182,7 @@ class Standing:
                     resources[level] = resources.get(level, frozenset()) | names
         return self._within(wanted, remaining, resources, multiplier)
 
-    def ground(self, reclaimer: WQueue, victims: WQueue) -> Ground:
+    def ground(self, reclaimer: WQueue, victims: WQueue) -> EvictionGround:
         """Why ``allows`` allowed the first of the victims of a queue; ``after`` is how the queues stand now."""
         mine, theirs = self.tree.levelled(reclaimer, victims)
         held = self.allocated[theirs]
@@ -191,7 +191,7 @@ class Standing:
         if r is None:
             r, bounds, rule = _beyond(held, theirs.quota), theirs.quota, "quota"
         assert r is not None
-        return Ground(
+        return EvictionGround(
             rule=rule, queue=theirs.name, beside=mine.name, resource=NAMES[r], bound=bounds[r], before=held[r],
             after=theirs.allocated[r],
         )  # fmt: skip

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kailab.engine.placing import room
+from kailab.engine.placing import node_capacity
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS
@@ -59,7 +59,7 @@ class Repacking:
 
     def _allowed(self, infos: set[ShapeInfo], nodes: np.ndarray) -> np.ndarray | None:
         """Those of the nodes that all may go to; None where some may go to others."""
-        masks = [room.allowed(self._session, info) for info in infos]
+        masks = [node_capacity.allowed_nodes(self._session, info) for info in infos]
         every, some = nodes & np.logical_and.reduce(masks), nodes & np.logical_or.reduce(masks)
         return every if bool((every == some).all()) else None
 

@@ -14,17 +14,17 @@ from typing import NamedTuple
 from kailab.engine.queueing.jobqueue import JobQueue
 from kailab.engine.queueing.victims import Victim
 from kailab.engine.search.filters import Filters
-from kailab.engine.search.goal import Batch, Goal
+from kailab.engine.search.goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job, WTask
 
 
-class Scenario(NamedTuple):
+class EvictionScenario(NamedTuple):
     """``goal``: for whom; ``recorded``: victims of the last successful smaller try; ``extra``: victims added now."""
 
-    goal: Goal
-    recorded: list[Batch]
-    extra: list[Batch]
+    goal: SearchGoal
+    recorded: list[VictimBatch]
+    extra: list[VictimBatch]
 
     def evictions(self) -> list[WTask]:
         """In order; a recorded victim may come up a second time."""
@@ -54,15 +54,15 @@ class Accumulation:
     def __init__(
         self,
         session: Session,
-        goal: Goal,
-        recorded: list[Batch],
+        goal: SearchGoal,
+        recorded: list[VictimBatch],
         queue: JobQueue[Job | Victim],
         on_advance: Callable[[], None],
     ) -> None:
         self.session = session
         self.goal = goal
         self.recorded = recorded
-        self.batches: list[Batch] = []
+        self.batches: list[VictimBatch] = []
         self._queue = queue
         self._on_advance = on_advance
         self._recorded_uids = {task.uid for batch in recorded for task in batch.tasks}
@@ -99,7 +99,7 @@ class Accumulation:
             if victim.count:
                 self._queue.push(queue, victim.key(), victim)
             if tasks:
-                self.batches.append(Batch(victim.job, tasks))
+                self.batches.append(VictimBatch(victim.job, tasks))
                 uid = victim.job.uid
                 self._by_job.setdefault(uid, []).extend(tasks)
                 for task in tasks:
@@ -109,15 +109,15 @@ class Accumulation:
             return True
         return False
 
-    def scenario(self, extra: list[Batch]) -> Scenario:
-        return Scenario(self.goal, self.recorded, extra)
+    def scenario(self, extra: list[VictimBatch]) -> EvictionScenario:
+        return EvictionScenario(self.goal, self.recorded, extra)
 
-    def whole(self, uids: dict[str, None]) -> list[Batch]:
+    def whole(self, uids: dict[str, None]) -> list[VictimBatch]:
         """All victims of these jobs, one batch a job."""
-        return [Batch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
+        return [VictimBatch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
 
 
-def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
+def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
     """Victims with a pod on one node of the newest victim's job, node by node."""
     # The victims of the smaller try may do for the larger one too.
     if accumulation.valid and accumulation.recorded:
@@ -141,7 +141,7 @@ def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
                 yield accumulation.scenario(chosen)
 
 
-def multi_node(accumulation: Accumulation) -> Iterator[Scenario]:
+def multi_node(accumulation: Accumulation) -> Iterator[EvictionScenario]:
     """After each unit, victims of the smallest sets of nodes that could suffice, then of more of them."""
     if accumulation.valid:
         yield accumulation.scenario([])
@@ -207,7 +207,7 @@ class _ByNode:
         self._capacity[node] = recorded + free
         self._baseline -= recorded + (free if i is not None and self._usable[i] else 0)
 
-    def subsets(self) -> Iterator[Scenario]:
+    def subsets(self) -> Iterator[EvictionScenario]:
         self._catch_up()
         accumulation, capacity = self._accumulation, self._capacity
         smallest = min(self._wanted, default=0)

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kailab.engine.placing import room
-from kailab.engine.search.goal import Goal
+from kailab.engine.placing import node_capacity
+from kailab.engine.search.goal import SearchGoal
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job, ShapeInfo, WTask
 
@@ -29,7 +29,7 @@ class Shortfall:
         self._pool = session.table.free.copy()
         self._room: dict[ShapeInfo, tuple[np.ndarray, int]] = {}  # per node, and on ``nodes`` in all
 
-    def proves_hopeless(self, goal: Goal, victims: list[WTask]) -> bool:
+    def proves_hopeless(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         table = self._session.table
         # Each shape is counted as if it were alone, so the count can only be too high.
         wanted = Counter(task.info for task in goal.tasks)
@@ -45,14 +45,14 @@ class Shortfall:
                 freed.setdefault(i, Counter())[task.info] += 1
         staying = [task.info for task in victims] if self._all_stay else []
         return any(
-            self._fitting(info, freed) < number + room.taken(self._session, info, staying)
+            self._fitting(info, freed) < number + node_capacity.capacity_taken(self._session, info, staying)
             for info, number in wanted.items()
         )
 
     def _fitting(self, info: ShapeInfo, freed: dict[int, Counter[ShapeInfo]]) -> int:
         """How many pods of a shape fit at the most."""
         counts, total = self._room_of(info)
-        allowed = room.allowed(self._session, info)
+        allowed = node_capacity.allowed_nodes(self._session, info)
         for i, numbers in freed.items():
             if not allowed[i]:
                 continue
@@ -69,7 +69,7 @@ class Shortfall:
     def _room_of(self, info: ShapeInfo) -> tuple[np.ndarray, int]:
         found = self._room.get(info)
         if found is None:
-            counts = room.counts(self._session, info, self._pool)
+            counts = node_capacity.pods_per_node(self._session, info, self._pool)
             found = self._room[info] = (counts, int(counts[self._nodes].sum()))
         return found
 
@@ -77,7 +77,7 @@ class Shortfall:
 class RoomLeft:
     """Of one simulation whose victims are gone: what is left for the tasks of the job, as victims take places again. It only grows less."""
 
-    def __init__(self, session: Session, goal: Goal, victims: list[WTask], nodes: np.ndarray) -> None:
+    def __init__(self, session: Session, goal: SearchGoal, victims: list[WTask], nodes: np.ndarray) -> None:
         """``nodes``: where the job may go."""
         self._session = session
         self._nodes = nodes
@@ -99,7 +99,7 @@ class RoomLeft:
             return False
         if not self._totals:
             for info in self._wanted:
-                counts = room.counts(self._session, info, self._session.table.free)
+                counts = node_capacity.pods_per_node(self._session, info, self._session.table.free)
                 counts[~self._nodes] = 0
                 self._counts[info], self._totals[info] = counts.tolist(), int(counts.sum())
         else:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kailab.engine.snapshot.records import Status
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE, Status
 from kailab.engine.working.state import Job, Member, ShapeInfo
 
 Size = tuple[int, int, int, int, int]

@@ -18,17 +18,17 @@ from kailab.engine.policies.victims import LowestNewest
 from kailab.engine.queueing.jobqueue import JobQueue, Key
 from kailab.engine.queueing.order import tasks_anew, tasks_to_allocate
 from kailab.engine.queueing.victims import Victim, held_by
-from kailab.engine.search.bounds import Bounds
-from kailab.engine.search.comeback import Comeback
-from kailab.engine.search.goal import Batch, Goal
-from kailab.engine.search.scenario import Accumulation, Scenario, multi_node, node_local
+from kailab.engine.search.bounds import SearchBounds
+from kailab.engine.search.goal import SearchGoal, VictimBatch
+from kailab.engine.search.scenario import Accumulation, EvictionScenario, multi_node, node_local
 from kailab.engine.search.shortfall import RoomLeft, Shortfall
+from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, WTask
 
-Generator = Callable[[Accumulation], Iterator[Scenario]]
+Generator = Callable[[Accumulation], Iterator[EvictionScenario]]
 # By the plugin that brings it: KAI's name for it in budgets, and the generator.
 GENERATORS: dict[str, tuple[str, Generator]] = {
     "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local),
@@ -48,7 +48,7 @@ class Solution(NamedTuple):
     """A scenario that worked: the units of victims that really go or move, whether these are all that it had, and whether all of them
     simply go."""
 
-    victims: list[Batch]
+    victims: list[VictimBatch]
     all_needed: bool
     all_gone: bool
 
@@ -63,8 +63,8 @@ class Solver:
         job: Job,
         pick: Callable[[Job], bool],
         queues: list[WQueue],
-        valid: Callable[[Scenario], bool],
-        bounds: Bounds,
+        valid: Callable[[EvictionScenario], bool],
+        bounds: SearchBounds,
     ) -> None:
         self.session = session
         self.allocator = allocator
@@ -75,7 +75,7 @@ class Solver:
         self._failed: set[tuple[int, frozenset[str], frozenset[str]]] = set()
         self._nodes = self._feasible_nodes()
         self._shortfall: Shortfall | None = None  # from the first scenario that failed
-        self._comeback: Comeback | None = None  # likewise
+        self._comeback: VictimsFirstBound | None = None  # likewise
         self._bounds = bounds
         self._tasks: list[WTask] = []
         self._counts = False  # scenarios that fall short may be passed over
@@ -127,7 +127,7 @@ class Solver:
 
     def _solve_with(self, generator: Generator, tasks: list[WTask]) -> bool:
         session, count = self.session, len(tasks)
-        recorded: list[Batch] = []
+        recorded: list[VictimBatch] = []
         mark = session.mark()
         used = self.job.used
         stands = False
@@ -182,9 +182,9 @@ class Solver:
             return table.all
         return table.free_gpu_vector() > 0
 
-    def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[Batch]) -> Solution | None:
+    def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[VictimBatch]) -> Solution | None:
         """The first scenario that works (the journal then holds it), or None."""
-        goal = Goal(self.job, tasks, self._nodes)
+        goal = SearchGoal(self.job, tasks, self._nodes)
         accumulation = Accumulation(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
         for scenario in generator(accumulation):
             # Both generators, and one try after another of as many tasks, come to the same victims: simulating them
@@ -208,7 +208,7 @@ class Solver:
             queue.load(leaf, lists.get(leaf.name, []), self._pick)  # type: ignore[arg-type]
         return queue
 
-    def _simulate(self, goal: Goal, scenario: Scenario) -> Solution | None:
+    def _simulate(self, goal: SearchGoal, scenario: EvictionScenario) -> Solution | None:
         session = self.session
         victims = scenario.tasks()
         if not victims:
@@ -242,7 +242,7 @@ class Solver:
                 # After the undo, so that it counts in the state in which every scenario begins. Not before the first
                 # failure: most searches end with their first scenario.
                 self._shortfall = Shortfall(session, self._nodes, self._bounds.all_stay)
-                self._comeback = Comeback(session, self.job)
+                self._comeback = VictimsFirstBound(session, self.job)
             return None
         gone = (Status.RELEASING, Status.PIPELINED)
         batches = [*scenario.recorded, *scenario.extra]
@@ -251,7 +251,7 @@ class Solver:
         all_gone = all_needed and all(task.status == Status.RELEASING for task in victims)
         return Solution(needed, all_needed, all_gone)
 
-    def _fails_for_sure(self, goal: Goal, victims: list[WTask]) -> bool:
+    def _fails_for_sure(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         if self._shortfall is None or self._comeback is None:
             return False
         return self._shortfall.proves_hopeless(goal, victims) or self._comeback.proves_hopeless(goal, victims)
@@ -262,7 +262,7 @@ class Solver:
             return False
         return any(job.active > 0 and not job.root.satisfied for job in jobs)
 
-    def _place_all(self, goal: Goal, victims: list[WTask], nodes: np.ndarray) -> bool:
+    def _place_all(self, goal: SearchGoal, victims: list[WTask], nodes: np.ndarray) -> bool:
         """Place the job and, as far as there is room, its victims, in queue order. False if the job finds no room."""
         jobs = {task.job.uid: task.job for task in victims if task.job is not None}
         jobs[goal.job.uid] = goal.job
@@ -290,7 +290,7 @@ class Solver:
                 return False
         return placed
 
-    def _placing_order(self, goal: Goal, jobs: dict[str, Job], jobs_left: JobsLeftByQueue) -> JobQueue[Job]:
+    def _placing_order(self, goal: SearchGoal, jobs: dict[str, Job], jobs_left: JobsLeftByQueue) -> JobQueue[Job]:
         """All waiting jobs stand in this order, though only those of the simulation are placed: the others decide, by what they
         want, when their queue's turn comes."""
         session = self.session

@@ -15,7 +15,7 @@ from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.snapshot import FORMAT, IDENTITY, Formatted, Snapshot
 
 
-class Removed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class RemovedRecords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Identities of records that are gone, by kind, sorted."""
 
     nodes: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Changes(Formatted, frozen=True, kw_only=True):
     ``whole``: ``set`` is all there is, whatever was there before."""
 
     set: Snapshot = Snapshot()
-    removed: Removed = Removed()
+    removed: RemovedRecords = RemovedRecords()
     whole: bool = False
 
     def applied_to(self, snapshot: Snapshot) -> Snapshot:
@@ -118,7 +118,7 @@ class Follower:
             found[kind] = tuple(record for record in now.values() if record is not None)
             removed[kind] = tuple(identity for identity, record in now.items() if record is None)
         self._forget()
-        return Changes(set=Snapshot(**found), removed=Removed(**removed))
+        return Changes(set=Snapshot(**found), removed=RemovedRecords(**removed))
 
     def _forget(self) -> None:
         for touched in self._touched.values():

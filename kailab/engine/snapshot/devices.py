@@ -30,7 +30,7 @@ MOST_WAYS = 1000
 _KEEPS_OFF = ("NoSchedule", "NoExecute")
 
 
-class Toleration(msgspec.Struct, frozen=True):
+class DeviceToleration(msgspec.Struct, frozen=True):
     """Of a device's taint; empty fields match all."""
 
     key: str = ""
@@ -39,7 +39,7 @@ class Toleration(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class DeviceWish(msgspec.Struct, frozen=True):
     """One request, or one alternative of it (``request/alternative``). ``expressions``: the selectors of the class, then its
     own. ``count`` 0: all devices there are. ``admin``: devices that others may hold."""
 
@@ -48,7 +48,7 @@ class Wish(msgspec.Struct, frozen=True):
     expressions: tuple[str, ...] = ()
     count: int = 1
     admin: bool = False
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
 
 
 class DeviceRequests(msgspec.Struct, frozen=True):
@@ -56,12 +56,12 @@ class DeviceRequests(msgspec.Struct, frozen=True):
     (``domain/name``) that all devices of these requests (none named: of all) must have in common. ``fault``: why it can be
     allocated nowhere."""
 
-    requests: tuple[tuple[Wish, ...], ...] = ()
+    requests: tuple[tuple[DeviceWish, ...], ...] = ()
     same: tuple[tuple[str, tuple[str, ...]], ...] = ()
     fault: str = ""
 
 
-class Choice(NamedTuple):
+class DeviceChoice(NamedTuple):
     """A device for a request (``name``, or ``name/alternative``). ``admin``: it looks in on one that others may hold."""
 
     request: str
@@ -74,14 +74,14 @@ IsTaken: TypeAlias = Callable[[DeviceId], bool]
 
 def any_devices(count: int) -> DeviceRequests:
     """So many devices, whichever they are."""
-    return DeviceRequests(requests=((Wish(count=count),),)) if count else DeviceRequests()
+    return DeviceRequests(requests=((DeviceWish(count=count),),)) if count else DeviceRequests()
 
 
 def device_id(device: Device) -> DeviceId:
     return device.driver, device.pool, device.name
 
 
-def meant(wish: Wish, devices: Iterable[Device]) -> list[Device] | str:
+def matching_devices(wish: DeviceWish, devices: Iterable[Device]) -> list[Device] | str:
     """The devices that a request means, taken or not; a text where a selector has no value for one of them."""
     tests = [(expression, selector(expression)) for expression in wish.expressions]
     found = []
@@ -97,12 +97,12 @@ def meant(wish: Wish, devices: Iterable[Device]) -> list[Device] | str:
     return found
 
 
-def tolerated(wish: Wish, device: Device) -> bool:
+def tolerates_taints(wish: DeviceWish, device: Device) -> bool:
     """Whether no taint keeps the device from the request."""
     return all(_tolerated(taint, wish.tolerations) for taint in device.taints)
 
 
-def choose(wanted: DeviceRequests, devices: Sequence[Device], taken: IsTaken) -> list[Choice] | str:
+def choose_devices(wanted: DeviceRequests, devices: Sequence[Device], taken: IsTaken) -> list[DeviceChoice] | str:
     """Devices for all requests of a claim, from those of one node; a text that says why there are none."""
     if wanted.fault:
         return wanted.fault
@@ -131,19 +131,21 @@ def choose(wanted: DeviceRequests, devices: Sequence[Device], taken: IsTaken) ->
 class _Offer(NamedTuple):
     """What there is for a wish: so many of these devices."""
 
-    wish: Wish
+    wish: DeviceWish
     number: int
     devices: list[Device]
 
 
-def _offers(way: Iterable[Wish], devices: Sequence[Device], taken: IsTaken) -> list[_Offer] | str:
+def _offers(way: Iterable[DeviceWish], devices: Sequence[Device], taken: IsTaken) -> list[_Offer] | str:
     offers = []
     for wish in way:
-        of_node = meant(wish, devices)
+        of_node = matching_devices(wish, devices)
         if isinstance(of_node, str):
             return of_node
         free = [
-            device for device in of_node if (wish.admin or not taken(device_id(device))) and tolerated(wish, device)
+            device
+            for device in of_node
+            if (wish.admin or not taken(device_id(device))) and tolerates_taints(wish, device)
         ]
         if (lack := lack_of(wish, len(free), len(of_node))) is not None:
             return lack
@@ -152,7 +154,7 @@ def _offers(way: Iterable[Wish], devices: Sequence[Device], taken: IsTaken) -> l
     return offers
 
 
-def lack_of(wish: Wish, free: int, of: int) -> str | None:
+def lack_of(wish: DeviceWish, free: int, of: int) -> str | None:
     """Why so many free devices, of so many that a request means, are too few for it; None: they are enough."""
     if of and free >= (wish.count or of):
         return None
@@ -162,17 +164,17 @@ def lack_of(wish: Wish, free: int, of: int) -> str | None:
     return f"{_what(wish)}: the node has none" + (f" (selector {selectors})" if selectors else "")
 
 
-def _what(wish: Wish) -> str:
+def _what(wish: DeviceWish) -> str:
     number = f"{wish.count}" if wish.count else "all devices"
     of = f" of class {wish.device_class}" if wish.device_class else ""
     return f"request {wish.name} wants {number}{of}"
 
 
-def _tolerated(taint: Any, tolerations: Iterable[Toleration]) -> bool:
+def _tolerated(taint: Any, tolerations: Iterable[DeviceToleration]) -> bool:
     return taint.get("effect") not in _KEEPS_OFF or any(_tolerates(one, taint) for one in tolerations)
 
 
-def _tolerates(toleration: Toleration, taint: Any) -> bool:
+def _tolerates(toleration: DeviceToleration, taint: Any) -> bool:
     if toleration.effect and toleration.effect != taint.get("effect"):
         return False
     if toleration.key and toleration.key != taint.get("key"):
@@ -186,10 +188,10 @@ class _Search:
     def __init__(self, offers: Sequence[_Offer], same: Iterable[tuple[str, tuple[str, ...]]]) -> None:
         self._places = [(offer, number) for offer in offers for number in range(offer.number)]
         self._same = list(same)
-        self._chosen: list[tuple[int, Choice]] = []
+        self._chosen: list[tuple[int, DeviceChoice]] = []
         self._steps = 0
 
-    def run(self) -> list[Choice] | None:
+    def run(self) -> list[DeviceChoice] | None:
         return [choice for _, choice in self._chosen] if self._place(0) else None
 
     def _place(self, at: int) -> bool:
@@ -205,7 +207,7 @@ class _Search:
             # Better no answer than a cycle that does not end: the claim counts as impossible here.
             if self._steps > MOST_STEPS:
                 return False
-            choice = Choice(wish.name, offer.devices[index], wish.admin)
+            choice = DeviceChoice(wish.name, offer.devices[index], wish.admin)
             if (wish.admin or device_id(choice.device) not in used) and self._goes_with(choice):
                 self._chosen.append((index, choice))
                 if self._place(at + 1):
@@ -213,7 +215,7 @@ class _Search:
                 self._chosen.pop()
         return False
 
-    def _goes_with(self, choice: Choice) -> bool:
+    def _goes_with(self, choice: DeviceChoice) -> bool:
         for attribute, requests in self._same:
             if not _concerns(choice.request, requests):
                 continue
@@ -237,7 +239,7 @@ def _value(device: Device, attribute: str) -> Any:
     return device.attributes.get(domain, {}).get(name)
 
 
-def plain(wanted: DeviceRequests) -> Wish | None:
+def plain(wanted: DeviceRequests) -> DeviceWish | None:
     """The one wish of a claim that is decided by counting free devices; None where it takes a search."""
     if wanted.same or wanted.fault or len(wanted.requests) != 1 or len(wanted.requests[0]) != 1:
         return None

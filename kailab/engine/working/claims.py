@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.snapshot.devices import DeviceId, choose, device_id, plain
-from kailab.engine.snapshot.records import GPU, ResourceClaim, Shape, Status
-from kailab.engine.snapshot.statuses import ACTIVE
-from kailab.engine.working.gpus import Group
+from kailab.engine.snapshot.devices import DeviceId, choose_devices, device_id, plain
+from kailab.engine.snapshot.records import ACTIVE, GPU, ResourceClaim, Shape, Status
+from kailab.engine.working.gpus import GpuGroup
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.state import WTask
 from kailab.engine.working.supply import Supply
@@ -55,7 +54,7 @@ class Claims:
         self._held: dict[str, tuple[int, tuple[DeviceId, ...]]] = {}  # claim -> (node, devices) that count as taken
         self._given: dict[tuple[str, int], tuple[DeviceId, ...]] = {}  # what this cycle chose, should it come back
         self._chosen: set[tuple[int, DeviceId]] = set()  # what counts as taken for a claim that this cycle gave it to
-        self._shared: dict[str, dict[int, Group]] = {}  # claim -> node -> who counts for its GPUs there
+        self._shared: dict[str, dict[int, GpuGroup]] = {}  # claim -> node -> who counts for its GPUs there
         self.refresh(records)
 
     def begin(self) -> None:
@@ -124,7 +123,7 @@ class Claims:
         before = self._given.get((record.name, i))
         if before is not None and not any(device in taken for device in before):
             return before
-        chosen = choose(record.requests, self._supply.devices[i] or (), taken.__contains__)
+        chosen = choose_devices(record.requests, self._supply.devices[i] or (), taken.__contains__)
         # No devices for it there, so none count as taken.
         if isinstance(chosen, str):
             return ()
@@ -199,7 +198,9 @@ class Claims:
         own: set[DeviceId] = set()
         taken = self._supply.taken[i]
         for record in wanted:
-            chosen = choose(record.requests, self._supply.devices[i] or (), lambda one: one in taken or one in own)
+            chosen = choose_devices(
+                record.requests, self._supply.devices[i] or (), lambda one: one in taken or one in own
+            )
             if isinstance(chosen, str):
                 return f"resource claim {record.name}: {chosen}"
             own.update(device_id(choice.device) for choice in chosen if not choice.admin)
@@ -269,7 +270,7 @@ class Claims:
             gpus = self._gpus(name)
             if not gpus:
                 continue
-            group = self._shared.setdefault(name, {}).setdefault(i, Group())
+            group = self._shared.setdefault(name, {}).setdefault(i, GpuGroup())
             # By differences, like shared devices: what the claim does to the node follows from who is there.
             before = group.pools()
             if status == Status.PIPELINED:

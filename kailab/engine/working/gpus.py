@@ -26,7 +26,7 @@ from kailab.engine.snapshot.records import GPU, GpuRequest, Status
 M = TypeVar("M", int, np.ndarray)
 
 
-class Group:
+class GpuGroup:
     """One shared device: memory held (``allocated``), of it leaving, and promised to waiting tasks."""
 
     __slots__ = ("allocated", "holders", "leaving", "leaving_memory", "promised", "waiting")
@@ -67,13 +67,13 @@ class SharedGpus:
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, GpuGroup] = {}
 
     def change(self, group_id: str, status: Status, memory: int, sign: int) -> tuple[int, int]:
         """Add (sign 1) or take away (-1) a task; returns the change of (idle, releasing) in milli-GPU."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = Group()
+            group = self.groups[group_id] = GpuGroup()
         # The difference of what the device does to the node: exact in whatever order tasks come and go.
         idle, releasing = group.pools()
         if status == Status.PIPELINED:
@@ -94,11 +94,11 @@ class SharedGpus:
         """MiB that one device's share of the request takes on this node."""
         return share_memory(request, self.memory)
 
-    def left(self, group: Group) -> int:
+    def left(self, group: GpuGroup) -> int:
         """MiB of a shared device that nobody holds."""
         return self.memory - group.allocated
 
-    def room(self, group: Group) -> int:
+    def room(self, group: GpuGroup) -> int:
         """MiB of a shared device that a share could take once leaving tasks are gone, -1 for none. A device that everyone leaves is a
         free one."""
         # What was promised is not there for others; KAI takes it off the releasing memory of the device.
@@ -111,11 +111,11 @@ class SharedGpus:
         """``room`` of each group, the roomiest first."""
         return sorted([self.room(group) for group in self.groups.values()], reverse=True)
 
-    def fits(self, group: Group, memory: int) -> bool:
+    def fits(self, group: GpuGroup, memory: int) -> bool:
         """Whether a share fits on the group once leaving tasks are gone."""
         return self.room(group) >= memory
 
-    def fits_now(self, group: Group, memory: int) -> bool:
+    def fits_now(self, group: GpuGroup, memory: int) -> bool:
         return group.holders > 0 and self.left(group) >= memory
 
     def fitting(self, request: GpuRequest) -> int:

@@ -18,8 +18,16 @@ from kailab.engine.snapshot.counting import (
     portion,
     smallest_device,
 )
-from kailab.engine.snapshot.records import GPU, UNTOLD, GpuRequest, Node, ResourceClaim, Status
-from kailab.engine.snapshot.statuses import ACTIVE, ON_NODE
+from kailab.engine.snapshot.records import (
+    ACTIVE,
+    GPU,
+    ON_NODE,
+    UNREPORTED_CAPACITY,
+    GpuRequest,
+    Node,
+    ResourceClaim,
+    Status,
+)
 from kailab.engine.working.claims import Claims
 from kailab.engine.working.gpus import SharedGpus, share_memory
 from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
@@ -118,7 +126,7 @@ class NodeTable:
 
     def _fill_untold(self, first: int) -> None:
         """In rows from ``first`` on."""
-        for name, amount in UNTOLD.items():
+        for name, amount in UNREPORTED_CAPACITY.items():
             row = self.layout.rows.get(name, -1)
             if first <= row < len(self.allocatable):
                 told = np.array([any(name == one for one, _ in node.extended) for node in self.nodes], dtype=bool)

@@ -65,7 +65,7 @@ class WQueue:
     def leaf(self) -> bool:
         return not self.children
 
-    def due(self, fair: Sequence[float]) -> None:
+    def set_fair_share(self, fair: Sequence[float]) -> None:
         """Take its fair share, and with it what it may fill before others come first (``allocatable``): quota or fair
         share, whichever is more, up to the limit; with an unlimited quota, up to the limit."""
         self.fair = list(fair)

@@ -14,7 +14,7 @@ from kailab.engine.snapshot.records import GPU, GpuRequest
 from kailab.engine.working.gpus import SharedGpus, share_memory
 
 
-class Size(NamedTuple):
+class ShareSize(NamedTuple):
     """Nodes with devices of one size. ``memory``: MiB of a device; ``nodes``: a mask."""
 
     memory: int
@@ -28,7 +28,7 @@ class Shares:
     def __init__(self, memory: np.ndarray) -> None:
         self._memory = memory
         self.nodes: dict[int, SharedGpus] = {}
-        self.sizes = [Size(int(size), memory == size) for size in np.unique(memory)]
+        self.sizes = [ShareSize(int(size), memory == size) for size in np.unique(memory)]
         self._rooms = np.full((1, len(memory)), -1, dtype=np.int64)  # of each node, its roomiest device first
         self._roomless: set[int] = set()  # nodes of which the rooms are to be read again
         self._parts = np.zeros((3, len(memory)), dtype=np.int64)  # idle, releasing, available

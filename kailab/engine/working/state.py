@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kailab.engine.snapshot.counting import fixed_gpus, mig_gpus
-from kailab.engine.snapshot.records import Constraint, PodGroup, Shape, Status, SubGroup, Task
-from kailab.engine.snapshot.statuses import ACTIVE, ALIVE, ALLOCATED, ON_NODE
+from kailab.engine.snapshot.records import (
+    ACTIVE,
+    ALIVE,
+    ALLOCATED,
+    ON_NODE,
+    Constraint,
+    PodGroup,
+    Shape,
+    Status,
+    SubGroup,
+    Task,
+)
 from kailab.engine.working.layout import Layout
 
 if TYPE_CHECKING:

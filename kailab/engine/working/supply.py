@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from kailab.engine.snapshot.devices import DeviceId, Wish, device_id, lack_of, meant, tolerated
+from kailab.engine.snapshot.devices import DeviceId, DeviceWish, device_id, lack_of, matching_devices, tolerates_taints
 from kailab.model.device_selectors import Device
 
 
@@ -17,7 +17,7 @@ class Supply:
         self.devices = devices
         self.unknown = np.array([of_node is None for of_node in devices], dtype=bool)
         self.taken: list[dict[DeviceId, int]] = [{} for _ in devices]  # by how many claims: one, if all is well
-        self._offers: dict[Wish, _Offer] = {}
+        self._offers: dict[DeviceWish, _Offer] = {}
 
     def take(self, i: int, ids: Iterable[DeviceId], sign: int) -> None:
         """Devices of a node are taken (1) or free again (-1)."""
@@ -34,19 +34,19 @@ class Supply:
                 for offer in self._offers.values():
                     offer.count(i, device, -sign)
 
-    def enough(self, wish: Wish) -> np.ndarray:
+    def enough(self, wish: DeviceWish) -> np.ndarray:
         """The nodes on which the request finds free devices enough."""
         offer = self._offer(wish)
         wanted = wish.count or offer.all
         # "All devices" of a node that has none is no match (as in Kubernetes' allocator).
         return ((offer.free >= wanted) & (offer.all > 0)) | self.unknown
 
-    def lack(self, wish: Wish, i: int) -> str | None:
+    def lack(self, wish: DeviceWish, i: int) -> str | None:
         """Why the request does not find them on a node, or None."""
         offer = self._offer(wish)
         return offer.untold.get(i) or lack_of(wish, int(offer.free[i]), int(offer.all[i]))
 
-    def _offer(self, wish: Wish) -> _Offer:
+    def _offer(self, wish: DeviceWish) -> _Offer:
         offer = self._offers.get(wish)
         if offer is None:
             offer = self._offers[wish] = _Offer(wish, self.devices, self.taken)
@@ -58,7 +58,7 @@ class _Offer:
     has no value, and what that is."""
 
     def __init__(
-        self, wish: Wish, devices: Sequence[tuple[Device, ...] | None], taken: Sequence[dict[DeviceId, int]]
+        self, wish: DeviceWish, devices: Sequence[tuple[Device, ...] | None], taken: Sequence[dict[DeviceId, int]]
     ) -> None:
         self._admin = wish.admin
         self._usable: list[frozenset[DeviceId]] = []
@@ -66,11 +66,11 @@ class _Offer:
         self.all = np.zeros(len(devices), dtype=np.int64)
         self.free = np.zeros(len(devices), dtype=np.int64)
         for i, of_node in enumerate(devices):
-            found = meant(wish, of_node or ())
+            found = matching_devices(wish, of_node or ())
             if isinstance(found, str):
                 self.untold[i] = found
                 found = []
-            usable = frozenset(device_id(device) for device in found if tolerated(wish, device))
+            usable = frozenset(device_id(device) for device in found if tolerates_taints(wish, device))
             self._usable.append(usable)
             # With those whose taint keeps them from the request: "all devices" means them too.
             self.all[i] = len(found)

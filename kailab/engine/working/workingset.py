@@ -10,9 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.engine.snapshot.changes import Changes, Follower
-from kailab.engine.snapshot.records import Node, PodGroup, Queue, ResourceClaim, Shape, Status, Task, Topology
+from kailab.engine.snapshot.records import (
+    ALLOCATED,
+    Node,
+    PodGroup,
+    Queue,
+    ResourceClaim,
+    Shape,
+    Status,
+    Task,
+    Topology,
+)
 from kailab.engine.snapshot.snapshot import IDENTITY, Snapshot
-from kailab.engine.snapshot.statuses import ALLOCATED
 from kailab.engine.working.domains import DomainTree
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.layout import Layout

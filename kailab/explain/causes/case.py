@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.trials import Trials
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.explain.causes.node_ground import Ground
@@ -71,7 +71,7 @@ class Case:
         return () if self.record is None else tuple(self.standing.tasks.get(self.record.uid, ()))
 
     @cached_property
-    def trials(self) -> Trials | None:
+    def trials(self) -> RelaxedCycles | None:
         """What the engine would decide for the group if things were otherwise. None where there is nothing to decide: the engine does
         not know it, none of its pods is to be placed, or its queue runs no work."""
         queues = {queue.parent: queue.name for queue in self.moment.snapshot.queues} if self.waiting else {}

@@ -8,8 +8,7 @@ import numpy as np
 
 from kailab.engine.placing import fit
 from kailab.engine.report.barriers import Barrier, Barriers, barriers
-from kailab.engine.report.node_values import taint_text, unavailable_text, untolerated_taints, wanted_text
-from kailab.engine.report.sieve import NodeRule
+from kailab.engine.report.node_filter import NodeRule, taint_text, unavailable_text, untolerated_taints, wanted_text
 from kailab.engine.snapshot.records import GPU, NodeTerm, Requirement, Taint
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.nodes import NodeTable

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kailab.engine.relaxing.nodes import (
+from kailab.engine.relaxing.rules import (
     AllTolerated,
     AntiAffinityGone,
     NodesOpened,
+    OthersGone,
+    Relaxation,
     Resource,
     RoomGiven,
     SelectorGone,
     TopologyGone,
 )
-from kailab.engine.relaxing.others import OthersGone
-from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.report.barriers import LIFECYCLE_TAINTS
-from kailab.engine.report.node_values import untolerated_taints
+from kailab.engine.report.node_filter import untolerated_taints
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.state import ShapeInfo, WTask
 from kailab.explain.cause import Cause, Code

@@ -9,24 +9,27 @@ import numpy as np
 
 from kailab.engine.placing import fit
 from kailab.engine.queueing.order import tasks_to_allocate
-from kailab.engine.relaxing.nodes import (
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
+from kailab.engine.relaxing.rules import (
+    Actions,
     AntiAffinityGone,
     ClaimsGone,
     CompanyNotNeeded,
+    DelayGone,
+    LimitsLifted,
+    OthersGone,
     PortsGone,
+    QuotasRaised,
+    RefusalsForgotten,
+    Relaxation,
     RoomGiven,
     TopologyGone,
     Unplaced,
     ZonesIgnored,
 )
-from kailab.engine.relaxing.others import OthersGone
-from kailab.engine.relaxing.queue_rules import Actions, DelayGone, LimitsLifted, QuotasRaised, RefusalsForgotten
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Outcome, Trials
 from kailab.engine.report.node_answers import NodeAnswer, node_answers
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Constraint, PodSet, Status, SubGroup
-from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.engine.snapshot.records import ALLOCATED, Constraint, PodSet, Status, SubGroup
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, ShapeInfo, WTask
@@ -36,7 +39,7 @@ from kailab.engine.working.workingset import WorkingSet
 class Ground:
     """``trials``: of the group (``uid``). Positions and masks are over ``table.nodes``; both worlds have the same nodes."""
 
-    def __init__(self, trials: Trials, uid: str) -> None:
+    def __init__(self, trials: RelaxedCycles, uid: str) -> None:
         self.trials = trials
         self.uid = uid
 
@@ -46,7 +49,7 @@ class Ground:
         return self.trials.working
 
     @property
-    def _alone(self) -> Trials:
+    def _alone(self) -> RelaxedCycles:
         """No pods but those of the group, and none of them has a place yet."""
         return self.trials.after(OthersGone(), Unplaced())
 
@@ -104,7 +107,7 @@ class Ground:
             for one in constraints(self.job.record.root)
         )
 
-    def starts_alone(self, *relaxations: Relaxation) -> Outcome:
+    def starts_alone(self, *relaxations: Relaxation) -> RelaxedCycleOutcome:
         """Whether the group would start if there were nothing else, nor need of it."""
         return self._alone(CompanyNotNeeded(), *self.lawless, *relaxations)
 

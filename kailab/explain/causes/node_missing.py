@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kailab.engine.relaxing.nodes import NodesAdded, TopologyGone
+from kailab.engine.relaxing.rules import NodesAdded, TopologyGone
 from kailab.explain.cause import Cause, Code, Ref
 from kailab.explain.causes.case import Case
 from kailab.explain.causes.node_ground import constraints

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kailab.engine.relaxing.nodes import (
+from kailab.engine.relaxing.rules import (
     AllTolerated,
     AntiAffinityGone,
     ClaimsGone,
     CompanyNotNeeded,
     NodesOpened,
     PortsGone,
+    Relaxation,
     Resource,
     RoomGiven,
     TopologyGone,
     ZonesIgnored,
 )
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.report.sieve import NodeRule
+from kailab.engine.report.node_filter import NodeRule
 from kailab.engine.working.layout import CPU, MEMORY, PODS
 from kailab.engine.working.state import ShapeInfo, WTask
 from kailab.explain.cause import Cause, Code, Ref

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kailab.engine.relaxing.nodes import RoomGiven
+from kailab.engine.relaxing.rules import RoomGiven
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS, MIG_PREFIX, PODS
 from kailab.engine.working.state import WTask

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from kailab.engine.report.node_values import NAMES
-from kailab.engine.report.node_values import wanted_text as share_wanted
+from kailab.engine.report.node_filter import NAMES
+from kailab.engine.report.node_filter import wanted_text as share_wanted
 from kailab.engine.snapshot.amounts import number, resource_text
 from kailab.engine.snapshot.counting import wanted_gpus
 from kailab.engine.snapshot.records import Requirement

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.queue_rules import MadePreemptible, PriorityGiven
+from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
 from kailab.evidence.entries import PodRow
 from kailab.explain.cause import Cause, Code, Ref
 from kailab.explain.causes.case import Case

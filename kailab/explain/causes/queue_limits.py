@@ -8,11 +8,17 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 from kailab.engine.decisions import Bind, Pipeline
-from kailab.engine.decisions import Code as Reason
-from kailab.engine.relaxing.nodes import RoomGiven
-from kailab.engine.relaxing.queue_rules import Actions, DelayGone, LimitsLifted, QueueField, QuotasRaised
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Trials
+from kailab.engine.decisions import PendingCode as Reason
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+from kailab.engine.relaxing.rules import (
+    Actions,
+    DelayGone,
+    LimitsLifted,
+    QueueField,
+    QuotasRaised,
+    Relaxation,
+    RoomGiven,
+)
 from kailab.explain.cause import Cause, Code
 from kailab.explain.causes.case import Case
 from kailab.explain.causes.queue_words import NAMES, queue_ref, queue_title, share, wants
@@ -37,7 +43,7 @@ class Tight(NamedTuple):
         return _lifted(self.reason, self.queue, self.resource)
 
 
-def tight_rules(trials: Trials) -> list[Tight]:
+def tight_rules(trials: RelaxedCycles) -> list[Tight]:
     """All that refuse the subject as things stand, in the order in which the engine comes upon them."""
     found: list[Tight] = []
     # The delay would refuse it before any of these rules is looked at.
@@ -60,7 +66,7 @@ def tight_rules(trials: Trials) -> list[Tight]:
     return found
 
 
-def _tight_on_nodes(trials: Trials, lifted: Sequence[Relaxation]) -> list[Tight]:
+def _tight_on_nodes(trials: RelaxedCycles, lifted: Sequence[Relaxation]) -> list[Tight]:
     """What GPU memory counts for is known where it goes: the rules are asked once more for each node, and where none has room, as if
     they had. ``lifted``: those that refuse it wherever it goes."""
     jobs = [job for uid in trials.subject if (job := trials.working.jobs.get(uid)) is not None]
@@ -87,13 +93,13 @@ def _tight_on_nodes(trials: Trials, lifted: Sequence[Relaxation]) -> list[Tight]
     return [_tight(trials, reason, queue, wanted) for reason, queue in rules]
 
 
-def _ways(trials: Trials) -> list[str]:
+def _ways(trials: RelaxedCycles) -> list[str]:
     """The subject's queues and those above, from below."""
     draft = trials.draft()
     return list(dict.fromkeys(queue.name for group in draft.podgroups() for queue in draft.way(group.queue)))
 
 
-def _tight(trials: Trials, reason: Reason, queue: str, wanted: int) -> Tight:
+def _tight(trials: RelaxedCycles, reason: Reason, queue: str, wanted: int) -> Tight:
     state = share(trials().decisions, queue, "gpu")
     held, bound = state.allocated, state.limit
     if reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA:

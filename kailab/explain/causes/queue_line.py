@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kailab.engine.relaxing.others import WaitingWithdrawn
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Outcome, Trials
-from kailab.engine.report.holding import Keeps
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
+from kailab.engine.relaxing.rules import Relaxation, WaitingWithdrawn
+from kailab.engine.report.eviction_blockers import EvictionBlocker
 from kailab.engine.snapshot.records import Status
 from kailab.explain.cause import Cause, Code
 from kailab.explain.causes.case import Case
@@ -41,7 +40,7 @@ def in_line(case: Case) -> Iterable[Cause]:
         yield _cause(case, trials(*before, WaitingWithdrawn(found)), found)
 
 
-def _in_the_way(case: Case, trials: Trials, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
+def _in_the_way(case: Case, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
     """PodGroups (UIDs), as few as are enough, without which it gets something though all others have their turns before it. Those of its
     own queue are looked at first, then those of the queues beside it, and so on up."""
     line: list[str] = []
@@ -54,13 +53,13 @@ def _in_the_way(case: Case, trials: Trials, before: tuple[Relaxation, ...]) -> t
     return ()
 
 
-def _gets_on(trials: Trials, before: tuple[Relaxation, ...], gone: Sequence[str]) -> bool:
+def _gets_on(trials: RelaxedCycles, before: tuple[Relaxation, ...], gone: Sequence[str]) -> bool:
     withdrawn = WaitingWithdrawn(tuple(gone))
     # Its own turn is asked first, which costs much less than that of all who come before it.
     return all(trials.further(*before, withdrawn, before=others) for others in (False, True))
 
 
-def _fewest(trials: Trials, before: tuple[Relaxation, ...], line: Sequence[str]) -> tuple[str, ...]:
+def _fewest(trials: RelaxedCycles, before: tuple[Relaxation, ...], line: Sequence[str]) -> tuple[str, ...]:
     low, high = 1, len(line)
     while low < high:
         middle = (low + high) // 2
@@ -76,7 +75,7 @@ def _fewest(trials: Trials, before: tuple[Relaxation, ...], line: Sequence[str])
     return tuple(found)
 
 
-def _lines(case: Case, trials: Trials) -> Iterable[list[str]]:
+def _lines(case: Case, trials: RelaxedCycles) -> Iterable[list[str]]:
     """PodGroups (UIDs) that wait, those served first at the head: of its queue; then of the rest below each queue above it, and of all
     others, where it has a claim as things stand. Without a claim these would only leave it a larger share."""
     own = _own(case)
@@ -109,12 +108,14 @@ def _own(case: Case) -> set[str]:
     }
 
 
-def _has_claim(case: Case, trials: Trials) -> bool:
+def _has_claim(case: Case, trials: RelaxedCycles) -> bool:
     reach = None if case.record is None else trials.reach(case.record.uid)
-    return reach is not None and any(one.keeps == Keeps.NOTHING and one.queue != case.queue for one in reach.holders)
+    return reach is not None and any(
+        one.keeps == EvictionBlocker.NOTHING and one.queue != case.queue for one in reach.holders
+    )
 
 
-def _cause(case: Case, outcome: Outcome, first: Sequence[str]) -> Cause:
+def _cause(case: Case, outcome: RelaxedCycleOutcome, first: Sequence[str]) -> Cause:
     titles = _with_sizes(case, first)
     verb = "waits" if len(titles) == 1 else "wait"
     queues = sorted({case.standing.records[uid].queue for uid in first})

@@ -7,11 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from kailab.engine.decisions import QueueShare
-from kailab.engine.relaxing.others import OthersPreemptible
-from kailab.engine.relaxing.queue_rules import QueueField, QueuesUnprotected, QuotasRaised, QuotasTaken, WeightsGiven
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Trials
-from kailab.engine.report.holding import Holder, Keeps, Reach
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+from kailab.engine.relaxing.rules import (
+    OthersPreemptible,
+    QueueField,
+    QueuesUnprotected,
+    QuotasRaised,
+    QuotasTaken,
+    Relaxation,
+    WeightsGiven,
+)
+from kailab.engine.report.eviction_blockers import EvictionBlocker, Holder, ReachableCapacity
 from kailab.engine.snapshot.records import UNLIMITED
 from kailab.explain.cause import Cause, Code
 from kailab.explain.causes.case import Case
@@ -36,7 +42,7 @@ def shares(case: Case) -> Iterable[Cause]:
     others = _of_others(reach, record.queue, lacking)
     if not others:
         return
-    if all(one.keeps == Keeps.SHARE for one in others):
+    if all(one.keeps == EvictionBlocker.SHARE for one in others):
         if not trials(*before, *_every_claim(trials, record.queue)).further:
             return  # with all that the others hold it would have too little
         yield _share_reached(case, trials, reach, lacking, before)
@@ -46,24 +52,24 @@ def shares(case: Case) -> Iterable[Cause]:
         yield found
 
 
-def _of_others(reach: Reach, queue: str, resource: str) -> list[Holder]:
+def _of_others(reach: ReachableCapacity, queue: str, resource: str) -> list[Holder]:
     """Work of other queues that holds something of a resource where the work might run."""
     return [one for one in reach.holders if one.queue not in ("", queue) and getattr(one.held, resource) > 0]
 
 
-def _every_claim(trials: Trials, queue: str) -> tuple[Relaxation, ...]:
+def _every_claim(trials: RelaxedCycles, queue: str) -> tuple[Relaxation, ...]:
     """As if all that others hold were owed to it, and nothing protected them."""
     own = tuple(one.name for one in trials.draft().way(queue))
     return QuotasRaised(own), _quotas_of_others(trials, queue), OthersPreemptible(), QueuesUnprotected()
 
 
-def _quotas_of_others(trials: Trials, queue: str) -> QuotasTaken:
+def _quotas_of_others(trials: RelaxedCycles, queue: str) -> QuotasTaken:
     own = {one.name for one in trials.draft().way(queue)}
     return QuotasTaken(tuple(one.name for one in trials.snapshot.queues if one.name not in own))
 
 
 def _share_reached(
-    case: Case, trials: Trials, reach: Reach, lacking: QueueField, before: tuple[Relaxation, ...]
+    case: Case, trials: RelaxedCycles, reach: ReachableCapacity, lacking: QueueField, before: tuple[Relaxation, ...]
 ) -> Cause:
     contested = {one.level for one in _of_others(reach, case.queue, lacking)}
     levels = [
@@ -82,7 +88,9 @@ def _share_reached(
     return _fair_share(case, trials, queue, resource, reach)
 
 
-def _lacks_weight(case: Case, trials: Trials, queue: str, resource: QueueField, before: tuple[Relaxation, ...]) -> bool:
+def _lacks_weight(
+    case: Case, trials: RelaxedCycles, queue: str, resource: QueueField, before: tuple[Relaxation, ...]
+) -> bool:
     """Whether an over-quota weight would serve it; or bring it a larger share, where larger quotas alone would not serve it."""
     with_weight = trials(*before, WeightsGiven((queue,), (resource,)))
     if with_weight.further:
@@ -98,7 +106,7 @@ def _lacks_weight(case: Case, trials: Trials, queue: str, resource: QueueField, 
     )
 
 
-def _no_weight(case: Case, trials: Trials, queue: str, resource: QueueField, reach: Reach) -> Cause:
+def _no_weight(case: Case, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity) -> Cause:
     state = share(trials().decisions, queue, resource)
     return Cause(
         Code.NO_WEIGHT,
@@ -112,7 +120,7 @@ def _no_weight(case: Case, trials: Trials, queue: str, resource: QueueField, rea
     )
 
 
-def _fair_share(case: Case, trials: Trials, queue: str, resource: QueueField, reach: Reach) -> Cause:
+def _fair_share(case: Case, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity) -> Cause:
     state = share(trials().decisions, queue, resource)
     return Cause(
         Code.FAIR_SHARE_REACHED,
@@ -127,10 +135,10 @@ def _fair_share(case: Case, trials: Trials, queue: str, resource: QueueField, re
 
 
 def _within_quota(
-    case: Case, trials: Trials, reach: Reach, resource: QueueField, before: tuple[Relaxation, ...]
+    case: Case, trials: RelaxedCycles, reach: ReachableCapacity, resource: QueueField, before: tuple[Relaxation, ...]
 ) -> Cause | None:
     """None where taking the others' quotas away would not help it either: they hold it elsewhere, or in other pieces."""
-    others = [one for one in _of_others(reach, case.queue, resource) if one.keeps != Keeps.SHARE]
+    others = [one for one in _of_others(reach, case.queue, resource) if one.keeps != EvictionBlocker.SHARE]
     beside = sorted({one.beside for one in others})
     bounded = [name for name in beside if share(trials().decisions, name, resource).quota != UNLIMITED]
     if not beside or (resource != "gpu" and not bounded):
@@ -158,7 +166,9 @@ def _within_quota(
     )
 
 
-def _kept_by_quotas(trials: Trials, reach: Reach, beside: Sequence[str], resource: QueueField) -> str:
+def _kept_by_quotas(
+    trials: RelaxedCycles, reach: ReachableCapacity, beside: Sequence[str], resource: QueueField
+) -> str:
     """In what way their quotas keep what others hold: each sentence only where the numbers beside it bear it out."""
     over = sum(max(0, _held_over(trials, name, resource)) for name in beside)
     lacking = getattr(reach.wanted, resource) - getattr(reach.free, resource) - getattr(reach.leaving, resource)
@@ -169,7 +179,7 @@ def _kept_by_quotas(trials: Trials, reach: Reach, beside: Sequence[str], resourc
     return "what the others hold beyond their own quota can't be freed so that it fits while they keep their quotas"
 
 
-def _held_over(trials: Trials, queue: str, resource: QueueField) -> float:
+def _held_over(trials: RelaxedCycles, queue: str, resource: QueueField) -> float:
     state = share(trials().decisions, queue, resource)
     return 0 if state.quota == UNLIMITED else state.allocated - state.quota
 
@@ -182,7 +192,7 @@ def _claim(resource: QueueField, state: QueueShare) -> str:
     return f"{amount_text(resource, state.fair_share)}: {quota} and its part of what is beyond quotas"
 
 
-def _others_words(trials: Trials, reach: Reach, queue: str, resource: QueueField) -> str:
+def _others_words(trials: RelaxedCycles, reach: ReachableCapacity, queue: str, resource: QueueField) -> str:
     beside = sorted({one.beside for one in reach.holders if one.level == queue and one.beside != queue})
     if not beside:
         return "there is nothing that it could reclaim."
@@ -197,7 +207,7 @@ def _others_words(trials: Trials, reach: Reach, queue: str, resource: QueueField
     return f"{begin}: {_stand(trials, beside, resource)}."
 
 
-def _stand(trials: Trials, queues: Sequence[str], resource: QueueField) -> str:
+def _stand(trials: RelaxedCycles, queues: Sequence[str], resource: QueueField) -> str:
     """``team-a holds 12 GPUs of its 12 GPUs``, most first."""
     states = {name: share(trials().decisions, name, resource) for name in queues}
     order = sorted(queues, key=lambda name: (-states[name].allocated, name))
@@ -217,7 +227,7 @@ def _due(resource: QueueField, state: QueueShare) -> str:
     return f"{quota} and a fair share of {amount_text(resource, state.fair_share)}"
 
 
-def _wants(case: Case, reach: Reach, resource: QueueField) -> str:
+def _wants(case: Case, reach: ReachableCapacity, resource: QueueField) -> str:
     return wants(case, amount_text(resource, getattr(reach.wanted, resource)))
 
 

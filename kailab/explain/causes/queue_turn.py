@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kailab.engine.decisions import Code as Reason
-from kailab.engine.decisions import Decisions, Turn
-from kailab.engine.relaxing.queue_rules import Actions, PromisesForgotten
-from kailab.engine.relaxing.trials import Outcome, Trials
-from kailab.engine.report.serving import turns as in_turn
+from kailab.engine.decisions import Decisions, ServingPosition
+from kailab.engine.decisions import PendingCode as Reason
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
+from kailab.engine.relaxing.rules import Actions, PromisesForgotten
+from kailab.engine.report.serving import serving_positions as in_turn
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text
 from kailab.explain.cause import Cause, Code
@@ -26,7 +26,7 @@ def behind_others(case: Case) -> Iterable[Cause]:
         return
     # Who takes what is free tells enough, and costs much less than looking for victims for everyone.
     everyone = case.trials(Actions(("allocate",)), everyone=True)
-    turns: Iterable[Turn] = case.picture.turns.values()
+    turns: Iterable[ServingPosition] = case.picture.turns.values()
     if everyone.further:
         # It would go first in the next cycle, which comes once somebody has left: until then it waits for its ordinary turn.
         everyone, turns = (
@@ -66,7 +66,7 @@ def behind_others(case: Case) -> Iterable[Cause]:
     )
 
 
-def _ordinary(trials: Trials) -> tuple[Turn, ...]:
+def _ordinary(trials: RelaxedCycles) -> tuple[ServingPosition, ...]:
     """The turns as if the last cycle had made room for nobody."""
     session = Session(trials.working, trials.config, trials.now)
     try:
@@ -75,7 +75,7 @@ def _ordinary(trials: Trials) -> tuple[Turn, ...]:
         session.close()
 
 
-def _ahead(case: Case, turns: Iterable[Turn]) -> list[str]:
+def _ahead(case: Case, turns: Iterable[ServingPosition]) -> list[str]:
     """PodGroups (UIDs) of its queue whose turn is earlier. It has none where fewer jobs of the queue are tried than come before it."""
     mine = [turn for turn in turns if turn.queue == case.queue]
     uid = "" if case.record is None else case.record.uid
@@ -83,7 +83,7 @@ def _ahead(case: Case, turns: Iterable[Turn]) -> list[str]:
     return [turn.podgroup for turn in mine if own is None or turn.place < own]
 
 
-def _taking(decisions: Decisions, alone: Outcome) -> list[str]:
+def _taking(decisions: Decisions, alone: RelaxedCycleOutcome) -> list[str]:
     """PodGroups (UIDs) that get, or are promised, places where it would have gone."""
     found = [one.podgroup for one in decisions.binds if one.node in alone.nodes]
     found += [one.podgroup for one in decisions.pipelines if one.node in alone.nodes]

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kailab.engine.decisions import Code as Reason
-from kailab.engine.relaxing.others import OthersPreemptible
-from kailab.engine.relaxing.queue_rules import DelayGone, QueuesUnprotected
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Outcome, Trials
-from kailab.engine.report.holding import Holder
+from kailab.engine.decisions import PendingCode as Reason
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
+from kailab.engine.relaxing.rules import DelayGone, OthersPreemptible, QueuesUnprotected, Relaxation
+from kailab.engine.report.eviction_blockers import Holder
 from kailab.engine.snapshot.amounts import number
 from kailab.explain.cause import Cause, Code
 from kailab.explain.causes.case import Case
@@ -22,13 +20,13 @@ from kailab.lab.wording import amount_text
 _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDULABLE)
 
 
-def stands_still(trials: Trials) -> bool:
+def stands_still(trials: RelaxedCycles) -> bool:
     """It gets nothing even at its own turn, and no queue rule refuses it: room is what it lacks, or a claim on that of others."""
     outcome = trials()
     return not outcome.further and any(one.code in _ROOM for one in outcome.pending) and not tight_rules(trials)
 
 
-def context(trials: Trials) -> tuple[Relaxation, ...]:
+def context(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
     """Taken away before claims are looked at: its own delay, where it has one now."""
     delayed = any(one.code == Reason.PREEMPTION_DELAY for one in trials().pending)
     return (DelayGone(),) if delayed else ()
@@ -79,19 +77,19 @@ def victims(case: Case) -> Iterable[Cause]:
         return
 
 
-def victims_of(outcome: Outcome) -> list[str]:
+def victims_of(outcome: RelaxedCycleOutcome) -> list[str]:
     """PodGroups (UIDs) that go for it, not only to be placed elsewhere."""
     if not outcome.further:
         return []
     return list(dict.fromkeys(one.podgroup for one in outcome.evictions if one.action in ("reclaim", "preempt")))
 
 
-def _holders(trials: Trials, podgroup: str) -> Sequence[Holder]:
+def _holders(trials: RelaxedCycles, podgroup: str) -> Sequence[Holder]:
     reach = trials.reach(podgroup)
     return () if reach is None else reach.holders
 
 
-def _protected(case: Case, outcome: Outcome, holders: Sequence[Holder]) -> Cause:
+def _protected(case: Case, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
     ends = sorted(one.until for one in holders if one.until is not None)
     last = ends[-1]
     names = [one.podgroup for one in holders]
@@ -105,7 +103,7 @@ def _protected(case: Case, outcome: Outcome, holders: Sequence[Holder]) -> Cause
     )
 
 
-def _firm(case: Case, outcome: Outcome, holders: Sequence[Holder]) -> Cause:
+def _firm(case: Case, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
     names = [one.podgroup for one in holders]
     return Cause(
         Code.VICTIMS_NON_PREEMPTIBLE,
@@ -120,7 +118,7 @@ def _queues(holders: Sequence[Holder]) -> list[str]:
     return sorted({one.beside for one in holders})
 
 
-def _held_by(case: Case, outcome: Outcome, holders: Sequence[Holder]) -> str:
+def _held_by(case: Case, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> str:
     """``queue team-a holds beyond its quota (12 GPUs of 8 GPUs)``; of its own queue by priority."""
     found: list[str] = []
     for name in _queues(holders):

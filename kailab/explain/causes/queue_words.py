@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kailab.engine.decisions import Decisions, QueueShare, QueueState
-from kailab.engine.snapshot.records import UNLIMITED
-from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.engine.snapshot.records import ALLOCATED, UNLIMITED
 from kailab.explain.cause import Ref
 from kailab.explain.causes.case import Case
 from kailab.lab.owners import work_title

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.relaxing.rules import Relaxation
 from kailab.explain.steps.manifest import Edit, changed, in_place
 from kailab.explain.steps.proposal import Change, Disturbance, Proposal, Words, apply, delete, patch
 from kailab.explain.steps.setting import Setting

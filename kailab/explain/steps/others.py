@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.others import WaitingWithdrawn
-from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.relaxing.rules import Relaxation, WaitingWithdrawn
 from kailab.evidence.entries import PodRow
 from kailab.explain.causes.queue_line import IN_FRONT
 from kailab.explain.steps.proposal import After, Change, Disturbance, Proposal, Way, delete, patch

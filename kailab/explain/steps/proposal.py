@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from kailab.cluster.embedded.merge import merge_patch
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.relaxing.rules import Relaxation
 from kailab.lab.redacted_changes import redacted_data
 from kailab.lab.wording import some
 from kailab.model.kinds import KINDS, is_namespaced

@@ -15,9 +15,8 @@ from msgspec import structs
 
 from kailab.cluster.embedded.merge import merge_patch
 from kailab.engine.policies.settings import SearchBudget
-from kailab.engine.relaxing.draft import Draft
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Outcome, Trials
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
+from kailab.engine.relaxing.rules import Draft, Relaxation
 from kailab.explain.steps.proposal import Change, Disturbance, Proposal, Way
 from kailab.explain.steps.setting import Setting, title
 from kailab.explain.verdict import could_run
@@ -116,7 +115,7 @@ def _serves(setting: Setting, proposal: Proposal, before: bool) -> bool:
     return _trials(setting).further(*_seen(setting, proposal), before=before)
 
 
-def _asked(setting: Setting, proposal: Proposal, before: bool) -> Outcome:
+def _asked(setting: Setting, proposal: Proposal, before: bool) -> RelaxedCycleOutcome:
     return _trials(setting)(*_seen(setting, proposal), before=before)
 
 
@@ -124,7 +123,7 @@ def _seen(setting: Setting, proposal: Proposal) -> tuple[Relaxation, ...]:
     return SearchBounded(), proposal.seen or Carried(json.dumps(proposal.changes), setting)
 
 
-def _trials(setting: Setting) -> Trials:
+def _trials(setting: Setting) -> RelaxedCycles:
     uids = sorted(group["metadata"]["uid"] for group in setting.podgroups)
     return setting.standing.trials.about(*(uid for uid in uids if uid in setting.standing.records))
 

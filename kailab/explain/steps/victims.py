@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.queue_rules import DelayGone, MadePreemptible, PriorityGiven
+from kailab.engine.relaxing.rules import DelayGone, MadePreemptible, PriorityGiven
 from kailab.explain.steps.edits import annotated, in_spec, labelled, own_change
 from kailab.explain.steps.naming import gpus_of
 from kailab.explain.steps.proposal import After, Disturbance, Proposal, Way, patch

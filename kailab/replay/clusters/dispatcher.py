@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, TypeVar
 
-from kailab.engine.policies.asking import shown
 from kailab.engine.policies.contract import Dispatch
 from kailab.engine.policies.dispatching import ClusterView, DispatchJob
+from kailab.engine.policies.orders import quoted_answer
 from kailab.errors import PolicyError, told
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
@@ -42,7 +42,7 @@ class CheckedDispatchPolicy:
         found = next((one for one in clusters if isinstance(answer, str) and one.name == answer), None)
         if found is None:
             there = ", ".join(one.name for one in clusters)
-            raise self._failed("choose", job, f"{shown(answer)}; expected None or one of {there}")
+            raise self._failed("choose", job, f"{quoted_answer(answer)}; expected None or one of {there}")
         return found
 
     def turn(self, job: DispatchJob) -> tuple[float, ...]:
@@ -54,7 +54,7 @@ class CheckedDispatchPolicy:
         except (TypeError, ValueError, OverflowError):
             found = ()
         if not found or any(isnan(part) for part in found):
-            raise self._failed("turn", job, f"{shown(answer)}; expected a number, or several")
+            raise self._failed("turn", job, f"{quoted_answer(answer)}; expected a number, or several")
         return found
 
     def _ask(self, method: str, job: DispatchJob, ask: Callable[[], T]) -> T:

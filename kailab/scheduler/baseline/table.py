@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kailab.engine.placing.fit import untolerated_reason
-from kailab.engine.snapshot.records import GPU, UNTOLD, Node, Requirement, Shape, Taint
+from kailab.engine.snapshot.records import GPU, UNREPORTED_CAPACITY, Node, Requirement, Shape, Taint
 from kailab.model import labels as names
 from kailab.scheduler.baseline.pods import BaselinePod, holds
 from kailab.scheduler.reading.affinity import tolerates
@@ -30,7 +30,7 @@ class NodeTable:
         self.index = {name: position for position, name in enumerate(self.names)}
         self.nodes = [nodes[name] for name in self.names]
         self.labels = [dict(node.labels) for node in self.nodes]
-        resources: dict[str, None] = dict.fromkeys(("cpu", "memory", "pods", names.GPU_RESOURCE, *UNTOLD))
+        resources: dict[str, None] = dict.fromkeys(("cpu", "memory", "pods", names.GPU_RESOURCE, *UNREPORTED_CAPACITY))
         for node in self.nodes:
             resources.update(dict.fromkeys(name for name, _ in node.extended))
         self.rows = {name: row for row, name in enumerate(resources)}
@@ -38,7 +38,7 @@ class NodeTable:
         for position, node in enumerate(self.nodes):
             # Whole devices, as kube-scheduler counts extended resources.
             own = {"cpu": node.cpu, "memory": node.memory, "pods": node.pods, names.GPU_RESOURCE: node.gpus // GPU}
-            for name, amount in (*UNTOLD.items(), *own.items(), *node.extended):
+            for name, amount in (*UNREPORTED_CAPACITY.items(), *own.items(), *node.extended):
                 self.allocatable[self.rows[name], position] = amount
         self.free: Amounts = self.allocatable.copy()
         # cpu and memory in use with the defaults filled in: for scores alone

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.writes import Patch
-from kailab.engine.snapshot.devices import Choice, DeviceId, choose, device_id
+from kailab.engine.snapshot.devices import DeviceChoice, DeviceId, choose_devices, device_id
 from kailab.engine.working.claims import MOST_HOLDERS
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
@@ -38,7 +38,7 @@ class _Change:
         status = claim.get("status") or _NOTHING
         self.allocation: Mapping[str, Any] | None = status.get("allocation")
         self.reserved: list[Mapping[str, Any]] = list(status.get("reservedFor") or ())
-        self.chosen: list[Choice] = []
+        self.chosen: list[DeviceChoice] = []
         self.pods: list[str] = []  # that depend on it in this round
 
     def finalizers(self) -> list[str] | None:
@@ -98,7 +98,7 @@ class ClaimAllocator:
 
     def _plan(self, binding: Binding, changes: dict[Key, _Change], taken: dict[DeviceId, None]) -> None:
         """Add what one pod needs to what is to be written: all of it, or nothing. Raises ApiError."""
-        planned: list[tuple[Key, _Change, Mapping[str, Any] | None, list[Choice]]] = []
+        planned: list[tuple[Key, _Change, Mapping[str, Any] | None, list[DeviceChoice]]] = []
         own: dict[DeviceId, None] = {}
         for key in self._names(binding):
             # Pods of one round may share a claim: the later one finds it as the earlier one leaves it.
@@ -114,7 +114,7 @@ class ClaimAllocator:
                 raise Invalid(
                     f"resourceclaim {key[0]}/{key[1]} is reserved for {MOST_HOLDERS} pods, the most there may be"
                 )
-            allocation, chosen = change.allocation, list[Choice]()
+            allocation, chosen = change.allocation, list[DeviceChoice]()
             if allocation is None:
                 chosen = self._choose(key, change.claim, binding.node, taken | own)
                 # Administrative access takes a device from nobody.
@@ -151,7 +151,7 @@ class ClaimAllocator:
                 raise NotFound(f"its resource claim {wanted['name']} has not been made from template {template} yet")
         return list(dict.fromkeys(found))
 
-    def _choose(self, key: Key, claim: Object, node: str, taken: Mapping[DeviceId, None]) -> list[Choice]:
+    def _choose(self, key: Key, claim: Object, node: str, taken: Mapping[DeviceId, None]) -> list[DeviceChoice]:
         # A write without an answer may have given these away: nobody else gets them until the watch tells.
         perhaps = {device for other, devices in self._perhaps.items() if other != key for device in devices}
 
@@ -160,12 +160,12 @@ class ClaimAllocator:
             return device in taken or device in perhaps or self._taken.get(device, key) != key
 
         wanted = read_requests(claim.get("spec") or _NOTHING, self._classes)
-        chosen = choose(wanted, self._inventory.on(node), is_taken)
+        chosen = choose_devices(wanted, self._inventory.on(node), is_taken)
         if isinstance(chosen, str):
             raise Invalid(f"resourceclaim {key[0]}/{key[1]} can't be allocated on node {node}: {chosen}")
         return chosen
 
-    def _allocation(self, claim: Object, chosen: Sequence[Choice], node: str) -> dict[str, Any]:
+    def _allocation(self, claim: Object, chosen: Sequence[DeviceChoice], node: str) -> dict[str, Any]:
         results = []
         for choice in chosen:
             result: dict[str, Any] = {

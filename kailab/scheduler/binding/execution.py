@@ -16,8 +16,7 @@ from kailab.cluster.writes import Chain, Patch, Write
 from kailab.cluster.writes import Evict as EvictPod
 from kailab.engine.decisions import Bind, Decisions, Evict
 from kailab.engine.policies.settings import Checkpoint
-from kailab.engine.snapshot.records import Shape
-from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE, Shape
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
 from kailab.scheduler.binding.bind_backoff import BindBackoff

@@ -11,8 +11,7 @@ from typing import Protocol
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot import counting
-from kailab.engine.snapshot.records import GPU, GpuRequest
-from kailab.engine.snapshot.statuses import ON_NODE
+from kailab.engine.snapshot.records import GPU, ON_NODE, GpuRequest
 from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.scheduler.reading.claims import Claims, claim_record

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.snapshot.devices import MOST_RESULTS, DeviceRequests, Toleration, Wish
+from kailab.engine.snapshot.devices import MOST_RESULTS, DeviceRequests, DeviceToleration, DeviceWish
 from kailab.errors import InputError
 from kailab.model.device_selectors import Device, Semver, selector
 from kailab.model.quantities import parse
@@ -148,7 +148,7 @@ def _options(request: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
         yield f"{request['name']}/{option['name']}", option
 
 
-def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], faults: list[str]) -> Wish:
+def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], faults: list[str]) -> DeviceWish:
     class_name = wish.get("deviceClassName") or ""
     device_class = classes.get(class_name)
     if device_class is None:
@@ -162,7 +162,7 @@ def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], fau
         except InputError as error:
             faults.append(str(error))
     everything = (wish.get("allocationMode") or "ExactCount") == "All"
-    return Wish(
+    return DeviceWish(
         name=name,
         device_class=class_name,
         expressions=tuple(expressions),
@@ -176,8 +176,8 @@ def _expressions(source: Mapping[str, Any]) -> Sequence[str]:
     return [entry["cel"]["expression"] for entry in source.get("selectors") or () if entry.get("cel")]
 
 
-def _toleration(toleration: Mapping[str, Any]) -> Toleration:
-    return Toleration(
+def _toleration(toleration: Mapping[str, Any]) -> DeviceToleration:
+    return DeviceToleration(
         key=toleration.get("key") or "",
         operator=toleration.get("operator") or "Equal",
         value=toleration.get("value") or "",

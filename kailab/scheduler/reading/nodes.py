@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.snapshot.records import CORDONED, GPU, NOT_READY, UNTOLD, Node, Numa
+from kailab.engine.snapshot.records import CORDONED, GPU, NOT_READY, UNREPORTED_CAPACITY, Node, Numa
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
 from kailab.scheduler.reading import affinity, requests
@@ -36,7 +36,7 @@ def node_record(
         (name, count)
         for name, count in sorted(totals.items())
         # Of what counts as unknown where it is not told, nothing is an amount too.
-        if (count or name in UNTOLD) and name not in _NOT_EXTENDED and name not in gpu_resources
+        if (count or name in UNREPORTED_CAPACITY) and name not in _NOT_EXTENDED and name not in gpu_resources
     )
     return Node(
         name=metadata["name"],

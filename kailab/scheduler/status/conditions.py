@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.decisions import Code, Pending, QueueShare, QueueState, TaskFit
+from kailab.engine.decisions import Pending, PendingCode, QueueShare, QueueState, TaskFit
 from kailab.engine.working.queues import QueueResource
 from kailab.model.quantities import format_bytes, format_cpu, parse_count
 from kailab.model.times import format_time
@@ -34,7 +34,7 @@ def fit_message(fit: TaskFit) -> str:
 def group_message(pending: Pending) -> str:
     """The text of a PodGroup's condition: the code in front where KAI has one."""
     message = pending.message.rstrip()
-    if pending.code is Code.UNSCHEDULABLE:
+    if pending.code is PendingCode.UNSCHEDULABLE:
         return message or UNABLE_GROUP
     # Some of KAI's messages begin with their code already.
     if message.startswith(str(pending.code)):
@@ -45,7 +45,9 @@ def group_message(pending: Pending) -> str:
 def pod_message(task: str, pending: Pending, fits: Mapping[str, TaskFit]) -> str:
     """The text of one pod's condition: its own reason, else its group's."""
     fit = fits.get(task)
-    if fit is not None and (fit.reasons or pending.code in (Code.UNSCHEDULABLE, Code.POD_SCHEDULING_ERRORS)):
+    if fit is not None and (
+        fit.reasons or pending.code in (PendingCode.UNSCHEDULABLE, PendingCode.POD_SCHEDULING_ERRORS)
+    ):
         return fit_message(fit)
     return group_message(pending) if pending.message else UNABLE_POD
 
@@ -106,12 +108,12 @@ def _codes(reasons: Any) -> list[tuple[Any, Any]]:
 
 def _reasons(pending: Pending, queues: Mapping[str, QueueState]) -> list[dict[str, Any]]:
     """KAI's machine-readable explanation; empty where KAI has no code."""
-    if pending.code is Code.UNSCHEDULABLE:
+    if pending.code is PendingCode.UNSCHEDULABLE:
         return []
     prefix = f"{pending.code}: "
     reason: dict[str, Any] = {"reason": str(pending.code), "message": pending.message.removeprefix(prefix)}
     queue = queues.get(pending.queue_context)
-    if queue is not None and pending.code in (Code.NON_PREEMPTIBLE_OVER_QUOTA, Code.OVER_LIMIT):
+    if queue is not None and pending.code in (PendingCode.NON_PREEMPTIBLE_OVER_QUOTA, PendingCode.OVER_LIMIT):
         reason["details"] = {"queueDetails": _queue_details(queue, pending)}
     return [reason]
 
@@ -137,7 +139,7 @@ def _queue_details(queue: QueueState, pending: Pending) -> dict[str, Any]:
     numbers = pending.numbers
     if "resource" in numbers:
         resource = _RESOURCES[numbers["resource"]]
-        over_limit = pending.code is Code.OVER_LIMIT
+        over_limit = pending.code is PendingCode.OVER_LIMIT
         field = "queueAllocatedResources" if over_limit else "queueAllocatedNonPreemptibleResources"
         details[field][resource] = _quantity(resource, numbers["allocated"])
         details["podGroupRequestedResources"] = {resource: _quantity(resource, numbers["requested"])}

@@ -12,7 +12,7 @@ from typing import Any
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Patch, Subresource
-from kailab.engine.decisions import Code, Decisions, Pending, Pipeline, QueueState
+from kailab.engine.decisions import Decisions, Pending, PendingCode, Pipeline, QueueState
 from kailab.engine.snapshot.records import PodGroup, PodSet, Status, SubGroup, Task
 from kailab.errors import NotFound
 from kailab.model import labels as names
@@ -186,10 +186,10 @@ class Reporter:
         """Conditions and events of one waiting PodGroup."""
         uid = pending.podgroup
         podgroup = self._mirror.podgroup_objects.get(uid)
-        if podgroup is None or pending.code is Code.WAITING:
+        if podgroup is None or pending.code is PendingCode.WAITING:
             return
         # KAI's recordJobNotReadyEvent: neither the pods nor the group get a condition while pods are missing.
-        if pending.code is Code.NOT_READY:
+        if pending.code is PendingCode.NOT_READY:
             self._not_ready(podgroup, uid, pending)
             return
         news = False

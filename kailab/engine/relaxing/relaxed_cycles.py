@@ -15,10 +15,8 @@ from typing import Literal
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
-from kailab.engine.relaxing.draft import Draft, Kinds, by_identity
-from kailab.engine.relaxing.queue_rules import QueueField
-from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.report.holding import Reach, reach
+from kailab.engine.relaxing.rules import Draft, Kinds, QueueField, Relaxation, by_identity
+from kailab.engine.report.eviction_blockers import ReachableCapacity, reachable_capacity
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
@@ -32,7 +30,7 @@ Turns = Literal["own", "before", "all"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RelaxedCycleOutcome:
     """What one cycle decides for the subject. ``waiting``: UIDs of its tasks that waited when it began."""
 
     subject: tuple[str, ...]
@@ -90,7 +88,7 @@ class Outcome:
         return bool(self.waiting) and self.waiting <= self._placed
 
 
-class Trials:
+class RelaxedCycles:
     """All trials for one moment of a cluster and one subject (UIDs of PodGroups). Pure: equal trials give equal outcomes."""
 
     def __init__(
@@ -99,7 +97,7 @@ class Trials:
         config: EngineConfig,
         now: float,
         subject: Iterable[str] = (),
-        of: Trials | None = None,
+        of: RelaxedCycles | None = None,
     ) -> None:
         """``of``: trials for the same moment, whose working set serves here too."""
         self.snapshot = snapshot
@@ -110,9 +108,9 @@ class Trials:
         self._records: Kinds = by_identity(snapshot) if of is None else of._records
         self._total = sum(map(len, self._records.values()))
         self._of = of
-        self._known: dict[tuple[tuple[Relaxation, ...], Turns, bool], Outcome] = {}
-        self._after: dict[tuple[Relaxation, ...], Trials] = {}
-        self._about: dict[tuple[str, ...], Trials] = {}
+        self._known: dict[tuple[tuple[Relaxation, ...], Turns, bool], RelaxedCycleOutcome] = {}
+        self._after: dict[tuple[Relaxation, ...], RelaxedCycles] = {}
+        self._about: dict[tuple[str, ...], RelaxedCycles] = {}
 
     @cached_property
     def working(self) -> WorkingSet:
@@ -125,14 +123,14 @@ class Trials:
         subject = set(self.subject)
         return tuple(uid for uid, task in self._records["tasks"].items() if task.podgroup in subject)
 
-    def about(self, *subject: str) -> Trials:
+    def about(self, *subject: str) -> RelaxedCycles:
         """The same moment, another subject; asked for again, with the outcomes that were found."""
         found = self._about.get(subject)
         if found is None:
-            found = self._about[subject] = Trials(self.snapshot, self.config, self.now, subject, self)
+            found = self._about[subject] = RelaxedCycles(self.snapshot, self.config, self.now, subject, self)
         return found
 
-    def __call__(self, *relaxations: Relaxation, before: bool = False, everyone: bool = False) -> Outcome:
+    def __call__(self, *relaxations: Relaxation, before: bool = False, everyone: bool = False) -> RelaxedCycleOutcome:
         """One cycle with all of these, made in this order. Asked again, the outcome is the one that was found."""
         return self._outcome(relaxations, "all" if everyone else "before" if before else "own")
 
@@ -142,27 +140,27 @@ class Trials:
         known = self._known.get((relaxations, turns, False))
         return (known or self._outcome(relaxations, turns, once=True)).further
 
-    def _outcome(self, relaxations: tuple[Relaxation, ...], turns: Turns, once: bool = False) -> Outcome:
+    def _outcome(self, relaxations: tuple[Relaxation, ...], turns: Turns, once: bool = False) -> RelaxedCycleOutcome:
         key = relaxations, turns, once
         if key not in self._known:
             self._known[key] = self._try(*key)
         return self._known[key]
 
-    def after(self, *relaxations: Relaxation) -> Trials:
+    def after(self, *relaxations: Relaxation) -> RelaxedCycles:
         """Trials of the same subject where all of these are made already. Many that begin alike share what they begin with."""
         found = self._after.get(relaxations)
         if found is None:
             draft = self.draft(*relaxations)
-            found = self._after[relaxations] = Trials(draft.whole(), draft.config, draft.now, self.subject)
+            found = self._after[relaxations] = RelaxedCycles(draft.whole(), draft.config, draft.now, self.subject)
         return found
 
-    def reach(self, podgroup: str) -> Reach | None:
+    def reach(self, podgroup: str) -> ReachableCapacity | None:
         """What one of the subject's PodGroups wants, and who holds it; None where there is no such PodGroup, or its queue is not
         there."""
         session = Session(self.working, self.config, self.now)
         try:
             job = session.jobs.get(podgroup)
-            return None if job is None else reach(session, job)
+            return None if job is None else reachable_capacity(session, job)
         finally:
             session.close()
 
@@ -177,7 +175,7 @@ class Trials:
             relaxation.change(draft)
         return draft
 
-    def _try(self, relaxations: tuple[Relaxation, ...], turns: Turns, once: bool) -> Outcome:
+    def _try(self, relaxations: tuple[Relaxation, ...], turns: Turns, once: bool) -> RelaxedCycleOutcome:
         draft = self.draft(*relaxations)
         subject = frozenset(self.subject)
         only, until = subject if turns == "own" else None, subject if turns == "before" else None
@@ -196,4 +194,4 @@ class Trials:
                 self.working.apply(draft.undoing())
         # As the draft has them: a relaxation may make tasks wait, or let them go.
         waiting = frozenset(task.uid for task in draft.tasks() if task.status == Status.PENDING)
-        return Outcome(self.subject, waiting, decisions)
+        return RelaxedCycleOutcome(self.subject, waiting, decisions)

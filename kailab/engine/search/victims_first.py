@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kailab.engine.placing import room
+from kailab.engine.placing import node_capacity
 from kailab.engine.placing.allocation import confined
 from kailab.engine.queueing.order import NOTHING, Measure, measure
-from kailab.engine.search.goal import Goal
+from kailab.engine.search.goal import SearchGoal
 from kailab.engine.search.repacking import Repacking
 from kailab.engine.session import Session
-from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.engine.snapshot.records import ALLOCATED
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, ShapeInfo, WTask
@@ -45,7 +45,7 @@ class _Whole(NamedTuple):
     key: tuple[Any, ...]
 
 
-class Comeback:
+class VictimsFirstBound:
     """For one search, of which every scenario begins in the state that nodes and queues are in now."""
 
     def __init__(self, session: Session, job: Job) -> None:
@@ -69,7 +69,7 @@ class Comeback:
         self._mine: dict[Amounts, Measure] = {}
         self._ahead: set[Amounts] | None = None  # what jobs before it in its queue want
 
-    def proves_hopeless(self, goal: Goal, victims: list[WTask]) -> bool:
+    def proves_hopeless(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         if not self._on or not all(_simple(task.info) for task in goal.tasks):
             return False
         jobs = self._whole_jobs(victims)
@@ -82,7 +82,7 @@ class Comeback:
         """Whether no scenario for these tasks of the job can work, whichever of the victims go: what holds for all of them holds for each part."""
         if not victims or any(task.info is not tasks[0].info for task in victims):
             return False
-        return self.proves_hopeless(Goal(self._job, tasks, self._session.table.all), victims)
+        return self.proves_hopeless(SearchGoal(self._job, tasks, self._session.table.all), victims)
 
     def _whole_jobs(self, victims: list[WTask]) -> list[_Whole] | None:
         """None where one of them does not go as a whole, or is placed by more than amounts."""
@@ -120,7 +120,7 @@ class Comeback:
 
     # Places
 
-    def _no_more_room(self, goal: Goal, victims: list[WTask]) -> bool:
+    def _no_more_room(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         info = goal.tasks[0].info
         if any(task.info is not info for task in goal.tasks):
             return False
@@ -137,7 +137,7 @@ class Comeback:
             nodes[i] = True
         return int(self._places(info)[nodes].sum()) < len(goal.tasks)
 
-    def _none_left_out(self, goal: Goal, victims: list[WTask]) -> bool:
+    def _none_left_out(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         """Whether all victims find places again, which leaves fewer GPUs free than the job wants."""
         table = self._session.table
         nodes = goal.nodes_after(table, victims)
@@ -151,18 +151,22 @@ class Comeback:
         i = table.index.get(next(iter(names))) if len(names) == 1 else None
         if i is None or (table.free[:, i] < 0).any():
             return None
-        return i if all(room.allowed(self._session, info)[i] for info in {task.info for task in victims}) else None
+        return (
+            i
+            if all(node_capacity.allowed_nodes(self._session, info)[i] for info in {task.info for task in victims})
+            else None
+        )
 
     def _places(self, info: ShapeInfo) -> np.ndarray:
         """How many of the shape each node has room for with nobody gone."""
         found = self._room.get(info)
         if found is None:
-            found = self._room[info] = room.counts(self._session, info, self._session.table.free)
+            found = self._room[info] = node_capacity.pods_per_node(self._session, info, self._session.table.free)
         return found
 
     # Turns
 
-    def _before_job(self, goal: Goal, jobs: list[_Whole]) -> bool:
+    def _before_job(self, goal: SearchGoal, jobs: list[_Whole]) -> bool:
         mine = self._queue
         assert mine is not None
         by_queue: dict[WQueue, list[_Whole]] = {}
@@ -183,7 +187,7 @@ class Comeback:
                 return False
         return True
 
-    def _measure_of_job(self, goal: Goal) -> Measure:
+    def _measure_of_job(self, goal: SearchGoal) -> Measure:
         """The largest by which the job's queue is compared until the job has its turn: each job before it has its own turn first."""
         session, queue = self._session, self._queue
         assert queue is not None

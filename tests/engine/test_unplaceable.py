@@ -10,7 +10,7 @@ from checks.opening import NOW
 from checks.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.report.unheld import fitting_nowhere
+from kailab.engine.report.unplaceable import unplaceable_groups
 from kailab.engine.snapshot.records import PodTerm
 
 
@@ -18,7 +18,7 @@ def nowhere(world) -> dict[str, int]:
     """Group -> how many of its pods found a place."""
     return {
         uid: one.placed
-        for one in fitting_nowhere(world.working().value(), EngineConfig(), NOW)
+        for one in unplaceable_groups(world.working().value(), EngineConfig(), NOW)
         for uid in one.podgroups
     }
 
@@ -49,5 +49,5 @@ def test_what_runs_in_part_or_needs_others_beside_it_is_not_judged(world):
 def test_nothing_that_a_cycle_starts_is_said_to_fit_nowhere(data):
     opening = random_opening(lambda options: data.draw(st.sampled_from(options)))
     working = Table(opening).working()
-    unheld = {uid for one in fitting_nowhere(working.value(), opening.config, NOW) for uid in one.podgroups}
+    unheld = {uid for one in unplaceable_groups(working.value(), opening.config, NOW) for uid in one.podgroups}
     assert not unheld & set(run_cycle(working, opening.config, NOW).started)

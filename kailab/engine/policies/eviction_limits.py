@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.snapshot.statuses import ACTIVE, ON_NODE
+from kailab.engine.snapshot.records import ACTIVE, ON_NODE
 from kailab.engine.working.state import WTask
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ def _sentence(number: int, left: int, most: int, which: str) -> str:
 def _evictions(session: Session, mark: int) -> dict[int, int]:
     """Priority -> how many tasks lose their place."""
     found: dict[int, int] = {}
-    for task in losing(session, mark):
+    for task in tasks_losing_places(session, mark):
         assert task.job is not None
         priority = task.job.record.priority
         found[priority] = found.get(priority, 0) + 1
     return found
 
 
-def losing(session: Session, mark: int) -> list[WTask]:
+def tasks_losing_places(session: Session, mark: int) -> list[WTask]:
     """Tasks that hold something in the cluster and lose it by the changes since a mark, also for another place."""
     found = []
     seen: set[str] = set()

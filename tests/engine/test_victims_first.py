@@ -10,7 +10,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.policies.contract import JobOrder, register_policy
 from kailab.engine.policies.settings import PolicyChoice
-from kailab.engine.search.comeback import Comeback
+from kailab.engine.search.victims_first import VictimsFirstBound
 from tests.engine.conftest import NOW, World
 
 SERVED_FIRST = "have their turn before it, and would take their places again"
@@ -75,8 +75,8 @@ def test_a_queue_that_holds_more_than_its_limit_does_not_get_all_back(world):
 
 def long_way(world, config):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Comeback, "proves_hopeless", lambda *_: False)
-        patch.setattr(Comeback, "rules_out", lambda *_: False)
+        patch.setattr(VictimsFirstBound, "proves_hopeless", lambda *_: False)
+        patch.setattr(VictimsFirstBound, "rules_out", lambda *_: False)
         return run_cycle(world.working(), config, NOW)
 
 
@@ -133,7 +133,7 @@ CONFIGURATIONS = [
 def test_whatever_is_ended_so_would_have_found_nothing(block, monkeypatch):
     told = []
     for name in ("proves_hopeless", "rules_out"):
-        monkeypatch.setattr(Comeback, name, counted(getattr(Comeback, name), told))
+        monkeypatch.setattr(VictimsFirstBound, name, counted(getattr(VictimsFirstBound, name), told))
     for seed in range(block * 60, block * 60 + 60):
         pick = random.Random(seed).choice
         world, config = single_pods(pick), pick(CONFIGURATIONS)

@@ -24,7 +24,7 @@ _ALL = "all"
 _FREE = Share(quota=UNLIMITED, limit=UNLIMITED, weight=1.0)
 
 
-class Unheld(msgspec.Struct, frozen=True, kw_only=True):
+class UnplaceableGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Groups (``podgroups``: uids) for which there is no room even then, and why: the engine's words about the first. ``pods``: that
     must start together. ``gpu``: milli-GPU that they want; ``placed``: how many of them found a place."""
 
@@ -40,7 +40,7 @@ class _Group(NamedTuple):
     tasks: list[Task]
 
 
-def fitting_nowhere(snapshot: Snapshot, config: EngineConfig, now: float) -> tuple[Unheld, ...]:
+def unplaceable_groups(snapshot: Snapshot, config: EngineConfig, now: float) -> tuple[UnplaceableGroups, ...]:
     """Of groups that wait as a whole. Those that have to be where other work is can't be judged by this, and are left out."""
     alike: dict[object, list[_Group]] = {}
     for group in _waiting(snapshot):
@@ -96,7 +96,7 @@ def _unheld_claim(claim: ResourceClaim) -> ResourceClaim:
     return structs.replace(claim, allocated=False, held=(), node="", reserved=(), queue=None)
 
 
-def _tried(session: Session, allocator: Allocator, groups: list[_Group]) -> Unheld | None:
+def _tried(session: Session, allocator: Allocator, groups: list[_Group]) -> UnplaceableGroups | None:
     job = session.jobs[groups[0].record.uid]
     if not job.root.ready:
         return None  # fewer pods than its minimum: that is another matter
@@ -107,7 +107,7 @@ def _tried(session: Session, allocator: Allocator, groups: list[_Group]) -> Unhe
     if placed:
         return None
     failure = session.ledger.failures.get(job.uid)
-    return Unheld(
+    return UnplaceableGroups(
         podgroups=tuple(group.record.uid for group in groups),
         message=failure.message if failure is not None else "no node has room",
         pods=sum(podset.minimum for podset in job.podsets.values()),

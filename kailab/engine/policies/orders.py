@@ -135,16 +135,16 @@ def _first(tasks: Any, count: int) -> list[WTask]:
 
 def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], object], length: int | None) -> Numeric:
     """The answer as a tuple. ``length``: of the answers before it, with which it is to be compared."""
-    about = about_group(job)
-    answer = asked(choice, method, about, ask)
+    about = podgroup_text(job)
+    answer = call_policy(choice, method, about, ask)
     parts = answer if isinstance(answer, tuple) else (answer,)
     if len(parts) > MOST_PARTS:
         said = f"a tuple of {len(parts)}"
-        raise wrong(choice, method, about, said, f"a number, or a tuple of {MOST_PARTS} numbers at most")
+        raise wrong_answer(choice, method, about, said, f"a number, or a tuple of {MOST_PARTS} numbers at most")
     if not parts or not all(_is_number(part) for part in parts):
-        raise wrong(choice, method, about, shown(answer), "a number, or a tuple of numbers")
+        raise wrong_answer(choice, method, about, quoted_answer(answer), "a number, or a tuple of numbers")
     if length is not None and len(parts) != length:
-        raise wrong(choice, method, about, f"{len(parts)} numbers", f"{length}, as for the PodGroups before it")
+        raise wrong_answer(choice, method, about, f"{len(parts)} numbers", f"{length}, as for the PodGroups before it")
     return tuple(part if type(part) in (int, float) else _plain(part) for part in parts)
 
 
@@ -165,7 +165,7 @@ def is_finite(part: object) -> bool:
     return _is_number(part) and math.isfinite(part)
 
 
-def shown(answer: object) -> str:
+def quoted_answer(answer: object) -> str:
     """An answer, as an error quotes it."""
     try:
         return repr(answer)[:80]
@@ -173,12 +173,12 @@ def shown(answer: object) -> str:
         return f"a {type(answer).__name__}"
 
 
-def about_group(job: Job) -> str:
+def podgroup_text(job: Job) -> str:
     """As errors about an answer call it."""
     return f"PodGroup {job.record.namespace}/{job.record.name}"
 
 
-def asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -> T:
+def call_policy(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -> T:
     """An answer of a policy. Raises PolicyError for whatever it raises."""
     try:
         return ask()
@@ -204,6 +204,6 @@ def _place(error: BaseException) -> str:
     return f" ({file}, line {line})"
 
 
-def wrong(choice: PolicyChoice, method: str, about: str, said: str, expected: str) -> PolicyError:
+def wrong_answer(choice: PolicyChoice, method: str, about: str, said: str, expected: str) -> PolicyError:
     """For an answer that is not what the policy promises."""
     return PolicyError(f"policy {choice.told}: {method} of {about} is {said}; expected {expected}")

@@ -10,23 +10,23 @@ from enum import StrEnum
 import msgspec
 import numpy as np
 
-from kailab.engine.decisions import Held
+from kailab.engine.decisions import HeldAmounts
 from kailab.engine.placing import fit
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.minruntime import MinRuntime
 from kailab.engine.search.reclaimable import Demand, demand, may_yield
 from kailab.engine.session import Session
-from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.engine.snapshot.records import ALLOCATED
 from kailab.engine.working.layout import CPU, MEMORY
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, WTask
 
 RESOURCE_FIELDS = ("gpu", "cpu", "memory")
-"""Fields of ``Held``, in the order in which they are told."""
+"""Fields of ``HeldAmounts``, in the order in which they are told."""
 _PLACES = {"cpu": 0, "memory": 1, "gpu": 2}
 
 
-class Keeps(StrEnum):
+class EvictionBlocker(StrEnum):
     """What keeps a job from having another evicted, as far as rules tell it of each by itself."""
 
     NOTHING = "nothing"
@@ -47,25 +47,25 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     beside: str
     level: str
-    held: Held
-    keeps: Keeps
+    held: HeldAmounts
+    keeps: EvictionBlocker
     until: float | None = None
     surplus: bool = False
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class ReachableCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """What a job wants next, what is free of it where it might run, and who holds the rest there. ``leaving``: what pods hold that
-    are on their way out. ``beyond``: by queue, from the job's own up, the resources (fields of ``Held``) of which it would hold
+    are on their way out. ``beyond``: by queue, from the job's own up, the resources (fields of ``HeldAmounts``) of which it would hold
     more than both its quota and its fair share; queues of which that is so in none are left out."""
 
-    wanted: Held
-    free: Held
-    leaving: Held
+    wanted: HeldAmounts
+    free: HeldAmounts
+    leaving: HeldAmounts
     holders: tuple[Holder, ...]
     beyond: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def lacks(self) -> tuple[str, ...]:
-        """Resources (fields of ``Held``) of which too little is free in sum, with all that is leaving."""
+        """Resources (fields of ``HeldAmounts``) of which too little is free in sum, with all that is leaving."""
         return tuple(
             name
             for name in RESOURCE_FIELDS
@@ -73,7 +73,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def reach(session: Session, job: Job) -> Reach | None:
+def reachable_capacity(session: Session, job: Job) -> ReachableCapacity | None:
     """None for a job whose queue is not there."""
     tasks = tasks_to_allocate(job)
     wanted = demand(session, job, tasks)
@@ -92,7 +92,7 @@ def reach(session: Session, job: Job) -> Reach | None:
                 sums[r] += amount
     rules = _Rules(session, job, wanted)
     holders = (rules.holder(other, _held((sums[0], sums[1], sums[2]))) for other, sums in held.values())
-    return Reach(
+    return ReachableCapacity(
         wanted=_held(wanted.amounts),
         free=free,
         leaving=leaving,
@@ -117,37 +117,39 @@ class _Rules:
         self._job = job
         self._wanted = wanted
         self._runtime = MinRuntime(session)
-        self._shares: dict[str, tuple[WQueue, WQueue, Keeps]] = {}
+        self._shares: dict[str, tuple[WQueue, WQueue, EvictionBlocker]] = {}
 
-    def holder(self, victim: Job | None, held: Held) -> Holder:
+    def holder(self, victim: Job | None, held: HeldAmounts) -> Holder:
         queue = None if victim is None else self._session.queue_of(victim)
         if victim is None or queue is None:
-            return Holder(podgroup="", queue="", beside="", level="", held=held, keeps=Keeps.SCHEDULER)
+            return Holder(podgroup="", queue="", beside="", level="", held=held, keeps=EvictionBlocker.SCHEDULER)
         level, beside, keeps = self._between(queue)
         if queue is self._wanted.queue:
-            keeps = Keeps.NOTHING if victim.record.priority < self._job.record.priority else Keeps.RANK
+            keeps = (
+                EvictionBlocker.NOTHING if victim.record.priority < self._job.record.priority else EvictionBlocker.RANK
+            )
         until = self._until(victim, queue)
         # What protects a victim is told only where the rules between queues, or of rank, would let it be taken.
-        if keeps == Keeps.NOTHING:
+        if keeps == EvictionBlocker.NOTHING:
             if not victim.record.preemptible:
-                keeps = Keeps.NON_PREEMPTIBLE
+                keeps = EvictionBlocker.NON_PREEMPTIBLE
             elif until is not None:
-                keeps = Keeps.PROTECTED
+                keeps = EvictionBlocker.PROTECTED
         return Holder(
             podgroup=victim.uid, queue=queue.name, beside=beside.name, level=level.name, held=held, keeps=keeps,
             until=until, surplus=victim.elastic,
         )  # fmt: skip
 
-    def _between(self, queue: WQueue) -> tuple[WQueue, WQueue, Keeps]:
+    def _between(self, queue: WQueue) -> tuple[WQueue, WQueue, EvictionBlocker]:
         found = self._shares.get(queue.name)
         if found is None:
             level, beside = self._session.tree.levelled(self._wanted.queue, queue)
-            keeps = Keeps.NOTHING
+            keeps = EvictionBlocker.NOTHING
             # A reclaimer is held to its own share, and to that of its ancestor at the level where it takes.
             if any(_beyond_share(one, self._wanted.amounts) for one in (self._wanted.queue, level)):
-                keeps = Keeps.SHARE
+                keeps = EvictionBlocker.SHARE
             elif not may_yield(self._session.tree, self._wanted, queue):
-                keeps = Keeps.QUOTA
+                keeps = EvictionBlocker.QUOTA
             found = self._shares[queue.name] = (level, beside, keeps)
         return found
 
@@ -168,15 +170,15 @@ def _nodes(session: Session, tasks: list[WTask]) -> np.ndarray:
     return found
 
 
-def _room(session: Session, nodes: np.ndarray) -> tuple[Held, Held]:
+def _room(session: Session, nodes: np.ndarray) -> tuple[HeldAmounts, HeldAmounts]:
     table = session.table
     idle, leaving = np.maximum(table.idle, 0), np.maximum(table.releasing, 0)
     # Node by node, because free parts of shared devices stand in no array.
     gpus = sum(table.unheld_gpus(int(i)) for i in np.flatnonzero(nodes))
     with_leaving = int(table.free_gpu_vector()[nodes].sum())
     return (
-        Held(gpu=int(gpus), cpu=int(idle[CPU][nodes].sum()), memory=int(idle[MEMORY][nodes].sum())),
-        Held(
+        HeldAmounts(gpu=int(gpus), cpu=int(idle[CPU][nodes].sum()), memory=int(idle[MEMORY][nodes].sum())),
+        HeldAmounts(
             gpu=max(0, with_leaving - int(gpus)),
             cpu=int(leaving[CPU][nodes].sum()),
             memory=int(leaving[MEMORY][nodes].sum()),
@@ -184,5 +186,5 @@ def _room(session: Session, nodes: np.ndarray) -> tuple[Held, Held]:
     )
 
 
-def _held(amounts: Amounts) -> Held:
-    return Held(cpu=amounts[0], memory=amounts[1], gpu=amounts[2])
+def _held(amounts: Amounts) -> HeldAmounts:
+    return HeldAmounts(cpu=amounts[0], memory=amounts[1], gpu=amounts[2])
