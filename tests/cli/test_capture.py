@@ -104,7 +104,7 @@ def test_nothing_to_capture(kailab, home: Path) -> None:
         path.unlink()
     unrecorded = kailab("evidence", "capture")
     assert unrecorded.code == 2
-    assert "nothing was recorded of this lab" in unrecorded.err
+    assert "this lab has no record" in unrecorded.err
     assert not (home / "evidence").exists()
 
 

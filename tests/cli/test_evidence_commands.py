@@ -132,7 +132,7 @@ def test_replay(kailab, runs: tuple[str, str, str], home: Path) -> None:
     same = kailab("evidence", "replay")
     assert (same.code, same.err) == (0, "")
     assert same.out.startswith("1 test, 1 lab, ")
-    assert same.out.endswith("every decision is the same\n")
+    assert same.out.endswith("all decisions are the same\n")
     assert kailab("evidence", "replay", runs[0], "test_one").out == same.out
 
     file = next((home / "evidence" / runs[1]).rglob("decisions.jsonl"))
@@ -142,7 +142,7 @@ def test_replay(kailab, runs: tuple[str, str, str], home: Path) -> None:
     assert other.code == 1
     assert "not what was written: changed: quota/test_one/lab/decisions.jsonl" in other.err
     number = json.loads(bind)["cycle"]
-    assert f"quota/test_one (lab), cycle {number}: decided otherwise" in other.out
+    assert f"quota/test_one (lab), cycle {number}: decisions differ" in other.out
     assert "bind default/p elsewhere -> " in other.out
     told = json.loads(kailab("evidence", "replay", runs[1], "-o", "json").out)
     assert (told["same"], told["difference"]["cycle"]) == (False, number)
@@ -177,7 +177,7 @@ def test_a_run_exported_is_whole_and_nothing_is_overwritten(kailab, runs: tuple[
     first = kailab("evidence", "export", runs[0], "run.tar.gz")
     assert (first.code, first.err) == (0, "")
     again = kailab("evidence", "export", runs[0], "run.tar.gz")
-    assert (again.code, "is there already" in again.err) == (2, True)
+    assert (again.code, "exists already" in again.err) == (2, True)
     assert kailab("evidence", "export", runs[0], "again.tar.gz").code == 0
     assert (home / "run.tar.gz").read_bytes() == (home / "again.tar.gz").read_bytes()
     with tarfile.open(home / "run.tar.gz") as archive:

@@ -94,7 +94,7 @@ def test_evidence_of_it_is_as_that_of_a_test(kailab, trace, home) -> None:
     assert kailab("evidence", "verify", str(run)).code == 0
     again = kailab("evidence", "replay", str(run))
     assert again.code == 0, again.err
-    assert "every decision is the same" in again.out
+    assert "all decisions are the same" in again.out
     assert store.read_run(run)[0].outcomes == {"replayed": 1}
     bound = [one for one in store.load_test(run, "replay/trace.csv").decisions("lab") if isinstance(one, PodBound)]
     assert len(bound) == 3

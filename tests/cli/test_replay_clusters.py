@@ -126,7 +126,7 @@ def test_evidence_has_the_lab_of_each_cluster(kailab, trace, home) -> None:
     assert kailab("evidence", "verify", str(run)).code == 0
     again = kailab("evidence", "replay", str(run))
     assert again.code == 0, again.err
-    assert "every decision is the same" in again.out
+    assert "all decisions are the same" in again.out
     one = store.load_test(run, "replay/trace.csv")
     bound = {lab: len([each for each in one.decisions(lab) if isinstance(each, PodBound)]) for lab in ("west", "east")}
     assert bound == {"west": 1, "east": 2}

@@ -165,5 +165,5 @@ def test_what_was_cut_is_told_where_decisions_differ(tmp_path):
     kept[kept.index(bound)] = structs.replace(bound, decisions=moved)
     cycles.write_cycles_file(folder, head.opened, 2, kept)
     told = str(replay_run(folder.parents[2]))
-    assert "2 texts of the records were cut when the evidence was written" in told
+    assert "2 texts of the records were left out of the evidence" in told
     assert "elsewhere" in told

@@ -314,9 +314,11 @@ def test_runs_are_listed_and_found(tmp_path):
     assert store.find_run(tmp_path, first.name) == first
     with pytest.raises(EvidenceError, match="no run 'none'"):
         store.find_run(tmp_path, "none")
-    with pytest.raises(EvidenceError, match=f"{tmp_path.name}: holds runs, and is none itself; .*/{second.name}$"):
+    with pytest.raises(
+        EvidenceError, match=f"{tmp_path.name}: contains runs and is not a run itself; .*/{second.name}$"
+    ):
         store.find_run(tmp_path, str(tmp_path))
-    with pytest.raises(EvidenceError, match="no evidence is there"):
+    with pytest.raises(EvidenceError, match="there is no evidence"):
         store.list_runs(tmp_path / "nowhere")
 
 

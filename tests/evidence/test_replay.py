@@ -71,7 +71,7 @@ def test_every_decision_is_the_same(run: Path) -> None:
     assert (found.tests, found.labs, found.problems) == (1, 1, ())
     assert found.cycles == store.load_test(run, TEST).result.cycles > 3
     assert found.decisions >= 48 + 16, "32 binds, 16 evictions, 16 binds"
-    assert str(found).endswith("every decision is the same")
+    assert str(found).endswith("all decisions are the same")
 
 
 def test_a_configuration_of_the_scheduler_is_kept(tmp_path: Path) -> None:

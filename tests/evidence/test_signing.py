@@ -46,7 +46,7 @@ def test_a_run_signed_holds_with_the_public_key(run: Path, key: Path) -> None:
 
 def test_the_private_key_is_its_owners_alone(key: Path) -> None:
     assert key.stat().st_mode & 0o077 == 0
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         signing.generate_key(key)
 
 

@@ -40,7 +40,7 @@ def test_a_run_killed_before_its_first_test(tmp_path: Path, inside: str) -> None
 
 def test_a_folder_without_files_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(EvidenceError, match="no evidence is there"):
+    with pytest.raises(EvidenceError, match="there is no evidence"):
         store.verify_evidence(tmp_path / "empty")
 
 

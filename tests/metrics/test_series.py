@@ -224,5 +224,5 @@ def test_whatever_happens_the_numbers_add_up(works: list[tuple[str, int, int, bo
         assert all(counts[key] >= count for key, count in before.items() if key in counts or "podgroup" not in str(key))
         before = counts
     assert before["kai_scheduling_decisions_total", ("decision", "accept")] == sum(
-        decision.__class__.__name__ == "Bound" for decision in history.decisions
+        decision.__class__.__name__ == "PodBound" for decision in history.decisions
     )
