@@ -226,7 +226,7 @@ def _check(evidence: store.TestEvidence, lab: str, decided: Sequence[Decision], 
 def _essence(entry: Decision) -> tuple[Any, ...]:
     about = entry.podgroup if isinstance(entry, GroupWaits) else entry.pod
     node = "" if isinstance(entry, GroupWaits | WriteRefused) else entry.node
-    return entry.cycle, type(entry).__name__.lower(), about, node
+    return entry.cycle, str(entry.__struct_config__.tag), about, node
 
 
 def _told(essence: tuple[Any, ...]) -> str:

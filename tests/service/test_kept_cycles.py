@@ -63,7 +63,7 @@ def test_after_a_cycle_that_did_not_fit_none_is_kept(keeping, monkeypatch) -> No
     keeping.decide("small")
     assert keeping.file.read_bytes() == kept
     assert keeping.bound_again() == ["first"]
-    assert keeping.caplog.text.count("can't be decided again") == 1
+    assert keeping.caplog.text.count("can't be replayed") == 1
 
 
 def test_after_a_cycle_that_could_not_be_written_a_new_scheduler_goes_on(keeping) -> None:

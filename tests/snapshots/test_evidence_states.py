@@ -81,7 +81,7 @@ def test_each_cycle_opens_as_it_began(run: Path) -> None:
         with lab_of(opening.read(run, "", str(cycle)).snapshot, [seen]) as lab:
             lab.settle()
         number, entries = seen.cycles[0]
-        ours = [(one.pod, one.node) for one in entries if type(one).__name__ == "Bound"]
+        ours = [(one.pod, one.node) for one in entries if type(one).__name__ == "PodBound"]
         wanted = [(one["pod"], one["node"]) for one in decisions if one["cycle"] == cycle and one["decision"] == "bind"]
         assert (number, ours) == (cycle, wanted)
 
