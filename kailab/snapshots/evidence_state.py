@@ -231,7 +231,7 @@ def _essence(entry: Decision) -> tuple[Any, ...]:
 
 def _told(essence: tuple[Any, ...]) -> str:
     cycle, what, about, node = essence
-    return f"in cycle {cycle}: {about} {what}{f' on {node}' if node else ''}"
+    return f"in cycle {cycle}: {what} {about}{f' on {node}' if node else ''}"
 
 
 # --- the end alone ----------------------------------------------------------------------------------------------------
