@@ -19,7 +19,7 @@ import msgspec
 from benchmarks import browsing
 from benchmarks.looks import work
 from kailab.fleet import load_fleet
-from kailab.lab import kept, life
+from kailab.lab import lab_files, life
 from kailab.scheduler import settings_of
 from kailab.serve.actions import Action, DeleteObject, SetFields, SubmitManifests
 from kailab.serve.session import LabSession
@@ -56,7 +56,7 @@ def main() -> None:
         life.begin(
             state, load_fleet(given.fleet), "embedded", choose_scheduler("kailab"), settings_of(None), {}
         ).close()
-        with kept.changed(state, print, print) as lab:
+        with lab_files.open_for_change(state, print, print) as lab:
             lab.apply(list(work(given.pods, lab.facts()["gpus"])))
             lab.settle()
         measured(state)

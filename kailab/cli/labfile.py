@@ -1,4 +1,4 @@
-"""The lab between commands: resumed from its file, acted on, saved again; one command at a time (``kailab.lab.kept``). What is waited for
+"""The lab between commands: resumed from its file, acted on, saved again; one command at a time (``kailab.lab.lab_files``). What is waited for
 and what goes unrecorded is told on the terminal."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kailab.cli import terminal
-from kailab.lab import kept
+from kailab.lab import lab_files
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -20,16 +20,16 @@ STATE = Path(".kailab/lab.state")
 
 def read_lab(path: Path) -> AbstractContextManager[Lab]:
     """The saved lab, to read. Raises StateError."""
-    return kept.looked_at(path)
+    return lab_files.open_read_only(path)
 
 
 @contextmanager
 def change_lab(path: Path, *, save: bool = True) -> Iterator[Lab]:
     """The saved lab, to change: saved if the block ends well, with a record of what was done. Raises StateError."""
-    with kept.changed(path, terminal.notice, terminal.warn, save=save) as lab:
+    with lab_files.open_for_change(path, terminal.notice, terminal.warn, save=save) as lab:
         yield lab
 
 
 def lock_lab(path: Path) -> AbstractContextManager[None]:
     """Hold the lab; if another command does, wait a little for it. Raises StateError."""
-    return kept.locked(path, terminal.notice)
+    return lab_files.lock_lab(path, terminal.notice)

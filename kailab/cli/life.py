@@ -195,7 +195,7 @@ def run(duration: str, state: Path) -> None:
     """Let time pass in the lab: pods finish, minimum runtimes run out, and the scheduler acts each time. Without --for:
     only until nothing changes."""
     from kailab.cli.options import parse_seconds
-    from kailab.lab.became import LabChanges
+    from kailab.lab.lab_changes import LabChanges
     from kailab.lab.wording import elapsed
 
     seconds = parse_seconds("--for", duration) if duration else 0.0

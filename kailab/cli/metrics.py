@@ -141,7 +141,7 @@ def _look(state: Path) -> MetricsSnapshot:
     """What was recorded of a lab tells more than the lab itself remembers."""
     from kailab.errors import EvidenceError
     from kailab.evidence.metrics.over_time import snapshots_over_time
-    from kailab.lab.metered import look_at
+    from kailab.lab.metric_samples import sample_metrics
 
     with labfile.read_lab(state) as lab:
         try:
@@ -149,7 +149,7 @@ def _look(state: Path) -> MetricsSnapshot:
         except EvidenceError as error:
             terminal.notice(f"only what the lab itself remembers: {error}")
             recorded = []
-        return look_at(lab, recorded[-1] if recorded else None)
+        return sample_metrics(lab, recorded[-1] if recorded else None)
 
 
 def _of_lab(state: Path) -> LabHistory:

@@ -160,7 +160,7 @@ def _change(
 ) -> None:
     from kailab.cli.objects import settle_lab
     from kailab.cli.selection import fetch_objects, select_objects
-    from kailab.lab.became import LabChanges
+    from kailab.lab.lab_changes import LabChanges
 
     bare = [name.partition("/")[2] if name.startswith(("node/", "nodes/")) else name for name in names]
     with labfile.change_lab(state) as lab:

@@ -16,7 +16,7 @@ from kailab.errors import InputError
 from kailab.evidence.cluster_state import shown_phase
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import QueueAmounts
-from kailab.lab import Lab, kept
+from kailab.lab import Lab, lab_files
 from kailab.lab.picture import Picture
 from kailab.model import labels
 from kailab.model.kind import AGE, NAME, Column, field_of
@@ -446,12 +446,12 @@ class WatchedTable(NamedTuple):
 def watch_objects(state: Path, find: FindObjects, shown: TableOptions) -> None:
     """Print the table, then every row that is new or changed and every object that is deleted, until the lab is down or the user presses
     Ctrl-C. Raises InputError if the objects are of several kinds."""
-    stamp, look = kept.stamp(state), _look(state, find, shown)
+    stamp, look = lab_files.stamp(state), _look(state, find, shown)
     room = table_widths(look.headers, list(look.rows.values()))
     terminal.say(render_table(look.headers, list(look.rows.values()), no_headers=shown.no_headers))
     while True:
         time.sleep(PAUSE_SECONDS)
-        now = kept.stamp(state)
+        now = lab_files.stamp(state)
         if now is None:
             terminal.notice(f"{state}: the lab is down")
             return
@@ -468,7 +468,7 @@ def watch_objects(state: Path, find: FindObjects, shown: TableOptions) -> None:
 
 
 def _look(state: Path, find: FindObjects, shown: TableOptions) -> WatchedTable:
-    with kept.looked_at(state, again=True) as lab:
+    with lab_files.open_read_only(state, again=True) as lab:
         _, found = find(lab)
         if len(found) != 1:
             raise InputError("--watch shows one kind at a time")

@@ -14,7 +14,7 @@ import click
 from kailab.cli import completion, labfile, options, selection, terminal
 from kailab.cli.selection import ObjectKey, fetch_objects, select_objects, suggest_name
 from kailab.errors import InputError, KailabError, Where
-from kailab.lab.became import LabChanges
+from kailab.lab.lab_changes import LabChanges
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -106,7 +106,7 @@ def apply(
     """Apply manifests, then run the lab until nothing changes. If anything is wrong with any of them, none is applied."""
     from kailab.cli.selection import full_name
     from kailab.errors import InputError
-    from kailab.lab.became import LabChanges
+    from kailab.lab.lab_changes import LabChanges
 
     if bare:
         raise InputError(f"say -f before a file: kailab apply {' '.join(f'-f {one}' for one in (*files, *bare))}")
@@ -158,7 +158,7 @@ def delete(
     there, none is deleted."""
     from kailab.cli.selection import resource_name
     from kailab.errors import InputError
-    from kailab.lab.became import LabChanges
+    from kailab.lab.lab_changes import LabChanges
 
     sources = _sources(files, recursive, kustomization)
     if bool(what) == bool(sources):
@@ -282,7 +282,7 @@ def scale(
     """Set how many replicas a Deployment, StatefulSet or the like has, then run the lab until nothing changes."""
     from kailab.cli.selection import full_name
     from kailab.errors import InputError
-    from kailab.lab.became import LabChanges
+    from kailab.lab.lab_changes import LabChanges
 
     with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
@@ -310,7 +310,7 @@ def _metadata_command(field: str, done: str) -> Callable[..., None]:
         settle: bool,
         state: Path,
     ) -> None:
-        from kailab.lab.became import LabChanges
+        from kailab.lab.lab_changes import LabChanges
 
         if list_:
             with labfile.read_lab(state) as lab:
@@ -470,7 +470,7 @@ def patch(
 ) -> None:
     """Change fields of objects, then run the lab until nothing changes: patch queue team-a -p '{"spec": {"priority": 5}}'."""
     from kailab.errors import InputError
-    from kailab.lab.became import LabChanges
+    from kailab.lab.lab_changes import LabChanges
     from kailab.model.files import read_text
     from kailab.model.patches import difference
 
@@ -608,7 +608,7 @@ def submit(
     kailab submit llama --queue team-a --pods 4 --gpus 8
     kailab submit llama --queue team-a --pods 4 --gpus 8 -o yaml > llama.yaml"""
     from kailab.cli.selection import full_name
-    from kailab.lab.became import LabChanges
+    from kailab.lab.lab_changes import LabChanges
     from kailab.model.manifests import dump
 
     job = _job(name, queue, pods, gpus, image, gang=not apart)

@@ -47,9 +47,9 @@ def top(once: bool, state: Path) -> None:
 
 def _look(state: Path) -> LabOverview:
     from kailab.cli.top_screen import read_overview
-    from kailab.lab import kept
+    from kailab.lab import lab_files
 
-    with kept.looked_at(state, again=True) as lab:
+    with lab_files.open_read_only(state, again=True) as lab:
         return read_overview(lab)
 
 
@@ -67,18 +67,18 @@ def _follow(state: Path, standing: LabOverview, pressed: Pressed) -> None:
 
     from kailab.cli.top_screen import OverviewScreen, last_top_line
     from kailab.errors import KailabError
-    from kailab.lab import kept
+    from kailab.lab import lab_files
 
     console = terminal.console()
     screen = OverviewScreen(standing, console.height)
-    seen, looked, wide = kept.stamp(state), time.monotonic(), console.width
+    seen, looked, wide = lab_files.stamp(state), time.monotonic(), console.width
     with Live(screen, console=console, screen=True, auto_refresh=False) as live:
         live.refresh()
         while True:
             key = pressed(LOOK_SECONDS)
             if key == "q":
                 return
-            stamp = kept.stamp(state)
+            stamp = lab_files.stamp(state)
             if stamp is None:
                 return
             trouble = screen.trouble

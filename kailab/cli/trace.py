@@ -117,11 +117,11 @@ def _follow(cluster: KubernetesCluster, recorder: TraceRecorder, writing: _Writi
 
 def _look_at_lab(state: Path, recorder: TraceRecorder, writing: _Writing) -> None:
     """Look by look: a lab in a file changes when a command acts on it; one on an API server goes on by itself."""
-    from kailab.lab import kept
+    from kailab.lab import lab_files
 
     stamp = None
-    while (now := kept.stamp(state)) is not None:
-        with kept.looked_at(state, again=True) as lab:
+    while (now := lab_files.stamp(state)) is not None:
+        with lab_files.open_read_only(state, again=True) as lab:
             live = lab.backend != "embedded"
             if live or now != stamp:
                 recorder.look(lab.cluster.list("Pod"), lab.now)

@@ -16,8 +16,8 @@ from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.explain.wanted import min_member, wanted_pods
 from kailab.lab import subjects
-from kailab.lab.names import there_are
 from kailab.lab.picture import Picture
+from kailab.lab.seen_names import there_are
 from kailab.model.kinds import KINDS, is_namespaced
 from kailab.scheduler.reading.queues import created
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.placing.fit import matches
-from kailab.lab.looking import Looking
+from kailab.lab.queries import LabQueries
 from kailab.scheduler.reading.affinity import label_selector
 
 
-def broken_by(lab: Looking, leaving: Collection[tuple[str, str]]) -> Iterator[str]:
+def broken_by(lab: LabQueries, leaving: Collection[tuple[str, str]]) -> Iterator[str]:
     """A sentence for each budget that fewer pods are left for than it asks for. ``leaving``: namespace and name of pods."""
     budgets = lab.cluster.list("PodDisruptionBudget")
     pods = [pod for pod in lab.cluster.list("Pod") if _runs(pod)] if budgets else []

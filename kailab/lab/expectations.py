@@ -23,8 +23,8 @@ from kailab.explain.explanation import Explanation
 from kailab.explain.gone import eviction_lines
 from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, no_more, said
-from kailab.lab.names import known_action, known_reason
 from kailab.lab.picture import group_of
+from kailab.lab.seen_names import check_action, check_reason
 from kailab.lab.subjects import Subject
 from kailab.lab.watching import inside, note
 from kailab.lab.wording import count, gpus, some
@@ -77,7 +77,7 @@ class Expectation:
 
     def pending(self, pods: Amount | None = None, gpus: Amount | None = None, reason: str | None = None) -> Expectation:
         """So many of its pods wait (without numbers: at least one), each for this reason (a code: "OverLimit")."""
-        known_reason(self._picture, reason)
+        check_reason(self._picture, reason)
         found = self._in_phase("Pending")
         if pods is None and gpus is None:
             pods = at_least(1)
@@ -111,7 +111,7 @@ class Expectation:
 
         ``by``: the action (reclaim, preempt, consolidation, stalegangeviction). ``for_queue``: whose work took
         the place."""
-        known_action(self._picture, by)
+        check_action(self._picture, by)
         self._known_queue(for_queue)
         all_entries = self._subject.evictions(self._picture)
         if gpus is not None:
@@ -158,7 +158,7 @@ class Expectation:
 
     def waits_whole(self, pods: Amount | None = None, reason: str | None = None) -> Expectation:
         """None of its pods runs or holds a place: all wait."""
-        known_reason(self._picture, reason)
+        check_reason(self._picture, reason)
         waiting = [row for row in self._in_phase("Pending") if not row.node]
         alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
         partly = [row for row in alive if row not in waiting]

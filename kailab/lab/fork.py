@@ -19,9 +19,9 @@ from msgspec import structs
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.store import Reference
+from kailab.lab.cluster_copies import embedded_from
 from kailab.lab.garbage import collector_off
 from kailab.lab.spec import LabSpec
-from kailab.lab.taking_over import embedded_from
 from kailab.lab.venues import LabCluster
 from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model.kinds import KINDS

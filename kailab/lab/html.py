@@ -10,13 +10,13 @@ from kailab.model.markup import html_table
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodRow
     from kailab.evidence.shares import QueueTreeShares
-    from kailab.lab.looking import Looking
+    from kailab.lab.queries import LabQueries
     from kailab.lab.subjects import Subject
     from kailab.whatif.comparison import Comparison
     from kailab.whatif.trial import WhatIf
 
 
-def lab(one: Looking) -> str:
+def lab(one: LabQueries) -> str:
     picture = one.picture()
     caption = f"Lab: fleet {one.spec.fleet}, scheduler {one.scheduler}, {elapsed(picture.now - one.spec.opened)} after it opened"
     return shares(picture.shares, caption)

@@ -43,7 +43,7 @@ def why_no_pods(kind: str) -> str:
     return f"kailab makes no pods for a {name}; in a cluster {elsewhere}"
 
 
-def in_manifests(manifests: Iterable[Manifest]) -> list[Notice]:
+def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
     """Each registered kind on which nothing acts is told once, where it is first. Of unknown kinds the loader tells. Owners whose pods are
     among the manifests need no controller."""
     given = list(manifests)

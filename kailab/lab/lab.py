@@ -22,11 +22,11 @@ from kailab.cluster.embedded.storage.persistence import collection_paused
 from kailab.errors import InputError
 from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.lab import saved, subjects
-from kailab.lab.changing import Changing
+from kailab.lab.commands import LabCommands
 from kailab.lab.garbage import collector_off, swept
-from kailab.lab.names import Met
 from kailab.lab.saved import LabFile, SavedLab
 from kailab.lab.saved_picture import SavedParts, parts_to_save
+from kailab.lab.seen_names import SeenNames
 from kailab.lab.spec import LabSpec
 from kailab.lab.subjects import Subject
 from kailab.lab.venues import Place, Venue, provider_of, venue_for
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 REMEMBERED = 5000  # evictions kept in a saved lab
 
 
-class Lab(Changing):
+class Lab(LabCommands):
     """Made by ``open`` or ``resume``. ``venue``: where it lives; ``opened``: when it began, on the clock of ``cluster``."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Lab(Changing):
         self.observers = Observers(observers)
         names = NameIndex(self.cluster, at_once=not read_only)
         self.log = DecisionLog(names, self.opened, self.observers.wants_decisions, self.observers)
-        self.met = Met()
+        self.met = SeenNames()
         self.observers.add(self.log, self.met)
         self._end = end
         self._saved_parts: SavedParts = {}
@@ -385,7 +385,7 @@ class Lab(Changing):
     def _origin(self) -> LabFacts:
         from kailab.lab import record_facts
 
-        return record_facts.told(self)
+        return record_facts.lab_facts(self)
 
     def _latest_changes(self) -> list[str]:
         last = self.log.last

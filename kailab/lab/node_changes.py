@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Apply, Change, Delete, Patch
-from kailab.lab.looking import Looking
+from kailab.lab.queries import LabQueries
 from kailab.lab.wording import some
 from kailab.model import labels
 from kailab.model.times import format_time
@@ -27,7 +27,7 @@ _WELL = {
 _NUMBERED = re.compile(r"(.*?)-?(\d+)")
 
 
-def added_nodes(lab: Looking, text: str) -> Apply:
+def added_nodes(lab: LabQueries, text: str) -> Apply:
     """``POOL:COUNT``: so many nodes more, like the last one of a pool: the nodes whose names are that of the pool and a number, or one
     node of that very name. They have its labels (but the host name), taints and resources. Raises InputError."""
     pool, colon, number = text.rpartition(":")
@@ -99,7 +99,7 @@ def _slice_of(published: Object, like: str, name: str) -> Object:
     }
 
 
-def drained(lab: Looking, name: str) -> tuple[Change, ...]:
+def drained(lab: LabQueries, name: str) -> tuple[Change, ...]:
     """As ``kubectl drain --ignore-daemonsets --force``: the node is cordoned, and its pods are deleted. Raises InputError."""
     _node(lab, name)
     return (
@@ -108,13 +108,13 @@ def drained(lab: Looking, name: str) -> tuple[Change, ...]:
     )
 
 
-def leaving(lab: Looking, name: str) -> list[tuple[str, str]]:
+def leaving(lab: LabQueries, name: str) -> list[tuple[str, str]]:
     """The pods that leave a node with its draining: namespace and name."""
     found = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
     return [(metadata["namespace"], metadata["name"]) for metadata in found]
 
 
-def failed(lab: Looking, name: str, ready: Silence) -> Patch:
+def failed(lab: LabQueries, name: str, ready: Silence) -> Patch:
     """A node that nobody hears of (Unknown), or that says that it can run nothing (False): its conditions become what the node lifecycle
     controller, or its kubelet, makes them. Raises InputError."""
     if ready == "Unknown":
@@ -124,7 +124,7 @@ def failed(lab: Looking, name: str, ready: Silence) -> Patch:
     return _condition(lab, name, {**_pressures(), "Ready": told})
 
 
-def recovered(lab: Looking, name: str) -> Patch:
+def recovered(lab: LabQueries, name: str) -> Patch:
     """A node that is well again. Raises InputError."""
     return _condition(
         lab, name, {**_pressures(), "Ready": {"status": "True", "reason": "KubeletReady", "message": "fake node"}}
@@ -135,7 +135,7 @@ def _pressures() -> dict[str, dict[str, str]]:
     return {kind: {"status": "False", "reason": reason} for kind, reason in _WELL.items()}
 
 
-def _condition(lab: Looking, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
+def _condition(lab: LabQueries, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
     node = _node(lab, name)
     if not lab.venue.exclusive and labels.FAKE_NODE_TAINT not in (node["metadata"].get("annotations") or {}):
         raise InputError(f"Node {name!r} is a real one: its kubelet says how it is")
@@ -153,7 +153,7 @@ def _condition(lab: Looking, name: str, wanted: dict[str, dict[str, str]]) -> Pa
     return Patch("Node", name, {"status": {"conditions": conditions}}, subresource="status")
 
 
-def _node(lab: Looking, name: str) -> Object:
+def _node(lab: LabQueries, name: str) -> Object:
     try:
         return lab.cluster.get("Node", name)
     except NotFound as error:
@@ -161,7 +161,7 @@ def _node(lab: Looking, name: str) -> Object:
         raise InputError(f"{error}; there are: {some(there, 8)}") from None
 
 
-def held_back(lab: Looking, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
+def held_back(lab: LabQueries, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
     """What speaks against draining a node, as kubectl has it. ``daemons``: pods of DaemonSets, which come back; ``lone``: pods that no
     controller makes anew; ``local``: pods with data on the node (emptyDir), which is gone with them."""
     errors = []

@@ -34,7 +34,7 @@ def made_of(lab: Lab) -> dict[str, Any]:
     }
 
 
-def told(lab: Lab) -> LabFacts:
+def lab_facts(lab: Lab) -> LabFacts:
     """The facts of a lab with its settings and versions."""
     counted, kind = lab.facts(), lab.under_test.kind
     return LabFacts(

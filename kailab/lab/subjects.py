@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from kailab.cluster.there import is_there
 from kailab.errors import NothingThere
 from kailab.evidence.entries import PodEvicted, PodRow
-from kailab.lab.names import owners, there_are
 from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture
+from kailab.lab.seen_names import owners, there_are
 from kailab.model.kinds import KINDS
 
 if TYPE_CHECKING:

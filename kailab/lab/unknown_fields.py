@@ -29,7 +29,7 @@ _REQUEST = re.compile(r"\.devices\.requests\[\d+\]\.$")
 _EVERYWHERE = frozenset(("apiVersion", "kind", "status", "managedFields"))
 
 
-def in_manifests(manifests: Iterable[Manifest]) -> list[Notice]:
+def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
     """Each field of a kind is told once, where it is first."""
     told: dict[tuple[str, str], Notice] = {}
     for one in manifests:

@@ -26,7 +26,7 @@ OF_PODS = (
 )
 
 
-def in_manifests(manifests: Iterable[Manifest]) -> list[Notice]:
+def warn_unread_fields(manifests: Iterable[Manifest]) -> list[Notice]:
     """What a cluster does with fields of a kind is told once, where the first of them is."""
     told: dict[tuple[str, str], Notice] = {}
     for one in manifests:

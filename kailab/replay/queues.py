@@ -12,7 +12,7 @@ from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet import Fleet
-from kailab.lab.names import there_are
+from kailab.lab.seen_names import there_are
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import Manifests
 from kailab.model.queue_checks import check_queues
@@ -109,7 +109,7 @@ def from_file(trace: Trace, path: Path) -> TeamQueues:
             f"no queue for the trace's {', '.join(missing)}; it has: {', '.join(sorted(leaves)) or 'none without queues below'}",
             Where(file=str(path)),
         )
-    told = [*manifests.notices, *notices, *unknown_fields.in_manifests(manifests)]
+    told = [*manifests.notices, *notices, *unknown_fields.warn_unknown_fields(manifests)]
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     return TeamQueues([one.object for one in queues], of_team, classes, [str(one) for one in told])
 

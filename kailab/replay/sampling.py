@@ -15,7 +15,7 @@ from kailab.engine.working.layout import CPU
 from kailab.evidence.metrics.families import SeriesCollector
 from kailab.evidence.metrics.openmetrics import MOST_SAMPLES
 from kailab.lab import Lab
-from kailab.lab.metered import look_at
+from kailab.lab.metric_samples import sample_metrics
 from kailab.model.labels import GPU_PRODUCT
 from kailab.policies.fragmentation import TypicalWorkload, fragments
 from kailab.replay.job import HOUR, WHOLE
@@ -69,7 +69,7 @@ class MetricsSampler:
 
     def take(self, lab: Lab) -> None:
         """Look in any case."""
-        self.series.take(look_at(lab))
+        self.series.take(sample_metrics(lab))
 
 
 # How fragmented the free GPUs are over time, by FGD's measure: to the pods that the trace has, which part of what is free is of no use.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
 from kailab.cluster.lifecycle import LONGEST_SECONDS
 from kailab.errors import InputError, InputErrors, Where
-from kailab.lab.names import there_are
+from kailab.lab.seen_names import there_are
 from kailab.model.manifests import from_objects
 from kailab.replay.job import LONGEST, SkippedLine, TraceJob
 from kailab.replay.manifests import job_object

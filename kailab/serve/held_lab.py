@@ -18,11 +18,11 @@ from kailab.evidence.cycles import last_cycle
 from kailab.evidence.lab_record import LabRecord, RecordMark
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.recording import Recording, append_recording, copy_recording
-from kailab.lab import kept
+from kailab.lab import lab_files
 from kailab.lab.capture import recorded
 from kailab.lab.garbage import collector_off
-from kailab.lab.kept import Stamp, Tell
 from kailab.lab.lab import Lab
+from kailab.lab.lab_files import Stamp, Tell
 from kailab.model.private_files import replace_file
 from kailab.serve.live_record import EventFeed
 from kailab.serve.view import PageView, ViewBuilder
@@ -143,7 +143,7 @@ class HeldLab:
     @property
     def held(self) -> Lab | None:
         """The lab in memory; None if it must be read from the file."""
-        if self._lab is not None and (self._stamp is None or kept.stamp(self._path) != self._stamp):
+        if self._lab is not None and (self._stamp is None or lab_files.stamp(self._path) != self._stamp):
             self.release()
         return self._lab
 
@@ -152,7 +152,7 @@ class HeldLab:
         found = self.held
         if found is not None:
             return found
-        self._stamp = kept.stamp(self._path)
+        self._stamp = lab_files.stamp(self._path)
         try:
             self._recorder = self._journal.recorder()
         except EvidenceError as error:
@@ -222,7 +222,7 @@ class HeldLab:
         except BaseException:
             self.release()
             raise
-        self._stamp = kept.stamp(self._path)
+        self._stamp = lab_files.stamp(self._path)
 
     def release(self) -> None:
         """Drop the lab from memory, because it differs, or may differ, from the file."""

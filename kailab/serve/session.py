@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 from kailab.cluster.protocol import VirtualTime
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.evidence.lab_record import LabRecord
-from kailab.lab import kept
-from kailab.lab.became import LabChanges
+from kailab.lab import lab_files
 from kailab.lab.capture import recorded
 from kailab.lab.garbage import collector_off
-from kailab.lab.kept import Stamp
 from kailab.lab.lab import Lab
+from kailab.lab.lab_changes import LabChanges
+from kailab.lab.lab_files import Stamp
 from kailab.lab.settle import CYCLE_SECONDS
 from kailab.lab.wording import elapsed
 from kailab.serve import held_lab
@@ -77,7 +77,7 @@ class LabSession:
 
     def look(self) -> PageView:
         """Read the lab's present state. Raises StateError, EvidenceError."""
-        with kept.locked(self.path, self._tell):
+        with lab_files.lock_lab(self.path, self._tell):
             stamp = self.stamp()
             if stamp != self._stamp:
                 # Another process changed the lab or started a new one, so the undo history does not apply any more.
@@ -101,7 +101,7 @@ class LabSession:
 
     def stamp(self) -> Stamp:
         """The stamp of the file now; None if there is no file."""
-        return kept.stamp(self.path)
+        return lab_files.stamp(self.path)
 
     @property
     def stale(self) -> bool:
@@ -232,7 +232,7 @@ class LabSession:
         """Restore the lab as it was before the last change. Raises InputError if there is none, OutdatedRequest."""
         self._check_virtual()
         self._check_seen(seen)
-        with kept.locked(self.path, self._tell):
+        with lab_files.lock_lab(self.path, self._tell):
             last = self._undo_history.last
             if self.stale or last is None:
                 self._undo_history.forget()
@@ -257,12 +257,12 @@ class LabSession:
             with collector_off():
                 yield held
             return
-        with kept.looked_at(self.path, again=True) as lab:
+        with lab_files.open_read_only(self.path, again=True) as lab:
             yield lab
 
     def _act(self, what: str, do: Callable[[Lab], str], stamp: Stamp = None) -> str:
         """Change the lab, show it and save it. ``stamp``: only if the file still has this stamp."""
-        with kept.locked(self.path, self._tell):
+        with lab_files.lock_lab(self.path, self._tell):
             if stamp is not None and self.stamp() != stamp:
                 raise OutdatedRequest(
                     "the lab has changed since it was previewed or shown; check the page and try again"
@@ -272,7 +272,7 @@ class LabSession:
             if self._virtual:
                 self._changed(what, do)
             else:
-                with kept.resumed(self.path, self._tell) as lab:
+                with lab_files.resume_lab(self.path, self._tell) as lab:
                     self.said = f"{what}: {do(lab)}"
                 self.revision += 1
             self._stamp = self.stamp()

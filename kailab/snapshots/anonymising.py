@@ -26,7 +26,7 @@ from kailab.errors import InputError, Where
 from kailab.evidence import redaction
 from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts
-from kailab.lab.taking_over import Counters
+from kailab.lab.cluster_copies import ClusterCounters
 from kailab.model import labels
 from kailab.model.files import read_bytes
 from kailab.model.kinds import KINDS
@@ -227,7 +227,7 @@ def anonymised(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
         objects={kind if kind in KINDS else names.known(kind): several for kind, several in objects.items()},
         node_pool=names.text(found.node_pool),
         decided=SchedulerDecisions(cycle=found.decided.cycle),
-        counters=Counters(uids=found.counters.uids),
+        counters=ClusterCounters(uids=found.counters.uids),
         left_out=dict.fromkeys(map(names.known, found.left_out), ""),
         notices=(),
         anonymised=True,

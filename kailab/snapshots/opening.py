@@ -1,26 +1,117 @@
-"""A snapshot, an archive of KAI's or a state of the evidence opened as an embedded lab: the objects as they were, at their time."""
+"""Open a snapshot, an archive of KAI or recorded evidence as a lab. Pods that KAI has decided to bind count as bound."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
 from kailab.evidence.lab_record import LabRecord
 from kailab.evidence.recorder import Recorder
+from kailab.lab.cluster_copies import embedded_from
 from kailab.lab.lab import Lab
 from kailab.lab.spec import LabSpec
-from kailab.lab.taking_over import embedded_from
 from kailab.lab.venues.embedded import EmbeddedVenue
+from kailab.model import labels
 from kailab.model.files import read_bytes
+from kailab.model.labels import RUN_SECONDS
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import Observer
+from kailab.scheduler.reading.tasks import group_labels
 from kailab.snapshots import evidence_state, kai_archive, snapshot
-from kailab.snapshots.bind_requests import carried_out
-from kailab.snapshots.running import Assumed, assuming
 from kailab.snapshots.snapshot import ClusterSnapshot
+
+_DONE = ("Succeeded", "Failed")
+
+
+def carried_out(objects: Mapping[str, list[Object]]) -> tuple[dict[str, list[Object]], int]:
+    """Objects without BindRequests, and how many pods are bound by them. One that failed binds nothing: KAI decides anew."""
+    requests = {key: one for one in objects.get("BindRequest", ()) if (key := _pod_of(one)) and _is_open(one)}
+    found = {kind: list(several) for kind, several in objects.items() if kind != "BindRequest"}
+    if not requests:
+        return found, 0
+    count = 0
+    pods: list[Object] = []
+    for pod in found.get("Pod", ()):
+        meta = pod["metadata"]
+        request = requests.get((meta.get("namespace", ""), meta["name"]))
+        if request is not None and not pod["spec"].get("nodeName"):
+            pod = _bound(pod, request["spec"])
+            count += 1
+        pods.append(pod)
+    found["Pod"] = pods
+    return found, count
+
+
+def _pod_of(request: Object) -> tuple[str, str] | None:
+    spec = request.get("spec") or {}
+    name = spec.get("podName")
+    return (request["metadata"].get("namespace", ""), name) if name and spec.get("selectedNode") else None
+
+
+def _is_open(request: Object) -> bool:
+    return (request.get("status") or {}).get("phase") not in _DONE
+
+
+def _bound(pod: Object, request: Mapping[str, object]) -> Object:
+    meta = pod["metadata"]
+    notes = {
+        **(meta.get("annotations") or {}),
+        labels.RECEIVED_RESOURCE_TYPE: str(request.get("receivedResourceType") or "Regular"),
+    }
+    groups = request.get("selectedGPUGroups")
+    shared = group_labels(tuple(map(str, groups))) if isinstance(groups, Iterable) and groups else {}
+    return {
+        **pod,
+        "metadata": {**meta, "annotations": notes, "labels": {**(meta.get("labels") or {}), **shared}},
+        "spec": {**pod["spec"], "nodeName": request["selectedNode"]},
+    }
+
+
+# How long workloads run of which nothing says so: for ever, or for a time that is assumed.
+#
+# A cluster does not tell when a training job will end. What never ends anyway (a service, whose containers are started again) is left
+# as it is.
+
+Assumed = float
+"""Seconds from the start of a pod."""
+
+
+def assuming(seconds: Assumed) -> Callable[[Object], Object]:
+    """A change of an object: pods that may end, and the templates of such pods, say that they run for so long if they say nothing."""
+
+    def changed(obj: Object) -> Object:
+        new: Object = _noted(obj, seconds)
+        return new
+
+    return changed
+
+
+def _noted(value: Any, seconds: float) -> Any:
+    """Every pod and pod template in a structure; itself where there is none."""
+    if isinstance(value, list):
+        items = [_noted(item, seconds) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if not isinstance(value, dict):
+        return value
+    spec = value.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+        return _pod(value, spec, seconds)
+    new = {key: _noted(inside, seconds) if isinstance(inside, dict | list) else inside for key, inside in value.items()}
+    return value if all(new[key] is inside for key, inside in value.items()) else new
+
+
+def _pod(pod: Mapping[str, Any], spec: Mapping[str, Any], seconds: float) -> Any:
+    meta = pod.get("metadata") or {}
+    notes = meta.get("annotations") or {}
+    if spec.get("restartPolicy", "Always") == "Always" or RUN_SECONDS in notes:
+        return pod
+    return {**pod, "metadata": {**meta, "annotations": {**notes, RUN_SECONDS: f"{seconds:g}"}}}
+
+
+# A snapshot, an archive of KAI's or a state of the evidence opened as an embedded lab: the objects as they were, at their time.
 
 
 class Found(NamedTuple):

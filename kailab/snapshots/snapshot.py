@@ -12,7 +12,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import InputError, StateError, Where
 from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts
-from kailab.lab.taking_over import Counters
+from kailab.lab.cluster_copies import ClusterCounters
 from kailab.model import decoding
 from kailab.model.files import read_bytes
 
@@ -36,7 +36,7 @@ class ClusterSnapshot(msgspec.Struct, kw_only=True):
     facts: LabFacts
     node_pool: str = "default"
     embedded: bool = False
-    counters: Counters = Counters()
+    counters: ClusterCounters = ClusterCounters()
     objects: dict[str, list[Object]]
     decided: SchedulerDecisions = msgspec.field(default_factory=SchedulerDecisions)
     cut: int = 0

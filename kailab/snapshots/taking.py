@@ -17,7 +17,7 @@ from kailab.errors import Forbidden, InputError
 from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
-from kailab.lab.taking_over import Counters
+from kailab.lab.cluster_copies import ClusterCounters
 from kailab.model import decoding
 from kailab.model.kinds import KINDS, key_of
 from kailab.scheduler import SchedulerSettings
@@ -42,10 +42,10 @@ class ListsMetadata(Protocol):
 def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
     """Of a lab, on whatever backend. What its scheduler decided so far is kept, too. Raises InputError, ApiError."""
     from kailab.cluster.backends import BACKENDS
-    from kailab.lab.record_facts import told
+    from kailab.lab.record_facts import lab_facts
 
     picture = lab.picture()
-    log, facts = picture.log, told(lab)
+    log, facts = picture.log, lab_facts(lab)
     looks, left_out = _looks(lab.cluster, partial)
     found = KaiSettings(SchedulerSettings(engine=lab.config, usage=lab.usage))
     if not BACKENDS[lab.backend].starts_schedulers:
@@ -163,7 +163,7 @@ def _snapshot(
         node_pool=how.node_pool,
         notices=tuple(map(text.text, how.notices)),
         embedded=embedded,
-        counters=Counters.of(cluster),
+        counters=ClusterCounters.of(cluster),
         objects=objects,
         decided=SchedulerDecisions(
             cycle=decided.cycle,

@@ -19,7 +19,7 @@ import msgspec
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
-from kailab.lab.names import there_are
+from kailab.lab.seen_names import there_are
 from kailab.model.prices import Prices, load_prices
 from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.sites import ClusterSites

@@ -14,7 +14,7 @@ from math import isfinite
 import msgspec
 
 from kailab.errors import InputError
-from kailab.lab.names import there_are
+from kailab.lab.seen_names import there_are
 from kailab.model.times import duration_seconds, format_duration
 
 ALL = "all"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Patch
-from kailab.lab.looking import Looking
+from kailab.lab.queries import LabQueries
 from kailab.model.kinds import KINDS, is_namespaced
 from kailab.model.times import duration_seconds
 
@@ -88,7 +88,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
 }
 
 
-def patch_of(lab: Looking, text: str, namespace: str = "default") -> Patch:
+def patch_of(lab: LabQueries, text: str, namespace: str = "default") -> Patch:
     """The patch that ``queue/team-a.gpu.quota=24`` stands for. Raises InputError that names what was expected."""
     target, equals, value = text.partition("=")
     word, slash, rest = target.partition("/")

@@ -14,8 +14,8 @@ from checks.explaining.subject import Work
 from kailab.explain.answer import Answer
 from kailab.explain.cause import Code
 from kailab.lab.change import read_changes
+from kailab.lab.endless_moves import explain_endless_moves
 from kailab.lab.fork import fork
-from kailab.lab.restless import moved_for_ever
 from kailab.lab.settle import MovedForEver
 from tests.checks.test_explaining import LIMITED
 
@@ -36,13 +36,13 @@ def test_a_lab_in_which_pods_are_moved_for_work_that_has_room_says_so() -> None:
     """Its queues have a job in front that never runs, and allocate tries one job of each."""
     situation, work = seeded(50066), Work("Deployment", "w0")
     with situation.opened() as lab, fork(lab) as trial:
-        assert moved_for_ever(trial._parts.scheduler) == ""
+        assert explain_endless_moves(trial._parts.scheduler) == ""
         more = removal.removed(situation, lab, work, Code.NOT_ENOUGH_CPU)
         assert more is not None
         for change in read_changes(list(more.steps)):
             change.do(trial)
         for _ in trial.moments(100):
             pass
-        assert "would start at once, but allocate tries only 1 job of each queue" in moved_for_ever(
+        assert "would start at once, but allocate tries only 1 job of each queue" in explain_endless_moves(
             trial._parts.scheduler
         )

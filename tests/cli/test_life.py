@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.embedded.storage.persistence import StateLock
-from kailab.lab import kept
+from kailab.lab import lab_files
 
 
 def test_a_lab_comes_up_and_goes_down(kailab, state: Path) -> None:
@@ -155,7 +155,7 @@ def test_without_a_lab_commands_say_how_to_begin(kailab) -> None:
 
 
 def test_a_lab_in_use_is_waited_for_and_then_refused(busy, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "PATIENCE_SECONDS", 0.25)
+    monkeypatch.setattr(lab_files, "PATIENCE_SECONDS", 0.25)
     before = state.read_bytes()
     with StateLock(state):
         refused = busy("delete", "job", "train")

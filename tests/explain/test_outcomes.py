@@ -9,7 +9,7 @@ from kailab.explain.asking import ask
 from kailab.explain.cause import Code
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
-from kailab.lab.became import LabChanges
+from kailab.lab.lab_changes import LabChanges
 from tests.builders import job
 
 

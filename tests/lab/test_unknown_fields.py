@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from kailab.lab import Lab
-from kailab.lab.unknown_fields import in_manifests
+from kailab.lab.unknown_fields import warn_unknown_fields
 from kailab.model.manifests import load, load_texts
 
 EXERCISES = Path(__file__).parents[2] / "exercises"
 
 
 def told(text: str) -> list[str]:
-    return [str(one) for one in in_manifests(load_texts([("work.yaml", text)]))]
+    return [str(one) for one in warn_unknown_fields(load_texts([("work.yaml", text)]))]
 
 
 def test_a_mistyped_field_of_a_container() -> None:
@@ -92,7 +92,7 @@ def test_keys_of_mappings_are_nobodys_fields() -> None:
 def test_the_exercises_have_none() -> None:
     several = sorted(EXERCISES.glob("*/manifests/*.yaml"))
     assert len(several) > 100
-    assert [str(one) for path in several for one in in_manifests(load(path))] == []
+    assert [str(one) for path in several for one in warn_unknown_fields(load(path))] == []
 
 
 def test_a_lab_says_so(queue) -> None:

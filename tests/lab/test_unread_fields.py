@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kailab.lab.unread_fields import in_manifests
+from kailab.lab.unread_fields import warn_unread_fields
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import load_texts
 from kailab.model.validation import core
@@ -14,7 +14,7 @@ from kailab.model.validation import core as operator_fields
 
 
 def _said(text: str) -> list[str]:
-    return [str(one) for one in in_manifests(load_texts([("work.yaml", text)], validated=False))]
+    return [str(one) for one in warn_unread_fields(load_texts([("work.yaml", text)], validated=False))]
 
 
 def _one(api_version: str, kind: str, spec: str) -> list[str]:

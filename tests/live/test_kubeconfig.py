@@ -12,7 +12,7 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.waiting import wait_until
 from kailab.errors import InputError, KailabError
 from kailab.lab import Lab, expect
-from kailab.lab.venues.clearing import MARK, clear
+from kailab.lab.venues.kubernetes import MARK, clear
 
 pytestmark = pytest.mark.slow
 

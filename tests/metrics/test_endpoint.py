@@ -20,7 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from kailab.cli.main import app
 from kailab.evidence.metrics.openmetrics import MetricsEndpoint
 from kailab.lab import Lab
-from kailab.lab.metered import look_at
+from kailab.lab.metric_samples import sample_metrics
 from tests.metrics.conftest import TREE, job
 
 Kailab = Callable[..., str]
@@ -89,7 +89,7 @@ def endpoint() -> Iterator[tuple[MetricsEndpoint, Lab]]:
     with Lab.open() as lab:
         lab.apply(*TREE)
         lab.settle()
-        with MetricsEndpoint("127.0.0.1", 0, lambda: look_at(lab)) as served:
+        with MetricsEndpoint("127.0.0.1", 0, lambda: sample_metrics(lab)) as served:
             threading.Thread(target=served.serve, daemon=True).start()
             yield served, lab
 

@@ -19,7 +19,7 @@ from kailab.evidence.metrics.over_time import read_series, snapshots_over_time
 from kailab.evidence.recorder import METRICS, Recorder
 from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
-from kailab.lab.metered import look_at
+from kailab.lab.metric_samples import sample_metrics
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import one_queue
@@ -52,7 +52,7 @@ def test_a_queue_with_a_display_name() -> None:
     with recorded() as (lab, recorder):
         lab.apply(*TREE)
         lab.settle()
-        now = openmetrics.render_snapshot(look_at(lab))
+        now = openmetrics.render_snapshot(sample_metrics(lab))
     assert (
         'kai_queue_fair_share_gpu{queue_display_name="Team B",queue_metadata_name="team-b",queue_name="Team B"}' in now
     )
@@ -106,7 +106,7 @@ def test_a_lab_and_its_record_tell_the_same(scheduler: str) -> None:
         lab.apply(job("a", "team-a", 24), job("b", "team-b", 30, priority="build"))
         lab.settle()
         lab.advance(50)
-        now = openmetrics.render_snapshot(look_at(lab))
+        now = openmetrics.render_snapshot(sample_metrics(lab))
     past = list(snapshots_over_time(LabHistory.of_recording(recorder.recording)))
     lately = {
         (one.name, *sorted(one.labels.items())): one.value

@@ -10,7 +10,7 @@ import pytest
 
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.errors import InputError, StateError
-from kailab.lab import Lab, kept
+from kailab.lab import Lab, lab_files
 from kailab.lab.settle import NotSettled
 from kailab.serve.actions import Action, AddNodes, DeleteObject, DrainNode, SetFields, SubmitManifests, read_action
 from kailab.serve.session import LabSession, OutdatedRequest
@@ -126,7 +126,7 @@ def test_what_another_command_does_is_seen_and_outdates_previews(session: LabSes
     done(session, TEAMS)
     preview = session.preview(BORROWER)
     assert not session.stale
-    with kept.changed(session.path, print, print) as lab:
+    with lab_files.open_for_change(session.path, print, print) as lab:
         lab.patch("Queue", "team-a", {"spec": {"priority": 7}})
         lab.settle()
     assert session.stale
@@ -152,7 +152,7 @@ def test_a_preview_is_applied_once(session: LabSession) -> None:
 
 def test_a_lab_in_use_is_left_alone(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> None:
     number, before = session.preview(TEAMS)["id"], session.path.read_bytes()
-    monkeypatch.setattr(kept, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(lab_files, "PATIENCE_SECONDS", 0.2)
     with StateLock(session.path), pytest.raises(StateError, match="in use"):
         session.apply(number)
     assert session.path.read_bytes() == before

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kailab.advice.audit import capacity, fitting, holding, sharing, unusable, waits
+from kailab.advice.audit import checks
 from kailab.advice.audit.finding import Audit, Finding, FindingCode, QueueWait, Severity
 from kailab.lab.picture import Picture
 
 __all__ = ["Audit", "Finding", "FindingCode", "QueueWait", "Severity", "audit"]
 
 _LOOKS: tuple[Callable[[Picture], Iterable[Finding]], ...] = (
-    holding.above_bounds,
-    sharing.borrowing,
-    sharing.idle,
-    capacity.beyond_capacity,
-    unusable.unusable,
+    checks.above_bounds,
+    checks.borrowing,
+    checks.idle,
+    checks.beyond_capacity,
+    checks.unusable,
 )
 
 
 def audit(picture: Picture) -> Audit:
     """Everything that is found in a lab at one moment."""
-    nowhere = list(fitting.fitting_nowhere(picture))
+    nowhere = list(checks.fitting_nowhere(picture))
     found = [*nowhere, *(finding for look in _LOOKS for finding in look(picture))]
-    found += sharing.starved(picture, fitting.helpless(picture, nowhere))
+    found += checks.starved(picture, checks.helpless(picture, nowhere))
     found.sort(key=lambda one: (one.severity.rank, list(FindingCode).index(one.code), one.objects))
     return Audit(
         queues=len(picture.shares.queues),
         findings=tuple(found),
-        waits=tuple(waits.waits(picture)),
+        waits=tuple(checks.waits(picture)),
         unknown=tuple(_unknown(picture)),
     )
 

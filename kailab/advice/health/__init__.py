@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kailab.advice.health import evicting, process
+from kailab.advice.health import checks
 from kailab.advice.health.report import Evictions, Health, Lag, LastCycle, Loop, Refusal, Served
+from kailab.advice.unserved_work import in_other_pools, served_pool, ungrouped, unscheduled
 from kailab.engine.decisions import Decisions
 from kailab.explain.events import latest_event
 from kailab.lab.picture import group_of
-from kailab.lab.pools import of_other_pools, served_pool
-from kailab.lab.ungrouped import ungrouped, unscheduled
 from kailab.lab.wording import count, some
 from kailab.scheduler.binding.bind_backoff import REFUSED
 from kailab.scheduler.reading.podgroups import node_pool
@@ -40,16 +39,16 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
     picture = lab.picture()
     log, tells = picture.log, picture.scheduler.reports_shares
     now = picture.now - lab.opened
-    workload = evicting.workloads(log.evictions, lambda podgroup: _owner(picture, podgroup))
+    workload = checks.workloads(log.evictions, lambda podgroup: _owner(picture, podgroup))
     url = lab.venue.answers_at(picture.scheduler)
-    said = process.ask(url) if url is not None else None
+    said = checks.ask(url) if url is not None else None
     lag = _lag(picture) if log.last is not None else None
     found = Health(
         scheduler=picture.scheduler.title,
         cycle=_cycle(log.last, log.cycle, picture.now, said),
         refusals=tuple(Refusal(row.name, _why_refused(lab, row)) for row in picture.rows if _is_refused(row)),
-        evictions=evicting.told(log.evictions, now, window, workload),
-        loops=evicting.loops(log.evictions, now, window, workload),
+        evictions=checks.told(log.evictions, now, window, workload),
+        loops=checks.loops(log.evictions, now, window, workload),
         unserved=_unserved(picture),
         lag=lag,
         metrics=said.metrics if said is not None else {},
@@ -63,19 +62,19 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
 def health_of_process(decided: SchedulerDecisions | None, url: str | None, window: float = WINDOW_SECONDS) -> Health:
     """Of kailab's scheduler as a process, from its decision file, from where it serves its metrics, or both: what only the cluster
     shows is not known."""
-    said = process.ask(url) if url is not None else None
+    said = checks.ask(url) if url is not None else None
     found = Health(scheduler="kailab", metrics=said.metrics if said is not None else {})
     unknown = [
         "refused binds by pod, node pools and queues that are not served, the lag of writes: these are in the cluster"
     ]
     if decided is not None:
         now = decided.time - decided.opened
-        workload = evicting.workloads(decided.evictions)
+        workload = checks.workloads(decided.evictions)
         found = Health(
             scheduler="kailab",
             cycle=_cycle(decided.last, decided.cycle, decided.time, said),
-            evictions=evicting.told(decided.evictions, now, window, workload),
-            loops=evicting.loops(decided.evictions, now, window, workload),
+            evictions=checks.told(decided.evictions, now, window, workload),
+            loops=checks.loops(decided.evictions, now, window, workload),
             metrics=found.metrics,
         )
     else:
@@ -89,7 +88,7 @@ def _with(found: Health, problems: Iterable[str], unknown: Iterable[str]) -> Hea
     return replace(found, problems=tuple(problems), unknown=tuple(unknown))
 
 
-def _cycle(last: Decisions | None, number: int, now: float, said: process.Said | None) -> LastCycle | None:
+def _cycle(last: Decisions | None, number: int, now: float, said: checks.Said | None) -> LastCycle | None:
     if last is None:
         return None
     took = said.metrics.get("last_cycle_milliseconds") if said is not None else None
@@ -132,7 +131,7 @@ def _unserved(picture: Picture) -> dict[str, dict[str, int]]:
         "Queue": picture.cluster.list("Queue"),
         "PodGroup": picture.podgroups.values(),
     }
-    found = {kind: of_other_pools(objects, served) for kind, objects in kinds.items()}
+    found = {kind: in_other_pools(objects, served) for kind, objects in kinds.items()}
     return {kind: pools for kind, pools in found.items() if pools}
 
 

@@ -8,88 +8,91 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from kailab.advice.policykinds import quotas, settings
-from kailab.advice.policykinds.building import Building
+from kailab.advice.policykinds import builders
+from kailab.advice.policykinds.builders import Building, Rule
 from kailab.advice.policykinds.meaning import Given, Meaning, none
-from kailab.advice.policykinds.rules import Rule
 from kailab.errors import InputError, InputErrors
 from kailab.model.manifests import Manifest, Manifests, from_objects
 
 GROUP = "kai.nvidia.com"
 
 _QUOTA: Mapping[str, Rule] = {
-    "namespace": quotas.namespace,
-    "guaranteedQuota.gpus": quotas.guaranteed_gpus,
-    "guaranteedQuota.memory": quotas.guaranteed_memory,
-    "guaranteedQuota.maxPodsPerDay": quotas.pods_per_day,
-    "guaranteedQuota.expirationSeconds": quotas.expiration,
-    "burstQuota.gpus": quotas.burst_gpus,
-    "burstQuota.memory": quotas.burst_memory,
-    "burstQuota.maxPodsPerDay": quotas.pods_per_day,
-    "burstQuota.conditionRequired": quotas.condition,
-    "preemptionAllowed": quotas.preemption_allowed,
+    "namespace": builders.namespace,
+    "guaranteedQuota.gpus": builders.guaranteed_gpus,
+    "guaranteedQuota.memory": builders.guaranteed_memory,
+    "guaranteedQuota.maxPodsPerDay": builders.pods_per_day,
+    "guaranteedQuota.expirationSeconds": builders.expiration,
+    "burstQuota.gpus": builders.burst_gpus,
+    "burstQuota.memory": builders.burst_memory,
+    "burstQuota.maxPodsPerDay": builders.pods_per_day,
+    "burstQuota.conditionRequired": builders.condition,
+    "preemptionAllowed": builders.preemption_allowed,
 }
 
 KINDS: Mapping[str, Mapping[str, Rule]] = {
     # [] stands for any place of a list, * for any depth of children.
-    "ResourceQuota": {"hierarchy*.name": quotas.hierarchy_name, "hierarchy*.weight": quotas.hierarchy_weight, **_QUOTA},
+    "ResourceQuota": {
+        "hierarchy*.name": builders.hierarchy_name,
+        "hierarchy*.weight": builders.hierarchy_weight,
+        **_QUOTA,
+    },
     "Quota": _QUOTA,
     "QueuePolicy": {
-        "scheduling.algorithmName": settings.algorithm,
-        "scheduling.fairShareConfig.updateIntervalSeconds": settings.update_interval,
-        "scheduling.fairShareConfig.weightedFairnessEnabled": settings.weighted,
-        "scheduling.fairShareConfig.timeWeightedFairness": settings.time_weighted,
-        "scheduling.fairShareConfig.preemptionEnabled": settings.preemption_enabled,
+        "scheduling.algorithmName": builders.algorithm,
+        "scheduling.fairShareConfig.updateIntervalSeconds": builders.update_interval,
+        "scheduling.fairShareConfig.weightedFairnessEnabled": builders.weighted,
+        "scheduling.fairShareConfig.timeWeightedFairness": builders.time_weighted,
+        "scheduling.fairShareConfig.preemptionEnabled": builders.preemption_enabled,
     },
     "SchedulingPolicy": {
-        "strategyName": settings.strategy,
-        "placementStrategy.preferFewNodes": settings.few_nodes,
-        "placementStrategy.preferManyNodes": settings.many_nodes,
-        "placementStrategy.nodeAffinityPreference": settings.node_preference,
-        "placementStrategy.antiAffinityPreference": settings.pod_preference,
-        "placementStrategy.gpuDensityTarget": settings.density,
-        "placementStrategy.spreadExclusiveGPUAcrossNodes": settings.spread_exclusive,
-        "placementStrategy.maxGPUsPerNode": settings.most_gpus_of_a_node,
-        "placementStrategy.minNodeCount": settings.fewest_nodes,
-        "topologyPolicy.strategy": settings.strategy,
-        "topologyPolicy.preferNVLink": settings.fabric,
-        "memoryPolicy.strategy": settings.memory_strategy,
-        "memoryPolicy.memoryThreshold": settings.memory_threshold,
-        "multiGPUPolicy.preferSameSwitch": settings.fabric,
-        "multiGPUPolicy.maxGPUsPerNode": settings.most_gpus_of_a_node,
-        "preemption.enabled": settings.preemption_enabled,
-        "preemption.gracePeriod": settings.grace,
+        "strategyName": builders.strategy,
+        "placementStrategy.preferFewNodes": builders.few_nodes,
+        "placementStrategy.preferManyNodes": builders.many_nodes,
+        "placementStrategy.nodeAffinityPreference": builders.node_preference,
+        "placementStrategy.antiAffinityPreference": builders.pod_preference,
+        "placementStrategy.gpuDensityTarget": builders.density,
+        "placementStrategy.spreadExclusiveGPUAcrossNodes": builders.spread_exclusive,
+        "placementStrategy.maxGPUsPerNode": builders.most_gpus_of_a_node,
+        "placementStrategy.minNodeCount": builders.fewest_nodes,
+        "topologyPolicy.strategy": builders.strategy,
+        "topologyPolicy.preferNVLink": builders.fabric,
+        "memoryPolicy.strategy": builders.memory_strategy,
+        "memoryPolicy.memoryThreshold": builders.memory_threshold,
+        "multiGPUPolicy.preferSameSwitch": builders.fabric,
+        "multiGPUPolicy.maxGPUsPerNode": builders.most_gpus_of_a_node,
+        "preemption.enabled": builders.preemption_enabled,
+        "preemption.gracePeriod": builders.grace,
     },
     "PreemptionPolicy": {
-        "enabled": settings.preemption_enabled,
-        "gracePeriodsSeconds": settings.grace,
-        "targetPriorityDifference": settings.priority_difference,
-        "preemptionOrder[].name": settings.preempted_class,
-        "preemptionOrder[].priority": settings.preempted_priority,
-        "preemptionOrder[].maxPreemptionsPerCycle": settings.preemptions_per_cycle,
-        "checkpointHooksEnabled": settings.checkpoint_hooks,
+        "enabled": builders.preemption_enabled,
+        "gracePeriodsSeconds": builders.grace,
+        "targetPriorityDifference": builders.priority_difference,
+        "preemptionOrder[].name": builders.preempted_class,
+        "preemptionOrder[].priority": builders.preempted_priority,
+        "preemptionOrder[].maxPreemptionsPerCycle": builders.preemptions_per_cycle,
+        "checkpointHooksEnabled": builders.checkpoint_hooks,
     },
     "QueueMonitor": {
-        "recordMetricsIntervalSeconds": settings.record_interval,
-        "metricsEndpoint": settings.metrics_endpoint,
+        "recordMetricsIntervalSeconds": builders.record_interval,
+        "metricsEndpoint": builders.metrics_endpoint,
     },
     "QueueDrainingPolicy": {
-        "selectionCriteria[].criterion": settings.criterion,
-        "selectionCriteria[].weight": settings.criterion_weight,
-        "maxJobsPerDrainCycle": settings.drained_jobs,
-        "minimumResourcesPerJob": settings.least_resources,
+        "selectionCriteria[].criterion": builders.criterion,
+        "selectionCriteria[].weight": builders.criterion_weight,
+        "maxJobsPerDrainCycle": builders.drained_jobs,
+        "minimumResourcesPerJob": builders.least_resources,
     },
     "KAISchedulerConfig": {
-        "enableGangScheduling": settings.gang,
-        "enableFairShare": settings.fair_share,
-        "enablePreemption": settings.preemption_enabled,
-        "enableQueueManagement": settings.queue_management,
-        "clusterResources.totalGpus": settings.total_gpus,
-        "clusterResources.totalMemory": settings.total_memory,
-        "schedulingPolicy": settings.algorithm,
-        "placementStrategy": settings.main_placement,
-        "preemptionEnabled": settings.preemption_enabled,
-        "queueDrainingPolicy": settings.draining_policy,
+        "enableGangScheduling": builders.gang,
+        "enableFairShare": builders.fair_share,
+        "enablePreemption": builders.preemption_enabled,
+        "enableQueueManagement": builders.queue_management,
+        "clusterResources.totalGpus": builders.total_gpus,
+        "clusterResources.totalMemory": builders.total_memory,
+        "schedulingPolicy": builders.algorithm,
+        "placementStrategy": builders.main_placement,
+        "preemptionEnabled": builders.preemption_enabled,
+        "queueDrainingPolicy": builders.draining_policy,
     },
 }
 """Kind -> field below ``spec`` -> what it comes to."""
@@ -155,7 +158,7 @@ def _look_ahead(ours: list[Manifest], every: Manifests, building: Building, gpus
             building.gpus = total.number()
         for path in ("spec.strategyName", "spec.topologyPolicy.strategy") if kind == "SchedulingPolicy" else ():
             given = Given(one, path)
-            if given.value is not None and (way := settings.placement_of(given)):
+            if given.value is not None and (way := builders.placement_of(given)):
                 building.placements.add(way)
 
 

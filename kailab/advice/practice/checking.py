@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kailab.advice.practice import work
-from kailab.advice.practice.queues import check_guaranteed, check_queues
+from kailab.advice.practice import checks
+from kailab.advice.practice.checks import check_guaranteed, check_queues
 from kailab.advice.practice.rules import MOST_CLASSES, RULES, Finding
 from kailab.cluster.base import KAI_PRIORITY_CLASSES
 from kailab.cluster.embedded import EmbeddedCluster
@@ -14,7 +14,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import InputErrors
 from kailab.fleet import Fleet
 from kailab.lab import advice, intake
-from kailab.lab.unknown_fields import in_manifests
+from kailab.lab.unknown_fields import warn_unknown_fields
 from kailab.model import labels, queue_checks
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
@@ -43,7 +43,7 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
     if errors:
         raise InputErrors.of(errors)
     queues = AppliedQueues([one.object for one in given.values()], cluster)
-    placed, unknown = work.read(manifests, cluster)
+    placed, unknown = checks.read(manifests, cluster)
     largest = max((_gpus(node) for node in nodes), default=0)
     found = [
         *map(
@@ -54,15 +54,15 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
                 *_named(manifests),
                 *_under_kai(manifests, cluster),
                 *_nobodys(manifests),
-                *in_manifests(manifests),
+                *warn_unknown_fields(manifests),
             ),
         ),
         *check_queues(given, queues),
         *check_guaranteed(given, queues),
         *_classes(manifests),
-        *work.check_room(placed, queues, largest),
-        *work.check_ends(placed),
-        *work.check_gang_labels(manifests),
+        *checks.check_room(placed, queues, largest),
+        *checks.check_ends(placed),
+        *checks.check_gang_labels(manifests),
     ]
     # A notice without a rule is about files, not about what is in them.
     found = list(dict.fromkeys(one for one in found if one.rule in RULES))

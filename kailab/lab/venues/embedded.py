@@ -118,7 +118,7 @@ class EmbeddedProvider:
 
 
 def _as_kai(scheduler: Decider) -> str:
-    from kailab.lab.restless import moved_for_ever
+    from kailab.lab.endless_moves import explain_endless_moves
     from kailab.scheduler.loop import Scheduler
 
-    return moved_for_ever(scheduler) if isinstance(scheduler, Scheduler) else ""
+    return explain_endless_moves(scheduler) if isinstance(scheduler, Scheduler) else ""

@@ -1,25 +1,31 @@
-"""Venues on a Kubernetes API server, whoever started it: one lab after the other moves in and out.
+"""Taking out of a real cluster what a lab has brought in, and nothing else.
 
-What a lab creates carries its mark. In a cluster of somebody else's only that is taken out.
+What a lab creates carries its mark. What others made of it (the pods of its Jobs, their PodGroups) goes with its owner, and
+is helped along where a fake node would take its time.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kailab.cluster.answered import write_until_answered
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.install import furnishings, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.protocol import Object
+from kailab.cluster.waiting import look_until
+from kailab.cluster.writes import Create, Delete
+from kailab.errors import ConnectError, InputError, NotFound, Unavailable
+from kailab.evidence.cluster_state import condition_of
 from kailab.fleet import Fleet
 from kailab.lab.live_settling import DEADLINE_SECONDS, LiveSettling
 from kailab.lab.parts import Parts, parts_over
 from kailab.lab.spec import LabSpec
-from kailab.lab.venues import nodes
-from kailab.lab.venues.clearing import MARK, clear
 from kailab.lab.venues.contract import Place, RunningProcess, Tell
+from kailab.model.kinds import KINDS
 from kailab.operators import Operators
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer
@@ -28,6 +34,219 @@ from kailab.undertest.running import RunningSchedulers
 
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import SchedulerDecisions
+
+
+MARK = "kailab.dev/lab"
+"""Label of all that a lab creates; its value says which lab."""
+
+PATIENCE_SECONDS = 180.0
+_MAKERS = ("ReplicaSet", "Job", "StatefulSet", "Deployment")
+_FOLLOWERS = ("Pod", "PodGroup")
+_LAST = (
+    "Node", "ClusterQueue", "Cohort", "ResourceFlavor", "Queue", "Topology", "PriorityClass", "Namespace",
+    "CustomResourceDefinition",
+)  # fmt: skip
+"""Deleted when everything else is gone, and waited for: what others stand on. Owners whose objects were not marked come before. Kinds of these
+names are of any group: Volcano's scheduler ends where a queue of its own goes before the pods that it holds. Kueue holds a ResourceFlavor until no
+ClusterQueue names it: the next lab's, applied before, would go with it."""
+
+Found: TypeAlias = list[tuple[str, Object]]
+
+
+def clear(
+    cluster: KubernetesCluster,
+    mark: str,
+    *,
+    kinds: Iterable[str] | None = None,
+    keep: Iterable[str] = (),
+    makers: Iterable[str] = (),
+) -> None:
+    """Delete all that carries the mark, wait until it is gone with all that hung on it. ``kinds``: the only ones there can be
+    any of (None: look at all that the server has). ``keep``: kinds to leave. ``makers``: further kinds whose objects others make, and that
+    make some themselves. Raises ConnectError for what does not go."""
+    makers = (*makers, *_MAKERS)
+    looked_at = [kind for kind in (kinds if kinds is not None else _all_kinds(cluster)) if kind not in keep]
+    found = [
+        (kind, obj)
+        for kind in looked_at
+        if kind != "Event" and not _is_last(kind)
+        for obj in cluster.list(kind, labels={MARK: mark})
+    ]
+    gone = {obj["metadata"]["uid"] for _, obj in found}
+    _delete(cluster, found)
+    nodes = {node["metadata"]["name"] for node in cluster.list("Node", labels={MARK: mark})}
+
+    def left() -> list[str]:
+        """What is still there; pods are sent off at once."""
+        hanging = _hanging(cluster, mark, gone, nodes, makers)
+        gone.update(obj["metadata"]["uid"] for _, obj in hanging)
+        _delete(cluster, hanging)
+        return [f"{kind} {_name(obj)}" for kind, obj in hanging]
+
+    _until_gone(cluster, left)
+    kinds_last = sorted(filter(_is_last, looked_at), key=lambda kind: _LAST.index(_bare(kind)))
+    last = [(kind, obj) for kind in kinds_last for obj in cluster.list(kind, labels={MARK: mark})]
+    _delete(cluster, last)
+    _until_gone(
+        cluster,
+        lambda: [
+            f"{kind} {_name(obj)}"
+            for kind in dict.fromkeys(kind for kind, _ in last)
+            for obj in cluster.list(kind, labels={MARK: mark})
+        ],
+    )
+
+
+def _is_last(kind: str) -> bool:
+    return _bare(kind) in _LAST
+
+
+def _bare(kind: str) -> str:
+    """Without the group that tells it from another kind of its name."""
+    return kind.partition(".")[0]
+
+
+def _hanging(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str], makers: Iterable[str]) -> Found:
+    """Marked objects, those that belong to what is gone, and pods on nodes of the lab."""
+    found: Found = []
+    for kind in (*makers, *_FOLLOWERS):
+        for obj in cluster.list(kind):
+            metadata = obj["metadata"]
+            owners = {reference["uid"] for reference in metadata.get("ownerReferences") or ()}
+            marked = (metadata.get("labels") or {}).get(MARK) == mark
+            if marked or owners & gone or (kind == "Pod" and obj["spec"].get("nodeName") in nodes):
+                found.append((kind, obj))
+                gone.add(metadata["uid"])
+    return found
+
+
+def _delete(cluster: KubernetesCluster, found: Found) -> None:
+    writes = []
+    for kind, obj in found:
+        metadata = obj["metadata"]
+        grace = 0.0 if kind == "Pod" else None
+        if kind != "Pod" and "deletionTimestamp" in metadata:
+            continue
+        writes.append(Delete(kind, metadata["name"], metadata.get("namespace"), grace))
+    for outcome in write_until_answered(cluster, writes, PATIENCE_SECONDS, sleep=cluster.wait):
+        if isinstance(outcome.error, Unavailable):
+            raise ConnectError(f"the cluster can't be cleared: {outcome.error}")
+
+
+def _until_gone(cluster: KubernetesCluster, left: Callable[[], list[str]]) -> None:
+    there = look_until(left, lambda names: not names, PATIENCE_SECONDS, pause=0.15, sleep=cluster.wait)
+    if there:
+        told = ", ".join(there[:5])
+        raise ConnectError(f"{cluster.name}: still there {PATIENCE_SECONDS:.0f} s after it was deleted: {told}")
+
+
+def _all_kinds(cluster: KubernetesCluster) -> list[str]:
+    """Kinds that objects of a lab can have: those that kailab knows and the server has, and those of its CRDs."""
+    there = []
+    for kind in dict.fromkeys((*KINDS, *cluster.kinds())):
+        try:
+            cluster.resources.of(kind)
+        except NotFound:
+            continue
+        there.append(kind)
+    return there
+
+
+def _name(obj: Object) -> str:
+    metadata = obj["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+# The nodes of a fleet in a real cluster: brought in, taken out, and waited for. Those that are the same stay from lab to lab,
+# which is why the next one begins within a second.
+
+NODES_SECONDS = 120.0
+_NOT_READY = "node.kubernetes.io/not-ready"
+
+
+def provide(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object]) -> None:
+    """Have these nodes, by name, of the lab with this mark; ones of an earlier lab that are the same stay. Raises InputError where
+    a node of that name is somebody else's."""
+    there = {node["metadata"]["name"]: node for node in cluster.list("Node")}
+    for name in wanted.keys() & there.keys():
+        if not _is_own(there[name], mark):
+            raise InputError(
+                f"the cluster has a node {name!r} that is not this lab's; use a fleet whose nodes have other names, "
+                "or end the lab that has it"
+            )
+    stale = [
+        name
+        for name, node in there.items()
+        if _is_own(node, mark) and (name not in wanted or not _same(node, wanted[name]))
+    ]
+    _write(cluster, [Delete("Node", name) for name in stale])
+    kept = there.keys() - stale
+    new = [node for name, node in wanted.items() if name not in kept]
+    _write(cluster, [Create(node) for node in new])
+
+
+def _is_own(node: Object, mark: str) -> bool:
+    return bool((node["metadata"].get("labels") or {}).get(MARK) == mark)
+
+
+def _same(there: Object, wanted: Object) -> bool:
+    """Whether a node is as a fleet has it, whatever Kubernetes added."""
+    own, given = there["metadata"], wanted["metadata"]
+    labels = {**(own.get("labels") or {})}
+    notes = own.get("annotations") or {}
+    taints = [t for t in there["spec"].get("taints") or () if not t["key"].startswith("node.kubernetes.io/")]
+    known = {*given["labels"], MARK}
+    return bool(
+        "deletionTimestamp" not in own
+        and all(labels.get(key) == value for key, value in given["labels"].items())
+        and not [key for key in labels if key not in known and "kubernetes.io/" not in key]
+        and all(notes.get(key) == value for key, value in given["annotations"].items())
+        and [(t["key"], t.get("value"), t["effect"]) for t in taints]
+        == [(t["key"], t.get("value"), t["effect"]) for t in wanted["spec"].get("taints") or ()]
+        and not there["spec"].get("unschedulable")
+        and (there.get("status") or {}).get("allocatable") == wanted["status"]["allocatable"]
+    )
+
+
+def await_ready(cluster: KubernetesCluster, names: Collection[str]) -> None:
+    """As long as more of them become ready; a large fleet takes its time. Raises ConnectError."""
+
+    def look() -> list[str]:
+        nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
+        return sorted(name for name in names if not _is_ready(nodes.get(name)))
+
+    def fewer(seen: list[str]) -> bool:
+        return len(seen) < len(late)
+
+    late = sorted(names)
+    while late:
+        seen = look_until(look, fewer, NODES_SECONDS, sleep=cluster.wait)
+        if not fewer(seen):
+            raise ConnectError(
+                f"{len(seen)} of {len(names)} nodes ({', '.join(seen[:3])} ...) do not become ready, and none has for "
+                f"{NODES_SECONDS:.0f} s: does KWOK run for this cluster, and does it manage nodes annotated "
+                "kwok.x-k8s.io/node=fake?"
+            )
+        late = seen
+
+
+def _is_ready(node: Object | None) -> bool:
+    if node is None:
+        return False
+    ready = condition_of(node, "Ready")
+    taints = node["spec"].get("taints") or ()
+    return bool(ready and ready["status"] == "True" and not any(taint["key"] == _NOT_READY for taint in taints))
+
+
+def _write(cluster: KubernetesCluster, writes: Sequence[Create | Delete]) -> None:
+    for outcome in write_until_answered(cluster, writes, NODES_SECONDS, sleep=cluster.wait):
+        if outcome.error is not None and not isinstance(outcome.error, NotFound):
+            raise outcome.error
+
+
+# Venues on a Kubernetes API server, whoever started it: one lab after the other moves in and out.
+#
+# What a lab creates carries its mark. In a cluster of somebody else's only that is taken out.
 
 _WATCHED = (
     "Namespace", "PriorityClass", "Node", "Queue", "Topology", "PodGroup", "Pod", "Job", "CronJob", "Deployment",
@@ -88,12 +307,12 @@ class KubernetesVenue:
                 self._deciding.ensure(cluster, scheduler, settings)
         wanted = furnishings(fleet, devices, beside_real=BACKENDS[self.backend].real_nodes)
         fakes = {obj["metadata"]["name"]: obj for obj in wanted if obj["kind"] == "Node"}
-        nodes.provide(cluster, self.place.mark, fakes)
+        provide(cluster, self.place.mark, fakes)
         for obj in wanted:
             if obj["kind"] != "Node":
                 cluster.apply(obj)
         # Last: the nodes become ready while the rest is written.
-        nodes.await_ready(cluster, fakes)
+        await_ready(cluster, fakes)
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """The API server's, and as far as they are ours those of etcd, KWOK and a scheduler under test that is not kailab's."""

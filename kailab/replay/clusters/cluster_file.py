@@ -25,7 +25,7 @@ from typing import Any
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import ExtensionError, InputError, InputErrors, PolicyError, Where
 from kailab.fleet import Fleet
-from kailab.lab.names import there_are
+from kailab.lab.seen_names import there_are
 from kailab.model.prices import Prices, load_prices
 from kailab.model.quantities import mem_bytes
 from kailab.model.schema_files import SchemaFault, field_place, find_duration_faults, read_schema_file

@@ -9,7 +9,7 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.lab.garbage import collector_off
-from kailab.lab.looking import Looking
+from kailab.lab.queries import LabQueries
 from kailab.model import kinds
 from kailab.scheduler.observers import Observers
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kailab.lab.settle import Settling
 
 
-class Changing(Looking):
+class LabCommands(LabQueries):
     """All that is done is told to the observers. ``base``: relative manifest paths are seen from here."""
 
     base: Path | None
@@ -58,10 +58,10 @@ class Changing(Looking):
                 if impossible:
                     raise InputErrors.of(impossible)
                 warnings = intake.check(self.cluster, read.manifests, namespace)
-                warnings += map(str, unknown_fields.in_manifests(read.manifests))
+                warnings += map(str, unknown_fields.warn_unknown_fields(read.manifests))
                 if self.venue.exclusive:
-                    warnings += map(str, inert_kinds.in_manifests(read.manifests))
-                    warnings += map(str, unread_fields.in_manifests(read.manifests))
+                    warnings += map(str, inert_kinds.warn_inert_kinds(read.manifests))
+                    warnings += map(str, unread_fields.warn_unread_fields(read.manifests))
                     warnings += map(str, references.missing(self.cluster, read.manifests, namespace))
                     warnings += map(str, pod_priorities.in_manifests(self.cluster, read.manifests))
                 if self.under_test.understands_kai:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN = 8
 
 
-class Met(Observer):
+class SeenNames(Observer):
     """Names of all that was applied to a lab or deleted in it: kind key -> names, ``namespace/name`` of what has a namespace."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Met(Observer):
     def of(self, kind: str) -> set[str]:
         return self._names.get(kind, set())
 
-    def carry_on(self, other: Met) -> None:
+    def carry_on(self, other: SeenNames) -> None:
         """Know what another knows."""
         self._names = {kind: set(names) for kind, names in other._names.items()}
 
@@ -58,7 +58,7 @@ def owners(picture: Picture, kind: str) -> set[str]:
     return {f"{pod.partition('/')[0]}/{owner.removeprefix(begin)}" for pod, owner in pods if owner.startswith(begin)}
 
 
-def known_action(picture: Picture, name: str | None) -> None:
+def check_action(picture: Picture, name: str | None) -> None:
     """Raises InputError for an action that can't have evicted anybody, whoever schedules."""
     from kailab.engine.config import ACTIONS  # a lab that is only looked at needs no engine
 
@@ -68,7 +68,7 @@ def known_action(picture: Picture, name: str | None) -> None:
         raise InputError(f"no action that evicts is called {name!r}; {there_are(names, name)}")
 
 
-def known_reason(picture: Picture, name: str | None) -> None:
+def check_reason(picture: Picture, name: str | None) -> None:
     """Raises InputError for a reason for which no pod can wait under KAI's rules; others have reasons of their own."""
     from kailab.engine.decisions import PendingCode
 

@@ -29,13 +29,13 @@ def embedded_from(
     now: float,
     *,
     embedded: bool = False,
-    counters: Counters | None = None,
+    counters: ClusterCounters | None = None,
     taken: Callable[[Object], Object] = lambda obj: obj,
 ) -> EmbeddedCluster:
     """A cluster with these objects (by kind key), at this time. ``embedded``: they come from an embedded cluster, whose controllers
     are the same; ``counters``: what it gave out so far. ``taken``: changes an object on its way. The objects given are not changed."""
     numbers = _Numbers(objects)
-    given = counters or Counters()
+    given = counters or ClusterCounters()
     found: dict[str, list[Object]] = {}
     for kind, several in objects.items():
         made = [numbers.complete(kind, taken(obj), now) for obj in several]
@@ -59,14 +59,14 @@ def embedded_from(
     return cluster
 
 
-class Counters(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterCounters(msgspec.Struct, frozen=True, kw_only=True):
     """Of an embedded cluster: how many uids it gave, and names by "kind|namespace|prefix", so that none is given twice."""
 
     uids: int = 0
     names: dict[str, int] = {}
 
     @classmethod
-    def of(cls, cluster: object) -> Counters:
+    def of(cls, cluster: object) -> ClusterCounters:
         """None of a cluster that is not embedded."""
         if not isinstance(cluster, EmbeddedCluster):
             return cls()

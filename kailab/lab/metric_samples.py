@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kailab.lab.picture import Picture
 
 
-def look_at(lab: Lab, recorded: MetricsSnapshot | None = None) -> MetricsSnapshot:
+def sample_metrics(lab: Lab, recorded: MetricsSnapshot | None = None) -> MetricsSnapshot:
     """What the lab itself knows. It keeps evictions and forgets other decisions: counts of them and past waits are what was ``recorded``
     (the last of ``of_run.looks``), else they are left out."""
     picture = lab.picture()

@@ -3,12 +3,16 @@ is not there."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 
+from kailab.cluster.protocol import Object
 from kailab.grouping.preview import preview
 from kailab.grouping.records import GroupingError
 from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
+from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, node_pool
+from kailab.undertest.contract import SchedulerUnderTest
 
 
 def ungrouped(picture: Picture, schedulers: Collection[str]) -> dict[str, list[str]]:
@@ -52,3 +56,18 @@ def unscheduled(picture: Picture) -> dict[str, list[str]]:
         if row.phase == "Pending" and not row.node and name not in picture.schedulers:
             found.setdefault(name, []).append(row.name)
     return found
+
+
+# Node pools: which one the scheduler under test serves, and which nobody does.
+
+
+def served_pool(scheduler: SchedulerUnderTest) -> str | None:
+    """None where that is not known, or the scheduler knows no pools."""
+    # Labs run kailab's scheduler for the default pool; which shards a real KAI has nobody says here.
+    return DEFAULT_NODE_POOL if scheduler.reports_shares else None
+
+
+def in_other_pools(objects: Iterable[Object], served: str) -> dict[str, int]:
+    """Pool -> how many of the objects belong to it, of pools that are not served."""
+    pools = Counter(node_pool(one["metadata"]) for one in objects)
+    return {pool: number for pool, number in sorted(pools.items()) if pool != served}

@@ -33,7 +33,7 @@ def stamp(path: Path) -> Stamp:
 
 
 @contextmanager
-def looked_at(path: Path, *, again: bool = False) -> Iterator[Lab]:
+def open_read_only(path: Path, *, again: bool = False) -> Iterator[Lab]:
     """The saved lab, to read. ``again``: by a process that goes on and looks more than once. Raises StateError."""
     from kailab.lab.garbage import collector_off, collector_off_for_good
     from kailab.lab.lab import Lab
@@ -43,16 +43,16 @@ def looked_at(path: Path, *, again: bool = False) -> Iterator[Lab]:
 
 
 @contextmanager
-def changed(path: Path, notice: Tell, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
+def open_for_change(path: Path, notice: Tell, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
     """The saved lab, to change: saved if the block ends well, with a record of what was done. ``notice`` is told what is waited for,
     ``warn`` what goes unrecorded. Raises StateError."""
     # The lock comes before reading: between reading and saving nobody else may change the lab.
-    with locked(path, notice), resumed(path, warn, save=save) as lab:
+    with lock_lab(path, notice), resume_lab(path, warn, save=save) as lab:
         yield lab
 
 
 @contextmanager
-def resumed(path: Path, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
+def resume_lab(path: Path, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
     """As ``changed``, by who holds the lock."""
     from kailab.evidence.lab_record import LabRecord
     from kailab.lab.lab import Lab
@@ -86,7 +86,7 @@ def _only_told(path: Path, warn: Tell) -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path, notice: Tell) -> Iterator[None]:
+def lock_lab(path: Path, notice: Tell) -> Iterator[None]:
     """Hold the lab; if somebody else does, wait a little for it. Raises StateError."""
     from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 

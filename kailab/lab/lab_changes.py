@@ -25,13 +25,13 @@ class LabChanges:
         """``settled after 3s of lab time: 8 pods running, 2 pending (2 OverLimit); 1 evicted``."""
         entries = self._lab.log.evictions[self._evicted :]
         moved = sum(one.is_move for one in entries)
-        text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {pods_told(self._lab)}"
+        text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {summarize_pods(self._lab)}"
         for number, what in ((len(entries) - moved, "evicted"), (moved, "moved to other nodes")):
             text += f"; {number} {what}" if number else ""
         return text
 
 
-def pods_told(lab: Lab) -> str:
+def summarize_pods(lab: Lab) -> str:
     """How many pods there are by phase, those pending by reason."""
     picture = lab.picture()
     phases = Counter(row.phase for row in picture.rows)

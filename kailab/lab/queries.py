@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kailab.scheduler.present import Present
 
 
-class Looking:
+class LabQueries:
     """Nothing here changes the lab."""
 
     venue: Venue

@@ -8,16 +8,16 @@ from kailab.engine.cycle import run_cycle
 from kailab.lab.wording import count
 from kailab.scheduler.loop import Scheduler
 
-LOOKED_AT = 100
+EXAMINED_CYCLES = 100
 """The latest cycles, of which all evictions are looked at."""
 
 
-def moved_for_ever(scheduler: Scheduler) -> str:
+def explain_endless_moves(scheduler: Scheduler) -> str:
     """That consolidation moves pods for work which would find room without, because allocate does not try it; empty where it is not
     that. A set of victims without anybody in it is no solution to KAI's search, so it evicts where it need not
     (docs/conformance.md, "Faults of KAI")."""
     depth = scheduler.config.queue_depth.get("allocate", -1)
-    latest = [record.decisions for record in scheduler.history][-LOOKED_AT:]
+    latest = [record.decisions for record in scheduler.history][-EXAMINED_CYCLES:]
     actions = {eviction.action for decisions in latest for eviction in decisions.evictions}
     if depth < 0 or actions != {"consolidation"}:
         return ""

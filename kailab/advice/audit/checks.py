@@ -1,0 +1,380 @@
+"""Quotas that promise more than there is: of children beyond their parent's, of the queues at the top beyond the fleet's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from statistics import quantiles
+from typing import Any, Literal
+
+from kailab.advice.audit.finding import Finding, FindingCode, QueueWait, Severity
+from kailab.advice.unserved_work import served_pool, ungrouped, unscheduled
+from kailab.cluster.protocol import Object
+from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
+from kailab.engine.queueing.order import Return
+from kailab.engine.working.queues import QueueResource
+from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
+from kailab.explain.queue_returns import entitled, return_data, returns, stops
+from kailab.lab.picture import Picture
+from kailab.lab.wording import amount_text, count, gpus, some
+from kailab.scheduler.reading.podgroups import LAST_EVICTION, node_pool
+from kailab.scheduler.reading.queues import created, moment
+
+
+def beyond_capacity(picture: Picture) -> Iterable[Finding]:
+    """Per resource. Quotas without bound at the top are left out: they are meant to take what there is."""
+    totals = {one.resource: one.total for one in picture.present.divisions if not one.parent}
+    for resource in RESOURCES:
+        shares = standings(picture, resource)
+        for parent in ("", *sorted({queue.parent for queue in shares.queues.values()} & shares.queues.keys())):
+            bound = totals.get(RESOURCES[resource]) if not parent else shares[parent].quota
+            if bound is not None and bound != UNLIMITED:
+                # A queue whose parent is missing stands at the top, and owns nothing there.
+                yield from _beyond(
+                    resource, parent, bound, [one for one in shares.children(parent) if one.parent == parent]
+                )
+        if not picture.scheduler.knows_queues:
+            return
+
+
+def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueAmounts]) -> Iterable[Finding]:
+    named = RESOURCES[resource]
+    promised = sum(queue.quota for queue in children if queue.quota != UNLIMITED)
+    endless = [queue.name for queue in children if queue.quota == UNLIMITED] if parent else []
+    if promised <= bound and not endless:
+        return
+    whose = f"the quota of {parent}" if parent else "what the available nodes have"
+    largest = sorted(children, key=lambda queue: (queue.quota != UNLIMITED, -queue.quota, queue.name))
+    each = [f"{queue.name} {amount_text(named, queue.quota)}" for queue in largest if queue.quota]
+    told = "no bound" if endless else amount_text(named, promised)
+    yield Finding(
+        FindingCode.QUOTA_BEYOND_CAPACITY,
+        Severity.WARNING,
+        f"{named} quotas {f'below {parent}' if parent else 'at the top'} add up to {told}; {whose} is "
+        f"{amount_text(named, bound)} ({some(each)}).",
+        tuple(f"queue/{name}" for name in ((parent,) if parent else ()) + tuple(queue.name for queue in children)),
+        {
+            "resource": named,
+            "promised": UNLIMITED if endless else promised,
+            "bound": bound,
+            "quotas": {queue.name: queue.quota for queue in children},
+        },
+    )
+
+
+# Work that waits though no emptied cluster would hold it.
+
+
+def fitting_nowhere(picture: Picture) -> Iterable[Finding]:
+    """By the engine, which is loaded only where something waits."""
+    if not picture.pending:
+        return
+    from kailab.engine.report import unplaceable
+
+    present = picture.reckoned()
+    moment = present.moment()
+    for one in unplaceable.unplaceable_groups(moment.snapshot, moment.config, moment.now):
+        names = sorted(present.podgroup(uid) for uid in one.podgroups)
+        size = f"{one.pods} pods that start together" if one.pods > 1 else "1 pod"
+        alike = f"Each of {count(len(names), 'pod group')} ({some(names)}; " if len(names) > 1 else f"{names[0]} ("
+        yield Finding(
+            FindingCode.FITS_NOWHERE,
+            Severity.ERROR,
+            f"{alike}{size}, {gpus(one.gpu)}) would find no room on the emptied cluster either: {one.message}.",
+            tuple(f"podgroup/{name}" for name in names),
+            {"pods": one.pods, "gpu": one.gpu, "placed": one.placed, "groups": len(names)},
+        )
+
+
+def helpless(picture: Picture, nowhere: Iterable[Finding]) -> dict[str, TaskAmounts]:
+    """Queue -> what of its work asks for that no share would help: it fits nowhere, or lacks pods of its own."""
+    known = {name.partition("/")[2] for finding in nowhere for name in finding.objects}
+    found: dict[str, TaskAmounts] = {}
+    for name, entry in picture.pending.items():
+        if name in known or entry.reason == PendingCode.NOT_READY:
+            sums = found.get(entry.queue, TaskAmounts())
+            found[entry.queue] = TaskAmounts(
+                gpu=sums.gpu + sum(one.gpu for one in entry.amounts),
+                cpu=sums.cpu + sum(one.cpu for one in entry.amounts),
+                memory=sums.memory + sum(one.memory for one in entry.amounts),
+            )
+    return found
+
+
+# Queues that hold more than their limit, or more that nobody may take back than their quota: bounds that were lowered under work that
+# runs. The scheduler takes nothing away for it.
+
+
+def above_bounds(picture: Picture) -> Iterable[Finding]:
+    """In every resource, at every level of the tree."""
+    for resource, named in RESOURCES.items():
+        for name, queue in sorted(standings(picture, resource).queues.items()):
+            if queue.limit != UNLIMITED and queue.allocated > queue.limit:
+                yield Finding(
+                    FindingCode.ABOVE_LIMIT,
+                    Severity.WARNING,
+                    f"{name} holds {amount_text(named, queue.allocated)}, above its limit of {amount_text(named, queue.limit)}: nothing is evicted for that, "
+                    "and nothing more of it starts until it holds less.",
+                    (f"queue/{name}",),
+                    {"resource": named, "allocated": queue.allocated, "limit": queue.limit},
+                )
+            if beyond_quota(queue.non_preemptible, queue.quota):
+                yield Finding(
+                    FindingCode.NON_PREEMPTIBLE_ABOVE_QUOTA,
+                    Severity.WARNING,
+                    f"{name} holds {amount_text(named, queue.non_preemptible)} of non-preemptible work, above its quota of "
+                    f"{amount_text(named, queue.quota)}: nobody can take that back.",
+                    (f"queue/{name}",),
+                    {"resource": named, "non_preemptible": queue.non_preemptible, "quota": queue.quota},
+                )
+        if not picture.scheduler.knows_queues:
+            return
+
+
+# Who holds less than its due and who more than its quota, what stands against taking it back, and quota that nobody uses.
+
+SHOWN = 3
+"""Queues that a sentence names; the numbers have all."""
+
+Resource = Literal["gpu", "cpu", "memory"]
+RESOURCES: dict[Resource, QueueResource] = {"gpu": "GPU", "cpu": "CPU", "memory": "Memory"}
+
+
+def standings(picture: Picture, resource: Resource) -> QueueTreeShares:
+    """Where queues stand in one resource."""
+    if resource == "gpu" or not picture.scheduler.knows_queues:
+        return picture.shares
+    return QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.reports_shares, resource=resource)
+
+
+def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[Finding]:
+    """Leaf queues whose work waits while they hold less than their due: of the first resource that they wait for. ``helpless``: what
+    of their work asks for that no share would help."""
+    if not picture.scheduler.knows_queues:
+        return
+    every: dict[Resource, QueueTreeShares] = {resource: standings(picture, resource) for resource in RESOURCES}
+    parents = {queue.parent for queue in picture.shares.queues.values()}
+    pairs = _pairs(picture)
+    reasons: dict[str, Counter[str]] = {}
+    for entry in picture.pending.values():
+        reasons.setdefault(entry.queue, Counter())[entry.reason] += 1
+    for name in sorted(picture.shares.queues):
+        short: Resource | None = next((one for one in RESOURCES if every[one][name].waiting), None)
+        if name in parents or short is None:
+            continue
+        queue = every[short][name]
+        if name in helpless:
+            queue = replace(queue, requested=max(queue.allocated, queue.requested - getattr(helpless[name], short)))
+        if queue.starving:
+            resource = RESOURCES[short]
+            claims = [
+                one for level in picture.lines[name] for one in pairs.get(level, ()) if one.taker.resource == resource
+            ]
+            yield _starved(picture, queue, resource, claims, reasons.get(name, Counter()))
+
+
+def _pairs(picture: Picture) -> dict[str, list[Return]]:
+    """Queue -> what it could take back from others."""
+    names = sorted(picture.shares.queues)
+    found: dict[str, dict[str, Return]] = {}
+    for ones in returns(picture, *names).values():
+        for one in entitled(ones):
+            found.setdefault(one.taker.queue, {})[one.taker.beside] = one
+    return {name: [ones[beside] for beside in sorted(ones)] for name, ones in found.items()}
+
+
+def _starved(
+    picture: Picture,
+    queue: QueueAmounts,
+    resource: QueueResource,
+    claims: list[Return],
+    reasons: Counter[str],
+) -> Finding:
+    by_quota, due = queue.allocated < queue.entitled_to, queue.due
+    which = f"its quota of {amount_text(resource, queue.quota)}" if by_quota else "its fair share"
+    parts = [
+        f"{queue.name} holds {amount_text(resource, queue.allocated)} of {amount_text(resource, due)} that are its due "
+        f"by {which}, and {amount_text(resource, queue.waiting)} wait"
+    ]
+    largest = sorted(claims, key=lambda one: (-one.beyond, one.taker.beside))
+    for one in largest[:SHOWN]:
+        against = "; ".join(stops(picture, one)) or f"up to {amount_text(resource, one.now)} could be taken now"
+        what = amount_text(resource, one.beyond)
+        more = f"{what} beyond its own" if one.over == resource else f"{what} and more {one.over} than its own"
+        parts.append(f"{one.taker.beside} holds {more}: {against}")
+    if len(claims) > SHOWN:
+        parts.append(f"{len(claims) - SHOWN} more hold less than these beyond their own")
+    if reasons:
+        parts.append(
+            "Its pod groups wait with " + ", ".join(f"{code} ({count})" for code, count in reasons.most_common())
+        )
+    numbers: dict[str, Any] = {
+        "resource": resource,
+        "owed": due - queue.allocated,
+        "due": due,
+        "allocated": queue.allocated,
+        "requested": queue.requested,
+        "quota": queue.quota,
+        "fair_share": queue.fair_share,
+        "from": [return_data(picture, one) for one in claims],
+        "reasons": dict(reasons),
+    }
+    objects = (f"queue/{queue.name}", *(f"queue/{one.taker.beside}" for one in claims))
+    severity = Severity.ERROR if by_quota else Severity.WARNING
+    return Finding(FindingCode.STARVED, severity, ". ".join(parts) + ".", objects, numbers)
+
+
+def borrowing(picture: Picture) -> Iterable[Finding]:
+    """Every queue that lives on more than its quota: whose it is, and what stands against its return."""
+    if not picture.scheduler.knows_queues:
+        return
+    shares = picture.shares
+    borrowers = [queue for _, queue in sorted(shares.queues.items()) if queue.borrowed]
+    back = returns(picture, *(queue.name for queue in borrowers))
+    for queue in borrowers:
+        lenders = shares.unused_beside(queue.name)
+        each = [f"{gpus(amount)} of the quota of {lender}" for lender, amount in lenders]
+        own = [one for one in entitled(back[queue.name]) if one.taker.beside == queue.name]
+        against = list(dict.fromkeys(text for one in own for text in stops(picture, one)))
+        tail = f"; against its return: {'; '.join(against)}" if against else ""
+        yield Finding(
+            FindingCode.BORROWING,
+            Severity.INFO,
+            f"{queue.name} holds {gpus(queue.borrowed)} beyond its quota of {gpus(queue.quota)}; unused: {some(each) or 'nothing beside it'}{tail}.",
+            (f"queue/{queue.name}", *(f"queue/{lender}" for lender, _ in lenders if lender != NOBODY)),
+            {"borrowed": queue.borrowed, "from": dict(lenders), "returns": [return_data(picture, one) for one in own]},
+        )
+
+
+def idle(picture: Picture) -> Iterable[Finding]:
+    """Leaf queues with quota that neither they nor anybody else uses."""
+    shares = picture.shares
+    parents = {queue.parent for queue in shares.queues.values()}
+    for name, queue in sorted(shares.queues.items()):
+        if name in parents or queue.waiting:
+            continue
+        lent = shares.lent(name)
+        if queue.unused > lent:
+            rest = f", of which others use {gpus(lent)}" if lent else ""
+            yield Finding(
+                FindingCode.IDLE_QUOTA,
+                Severity.INFO,
+                f"{name} uses {gpus(queue.allocated)} of its quota of {gpus(queue.quota)} and asks for no more; "
+                f"{gpus(queue.unused)} are unused{rest}.",
+                (f"queue/{name}",),
+                {"quota": queue.quota, "allocated": queue.allocated, "lent": lent, "idle": queue.unused - lent},
+            )
+
+
+# Queues in which nothing can ever run as they are, and work that names no queue that could run it.
+
+
+def unusable(picture: Picture) -> Iterable[Finding]:
+    """Where work waits in such a queue, or names it, this is an error, else a warning."""
+    if not picture.scheduler.knows_queues:
+        return
+    objects = {queue["metadata"]["name"]: queue for queue in picture.cluster.list("Queue")}
+    waiting = Counter(entry.queue for entry in picture.pending.values())
+    parents = {name: (queue.get("spec") or {}).get("parentQueue") or "" for name, queue in objects.items()}
+    inner = set(parents.values())
+    served = served_pool(picture.scheduler)
+    for name in sorted(objects):
+        line = queue_ancestry(name, parents)
+        # A parent keeps back what waits in any queue below it.
+        below = sum(number for queue, number in waiting.items() if name in queue_ancestry(queue, parents))
+        if name in inner and waiting[name]:
+            yield _finding(FindingCode.QUEUE_NOT_LEAF, name, waiting[name], _not_leaf(name, parents))
+        # The end of the line still names a parent: one that is not there, or one that comes round again.
+        if (top := parents[line[-1]]) and (len(line) == 1 or name not in inner):
+            yield _finding(FindingCode.QUEUE_PARENT_MISSING, name, below, _no_root(line, top, objects))
+        elif served is not None and (pool := node_pool(objects[name]["metadata"])) != served:
+            told = f"belongs to node pool {pool}, which this scheduler does not serve (it serves {served})"
+            yield _finding(FindingCode.NODE_POOL_NOT_SERVED, name, below, told)
+        elif not any(((objects[name].get("spec") or {}).get("resources") or {}).values()):
+            told = "has no resources block, so its limits are 0 and nothing in it can run"
+            yield _finding(FindingCode.QUEUE_HAS_NO_RESOURCES, name, below, told)
+        else:
+            yield from _limits(picture, name, below)
+    for name in sorted(waiting.keys() - objects.keys()):
+        which = f"names queue {name}, which is not there" if name else "names no queue"
+        yield Finding(
+            FindingCode.QUEUE_MISSING,
+            Severity.ERROR,
+            f"Work of {count(waiting[name], 'pod group')} {which}.",
+            (f"queue/{name}",) if name else (),
+            {"waiting": waiting[name]},
+        )
+    # What names other schedulers too, as a lab may be told, is not known of a picture: those that name this one are looked at.
+    for why, pods in ungrouped(picture, picture.scheduler.scheduler_names(False)).items():
+        yield Finding(
+            FindingCode.NOT_GROUPED,
+            Severity.ERROR,
+            f"{count(len(pods), 'pod')} ({some(pods)}) can't be grouped, so the scheduler never looks at {'it' if len(pods) == 1 else 'them'}: "
+            f"{why}.",
+            tuple(f"pod/{name}" for name in pods),
+            {"pods": len(pods), "reason": why},
+        )
+    for scheduler, pods in unscheduled(picture).items():
+        yield Finding(
+            FindingCode.SCHEDULER_MISSING,
+            Severity.ERROR,
+            f"{count(len(pods), 'pod')} ({some(pods)}) {'waits' if len(pods) == 1 else 'wait'} for the scheduler {scheduler}, which is not "
+            f"here: {picture.scheduler.scheduler_name} leaves {'it' if len(pods) == 1 else 'them'} alone.",
+            tuple(f"pod/{name}" for name in pods),
+            {"pods": len(pods), "scheduler": scheduler},
+        )
+
+
+def _finding(code: FindingCode, name: str, waiting: int, told: str) -> Finding:
+    tail = f"; {count(waiting, 'pod group')} of it {'waits' if waiting == 1 else 'wait'}" if waiting else ""
+    severity = Severity.ERROR if waiting else Severity.WARNING
+    return Finding(code, severity, f"{name} {told}{tail}.", (f"queue/{name}",), {"waiting": waiting})
+
+
+def _not_leaf(name: str, parents: dict[str, str]) -> str:
+    children = sorted(child for child, parent in parents.items() if parent == name)
+    return f"has child queues ({some(children)}), so it runs no work itself"
+
+
+def _no_root(line: list[str], top: str, objects: dict[str, Object]) -> str:
+    if top in objects:
+        return f"leads to no root: its parents are a ring ({' < '.join([*line, top])})"
+    via = f" of {line[-1]}" if len(line) > 1 else ""
+    return f"leads to no root: the parent{via}, {top}, is not there"
+
+
+def _limits(picture: Picture, name: str, below: int) -> Iterable[Finding]:
+    """A limit of 0 here; that of a parent is told of the parent."""
+    none = [
+        RESOURCES[one] for one in RESOURCES if name in (shares := standings(picture, one)) and shares[name].limit == 0
+    ]
+    if none:
+        told = f"has a limit of 0 for {', '.join(none)}: nothing that asks for {'it' if len(none) == 1 else 'one of them'} can run"
+        yield _finding(FindingCode.LIMIT_ZERO, name, below, told)
+
+
+# How long work of each queue has been waiting.
+
+
+def waits(picture: Picture) -> Iterable[QueueWait]:
+    """Queues by their longest wait. A group that was evicted waits since then."""
+    queues: dict[str, list[tuple[float, str]]] = {}
+    for name, entry in picture.pending.items():
+        namespace, _, bare = name.partition("/")
+        group = picture.podgroups.get((namespace, bare))
+        if group is None:
+            continue
+        metadata = group["metadata"]
+        since = max(created(metadata), moment((metadata.get("annotations") or {}).get(LAST_EVICTION)) or 0.0)
+        queues.setdefault(entry.queue, []).append((max(0.0, picture.now - since), name))
+    found = [_wait(queue, waiting) for queue, waiting in queues.items()]
+    return sorted(found, key=lambda one: (-one.seconds, one.queue))
+
+
+def _wait(queue: str, waiting: list[tuple[float, str]]) -> QueueWait:
+    seconds = sorted(each for each, _ in waiting)
+    longest, name = max(waiting, key=lambda one: (one[0], one[1]))
+    # Of a single value there are no quantiles: it is all of them.
+    spread = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
+    return QueueWait(queue, len(waiting), name, longest, p50=spread[49], p99=spread[98])

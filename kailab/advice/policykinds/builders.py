@@ -1,0 +1,470 @@
+"""Build the objects and the scheduler configuration that a policy document describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from kailab.advice.policykinds.meaning import Given, Meaning, acts, always, none, own
+from kailab.engine.config import ACTIONS
+from kailab.engine.policies.switches import DEFAULT_PLUGINS
+from kailab.errors import InputError
+from kailab.model import labels
+from kailab.model.kinds import api_version_of
+from kailab.model.manifests import value_at
+from kailab.model.times import format_duration
+from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
+
+Object = dict[str, Any]
+
+UNLIMITED = -1
+MAIN = "default"
+"""The SchedulingShard that KAI's chart makes: of all nodes without a pool of their own."""
+
+
+@dataclass
+class Building:
+    """``gpus``: of the cluster, where anybody says. ``placements``: strategies of all SchedulingPolicies; several take a shard
+    each. ``given_classes``: values of PriorityClasses that are there."""
+
+    gpus: Fraction | None = None
+    placements: set[str] = field(default_factory=set)
+    given_classes: dict[str, int] = field(default_factory=dict)
+    queues: dict[str, Object] = field(default_factory=dict)
+    shards: dict[str, Object] = field(default_factory=dict)
+    classes: dict[str, Object] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    _said: dict[tuple[str, ...], tuple[Any, Given]] = field(default_factory=dict)
+
+    def queue(self, name: str, given: Given, parent: str = "") -> Object:
+        """The Queue's spec. One without an amount of its own gets nothing guaranteed and any amount at most."""
+        if parent:
+            self.once(("queue", name, "parentQueue"), parent, given)
+        if name not in self.queues:
+            amounts = {one: {"quota": 0, "limit": UNLIMITED, "overQuotaWeight": 1} for one in ("gpu", "cpu", "memory")}
+            # What documents give by GPU alone leaves CPU and memory to whoever is first.
+            amounts["cpu"]["quota"] = amounts["memory"]["quota"] = UNLIMITED
+            spec: Object = {"resources": amounts}
+            self.queues[name] = {
+                "apiVersion": api_version_of("Queue"),
+                "kind": "Queue",
+                "metadata": {"name": name},
+                "spec": spec,
+            }
+        spec = self.queues[name]["spec"]
+        if parent:
+            self.queues[name]["spec"] = spec = {"parentQueue": parent, **spec}
+        return spec
+
+    def amount(self, queue: str, resource: str, key: str, value: Any, given: Given) -> str:
+        """Set one; says which field it is."""
+        self.once(("queue", queue, resource, key), value, given)
+        self.queue(queue, given)["resources"][resource][key] = value
+        return f"Queue/{queue} spec.resources.{resource}.{key}: {value}"
+
+    def shard(self, name: str, *path: str, value: Any, given: Given) -> str:
+        """Set a field of a SchedulingShard; says which it is."""
+        self.once(("shard", name, *path), value, given)
+        made = {
+            "apiVersion": api_version_of("SchedulingShard"),
+            "kind": "SchedulingShard",
+            "metadata": {"name": name},
+            "spec": {},
+        }
+        at = self.shards.setdefault(name, made)["spec"]
+        if name != MAIN:
+            at["partitionLabelValue"] = name
+        for step in path[:-1]:
+            at = at.setdefault(step, {})
+        at[path[-1]] = value
+        told = "true" if value is True else "false" if value is False else value
+        return f"SchedulingShard/{name} spec.{'.'.join(path)}: {told}"
+
+    def policy(self, *path: str | int, value: Any, given: Given) -> str:
+        """Set a field of kailab's section of the scheduler's configuration; says which it is."""
+        self.once(("config", *map(str, path)), value, given)
+        at = self.config.setdefault("kailab", {})
+        for step in path[:-1]:
+            at = at.setdefault(step, {})
+        at[path[-1]] = value
+        return f"kailab.{'.'.join(map(str, path))}: {value}"
+
+    def without(self, action: str, given: Given) -> str:
+        """Take an action out."""
+        return self.shard(MAIN, "actions", action, "enabled", value=False, given=given)
+
+    def priority_class(self, name: str, value: int, given: Given) -> str:
+        self.once(("class", name), value, given)
+        if (there := self.given_classes.get(name, value)) != value:
+            raise given.refuse(f"{there}, the value of the PriorityClass {name} beside it")
+        if name not in self.given_classes:
+            kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+            self.classes[name] = {**kind, "metadata": {"name": name}, "value": value}
+        return f"PriorityClass/{name} value: {value}"
+
+    def once(self, key: tuple[str, ...], value: Any, given: Given) -> None:
+        """Raises InputError where two fields want different things of one of KAI's."""
+        before, by = self._said.setdefault(key, (value, given))
+        if before != value:
+            raise InputError(
+                f"{value} for {' '.join(key)}, where {by.manifest.where(by.path)} wants {before}: KAI has one such field",
+                given.manifest.where(given.path),
+            )
+
+    def objects(self) -> list[Object]:
+        """KAI's objects, parents before children."""
+        return [*self.classes.values(), *self.queues.values(), *self.shards.values()]
+
+    def configuration(self) -> Object:
+        """The scheduler's configuration file: of the main shard, with kailab's own policies."""
+        shard = self.shards.get(MAIN, {"spec": {}})["spec"]
+        found: Object = {}
+        off = {name for name, said in shard.get("actions", {}).items() if not said["enabled"]}
+        if off:
+            found["actions"] = ", ".join(name for name in ACTIONS if name not in off)
+        if placement := shard.get("placementStrategy"):
+            arguments = {"gpu": "binpack", "cpu": "binpack", **placement}
+            told = {"nodeplacement": {"arguments": arguments}}
+            found["tiers"] = [{"plugins": [{"name": name, **told.get(name, {})} for name in DEFAULT_PLUGINS]}]
+        if depth := shard.get("queueDepthPerAction"):
+            found["queueDepthPerAction"] = depth
+        return {**found, **self.config}
+
+    def pool(self, policy: str) -> str:
+        """The shard of a SchedulingPolicy: the main one, or, where policies place differently, its own."""
+        return MAIN if len(self.placements) < 2 else policy
+
+    def pooled(self, name: str) -> str:
+        return "" if name == MAIN else f"; nodes and work say {labels.NODE_POOL}: {name}"
+
+
+# Rules for fields that come to the same whatever else is said: read for their form, or taken as a switch.
+
+Rule = Callable[[Given, Building], Meaning]
+"""What a field comes to. Raises InputError for what it can't say."""
+
+
+def always_means(meaning: Meaning, read: Callable[[Given], object] = lambda given: None) -> Rule:
+    """The same for every value that can be ``read``."""
+
+    def rule(given: Given, building: Building) -> Meaning:
+        read(given)
+        return meaning
+
+    return rule
+
+
+def switch(on: Meaning, off: Meaning) -> Rule:
+    """Of true and false."""
+
+    def rule(given: Given, building: Building) -> Meaning:
+        return on if given.flag() else off
+
+    return rule
+
+
+# Shares and quotas: what comes to Queues.
+
+
+def team(given: Given) -> str:
+    """Whose quota it is: the namespace that it names or is in, else its own name."""
+    obj = given.manifest.object
+    for path in ("spec.namespace", "metadata.namespace", "metadata.name"):
+        if value_at(obj, path) is not None:
+            return given.at(path).text()
+    raise given.at("metadata.name").refuse("a name")
+
+
+def namespace(given: Given, building: Building) -> Meaning:
+    name = given.text()
+    building.queue(name, given)
+    return acts(f"Queue/{name}; KAI looks at no namespace: work says {labels.QUEUE}: {name} by itself")
+
+
+def guaranteed_gpus(given: Given, building: Building) -> Meaning:
+    told = building.amount(team(given), "gpu", "quota", plain(given.number()), given)
+    if given.at("spec.burstQuota.gpus").value is None:
+        told += ", " + building.amount(team(given), "gpu", "limit", plain(given.number()), given)
+    return acts(told)
+
+
+def guaranteed_memory(given: Given, building: Building) -> Meaning:
+    told = building.amount(team(given), "memory", "quota", given.megabytes(), given)
+    if given.at("spec.burstQuota.memory").value is None:
+        told += ", " + building.amount(team(given), "memory", "limit", given.megabytes(), given)
+    return acts(f"{told} (MB of what pods request of the node, not of GPUs)")
+
+
+def burst_gpus(given: Given, building: Building) -> Meaning:
+    beside = given.at("spec.guaranteedQuota.gpus")
+    own = beside.number() if beside.value is not None else Fraction(0)
+    told = building.amount(team(given), "gpu", "limit", plain(own + given.number()), given)
+    return acts(f"{told} (quota and burst together)")
+
+
+def burst_memory(given: Given, building: Building) -> Meaning:
+    beside = given.at("spec.guaranteedQuota.memory")
+    own = beside.megabytes() if beside.value is not None else 0
+    told = building.amount(team(given), "memory", "limit", own + given.megabytes(), given)
+    return acts(f"{told} (MB, quota and burst together)")
+
+
+pods_per_day = always_means(
+    none("no queue counts pods or days; a Kubernetes ResourceQuota bounds the pods of a namespace at one time"),
+    Given.count,
+)
+
+
+expiration = always_means(none("a queue's quota has no end and is not reset"), Given.seconds)
+
+
+condition = always_means(none("what is idle is lent at once, however little; there is no threshold"), Given.text)
+
+
+def preemption_allowed(given: Given, building: Building) -> Meaning:
+    name = team(given)
+    if given.flag():
+        return always("evicts what a queue borrowed; within its quota, only for higher priority of the same queue")
+    return none(
+        f"no field of Queue/{name}: the work itself says {labels.PREEMPTIBILITY}: non-preemptible, and then runs only within the quota"
+    )
+
+
+def hierarchy_name(given: Given, building: Building) -> Meaning:
+    name, parent = given.text(), parent_of(given)
+    building.queue(name, given, parent)
+    return acts(f"Queue/{name}" + (f" spec.parentQueue: {parent}" if parent else ""))
+
+
+def hierarchy_weight(given: Given, building: Building) -> Meaning:
+    """The share of the parent's GPUs that a weight stands for, and the weight for what is lent beyond it."""
+    name = given.beside("name").text()
+    told = [building.amount(name, "gpu", "overQuotaWeight", plain(given.number()), given)]
+    share = share_of(given, building)
+    if share is None:
+        return acts(f"{told[0]}; its quota is a share of GPUs that nobody counts here: give --gpus")
+    return acts(", ".join([building.amount(name, "gpu", "quota", plain(share), given), *told]))
+
+
+def share_of(given: Given, building: Building) -> Fraction | None:
+    """GPUs: the part of the parent's that the weight of the node around ``given`` is of its siblings'. None where the cluster's
+    are not known."""
+    node = given.path.rpartition(".")[0]
+    around, _, _ = node.rpartition("[")
+    siblings = given.at(around).value
+    weights = [given.at(f"{around}[{number}].weight").number() for number in range(len(siblings))]
+    total, mine = sum(weights, Fraction(0)), given.at(f"{node}.weight").number()
+    above_path = around.rpartition(".children")[0]
+    above = share_of(given.at(f"{above_path}.weight"), building) if above_path else building.gpus
+    return None if above is None else above * mine / total if total else Fraction(0)
+
+
+def parent_of(given: Given) -> str:
+    """The name of the node of the hierarchy above; empty at its top."""
+    around = given.path.rpartition("[")[0].rpartition(".children")[0]
+    return given.at(f"{around}.name").text() if around else ""
+
+
+def plain(value: Fraction) -> int | float:
+    """As a manifest writes it."""
+    return int(value) if value.denominator == 1 else round(float(value), 3)
+
+
+# How to decide: what comes to a SchedulingShard, to pods, or to kailab's own policies.
+
+_PLACEMENTS = {
+    "bin-pack": "binpack",
+    "binpack": "binpack",
+    "BestFit": "binpack",
+    "spread": "spread",
+    "SpreadEvenly": "spread",
+}
+_WEIGHTS = {
+    "priority-class": "priority",
+    "wait-time": "waiting",
+    "resource-efficiency": "efficiency",
+    "team-fairness": "fairness",
+}
+
+
+def _placed(way: str, where: str) -> Meaning:
+    return acts(f"placementStrategy.gpu: {way}, {where}")
+
+
+def placement_of(given: Given) -> str:
+    """``binpack`` or ``spread``; empty for a strategy that is neither."""
+    return _PLACEMENTS.get(given.one_of((*_PLACEMENTS, "SingleNode")), "")
+
+
+def strategy(given: Given, building: Building) -> Meaning:
+    way = placement_of(given)
+    if not way:
+        need = f"{labels.TOPOLOGY_REQUIRED}: {labels.HOSTNAME}"
+        return acts(f"annotations of the work: {need}, and {labels.TOPOLOGY} with a Topology of that level")
+    name = building.pool(given.at("metadata.name").text())
+    told = building.shard(name, "placementStrategy", "gpu", value=way, given=given)
+    return acts(f"{told}, for all work of the shard{building.pooled(name)}")
+
+
+def main_placement(given: Given, building: Building) -> Meaning:
+    if not (way := placement_of(given)):
+        raise given.refuse("bin-pack or spread")
+    return acts(building.shard(MAIN, "placementStrategy", "gpu", value=way, given=given))
+
+
+def preemption_enabled(given: Given, building: Building) -> Meaning:
+    if given.flag():
+        return always("reclaims and preempts: both are among its actions unless they are taken out")
+    told = [building.without(action, given) for action in ("reclaim", "preempt")]
+    return acts(", ".join(told))
+
+
+def grace(given: Given, building: Building) -> Meaning:
+    seconds = given.seconds()
+    told = building.policy("checkpoint", "gracePeriod", value=format_duration(seconds), given=given)
+    return acts(f"each pod's own spec.terminationGracePeriodSeconds: {seconds:g}; for all at once kailab has {told}")
+
+
+priority_difference = always_means(
+    none("any higher priority preempts, by however little, within one queue"), Given.number
+)
+
+preempted_class = always_means(
+    always("evicts by the value of the class, not by its name or place in a list"), Given.text
+)
+
+
+def preempted_priority(given: Given, building: Building) -> Meaning:
+    value = given.count()
+    told = building.priority_class(given.beside("name").text(), value, given)
+    if value >= NON_PREEMPTIBLE_FROM:
+        told += f"; from {NON_PREEMPTIBLE_FROM} on KAI takes work as non-preemptible unless it says {labels.PREEMPTIBILITY}: preemptible"
+    building.policy("victimOrder", value="priority", given=given)
+    return acts(f"{told}; within a queue the lowest goes first, over all queues only with kailab.victimOrder: priority")
+
+
+def preemptions_per_cycle(given: Given, building: Building) -> Meaning:
+    priority = given.beside("priority").count()
+    building.policy("maxEvictionsPerCycleByPriority", priority, value=given.count(), given=given)
+    return own(f"kailab.maxEvictionsPerCycleByPriority: {{{priority}: {given.count()}}}; KAI bounds no evictions")
+
+
+checkpoint_hooks = switch(
+    acts("lifecycle.preStop of the pods' containers, within their grace period: the kubelet runs it, KAI waits"),
+    none("hooks of pods run whenever they have one; take preStop out of the containers"),
+)
+
+algorithm = always_means(
+    always("divides by fair share (plugin proportion)"), lambda given: given.one_of(("fair-share",))
+)
+
+update_interval = always_means(
+    always("works shares out anew in each cycle; --schedule-period (1s) says how often one begins"), Given.seconds
+)
+
+weighted = switch(
+    always("lends by Queue spec.resources.*.overQuotaWeight"),
+    acts("the same overQuotaWeight in every Queue: there is no switch"),
+)
+
+
+def time_weighted(given: Given, building: Building) -> Meaning:
+    if not given.flag():
+        return always("goes without: how long work waited decides only among equals")
+    told = building.policy("agedAfter", value="24h", given=given)
+    return own(f"{told}; KAI's spec.usageDBConfig weighs what queues used before, not how long their work waits")
+
+
+record_interval = always_means(
+    none("metrics are set in each cycle; how often they are read is the ServiceMonitor's interval"), Given.seconds
+)
+
+
+def metrics_endpoint(given: Given, building: Building) -> Meaning:
+    if given.text() == "/metrics":
+        return always("serves its metrics at /metrics")
+    return none("the path is /metrics and can't be changed")
+
+
+def criterion(given: Given, building: Building) -> Meaning:
+    name = _WEIGHTS[given.one_of(tuple(_WEIGHTS))]
+    return own(f"kailab.jobOrder.weights.{name}; KAI orders by priority, then age")
+
+
+def criterion_weight(given: Given, building: Building) -> Meaning:
+    name = _WEIGHTS[given.beside("criterion").one_of(tuple(_WEIGHTS))]
+    told = building.policy("jobOrder", "weights", name, value=plain(given.number()), given=given)
+    return own(told)
+
+
+def drained_jobs(given: Given, building: Building) -> Meaning:
+    told = building.shard(MAIN, "queueDepthPerAction", "allocate", value=given.count(), given=given)
+    return acts(f"{told}, of each queue")
+
+
+least_resources = always_means(none("no job is too small; an admission policy can refuse it"))
+
+gang = switch(
+    always("starts the minimum of members of each PodGroup together"),
+    none("there is no switch; a minMember of 1 in each PodGroup is the same"),
+)
+
+fair_share = switch(
+    always("divides by fair share (plugin proportion)"), none("there is no switch; one Queue for all work is the same")
+)
+
+queue_management = switch(always("decides by queues"), none("there is no switch; one Queue for all work is the same"))
+
+total_gpus = always_means(
+    always("counts status.allocatable of the nodes; here the number turns weights into quotas"), Given.number
+)
+
+total_memory = always_means(always("counts status.allocatable of the nodes"), Given.megabytes)
+
+draining_policy = always_means(own("kailab.jobOrder, as the policy of that name says"), Given.text)
+
+few_nodes = switch(
+    _placed("binpack", "where the strategy of this policy says so"),
+    _placed("spread", "where the strategy of this policy says so"),
+)
+
+many_nodes = switch(
+    _placed("spread", "where the strategy of this policy says so"),
+    _placed("binpack", "where the strategy of this policy says so"),
+)
+
+node_preference = always_means(
+    none("preferred node affinity is ignored, in a policy and in pods; a required one in the pods counts")
+)
+
+pod_preference = always_means(acts("spec.affinity.podAntiAffinity of the pods themselves (plugin podaffinity)"))
+
+most_gpus_of_a_node = always_means(
+    none("no bound by node; required pod anti-affinity keeps pods of one app apart"), Given.count
+)
+
+fewest_nodes = always_means(
+    none("no least number of nodes; required pod anti-affinity gives each pod a node"), Given.count
+)
+
+density = always_means(none("binpack has no target: it fills a node as far as work fits"), Given.number)
+
+spread_exclusive = switch(
+    _placed("spread", "for whole GPUs and shares alike"), _placed("binpack", "for whole GPUs and shares alike")
+)
+
+fabric = always_means(
+    none(
+        "which GPUs of a node are linked is not looked at: the device plugin picks them; a Topology tells nodes apart"
+    ),
+    Given.flag,
+)
+
+memory_strategy = always_means(
+    none("shares of GPUs fit or do not; of several GPUs that fit, gpupack takes the fullest, gpuspread the emptiest"),
+    Given.text,
+)
+
+memory_threshold = always_means(none("a GPU is shared to 100 %; what runs on it is not measured"))
