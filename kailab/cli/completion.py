@@ -1,4 +1,6 @@
-"""``completion``: commands and options completed by the shell."""
+"""``completion``, and what the shell completes: kinds, names of objects in the lab, namespaces, fleets, schedulers, backends, lessons and challenges. Errors complete
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,6 @@ def completion(context: click.Context, shell: str) -> None:
     assert kind is not None  # click brings one for each of the choices
     terminal.say(kind(context.find_root().command, {}, "kailab", "_KAILAB_COMPLETE").source())
 
-
-# What a shell completes: kinds, names of objects of the lab that is up, namespaces, fleets, schedulers, backends, lessons and challenges. Whatever goes wrong, nothing is offered.
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 

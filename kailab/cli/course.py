@@ -1,4 +1,6 @@
-"""Prose in the width of the terminal: paragraphs and lists are wrapped, what is to be typed is not."""
+"""``course``: lessons (read, predict, run, compare, answer a quiz), challenges on labs that start broken, and commands for teachers. All of them share the file of the
+student's progress.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +68,6 @@ def _paragraph(lines: list[str]) -> str:
     return wrap_paragraph(text.removeprefix(mark), mark, " " * len(mark))
 
 
-# What the commands of the course share: the file of the student's progress.
-
 progress_option = click.option(
     "--progress", "file", type=options.PATH, help="The file of your progress, if not $KAILAB_COURSE or your own."
 )
@@ -79,9 +79,6 @@ def read_progress(file: Path | None) -> tuple[Path, Progress]:
 
     path = file or record.progress_file()
     return path, record.read(path)
-
-
-# The lessons of ``course``: read, foretell, do, compare, be asked.
 
 
 @click.command("lessons")
@@ -283,8 +280,6 @@ def _begun_lesson(progress: Progress, name: str) -> tuple[Lesson, LessonProgress
     return task, taken
 
 
-# For whoever teaches: ``course class``, how far each student is, and ``course slides``.
-
 AT_WORK = 2
 """So many challenges of a student are named in the table of a class; those that were judged most."""
 
@@ -391,8 +386,6 @@ def slides(name: str, out: Path | None) -> None:
     terminal.say(str(file))
     terminal.notice(f"{len(made.slides)} slides: arrow keys, Home, End; one page each in print")
 
-
-# ``course``: challenges, each on a lab that starts broken.
 
 MOST_LINES = 7
 """Of the reason why one condition does not hold."""

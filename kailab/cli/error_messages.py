@@ -1,4 +1,6 @@
-"""What hands used to kubectl type and kailab has not, and what to type instead."""
+"""From errors to messages and exit codes: 0 done, 1 a difference or a failed expectation, 2 usage or bad input, 130 interrupted, 143 terminated. A traceback is printed
+only with ``--debug``. For kubectl's commands and options that kailab does not have, the message says what to use instead.
+"""
 
 from __future__ import annotations
 
@@ -90,9 +92,6 @@ def kubectl_hint(complaint: str, command: str) -> str:
         return KUBECTL_COMMANDS.get(name, "")
     return KUBECTL_OPTIONS.get(name, "") if command in OF_KUBECTL else ""
 
-
-# From errors to messages and exit codes: 0 done, 1 a difference or a failed expectation, 2 usage or bad input, 130
-# interrupted, 143 by SIGTERM. A traceback only with ``--debug``.
 
 INTERRUPTED = 130  # as a shell counts a process ended by SIGINT
 TERMINATED = 143  # by SIGTERM

@@ -1,4 +1,4 @@
-"""The viewer's page of what the command line names: runs of evidence, a trial, the lab that is up, or a snapshot."""
+"""``evidence`` and ``report``: the evidence of test runs, listed, verified, compared and reported; and the viewer's page of a run, a trial, the lab or a snapshot."""
 
 from __future__ import annotations
 
@@ -90,8 +90,6 @@ def _write_snapshot_page(file: Path, path: Path) -> WrittenPage:
             f"{found.what} of {path}", page.write_page([run.path], file, "snapshot", f"Snapshot {path.name}")
         )
 
-
-# ``evidence``: what test runs left behind, shown, checked and compared.
 
 _run = click.argument("run", default="latest", help="A run's id, its folder, or latest.")
 

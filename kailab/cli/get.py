@@ -1,4 +1,4 @@
-"""The values of ``-o``: tables, objects as data, names, paths and columns of one's own."""
+"""``get``: which objects are shown (names, labels, field selectors), in which order, and in which format (tables, objects, names, JSONPath, custom columns)."""
 
 from __future__ import annotations
 
@@ -119,9 +119,6 @@ def format_value(found: Object, form: str) -> str:
     return dump([found]).removeprefix("---\n").rstrip("\n")
 
 
-# ``--field-selector`` and ``--sort-by``: which of the objects are shown, and in which order.
-
-
 _TERM = re.compile(r"\s*([A-Za-z][\w./-]*?)\s*(==|=|!=)\s*(\S*)\s*")
 
 field_selector = click.option(
@@ -189,9 +186,6 @@ def _rank(value: Any) -> tuple[int, list[tuple[int, float, str]]]:
     # As people count: node-9 comes before node-10.
     parts = re.split(r"(\d{1,15})", value) if isinstance(value, str) else [str(value)]
     return (1, [(0, float(part), "") if part.isdecimal() else (1, 0.0, part) for part in parts if part])
-
-
-# Which objects are to be shown, and in which order.
 
 
 ObjectsOfKinds: TypeAlias = list[tuple[str, list[Object]]]
@@ -268,9 +262,6 @@ class ObjectQuery:
                 return None
             raise NotFound(f"{error}{suggest_name(lab, kind, name, space)}") from None
         return found
-
-
-# ``get``: objects as tables, or as they are.
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``up``, ``down``, ``status`` and ``run``: a lab begins, is looked at, lives on and ends."""
+"""``up``, ``down``, ``status``, ``run`` and ``serve``: start a lab, sum it up, let its time pass, serve its page, and end it."""
 
 from __future__ import annotations
 
@@ -275,8 +275,6 @@ def _lab_line(lab: Lab) -> str:
     facts = lab.facts()
     return f"fleet {lab.fleet} ({facts['gpus']} GPUs on {facts['nodes']} nodes), scheduler {lab.scheduler}"
 
-
-# ``serve``: a live page of the lab, for the browser on this machine.
 
 DEFAULT_FLEET = "lesson"
 

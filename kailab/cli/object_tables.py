@@ -1,5 +1,4 @@
-"""The cells of tables, and the tables of kinds that need more than fields of the object. Each kind names its own
-(``Kind.columns``); one that names none has NAME and AGE."""
+"""Tables of objects, the tree of queues, and ``get --watch``. Each kind names its columns (``Kind.columns``); a kind without columns has NAME and AGE."""
 
 from __future__ import annotations
 
@@ -328,9 +327,6 @@ EVENT = (
 )
 
 
-# Tables of objects of one kind.
-
-
 class TableOptions(NamedTuple):
     """What tables show beside the columns that a kind always has. ``labels``: a column for each; ``all_labels``: one for all."""
 
@@ -365,9 +361,6 @@ def object_table(
         headers = ["NAMESPACE", *headers]
         rows = [[obj["metadata"].get("namespace", ""), *row] for obj, row in zip(objects, rows, strict=True)]
     return headers, rows
-
-
-# Queues as a tree: who holds what, who borrows, who waits.
 
 
 QUEUE_TREE_HEADERS = ["NAME", "QUOTA", "LIMIT", "FAIR-SHARE", "ALLOCATED", "BORROWED", "WAITING", "STANDS"]
@@ -419,10 +412,6 @@ def _stands(queue: QueueAmounts) -> str:
         return "borrowing"
     return "waiting" if queue.waiting else ""
 
-
-# ``get --watch``: a table, and then what changes, as it changes.
-#
-# A lab in a file changes when another command acts on it; a lab on an API server goes on by itself.
 
 PAUSE_SECONDS = 1.0
 _TIMES = ("AGE", "DURATION", "LAST SEEN", "LAST SCHEDULE")  # these grow without a change

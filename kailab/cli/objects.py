@@ -1,4 +1,4 @@
-"""What became of a lab while a command ran."""
+"""Commands that change objects: ``apply``, ``delete``, ``scale``, ``label``, ``annotate``, ``patch`` and ``submit``. Each settles the lab afterwards and says what changed in it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ def settle_lab(lab: Lab, before: LabChanges, settle: bool) -> str:
         lab.settle()
     return before.told()
 
-
-# ``-k``: what a kustomization makes, by kustomize or kubectl, whichever is here.
 
 TIMEOUT_SECONDS = 120
 _LOGGED = re.compile(r'err="((?:\\.|[^"\\])*)"')
@@ -69,9 +67,6 @@ def _kustomize_program() -> list[str]:
         raise InputError(
             "-k needs kustomize or kubectl: neither is in PATH; `kailab components get` gets kubectl"
         ) from None
-
-
-# ``apply`` and ``delete``: objects into the lab and out of it.
 
 
 @click.command()
@@ -254,8 +249,6 @@ def _delete(lab: Lab, doomed: list[ObjectKey], ignore_not_found: bool) -> list[O
     return there
 
 
-# ``scale``, ``label``, ``annotate``: what is changed most often of objects that are there.
-
 Object = dict[str, Any]
 overwrite = click.option("--overwrite", is_flag=True, help="Change what has another value already.")
 
@@ -435,9 +428,6 @@ annotate = _edit_command(
 )
 
 
-# ``patch``: any field of objects that are there.
-
-
 PatchType = Literal["strategic", "merge", "json"]
 PatchFunction = Callable[[str, Object], Object]
 """(kind key, object) -> as the patch makes it."""
@@ -566,9 +556,6 @@ def _refuse_another(obj: Object, after: Object, where: Any) -> None:
         key = field.rpartition(".")[2]
         if isinstance(holder, dict) and holder.get(key) != was.get(key):
             raise InputError(f"{field}: is {was.get(key)!r} and can't be changed, to {holder.get(key)!r:.80}", where)
-
-
-# ``submit``: work said in a line, with all that the scheduler wants to be told of it.
 
 
 EVICTIONS = 1000

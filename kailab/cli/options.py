@@ -1,4 +1,4 @@
-"""Times as options take them: 30s, 5m, 1h30m, 2d."""
+"""Options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ def parse_seconds(option: str, text: str) -> float:
     except InputError as error:
         raise InputError(f"{option}: {error}") from None
 
-
-# Options that several commands share, and the types of their values.
 
 EVIDENCE = Path("evidence")
 PATH = click.Path(path_type=Path)

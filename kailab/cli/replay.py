@@ -1,4 +1,6 @@
-"""Jobs of one sort in a replay, as a line of its tables."""
+"""``replay``: replay the jobs of a trace in virtual time on one fleet, or on several clusters (``--clusters``), and report how long they waited. With files for jobs,
+timeline, figure and metrics, evidence, and a file from which an interrupted replay continues (``--resume``).
+"""
 
 from __future__ import annotations
 
@@ -78,9 +80,6 @@ def row_cells(row: SummaryRow) -> list[str]:
         f"{row.asked:.1f}",
         f"{row.lost:.1f}",
     ]
-
-
-# What a replay is written to: tables, a figure, metrics over time.
 
 
 class ReplayOutputs(NamedTuple):
@@ -184,9 +183,6 @@ def _other_files(given: Mapping[str, Any]) -> dict[str, Path]:
     return found
 
 
-# ``replay --resume``: a replay that is kept in a file until it is done.
-
-
 @contextmanager
 def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -> Iterator[ReplayCheckpoint | None]:
     """What keeps the replay in a file, if there is to be one, until the block ends well. ``facts``: what it is a replay of."""
@@ -211,18 +207,12 @@ def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -
             keeper.done()
 
 
-# The evidence of a replay, as its options ask for it.
-
-
 def write_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], folder: Path) -> None:
     """Write it, and say where. Raises EvidenceError."""
     from kailab.replay import evidence
 
     run = evidence.write_evidence(recorders, trace, fleets, folder)
     terminal.notice(f"evidence: {run}; look at it: kailab report {run} --html FILE")
-
-
-# ``replay --clusters``: the jobs of a trace over several clusters, and what came of it.
 
 
 def replay_over_clusters(
@@ -375,9 +365,6 @@ def _format_bytes(number: int) -> str:
     while size >= 1000 and unit < len(units) - 1:
         size, unit = size / 1000, unit + 1
     return f"{size:.3g} {units[unit]}"
-
-
-# ``replay``: the jobs of a trace in virtual time, and how long they waited.
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Options that say what is replayed and how, for all commands that replay."""
+"""Options of all commands that replay traces, and of those that run several replays in parallel (``sweep``, ``capacity``)."""
 
 from __future__ import annotations
 
@@ -118,9 +118,6 @@ def parse_columns(text: str) -> dict[str, str]:
             raise InputError(f"--columns: {part!r}: {own.strip()} is declared already; expected each once")
         found[own.strip()] = named.strip()
     return found
-
-
-# How the runs of a study are carried out: the options of ``sweep`` and ``capacity``.
 
 
 def parallel_options(command: Callable[..., Any]) -> Callable[..., Any]:

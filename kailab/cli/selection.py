@@ -1,4 +1,4 @@
-"""How objects are named to and by people: ``job.batch/train``, ``pod/a pod/b``, ``pods,queues``."""
+"""The objects that a command is about: by name (``job.batch/train``, ``pod/a pod/b``, ``pods,queues``), by label, or all of a kind."""
 
 from __future__ import annotations
 
@@ -68,8 +68,6 @@ def parse_targets(words: Sequence[str], others: Sequence[str] = ()) -> list[Kind
         return [KindNames(kind, ()) for kind in kinds_in_all()]
     return [KindNames(resolve(kind, others), names) for kind in kinds if kind] or parse_targets(())
 
-
-# Which objects a command is about: named, chosen by label, or all of a kind.
 
 CUT = "…"
 Command = TypeVar("Command", bound=Callable[..., Any])

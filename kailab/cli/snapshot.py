@@ -1,4 +1,4 @@
-"""``open``: a snapshot, an archive of KAI's or a state of the evidence becomes the lab in hand."""
+"""``snapshot`` writes a cluster's objects to a file; ``open`` loads a snapshot, an archive of KAI's or a state of the evidence as a lab."""
 
 from __future__ import annotations
 
@@ -52,9 +52,6 @@ def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: P
     terminal.notice(
         "Next: kailab get pods -A, kailab explain KIND NAME; `kailab run` lets the scheduler go on from there"
     )
-
-
-# ``snapshot``: a cluster at one moment, in a file that others can open.
 
 
 @click.group()

@@ -1,4 +1,4 @@
-"""Settings of a study held against one of them: for people and for programs."""
+"""``sweep``: run a study, and report its results, the settings that meet its targets, and comparisons between settings."""
 
 from __future__ import annotations
 
@@ -84,8 +84,6 @@ def _seed_counts(one: SettingDifference) -> str:
     part = f", none in {one.missing}" if one.missing else ""
     return f"{one.below} less, {one.above} more of {one.seeds}{part}"
 
-
-# ``sweep``: a study carried out, and what its figures say.
 
 MOST_TOLD = 10
 """Runs that could not be done, told one by one."""

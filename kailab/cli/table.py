@@ -1,4 +1,6 @@
-"""Tables on a terminal that is too narrow for them: sentences are wrapped, names are shortened where it costs least."""
+"""Tables as kubectl prints them: upper-case headers, columns three spaces apart, colour for important states. On a terminal that is too narrow, sentences are wrapped and
+names are shortened.
+"""
 
 from __future__ import annotations
 
@@ -164,8 +166,6 @@ def _shortened(text: str, width: int) -> str:
     tail = width // 2 if short == text else _DIGITS
     return f"{text[: width - tail - 1]}…{text[-tail:]}"
 
-
-# Tables as kubectl prints them: upper-case headers, columns three spaces apart, colour for a state that matters.
 
 _STATES = {
     "Running": "green",

@@ -1,4 +1,4 @@
-"""How a lab stands, as a terminal shows it: GPUs of each node by queue, queues, what waits and why, events."""
+"""The screen of ``top``: the lab's GPUs by node and queue, queues, pending work and events, in sections that share the height of the terminal."""
 
 from __future__ import annotations
 
@@ -136,8 +136,6 @@ def _events(events: Sequence[Object]) -> list[list[str]]:
         rows.append([at[11:19], reason, name, " ".join(first.get("message", "").split())])
     return rows
 
-
-# A lab's standing as a screen of a terminal: sections that share its height, each of which can have all of it.
 
 SECTIONS = ("Fleet", "Queues", "Waiting", "Events")
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow", "bright_green")

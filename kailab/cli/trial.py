@@ -1,4 +1,6 @@
-"""``trial upgrade``: one scheduler replaced by the next while work runs, and back."""
+"""``trial``: run the same exercises under several schedulers, releases and configurations, and compare; ``trial upgrade``: replace one scheduler by another while
+work runs, and roll back.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +89,6 @@ def upgrade(
     if not came.sound:
         raise click.exceptions.Exit(1)
 
-
-# ``trial``: several schedulers, releases and configurations on the same exercises, compared.
 
 MOST_TOLD = 6
 """Differences of one test in one column where not all are asked for."""

@@ -1,4 +1,4 @@
-"""A command whose arguments come in several groups, with a word between them: what one could do, ``--or`` what else."""
+"""``whatif`` and ``simulate``: try a change or new work on a copy of the lab, and compare with the lab without it. ``--or`` separates alternatives."""
 
 from __future__ import annotations
 
@@ -58,8 +58,6 @@ class AlternativesCommand(click.Command):
         ctx.params = {**shared, "alternatives": alternatives}
         return []
 
-
-# ``simulate``: whether work would run in the lab, when, where, and who would go for it.
 
 NOT_YET = 1
 """Exit code where the work does not run in time, or kailab can't tell whether it would: a gate passes only what was seen to run."""
@@ -145,8 +143,6 @@ def _fate_lines(fate: Fate, found: Simulation) -> Iterator[str]:
         for place, step in enumerate(answer.steps[:3]):
             yield f"  {'It would run: ' if place == 0 else 'Or: '}{step.said()}"
 
-
-# ``whatif``: a change tried on a copy of the lab, and what becomes of work and queues, beside the lab left alone.
 
 _OWN = {
     "sets": "--set",

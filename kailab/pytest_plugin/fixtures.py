@@ -1,5 +1,6 @@
-"""The venues that a test session's labs live in, on real backends: one is enough for most sessions, as labs come one after the
-other. A test with two labs at once gets a second."""
+"""The fixtures: each test gets new labs, which are closed and written up after it; and the clusters (venues) of a session on real backends. One venue is enough for most
+sessions, because labs come one after the other; a test with two labs at once gets a second.
+"""
 
 from __future__ import annotations
 
@@ -103,8 +104,6 @@ def _end_by_sigterm_too() -> None:
 def _interrupted(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt("SIGTERM")
 
-
-# The fixtures: labs, fresh for each test, closed and written up after it.
 
 SETTINGS = pytest.StashKey[PluginSettings]()
 EVIDENCE = pytest.StashKey[RunEvidence]()

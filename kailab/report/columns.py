@@ -1,4 +1,7 @@
-"""What holds for one moment only: changes of lists, dicts and fields that are noted, and taken back."""
+"""Pods, PodGroups, nodes and queues as columns: for each item, its changes and the moments at which they happened.
+
+``UndoLog`` notes changes that are valid only for the present moment of a running lab, and undoes them before the next moment is added.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,6 @@ class UndoLog:
             self._noted.append(lambda: setattr(of, name, before))
         setattr(of, name, value)
 
-
-# Pods, PodGroups, nodes and queues as columns: what of them changed at which moment. What holds only as long as a lab stands as it does
-# is taken back before more is told.
 
 _STATE = {name: place for place, name in enumerate(STATES)}
 _WAITS, _PROMISED, _PLACED, _LEAVES = range(4)

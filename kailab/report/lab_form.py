@@ -1,4 +1,8 @@
-"""What a page is told of one lab: from the folder of its evidence, or from what would be written there."""
+"""Builds the page's data of one lab, from its evidence or from a running lab. Nothing is run or calculated again.
+
+``read_recorded_lab`` reads a lab from evidence. ``LabFormBuilder`` turns it into a ``LabForm``; for a running lab it then makes an ``Increment`` for each look, which
+``kailab/report/viewer/grown.js`` applies.
+"""
 
 from __future__ import annotations
 
@@ -86,9 +90,6 @@ def read_recorded_lab(test: TestEvidence, lab: str) -> RecordedLab:
     )
 
 
-# What is new of a lab's form: made here, taken in by ``kailab/report/viewer/grown.js``.
-
-
 class FormCounts(NamedTuple):
     """How many there were before."""
 
@@ -174,8 +175,6 @@ def _decisions(form: DecisionForm, before: FormCounts) -> DecisionForm:
         evictions=form.evictions[before.evictions :],
     )
 
-
-# What is told of one lab as the page's data. Nothing is run again, nothing reckoned anew.
 
 ROW_KINDS = ("nodes", "queues", "podgroups", "pods")
 

@@ -1,4 +1,6 @@
-"""A lab's moments from the cycles of kailab's engine: how each found the cluster, from its records, and what it decided."""
+"""The moments of a lab: from the cycles of kailab's engine, from the states after steps, and from the present state of a running lab; and what was decided and what
+waited from moment to moment.
+"""
 
 from __future__ import annotations
 
@@ -145,8 +147,6 @@ class CycleMoments:
         return uid if group is None else f"{group.namespace}/{group.name}"
 
 
-# A moment from a state of the evidence: how the cluster stood after a step, in rows.
-
 _STATE_OF = {
     "Running": "runs",
     "Terminating": "leaves",
@@ -286,9 +286,6 @@ def _queue(row: QueueRow, spec: Object) -> dict[str, Any]:
         "resources": own.get("resources") or {},
         "status": row.status,
     }
-
-
-# The decisions of a lab as columns, and what waited from when to when.
 
 
 class DecisionColumns:

@@ -1,4 +1,10 @@
-"""How a lab stands at one moment, and what has happened to it so far, as far as metrics tell it: one value, whatever it was made from."""
+"""The metrics of a lab: the name, meaning and source of each, and their series over time.
+
+A ``MetricsSnapshot`` is the state of a lab at one moment, from whatever source. Each ``MetricFamily`` reads its values from a snapshot. KAI's metrics keep KAI's names
+and labels. Those of ``DOCUMENTED_FAMILIES`` have the names that documents about KAI use, although KAI itself has no such metric; where a document leaves a definition
+open, the metric's help text says it. kailab's own names begin with ``kailab_``. GPUs are whole devices, times are seconds, -1 is unlimited. ``SeriesCollector``
+turns snapshots into steps: a value holds until the next one, and None ends a series.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +97,6 @@ class MetricsSnapshot:
     fleet: FleetUse | None
     tally: EventTally
 
-
-# The metrics of a lab: every name, what it says, and how it comes from a look. KAI's keep KAI's names and labels.
-#
-# Those of the second table are called as documents about KAI call them; KAI itself has none of that name. What such a document leaves open
-# is said in the metric's own text. kailab's own begin with ``kailab_``. GPUs are whole devices, times seconds, -1 is unlimited.
 
 Labels = tuple[str, ...]
 Values = Iterable[tuple[Labels, float]]
@@ -388,8 +389,6 @@ def percentile(values: Iterable[float], part: int) -> float:
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * part // 100) - 1)]
 
-
-# Metrics over a run, as steps: a value holds until the next one. None ends a series: what it was about is there no more.
 
 Point = tuple[float, float | None]
 

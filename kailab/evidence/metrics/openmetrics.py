@@ -1,4 +1,4 @@
-"""OpenMetrics text: of one look, as an endpoint tells it, and of a run, each sample with its time."""
+"""OpenMetrics text of one snapshot or of a run (each sample with its time), and an HTTP endpoint that Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -86,8 +86,6 @@ def _text(metrics: Sequence[Metric]) -> str:
     text: bytes = generate_latest(_Metrics(metrics))
     return text.decode()
 
-
-# A lab's metrics over HTTP, for Prometheus to scrape: each time as the lab is then.
 
 METRICS_PATH = "/metrics"
 PLAIN = "text/plain; charset=utf-8"

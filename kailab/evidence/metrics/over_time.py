@@ -1,9 +1,8 @@
-"""Looks at a lab over its past: at each moment at which something happened, from its evidence or its record alone.
+"""Snapshots of a lab's metrics over its past, from its evidence or its record: one at each moment at which something happened.
 
-When pods came, were bound and went is known to the moment; what queues hold is what each cycle of kailab's scheduler began with, and
-under another scheduler what the pods say after each step. What nodes hold is what was bound to them since the last step, as far as
-decisions say what a pod counts for, and after each step what the nodes say. Display names of queues are not told: evidence does not keep
-them.
+The times at which pods were created, bound and deleted are exact. The amounts of queues are those at the start of each cycle of kailab's scheduler; with another
+scheduler they are counted from the pods after each step. The use of nodes is counted from binds, as far as decisions have the amounts, and corrected after each
+step. Display names of queues are missing, because evidence does not keep them. ``encode_series`` and ``read_series`` write and read the series, one per line.
 """
 
 from __future__ import annotations
@@ -303,9 +302,6 @@ def _name(obj: Object) -> str:
 
 def _queue(name: str, parent: str) -> Object:
     return {"metadata": {"name": name}, "spec": {"parentQueue": parent}}
-
-
-# The series of a lab as evidence keeps them: one on each line.
 
 
 def encode_series(recording: Recording) -> bytes:
