@@ -308,7 +308,7 @@ def get(
     state: Path,
 ) -> None:
     """Show objects: pods, queues, podgroups, nodes, jobs, events ... and any other kind there is."""
-    from kailab.cli.object_tables import TableOptions
+    from kailab.cli.object_tables import TableOptions, watch_objects
     from kailab.errors import InputError
 
     asked = ObjectQuery(
@@ -324,8 +324,6 @@ def get(
             "--watch goes with tables, and shows changes in the order in which they come: without -o or --sort-by"
         )
     if watch:
-        from kailab.cli.object_tables import watch_objects
-
         watch_objects(state, asked.of, shown)
         return
     columns = parse_custom_columns(form.argument) if form.form == COLUMNS else []

@@ -396,7 +396,7 @@ def _format_bytes(number: int) -> str:
     help="Keep it in this file as it goes on, each minute and at Ctrl-C; the same command goes on from there.",
 )
 @options.output
-def replay(
+def replay(  # long: every option is an argument
     trace: Path,
     fleet: str,
     clusters_file: Path | None,

@@ -284,7 +284,7 @@ class LabFacts(EvidenceEntry, frozen=True, kw_only=True):
     scheduler_kind: str = ""
 
 
-class TestOutcome(EvidenceEntry, frozen=True, kw_only=True):
+class OutcomeEntry(EvidenceEntry, frozen=True, kw_only=True):
     """``outcome``: passed, failed, error (of a fixture), skipped, xfailed, xpassed or interrupted; captured for a captured lab. ``message``: why the test failed.
     ``reason``: why it was skipped or expected to fail. ``labs``: its folders. ``cycles``: number of cycles that can be replayed. ``sentence``: the test's
     docstring on one line. ``source``: the line at which it failed."""

@@ -42,11 +42,11 @@ from kailab.evidence.entries import (
     ClusterState,
     Decision,
     LabFacts,
+    OutcomeEntry,
     PendingReason,
     RecordedEvent,
     RecordedStep,
     SourceLine,
-    TestOutcome,
     TimelineEntry,
 )
 from kailab.evidence.recording import EXPECTATION, STEP, Recording
@@ -328,12 +328,12 @@ def write_test(
     reason: str = "",
     source: SourceLine | None = None,
 ) -> None:
-    """Write result.json and a folder for each lab that was opened. The other arguments are fields of TestOutcome; ``message`` must be the same in every
+    """Write result.json and a folder for each lab that was opened. The other arguments are fields of OutcomeEntry; ``message`` must be the same in every
     run."""
     opened = [recorder for recorder in recorders if recorder.facts is not None]
     for recorder in opened:
         recorder.write(folder / canonical.safe_name(recorder.lab))
-    result = TestOutcome(
+    result = OutcomeEntry(
         format=FORMAT,
         test=test,
         outcome=outcome,

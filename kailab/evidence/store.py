@@ -24,11 +24,11 @@ from kailab.evidence.entries import (
     ClusterState,
     Decision,
     LabFacts,
+    OutcomeEntry,
     PendingReason,
     RecordedEvent,
     RecordedStep,
     RunFacts,
-    TestOutcome,
     TimelineEntry,
 )
 from kailab.evidence.recorder import RESULT, ResultHead, check_format
@@ -66,7 +66,7 @@ class TestEvidence:
 
     name: str
     path: Path
-    result: TestOutcome
+    result: OutcomeEntry
     labs: dict[str, LabFacts]
 
     @property
@@ -240,7 +240,7 @@ def load_test(run: Path, name: str) -> TestEvidence:
     path = run / name
     # The format is checked first: missing fields of another format would be reported as damage.
     check_format(_decode(path / RESULT, ResultHead).format, path)
-    result = _decode(path / RESULT, TestOutcome)
+    result = _decode(path / RESULT, OutcomeEntry)
     labs = {lab: _decode(path / lab / "lab.json", LabFacts) for lab in result.labs}
     return TestEvidence(name, path, result, labs)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kailab.evidence import store
-from kailab.evidence.entries import TestOutcome
+from kailab.evidence.entries import OutcomeEntry
 from kailab.report import page, render
 
 pytest_plugins = ["pytester"]
@@ -70,7 +70,7 @@ def run(pytester: pytest.Pytester) -> Path:
     return store.find_run(pytester.path / "evidence")
 
 
-def results(run: Path) -> dict[str, TestOutcome]:
+def results(run: Path) -> dict[str, OutcomeEntry]:
     return {one.name.rpartition(".")[2]: one.result for one in store.read_run(run)[1]}
 
 
