@@ -168,8 +168,8 @@ def test_room_that_those_who_move_need_themselves_changes_no_decision(monkeypatc
         config = EngineConfig(
             actions=("allocate", "consolidation"), max_consolidation_victims=random.Random(seed).choice([-1, 3, 16])
         )
-        monkeypatch.setattr(node_capacity, "taken", lambda *given: found.append(taken(*given)) or found[-1])
+        monkeypatch.setattr(node_capacity, "capacity_taken", lambda *given: found.append(taken(*given)) or found[-1])
         decisions = run_cycle(world.working(), config, NOW)
-        monkeypatch.setattr(node_capacity, "taken", lambda *_: 0)
+        monkeypatch.setattr(node_capacity, "capacity_taken", lambda *_: 0)
         assert done(decisions) == done(run_cycle(world.working(), config, NOW)), seed
     assert any(found)

@@ -130,7 +130,7 @@ def test_one_of_each_under_pytest_and_whose_it_is_in_the_evidence(run: Run, tmp_
         "version": "1.0",
     }
     replay = ("evidence", "replay", "--evidence", "kept")
-    assert "every decision is the same" in run("kailab", *replay).stdout
+    assert "all decisions are the same" in run("kailab", *replay).stdout
 
 
 def test_a_scheduler_under_test(run: Run, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def over_quota(queue, wanted):
         for r in capacity.RESOURCES:
             held = 2 * level.non_preemptible[r]
             if wanted[r] and level.quota[r] < held + wanted[r]:
-                code = capacity.Code.NON_PREEMPTIBLE_OVER_QUOTA
+                code = capacity.PendingCode.NON_PREEMPTIBLE_OVER_QUOTA
                 return capacity._refusal(code, level, r, wanted[r], level.quota[r], held)
     return None
 

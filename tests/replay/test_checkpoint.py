@@ -125,8 +125,8 @@ def test_a_damaged_file_is_told(planned, tmp_path) -> None:
 
 COMMAND = """\
 import sys
-from kailab.replay import keeping
-keeping.EVERY_SECONDS = 0.1
+from kailab.replay import checkpoint
+checkpoint.EVERY_SECONDS = 0.1
 from kailab.cli.main import main
 sys.exit(main())
 """

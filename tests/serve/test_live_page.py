@@ -208,7 +208,7 @@ def test_nodes_are_added_by_keys_alone_and_taken_back(tab: Tab, served: Served) 
     tab.keyboard.press("Enter")
     tab.wait_for_selector("#foretold")
     assert tab.inner_text("#change-title") == "Add nodes h100:2"
-    assert tab.inner_text("#foretold .notes") == "h100-1, h100-2 come to the lab"
+    assert tab.inner_text("#foretold .notes") == "h100-1, h100-2 are added"
     assert served.state.read_bytes() == before
     applied(tab)
     assert "7 nodes, 48 GPUs" in tab.inner_text("#facts")

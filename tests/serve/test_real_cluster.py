@@ -54,7 +54,7 @@ def test_what_the_cluster_does_by_itself_is_pushed(plane: Path) -> None:
     served = Served(plane)
     told = news(served)
     controls = next(told)["controls"]
-    assert all("clock of its own" in controls[name]["why"] for name in ("pause", "step", "advance"))
+    assert all("its clock and its scheduler" in controls[name]["why"] for name in ("pause", "step", "advance"))
     assert "can't be taken back" in controls["undo"]["why"]
     for order in ("pause", "step", "undo", "go-on"):
         assert served.order(order).code == 400

@@ -4,12 +4,16 @@ themselves are ``decisions.Turn``."""
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kailab.engine.decisions import Reclaimer
 from kailab.engine.working.queues import Amounts, QueueResource, WQueue
-from kailab.engine.working.state import Job, Member, WPodSet, WTask
+
+if TYPE_CHECKING:
+    # Only for types: the state loads numpy, which a command that shows a saved lab does without.
+    from kailab.engine.working.state import Job, Member, WPodSet, WTask
 
 
 class QueueCriterion(StrEnum):
