@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from kailab.engine.queueing.order import Return
+from kailab.engine.queueing.order_records import Return
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, gpus, some

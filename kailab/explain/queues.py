@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kailab.engine.queueing.order import Return
+from kailab.engine.queueing.order_records import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry

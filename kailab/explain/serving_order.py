@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kailab.engine.decisions import ServingPosition
-from kailab.engine.queueing.order import PROMISED, Earlier, JobCriterion, QueueCriterion
+from kailab.engine.queueing.order_records import PROMISED, Earlier, JobCriterion, QueueCriterion
 from kailab.lab.picture import Picture
 from kailab.lab.wording import some
 

@@ -18,7 +18,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import QueueState, ServingPosition
 from kailab.engine.queueing.division import Division
-from kailab.engine.queueing.order import Earlier, Return
+from kailab.engine.queueing.order_records import Earlier, Return
 from kailab.engine.report.pending import queue_states
 from kailab.engine.report.returning import Returns, divisions
 from kailab.engine.report.serving import queues_before, serving_positions

@@ -9,7 +9,7 @@ import msgspec
 
 from kailab.engine.decisions import QueueState, ServingPosition
 from kailab.engine.queueing.division import Division
-from kailab.engine.queueing.order import Earlier, Return
+from kailab.engine.queueing.order_records import Earlier, Return
 
 
 class Room(NamedTuple):

@@ -8,7 +8,7 @@ from checks.opening import NOW
 from checks.table import Table
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import EvictionGround, TaskAmounts
-from kailab.engine.queueing.order import JobCriterion
+from kailab.engine.queueing.order_records import JobCriterion
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ALLOCATED, GPU, GpuRequest, Status
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kailab.engine.queueing.order import JobCriterion, QueueCriterion
+from kailab.engine.queueing.order_records import JobCriterion, QueueCriterion
 from kailab.explain.answer import Answer
 from kailab.explain.asking import ask
 from kailab.fleet import Fleet, load_fleet

@@ -12,7 +12,7 @@ from kailab.advice.audit.finding import Finding, FindingCode, QueueWait, Severit
 from kailab.advice.unserved_work import served_pool, ungrouped, unscheduled
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
-from kailab.engine.queueing.order import Return
+from kailab.engine.queueing.order_records import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
 from kailab.explain.queue_returns import entitled, return_data, returns, stops

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from kailab.engine.decisions import Reclaimer
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.fairshare import tree_shares
-from kailab.engine.queueing.order import Return, tasks_to_allocate
+from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.queueing.order_records import Return
 from kailab.engine.search.minruntime import MinRuntime
 from kailab.engine.search.reclaimable import reclaimers
 from kailab.engine.session import Session

@@ -14,8 +14,9 @@ from kailab.engine.actions.allocate import promised_jobs
 from kailab.engine.actions.waiting import waiting_jobs
 from kailab.engine.decisions import ServingPosition
 from kailab.engine.queueing.capacity import refuses
-from kailab.engine.queueing.order import NOTHING, PROMISED, Earlier, order_criterion, queue_before
+from kailab.engine.queueing.order import NOTHING, order_criterion, queue_before
 from kailab.engine.queueing.order import tasks_to_allocate as next_tasks
+from kailab.engine.queueing.order_records import PROMISED, Earlier
 from kailab.engine.session import Session
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
