@@ -24,7 +24,6 @@ TESTS_OF = {
     "advice": ("lab",),
     "cluster": ("cluster", "kubernetes", "stages"),
     "scheduler": ("scheduler", "service"),
-    "pytest_plugin": ("plugin",),
 }
 """The folders of tests/ with the tests of a package whose name differs from theirs."""
 

@@ -7,7 +7,6 @@ scheduler) stands in comments at the head.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 import yaml
@@ -30,13 +29,12 @@ from kailab.engine.snapshot.records import (
 )
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
+from kailab.model.objects import Object
 from kailab.scheduler.reading.tasks import group_labels
 
 PRIORITY_CLASSES = {50: "train", 75: "build-preemptible", 100: "build", 125: "inference"}
 MEMORY_UNIT = 1_000_000
 SETTINGS = ("gpu_placement", "cpu_placement", "gpu_sharing", "max_consolidation_victims", "use_signatures", "actions")
-
-Object = dict[str, Any]
 
 
 def as_yaml(opening: Opening, title: Iterable[str] = ()) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
-
-Object = dict[str, Any]
+from kailab.model.objects import Object
 
 _GPU = {"limits": {"cpu": "1", "memory": "1Gi", labels.GPU_RESOURCE: 1}}
 _SHARED = {"limits": {"cpu": "500m", "memory": "1Gi"}}

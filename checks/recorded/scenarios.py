@@ -14,7 +14,7 @@ from msgspec import structs
 from checks.report import Result
 from kailab.errors import KailabError
 from kailab.lab.venues import Venue
-from kailab.scenarios import scenario as reading
+from kailab.scenarios import scenario
 from kailab.scenarios.running import carry_out
 from kailab.scenarios.scenario import Scenario
 
@@ -25,7 +25,7 @@ def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
     """As ``kailab.scenarios`` reads them; by its name a recorded one says whether it is about placement."""
     return [
         structs.replace(one, placement=one.placement or one.name.startswith(ABOUT_PLACEMENT))
-        for one in reading.read_scenarios(paths)
+        for one in scenario.read_scenarios(paths)
     ]
 
 

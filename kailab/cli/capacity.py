@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kailab.cli import configurations, options, replay_options, signals, terminal
-from kailab.cli import replay_options as study_options
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--name", default="", show_default=False, help="Of the folder that runs are kept in, if not capacity-TRACE."
 )
-@study_options.parallel_options
+@replay_options.parallel_options
 @options.studies
 @options.output
 def capacity(
@@ -59,7 +58,7 @@ def capacity(
     from kailab.studies.target import read_target
 
     replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
-    study_options.check_study_options(workers, dask)
+    replay_options.check_study_options(workers, dask)
     told = {
         "trace": str(trace), "format": form, "columns": replay_options.parse_columns(columns), "skipBroken": skip_broken, "fleet": fleet,
         "queues": replay_options.queues_mode(queues, quota_by_share, one_queue), "arrivalsOnly": arrivals_only,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kailab.cli import labfile, options, selection, terminal
+from kailab.model.objects import Object
 
 if TYPE_CHECKING:
     from kailab.cli.object_tables import TableContext
     from kailab.cli.selection import ObjectKey
 
-Object = dict[str, Any]
 _WIDTH = 16
 _SPELT = {"GPUS": "GPUs", "CPU": "CPU", "PODGROUP": "PodGroup"}
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # all of the object once more

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from kailab.cli import completion, labfile, options, terminal
 from kailab.cli.options import Format
 from kailab.errors import InputError
+from kailab.model.objects import Object
 
 if TYPE_CHECKING:
     from kailab.cli.jsonpath import JsonPath, JsonPathTemplate
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from kailab.lab import Lab
 
 
-Object = dict[str, Any]
 JSONPATH, COLUMNS = "jsonpath", "custom-columns"
 NONE = "<none>"
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kailab.cli import completion, labfile, options, terminal
+from kailab.model.objects import Object
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
     from kailab.lab.node_changes import Silence
 
-Object = dict[str, Any]
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NodeChange = Callable[["Lab", Object], str]
 """(lab, node) -> what was done to it, as kubectl says it."""
@@ -198,7 +198,7 @@ def _recovered(lab: Lab, node: Object) -> str:
 
 
 def _ready(node: Object) -> str:
-    from kailab.evidence.cluster_state import condition_of
+    from kailab.model.objects import condition_of
 
     found = condition_of(node, "Ready")
     return "True" if found is None else str(found["status"])

@@ -12,7 +12,6 @@ from kailab.cli import terminal
 from kailab.cli.selection import full_name
 from kailab.cli.table import format_age, render_table, table_widths
 from kailab.errors import InputError
-from kailab.evidence.cluster_state import shown_phase
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import QueueAmounts
 from kailab.lab import Lab, lab_files
@@ -20,11 +19,11 @@ from kailab.lab.picture import Picture
 from kailab.model import labels
 from kailab.model.kind import AGE, NAME, Column, field_of
 from kailab.model.kinds import is_namespaced, part
+from kailab.model.objects import Object, shown_phase
 from kailab.model.quantities import format_gpu, queue_gpu
 from kailab.model.times import parse_time
 from kailab.scheduler.reading.podgroups import subgroup_tree
 
-Object = dict[str, Any]
 FindObjects = Callable[[Lab], tuple[Any, list[tuple[str, list[Object]]]]]
 """Returns the targets of a query, and the objects of each kind."""
 NONE = "<none>"

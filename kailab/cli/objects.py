@@ -15,6 +15,7 @@ from kailab.cli import completion, labfile, options, selection, terminal
 from kailab.cli.selection import ObjectKey, fetch_objects, select_objects, suggest_name
 from kailab.errors import InputError, KailabError, Where
 from kailab.lab.lab_changes import LabChanges
+from kailab.model.objects import Object
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -249,7 +250,6 @@ def _delete(lab: Lab, doomed: list[ObjectKey], ignore_not_found: bool) -> list[O
     return there
 
 
-Object = dict[str, Any]
 overwrite = click.option("--overwrite", is_flag=True, help="Change what has another value already.")
 
 

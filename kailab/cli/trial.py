@@ -218,7 +218,7 @@ def show(trial: str, root: Path, output: ResultFormat, **given: Any) -> None:
 def accept(trial: str, baseline: Path, reason: str, contender: str, test: str, root: Path) -> None:
     """Write the open differences of a trial into a baseline, as accepted for one reason."""
     from kailab.errors import InputError
-    from kailab.trials import baseline as accepting
+    from kailab.trials.baseline import add_to_baseline, baseline_entries
     from kailab.trials.store import find_trial
     from kailab.trials.trial import read_outcome
 
@@ -226,12 +226,12 @@ def accept(trial: str, baseline: Path, reason: str, contender: str, test: str, r
         raise InputError("--reason: is empty; say why these differences are accepted")
     folder = find_trial(trial, root)
     outcome = read_outcome(folder, baseline if baseline.exists() else None)
-    found = accepting.baseline_entries(outcome.differences, reason, contender, test)
+    found = baseline_entries(outcome.differences, reason, contender, test)
     if not found:
         raise InputError(
             f"{folder.path.name}: no open difference of contender {contender} in test {test}; nothing is written"
         )
-    accepting.add_to_baseline(baseline, found)
+    add_to_baseline(baseline, found)
     for one in found:
         terminal.say(f"accepted: {one}")
 

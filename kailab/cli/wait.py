@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kailab.cli import completion, labfile, options, selection, terminal
 from kailab.cli.selection import ObjectKey, fetch_objects, select_objects
+from kailab.model.objects import Object
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
 
-Object = dict[str, Any]
 State = Callable[[Object | None], str]
 """(the object, None if it is not there) -> what it lacks; "" where it is as it is wanted."""
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from kailab.cluster.writes import Chain, Outcome, Subresource
+from kailab.model.objects import Object as Object
 
-Object: TypeAlias = dict[str, Any]
 Outcomes: TypeAlias = list[Outcome]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 Severity: TypeAlias = Literal["Normal", "Warning"]

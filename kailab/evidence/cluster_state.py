@@ -13,37 +13,13 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import ClusterState, NodeRow, PodGroupRow, PodRow, QueueRow
 from kailab.model import labels
+from kailab.model.objects import condition_of, controller_name, shown_phase
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.reading.nodes import unavailable
 
 Row = TypeVar("Row", PodGroupRow, QueueRow)
 
 _NOTHING: Mapping[str, Any] = {}
-
-
-def shown_phase(pod: Object) -> str:
-    """``status.phase``, or ``Terminating`` for a pod that is being deleted."""
-    if pod["metadata"].get("deletionTimestamp"):
-        return "Terminating"
-    return (pod.get("status") or {}).get("phase") or "Pending"
-
-
-def controller_name(obj: Object) -> str:
-    """The controlling owner as ``Kind/name``; empty without owners."""
-    references = obj["metadata"].get("ownerReferences") or ()
-    for reference in references:
-        if reference.get("controller"):
-            return f"{reference['kind']}/{reference['name']}"
-    # No owner controls it: the first one, as grouping uses it.
-    return f"{references[0]['kind']}/{references[0]['name']}" if references else ""
-
-
-def condition_of(obj: Object, type: str) -> Mapping[str, Any] | None:
-    """The condition of a type in ``status.conditions``; None without one."""
-    for entry in (obj.get("status") or {}).get("conditions") or ():
-        if entry.get("type") == type:
-            return entry
-    return None
 
 
 def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:

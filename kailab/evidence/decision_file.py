@@ -18,12 +18,12 @@ import msgspec
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.changes import Changes
 from kailab.errors import StateError
-from kailab.evidence.cluster_state import controller_name
 from kailab.evidence.cycles import CycleFile, RecordedCycle, cycle_file_path
 from kailab.evidence.decision_log import DecisionLog, NameLookup, ObjectName
 from kailab.evidence.entries import Decision, PodEvicted
 from kailab.model import decoding
 from kailab.model.files import file_bytes
+from kailab.model.objects import controller_name
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.mirror import Mirror

@@ -14,7 +14,6 @@ from msgspec import structs
 from kailab.cluster.protocol import Cluster, Watch
 from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
 from kailab.evidence.canonical import format_rfc3339
-from kailab.evidence.cluster_state import controller_name
 from kailab.evidence.entries import (
     Decision,
     GroupWaits,
@@ -26,6 +25,7 @@ from kailab.evidence.entries import (
     ShareChange,
     WriteRefused,
 )
+from kailab.model.objects import controller_name
 from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:

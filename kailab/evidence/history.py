@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import Status
 from kailab.evidence import cycles as cycle_files
-from kailab.evidence.cluster_state import controller_name
 from kailab.evidence.cycles import RecordedCycle
 from kailab.evidence.entries import (
     ClusterState,
@@ -31,6 +30,7 @@ from kailab.evidence.entries import (
 from kailab.evidence.recording import Recording
 from kailab.grouping.ownermeta import TOP_OWNER_METADATA
 from kailab.model import labels
+from kailab.model.objects import controller_name
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.evidence.canonical import format_rfc3339
-from kailab.evidence.cluster_state import condition_of, controller_name, pod_queue
+from kailab.evidence.cluster_state import pod_queue
 from kailab.evidence.entries import Decision, PodBound, PodEvicted
 from kailab.model import labels
+from kailab.model.objects import condition_of, controller_name
 from kailab.undertest.contract import EvictionCondition, EvictionFinder, EvictionReason
 
 ACTION = "schedule"

@@ -33,7 +33,6 @@ from msgspec import structs
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import EvidenceError
 from kailab.evidence import canonical, cycles
-from kailab.evidence import recording as timeline
 from kailab.evidence.cluster_state import RowCache, read_cluster_state
 from kailab.evidence.cycles import CycleLog, LastRecordedCycle, RecordedCycle
 from kailab.evidence.entries import (
@@ -49,7 +48,7 @@ from kailab.evidence.entries import (
     SourceLine,
     TimelineEntry,
 )
-from kailab.evidence.recording import EXPECTATION, STEP, Recording
+from kailab.evidence.recording import EXPECTATION, STEP, Recording, render_timeline, timeline_entries
 from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, record_names
 from kailab.evidence.scrubbing import Scrubber
 from kailab.model.private_files import make_folder, write_bytes
@@ -218,7 +217,7 @@ class Recorder(Observer):
 
     def timeline(self) -> list[TimelineEntry]:
         """The lines of the timeline (``timeline_entries``)."""
-        return self.text.entries(timeline.timeline_entries(self.recording.moments()))
+        return self.text.entries(timeline_entries(self.recording.moments()))
 
     @property
     def text(self) -> Scrubber:
@@ -234,7 +233,7 @@ class Recorder(Observer):
         make_folder(folder, new=True)
         keeping = self._sanitizer()
         recording, text = self.recording, keeping.text
-        told = text.entries(timeline.timeline_entries(self.recording.moments()))
+        told = text.entries(timeline_entries(self.recording.moments()))
         files = {
             "lab.json": canonical.pretty_json(self.facts),
             "steps.json": canonical.pretty_json(text.entries([keeping.step(step) for step in self.steps])),
@@ -243,7 +242,7 @@ class Recorder(Observer):
             "pending.json": canonical.pretty_json(text.entries(recording.pending)),
             "events.json": canonical.pretty_json(text.entries([read_event(event) for event in recording.events])),
             "timeline.json": canonical.pretty_json(told),
-            "timeline.txt": timeline.render_timeline(told).encode(),
+            "timeline.txt": render_timeline(told).encode(),
         }
         if self.cycles:
             cutter = RecordCutter(keeping.keeps_label, text.text)

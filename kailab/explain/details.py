@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from kailab.evidence.canonical import as_plain_json
-from kailab.evidence.cluster_state import condition_of
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.explain.gone import eviction_lines, evictions_told, workload_of
 from kailab.explain.policies import policy_lines, saving_lines
@@ -17,6 +16,7 @@ from kailab.explain.wanted import choice_of_subgroups, min_member
 from kailab.lab.picture import group_of
 from kailab.lab.wording import count, gpus, some
 from kailab.model import labels
+from kailab.model.objects import condition_of
 
 MOST_GROUPS = 3
 """PodGroups of which the scheduler's own words are told."""

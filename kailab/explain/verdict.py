@@ -14,7 +14,6 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import OthersGone, Relaxation
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.evidence.cluster_state import condition_of
 from kailab.evidence.entries import PodRow
 from kailab.explain.answer import Verdict
 from kailab.explain.cause import Cause, Code
@@ -23,6 +22,7 @@ from kailab.lab import subjects
 from kailab.lab.owners import top_of
 from kailab.lab.picture import group_of
 from kailab.model.kinds import kind_key
+from kailab.model.objects import condition_of
 from kailab.model.times import parse_time
 
 DAY = 86_400.0

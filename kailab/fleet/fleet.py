@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from kailab.model import labels, quantities
-
-Object: TypeAlias = dict[str, Any]
+from kailab.model.objects import Object as Object
 
 FAKE = {"key": labels.FAKE_NODE_TAINT, "value": "fake", "effect": "NoSchedule"}
 MIG_STRATEGY = "nvidia.com/mig.strategy"

@@ -18,7 +18,6 @@ from kailab.errors import AlreadyExists, ApiError, Conflict, KailabError, NotFou
 from kailab.grouping.clusterreader import ClusterReader, Read
 from kailab.grouping.coming import ComingPodGroups, Key, Wanted
 from kailab.grouping.config import GroupingConfig
-from kailab.grouping.fields import annotations_of, labels_of
 from kailab.grouping.owners import asks_to_be_skipped, owners_of
 from kailab.grouping.plans import Plans
 from kailab.grouping.podgroup import podgroup_object, updated
@@ -26,6 +25,7 @@ from kailab.grouping.preview import MALFORMED, malformed
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.grouping.tags import only_devices, tags_of
 from kailab.model.labels import POD_GROUP, SUBGROUP_NAME
+from kailab.model.objects import annotations_of, labels_of
 
 COMPONENT = "pod-grouper"
 WARNING = "PodGrouperWarning"

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.grouping.family import Context
-from kailab.grouping.fields import annotations_of, labels_of, name_of, namespace_of, uid_of
 from kailab.grouping.ownermeta import TOP_OWNER_METADATA, top_owner_metadata
 from kailab.grouping.priority import TRAIN, preemptibility_of, priority_class_of
 from kailab.grouping.queues import queue_of
@@ -19,6 +18,7 @@ from kailab.model.labels import (
     TOPOLOGY_PREFERRED,
     TOPOLOGY_REQUIRED,
 )
+from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
 from kailab.model.times import duration_seconds, format_duration
 
 USER = "user"

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.config import GroupingConfig
-from kailab.grouping.fields import labels_of, namespace_of, title
+from kailab.grouping.fields import title
 from kailab.grouping.reader import Reader
 from kailab.grouping.records import GroupingError, Plan
+from kailab.model.objects import labels_of, namespace_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,38 +7,16 @@ is an error of the object, told with its path, as Kubernetes' own unstructured a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.records import GroupingError
+from kailab.model.objects import name_of, namespace_of
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _EMPTY: dict[str, Any] = {}
 
 T = TypeVar("T")
-
-
-def labels_of(obj: Object) -> Mapping[str, str]:
-    """``metadata.labels``; empty when there are none."""
-    return (obj.get("metadata") or _EMPTY).get("labels") or _EMPTY
-
-
-def annotations_of(obj: Object) -> Mapping[str, str]:
-    """``metadata.annotations``; empty when there are none."""
-    return (obj.get("metadata") or _EMPTY).get("annotations") or _EMPTY
-
-
-def name_of(obj: Object) -> str:
-    return str((obj.get("metadata") or _EMPTY).get("name") or "")
-
-
-def namespace_of(obj: Object) -> str:
-    return str((obj.get("metadata") or _EMPTY).get("namespace") or "")
-
-
-def uid_of(obj: Object) -> str:
-    return str((obj.get("metadata") or _EMPTY).get("uid") or "")
 
 
 def group_version(api_version: str) -> tuple[str, str]:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from kailab.cluster.protocol import Object
 from kailab.grouping.config import GroupingConfig
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import group_version, name_of
+from kailab.grouping.fields import group_version
 from kailab.grouping.reader import Reader
 from kailab.grouping.records import Grouping, Plan
 from kailab.grouping.registry import family_for
+from kailab.model.objects import name_of
 
 
 def family_of(pod: Object, owners: Sequence[Object]) -> Family:

@@ -9,7 +9,8 @@ from functools import lru_cache
 import yaml
 
 from kailab.cluster.protocol import Object
-from kailab.grouping.fields import group_version, name_of, uid_of
+from kailab.grouping.fields import group_version
+from kailab.model.objects import name_of, uid_of
 
 TOP_OWNER_METADATA = "kai.scheduler/top-owner-metadata"
 

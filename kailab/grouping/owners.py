@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kailab.cluster.protocol import Object
-from kailab.grouping.fields import annotations_of, namespace_of, title, uid_of
+from kailab.grouping.fields import title
 from kailab.grouping.reader import Reader
 from kailab.grouping.records import GroupingError
 from kailab.model.labels import SKIP_PODGROUPER
+from kailab.model.objects import annotations_of, namespace_of, uid_of
 
 
 def owners_of(pod: Object, reads: Reader) -> list[Object]:

@@ -15,10 +15,10 @@ from kailab.grouping.clusterreader import ClusterReader
 from kailab.grouping.config import GroupingConfig
 from kailab.grouping.default import POD_ANNOTATIONS, POD_LABELS
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import annotations_of, labels_of, uid_of
 from kailab.grouping.group import family_of
 from kailab.grouping.records import Plan
 from kailab.grouping.registry import family_for
+from kailab.model.objects import annotations_of, labels_of, uid_of
 
 _Signature: TypeAlias = tuple[object, ...]
 _MOST = 64  # owners whose pods may come mixed with each other's

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.family import Context
-from kailab.grouping.fields import group_version, labels_of
+from kailab.grouping.fields import group_version
 from kailab.model.labels import PREEMPTIBILITY, PRIORITY_CLASS
+from kailab.model.objects import labels_of
 
 TRAIN = "train"
 BUILD = "build"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.family import Context
-from kailab.grouping.fields import labels_of, namespace_of
 from kailab.model.labels import QUEUE_RUNAI
+from kailab.model.objects import labels_of, namespace_of
 
 DEFAULT_QUEUE = "default-queue"
 PROJECT = "project"

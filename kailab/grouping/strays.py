@@ -13,12 +13,12 @@ from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.errors import AlreadyExists, ApiError, NotFound
 from kailab.grouping.clusterreader import ClusterReader
 from kailab.grouping.config import GroupingConfig
-from kailab.grouping.fields import annotations_of
 from kailab.grouping.group import group
 from kailab.grouping.owners import asks_to_be_skipped, owners_of
 from kailab.grouping.podgroup import podgroup_object
 from kailab.grouping.records import GroupingError
 from kailab.model.labels import POD_GROUP
+from kailab.model.objects import annotations_of
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.grouping.fields import annotations_of, labels_of
 from kailab.model.labels import GPU_GROUP, GPU_MULTI_GROUP_PREFIX
+from kailab.model.objects import annotations_of, labels_of
 
 
 def tags_of(pod: Object) -> tuple[Any, Any]:

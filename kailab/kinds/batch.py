@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind
-from kailab.model.objects import DIRECTIVES, without_scheduling_directives
+from kailab.model.objects import DIRECTIVES, Object, without_scheduling_directives
 from kailab.model.validation.fields import LARGEST_INT64, Faults
 from kailab.model.validation.pods import check_template
 
-Object = dict[str, Any]
 _RESTART = ("OnFailure", "Never")
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
-from kailab.model.objects import DIRECTIVES, without_scheduling_directives
+from kailab.model.objects import DIRECTIVES, Object, without_scheduling_directives
 from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import (
     COUNT,
@@ -21,8 +19,6 @@ from kailab.model.validation.shapes import (
     record,
     with_spec,
 )
-
-Object = dict[str, Any]
 
 
 def job_set_spec() -> Check:

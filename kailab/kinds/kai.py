@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model.kind import Kind
-
-Object = dict[str, Any]
+from kailab.model.objects import Object
 
 
 def _bare(obj: Object) -> Object:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model.kind import AGE, NAME, Column, Kind, Unread
-
-Object = dict[str, Any]
+from kailab.model.objects import Object
 
 
 def _namespace_defaults(obj: Object) -> Object:

@@ -13,8 +13,8 @@ from typing import Any
 
 from kailab.cluster.lifecycle import READY_SECONDS, TERMINATION, TERMINATION_SECONDS, seconds_of
 from kailab.cluster.protocol import Object, WatchEvent
-from kailab.evidence.cluster_state import condition_of
 from kailab.model import labels
+from kailab.model.objects import condition_of, has_condition, is_ready
 
 KINDS = ("Node", "Deployment", "ReplicaSet", "StatefulSet", "Job", "PodGroup", "Pod", "Queue")
 PROMPT_SECONDS = 10.0
@@ -76,9 +76,13 @@ class PendingChanges:
                     yield f"{kind} {_name(obj)} is being brought in line"
         for job in self._objects["Job"].values():
             status = job.get("status") or _NOTHING
-            if not status.get("startTime") and not job["spec"].get("suspend") and not _ended(job):
+            if (
+                not status.get("startTime")
+                and not job["spec"].get("suspend")
+                and not has_condition(job, "Complete", "Failed")
+            ):
                 yield f"Job {_name(job)} is being started"
-            elif not _ended(job) and self._miscounts(job, alive[job["metadata"]["uid"]]):
+            elif not has_condition(job, "Complete", "Failed") and self._miscounts(job, alive[job["metadata"]["uid"]]):
                 yield f"Job {_name(job)} counts its pods"
             elif self._lacks_pods(job):
                 yield f"Job {_name(job)} is making its pods"
@@ -110,7 +114,7 @@ class PendingChanges:
     def _lacks_pods(job: Object) -> bool:
         """Pods of it are certain to come."""
         spec, status = job["spec"], job.get("status") or _NOTHING
-        if _ended(job) or spec.get("suspend"):
+        if has_condition(job, "Complete", "Failed") or spec.get("suspend"):
             return False
         if status.get("failed"):
             return False  # it may hold back
@@ -141,7 +145,7 @@ class PendingChanges:
             # A pod that has ended is held by a finalizer alone: whoever set that takes its time.
             held = metadata.get("finalizers") and phase in ("Succeeded", "Failed")
             # Nobody ends the pods of a node that is gone or silent, before the node itself is given up.
-            stuck = spec.get("nodeName") and (node is None or not _ready(node))
+            stuck = spec.get("nodeName") and (node is None or not is_ready(node, unreported=True))
             return "" if slow or held or stuck else "is leaving"
         for reference in metadata.get("ownerReferences") or ():
             # The garbage collector deletes it, in its own time.
@@ -151,7 +155,7 @@ class PendingChanges:
             return ""
         if not spec.get("nodeName"):
             return "waits for the scheduler's word" if self._considers(pod) and not _answered(pod) else ""
-        if phase == "Pending" and node is not None and _ready(node):
+        if phase == "Pending" and node is not None and is_ready(node, unreported=True):
             return "is starting" if _seconds(notes.get(labels.READY_SECONDS), READY_SECONDS) <= PROMPT_SECONDS else ""
         return ""
 
@@ -173,15 +177,6 @@ def _unfinished(obj: Object) -> bool:
         # It makes one after the other, each when those before it are ready.
         return bool(there > wanted or (there < wanted and status.get("readyReplicas", 0) >= there))
     return bool(there != wanted)
-
-
-def _ended(job: Object) -> bool:
-    return any((found := condition_of(job, type)) and found["status"] == "True" for type in ("Complete", "Failed"))
-
-
-def _ready(node: Object) -> bool:
-    found = condition_of(node, "Ready")
-    return found is None or found.get("status") == "True"
 
 
 def _answered(pod: Object) -> bool:

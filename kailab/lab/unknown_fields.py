@@ -14,13 +14,12 @@ from typing import Any
 from kailab.cluster.install.definitions import schema
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
+from kailab.model.objects import Object
 from kailab.model.suggestions import closest_names
 from kailab.model.validation import core
-from kailab.model.validation import core as operator_fields
 from kailab.model.validation.advice import pod_templates
 from kailab.model.validation.devices import is_flat
 
-Object = dict[str, Any]
 Found = Iterator[tuple[str, str, Collection[str]]]
 """(path with a dot at its end, the unknown field in it, the fields that there are)."""
 SHOWN = 8
@@ -41,14 +40,14 @@ def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
 
 def unknown_fields(obj: Object, kind: str) -> Iterator[tuple[str, str]]:
     """(field path, what to say of it); ``kind`` is the kind key."""
-    definition = operator_fields.operator_definition(obj["apiVersion"], obj["kind"])
+    definition = core.operator_definition(obj["apiVersion"], obj["kind"])
     # Operators come in versions, and another may have it.
     whose = f"{definition.whose} has" if definition else "there is"
     for path, name, known in _found(obj, kind, definition):
         yield f"{path}{name}", f"{whose} no such field, so nothing acts on it; {_meant(name, known)}"
 
 
-def _found(obj: Object, kind: str, operators: operator_fields.OperatorDefinition | None) -> Found:
+def _found(obj: Object, kind: str, operators: core.OperatorDefinition | None) -> Found:
     known = KINDS.get(kind)
     if known is not None and known.schema:
         flat = known.group == "resource.k8s.io" and is_flat(obj)
@@ -85,7 +84,7 @@ def _fields(type: str) -> Mapping[str, str]:
     """Of a type in the table of Kubernetes' own or of the operators': its fields, and the type of what can hold others."""
     return {
         name: "" if of in core.SCALARS or of.strip("[]{}") in core.SCALARS else of
-        for name, of in operator_fields.operator_field_types(type).items()
+        for name, of in core.operator_field_types(type).items()
     }
 
 

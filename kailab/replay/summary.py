@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from kailab.evidence.metrics.families import percentile
-from kailab.replay import costs as costing
 from kailab.replay import sampling
 from kailab.replay.accounts import GpuTimeBalance, ReplayedJob, UnstartedJobs
-from kailab.replay.costs import ReplayCost, replay_cost
+from kailab.replay.costs import ReplayCost, replay_cost, rounded_cost
 from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.run import CompletedReplay
 from kailab.replay.sampling import Fairness, Fragmentation
@@ -124,7 +123,7 @@ def summarise(replayed: CompletedReplay) -> Summary:
         },
         fairness=sampling.rounded_fairness(replayed.fairness),
         fragmentation=replayed.fragmentation,
-        costs=None if (costs := costs_of(replayed)) is None else costing.rounded_cost(costs),
+        costs=None if (costs := costs_of(replayed)) is None else rounded_cost(costs),
         unbegun=list(replayed.unbegun),
     )
 

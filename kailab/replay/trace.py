@@ -17,8 +17,6 @@ from kailab.model.manifests import from_objects
 from kailab.replay.job import LONGEST, SkippedLine, TraceJob
 from kailab.replay.manifests import job_object
 from kailab.replay.readers import alibaba, lines, philly, plain, slurm
-from kailab.replay.readers import philly as phillylog
-from kailab.replay.readers import slurm as sacct
 from kailab.replay.readers.lines import LineFields
 
 MOST_TOLD = 20
@@ -44,7 +42,7 @@ FORMS: Mapping[str, TraceFormat] = {
     "pai": TraceFormat(
         "Alibaba cluster-trace-gpu-v2020: tasks (pai_task_table)", alibaba.PAI_COLUMNS, alibaba.read_pai_task
     ),
-    "sacct": TraceFormat("jobs of Slurm (sacct -P)", sacct.SACCT_COLUMNS, sacct.read_sacct_job),
+    "sacct": TraceFormat("jobs of Slurm (sacct -P)", slurm.SACCT_COLUMNS, slurm.read_sacct_job),
     "csv": TraceFormat("a CSV file with declared columns", plain.NEEDED, plain.read_plain_job),
 }
 
@@ -82,8 +80,8 @@ def read_trace(
     """The whole file, read line by line. ``form``: one of ``FORMS``; empty: by its columns. ``columns``: of the plain form, its names ->
     those of the file. ``priorities``: names of PriorityClasses; a line with another one is broken; None: any will do. Raises InputError: for a
     file that can't be read as that, and, without ``skip_broken``, for broken lines."""
-    if form in ("", _PHILLY) and not columns and phillylog.is_job_log(path):
-        return _collected(Trace(str(path), _PHILLY), phillylog.read_job_log(path), skip_broken, priorities)
+    if form in ("", _PHILLY) and not columns and philly.is_job_log(path):
+        return _collected(Trace(str(path), _PHILLY), philly.read_job_log(path), skip_broken, priorities)
     header = lines.read_header(path)
     if twice := [name for name, number in Counter(header).items() if number > 1 and name]:
         raise InputError(f"two columns {twice[0]!r:.80}; expected each once", Where(file=str(path), line=1))

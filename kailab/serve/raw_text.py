@@ -19,6 +19,7 @@ from kailab.evidence import canonical
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence.cycles import RecordedCycle
 from kailab.evidence.sanitizing import RecordCutter
+from kailab.model.objects import full_name
 from kailab.report.page_data import NONE, RawIndex
 from kailab.report.raw import LINE, SEPARATOR, CycleReferences
 
@@ -47,13 +48,6 @@ class ObjectsByPlace(Sequence[Object | None]):
         if isinstance(place, slice):
             return [self._by_name.get(name) for name in self.names[place]]
         return self._by_name.get(self.names[place])
-
-
-def full_name(obj: Object) -> str:
-    """``namespace/name``, or the name of an object without a namespace."""
-    metadata = obj["metadata"]
-    space = metadata.get("namespace", "")
-    return f"{space}/{metadata['name']}" if space else str(metadata["name"])
 
 
 CHUNK_ENTRIES = 256

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.evidence.cluster_state import condition_of, controller_name, pod_queue
+from kailab.evidence.cluster_state import pod_queue
 from kailab.evidence.entries import PendingReason
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model import labels
+from kailab.model.objects import condition_of, controller_name
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import Observer, Opening
 from kailab.scheduler.reading.accounts import Accounts

@@ -19,8 +19,7 @@ from checks.hunting.shrinking import shrink
 from checks.hunting.side import Bench
 from kailab.components import ComponentSet
 from kailab.components.pins import PROGRAMS
-
-Object = dict[str, Any]
+from kailab.model.objects import Object
 
 
 def one_gpu(pods: int = 1) -> Object:

@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 
 from kailab.fleet import Fleet, read_fleet
-
-Object = dict[str, Any]
+from kailab.model.objects import Object
 
 
 def fleet(*pools: Object, topologies: list[Object] | None = None) -> Fleet:

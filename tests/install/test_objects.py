@@ -15,11 +15,11 @@ from kailab.errors import ApiError, Invalid
 from kailab.fleet import load_fleet
 from kailab.lab import Lab
 from kailab.model.kinds import kind_key
+from kailab.model.objects import Object
 from kailab.model.validation import validate
 
 pytestmark = pytest.mark.slow
 EXERCISES = Path(__file__).parents[2] / "exercises"
-Object = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

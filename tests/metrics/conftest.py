@@ -13,9 +13,9 @@ from kailab.evidence.metrics.families import SeriesCollector, collect_series
 from kailab.evidence.metrics.over_time import snapshots_over_time
 from kailab.evidence.recorder import Recorder
 from kailab.lab import Lab
+from kailab.model.objects import Object
 from tests import builders
 
-Object = dict[str, Any]
 RUN_SECONDS = "kailab.dev/run-seconds"
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from kailab.model.kinds import kind_key
+from kailab.model.objects import Object
 from kailab.model.validation import validate
-
-Object = dict[str, Any]
 
 
 def pod_spec(**more: Any) -> Object:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from kailab.cluster.embedded.merge import merge_patch
 from kailab.errors import InputError
+from kailab.model.objects import Object
 from kailab.model.patches import difference, json_patch, strategic_patch
-
-Object = dict[str, Any]
 
 
 def pod(*containers: Object, **spec: Any) -> Object:

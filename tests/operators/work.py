@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Object = dict[str, Any]
+from kailab.model.objects import Object
 
 
 def queue(name: str, parent: str = "") -> Object:

@@ -14,10 +14,9 @@ from kailab.errors import InputError
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import value_at
+from kailab.model.objects import Object
 from kailab.model.times import format_duration
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
-
-Object = dict[str, Any]
 
 UNLIMITED = -1
 MAIN = "default"

@@ -17,6 +17,7 @@ from kailab.cluster.install.definitions import crds
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.waiting import look_until
 from kailab.errors import AlreadyExists, Conflict, ConnectError, NotFound
+from kailab.model.objects import condition_of, has_condition
 
 INSTALLED_BY = "kailab.dev/installed-by"
 LOOKED_AT = "kailab.dev/looked-at"
@@ -97,7 +98,7 @@ def _going(cluster: Cluster, kind: str, name: str) -> str:
     found = _find(cluster, kind, name)
     if found is None:
         return ""
-    condition = _condition(found, "Terminating")
+    condition = condition_of(found, "Terminating") or {}
     if _is_ours(found) and condition.get("reason") == "InstanceDeletionFailed":
         looked_at = {"metadata": {"annotations": {LOOKED_AT: found["metadata"]["resourceVersion"]}}}
         with suppress(NotFound, Conflict):
@@ -189,12 +190,7 @@ def _provide(cluster: Cluster, kind: str, obj: Object, say: Tell) -> None:
 
 
 def _established(crd: Object | None) -> bool:
-    return _condition(crd or {}, "Established").get("status") == "True"
-
-
-def _condition(obj: Object, type: str) -> Object:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each["type"] == type), {})
+    return has_condition(crd or {}, "Established")
 
 
 def _await(left: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:

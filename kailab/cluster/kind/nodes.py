@@ -13,6 +13,7 @@ from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_res
 
 from kailab.cluster.protocol import Cluster
 from kailab.errors import ApiError, ConnectError, NotFound
+from kailab.model.objects import is_ready
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 FAKE = ("kwok.x-k8s.io/node", "fake")
@@ -42,7 +43,7 @@ def await_kube_scheduler(cluster: Cluster, seconds: float = READY_SECONDS) -> No
 
     def lacking() -> str | None:
         pods = cluster.list("Pod", "kube-system", {"component": "kube-scheduler"})
-        return None if any(map(_is_ready, pods)) else "its kube-scheduler is not Ready"
+        return None if any(map(is_ready, pods)) else "its kube-scheduler is not Ready"
 
     _await(seconds, lacking)
 
@@ -77,13 +78,8 @@ def _not_ready(cluster: Cluster) -> str | None:
     nodes = real_nodes(cluster)
     if not nodes:
         return "it has no nodes yet"
-    waiting = [node["metadata"]["name"] for node in nodes if not _is_ready(node)]
+    waiting = [node["metadata"]["name"] for node in nodes if not is_ready(node)]
     return f"not Ready: {', '.join(waiting)}" if waiting else None
-
-
-def _is_ready(obj: dict[str, Any]) -> bool:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def _no_account(cluster: Cluster) -> str | None:

@@ -33,12 +33,13 @@ from kailab.cluster.vcluster.values import values
 from kailab.cluster.waiting import look_until
 from kailab.errors import ConnectError, NotFound, StateError
 from kailab.model import decoding
+from kailab.model.objects import is_ready
 from kailab.model.private_files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kailab.cluster.protocol import Cluster, Object
+    from kailab.cluster.protocol import Cluster
     from kailab.components import ComponentSet
 
 FILE = "vcluster.json"
@@ -175,7 +176,7 @@ class VclusterPlane(Supervised):
     def _await_ready(self, host: Cluster) -> None:
         def missing() -> str:
             _has_images(host, self.name)
-            pods = [one for one in host.list("Pod", self.name) if _is_ready(one)]
+            pods = [one for one in host.list("Pod", self.name) if is_ready(one)]
             return "" if pods else f"no pod in its namespace {self.name} is ready"
 
         if why := look_until(missing, lambda found: not found, READY_SECONDS, pause=_LOOK_SECONDS):
@@ -254,8 +255,3 @@ def _has_images(host: Cluster, namespace: str) -> None:
     for pod in host.list("Pod", namespace):
         if lacking := without_image(pod):
             raise ConnectError(f"namespace {namespace}: {lacking}")
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

@@ -12,17 +12,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping, duration
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import (
-    annotations_of,
-    integer,
-    labels_of,
-    name_of,
-    namespace_of,
-    objects,
-    string,
-    strings,
-    title,
-)
+from kailab.grouping.fields import integer, objects, string, strings, title
 from kailab.grouping.records import Grouping, GroupingError, Plan, SubGroup, TopologyConstraint
 from kailab.model.labels import (
     PREEMPTIBILITY,
@@ -32,6 +22,7 @@ from kailab.model.labels import (
     TOPOLOGY_PREFERRED,
     TOPOLOGY_REQUIRED,
 )
+from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of
 
 _POD_GANG = "grove.io/podgang"
 _TOPOLOGY_NAME = "grove.io/topology-name"

@@ -14,19 +14,11 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.families.pod import gang_size, has_gang_labels
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import (
-    annotations_of,
-    integer,
-    labels_of,
-    name_of,
-    namespace_of,
-    title,
-    uid_of,
-    whole_number,
-)
+from kailab.grouping.fields import integer, title, whole_number
 from kailab.grouping.records import GroupingError, Plan
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import BATCH_MIN_MEMBER, JOB_ID, JOB_SIZE
+from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
 
 
 def _job(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:

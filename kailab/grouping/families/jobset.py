@@ -14,21 +14,11 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping, pod_group_name
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import (
-    annotations_of,
-    integer,
-    labels_of,
-    name_of,
-    namespace_of,
-    objects,
-    string,
-    title,
-    uid_of,
-    whole_number,
-)
+from kailab.grouping.fields import integer, objects, string, title, whole_number
 from kailab.grouping.records import GroupingError, Plan, SubGroup, TopologyConstraint
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import BATCH_MIN_MEMBER, TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
+from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
 
 _REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 _JOB_INDEX = "jobset.sigs.k8s.io/job-index"

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from kailab.cluster.protocol import Object
 from kailab.grouping.default import group_annotations, group_labels, pod_group_name, reference_to
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import annotations_of, name_of, namespace_of
 from kailab.grouping.priority import INFERENCE, priority_class_of
 from kailab.grouping.queues import queue_of
 from kailab.grouping.records import Grouping, GroupingError, Plan
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import POD_GROUP
+from kailab.model.objects import annotations_of, name_of, namespace_of
 from kailab.model.quantities import parse_count
 
 _REVISION = "serving.knative.dev/revision"

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import integer, mapping, name_of, namespace_of, string, title
+from kailab.grouping.fields import integer, mapping, string, title
 from kailab.grouping.records import Grouping, GroupingError, Plan
+from kailab.model.objects import name_of, namespace_of
 
 _LAUNCHER = "Launcher"
 

@@ -13,8 +13,9 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.families.segments import SEGMENT_SIZE, check_count, segment_topology
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import annotations_of, integer, labels_of, mapping, string, title, whole_number
+from kailab.grouping.fields import integer, mapping, string, title, whole_number
 from kailab.grouping.records import GroupingError, Plan, SubGroup
+from kailab.model.objects import annotations_of, labels_of
 from kailab.model.quantities import parse_count
 
 _SIZE = "leaderworkerset.sigs.k8s.io/size"

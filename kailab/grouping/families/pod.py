@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import annotations_of, labels_of, title, whole_number
+from kailab.grouping.fields import title, whole_number
 from kailab.grouping.ownermeta import TOP_OWNER_METADATA
 from kailab.grouping.records import Grouping, Plan
 from kailab.model.labels import JOB_ID, JOB_INDEX, JOB_SIZE, SUBGROUP_NAME
+from kailab.model.objects import annotations_of, labels_of
 
 _SPARK_APP = "spark-app-name"
 _SPARK_SELECTOR = "spark-app-selector"

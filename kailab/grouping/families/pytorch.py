@@ -19,8 +19,9 @@ from kailab.grouping.families.segments import (
     segment_topology,
 )
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import integer, labels_of, mapping, title, whole_number
+from kailab.grouping.fields import integer, mapping, title, whole_number
 from kailab.grouping.records import GroupingError, Plan, SubGroup
+from kailab.model.objects import labels_of
 
 _REPLICA_TYPE = "training.kubeflow.org/replica-type"
 _REPLICA_INDEX = "training.kubeflow.org/replica-index"

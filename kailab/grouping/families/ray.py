@@ -12,20 +12,11 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family, MakePlan
-from kailab.grouping.fields import (
-    boolean,
-    integer,
-    labels_of,
-    mapping,
-    name_of,
-    namespace_of,
-    objects,
-    string,
-    title,
-)
+from kailab.grouping.fields import boolean, integer, mapping, objects, string, title
 from kailab.grouping.records import GroupingError, Plan, SubGroup, TopologyConstraint
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
+from kailab.model.objects import labels_of, name_of, namespace_of
 
 _NODE_GROUP = "ray.io/group"
 _HEAD = "headgroup"

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.grouping.fields import annotations_of, string
+from kailab.grouping.fields import string
 from kailab.grouping.records import GroupingError, TopologyConstraint
 from kailab.model.labels import TOPOLOGY
+from kailab.model.objects import annotations_of
 
 SEGMENT_SIZE = "kai.scheduler/segment-size"
 SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"

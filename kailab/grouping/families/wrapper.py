@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import annotations_of, group_version, labels_of
+from kailab.grouping.fields import group_version
 from kailab.grouping.priority import kind_defaults
 from kailab.grouping.records import Plan
 from kailab.model.labels import PREEMPTIBILITY, PRIORITY_CLASS
+from kailab.model.objects import annotations_of, labels_of
 
 
 def _wrapper(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:

@@ -19,13 +19,13 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.waiting import look_until
 from kailab.cluster.writes import Create, Delete
 from kailab.errors import ConnectError, InputError, NotFound, Unavailable
-from kailab.evidence.cluster_state import condition_of
 from kailab.fleet import Fleet
 from kailab.lab.live_settling import DEADLINE_SECONDS, LiveSettling
 from kailab.lab.parts import Parts, parts_over
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues.contract import Place, RunningProcess, Tell
 from kailab.model.kinds import KINDS
+from kailab.model.objects import condition_of
 from kailab.operators import Operators
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer

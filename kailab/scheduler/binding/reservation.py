@@ -22,6 +22,7 @@ from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Create, Delete
 from kailab.errors import AlreadyExists, ApiError, NotFound
 from kailab.model import labels as names
+from kailab.model.objects import is_ended
 from kailab.scheduler.binding.preparing import Binding
 from kailab.scheduler.reading.tasks import gpu_groups
 
@@ -122,7 +123,7 @@ class Reservations:
             # A pod may carry the label of a GPU that it was not bound to after all.
             sharing = [pod for pod in self._sharing.get(group, _NOTHING).values() if pod["spec"].get("nodeName")]
             ours = [pod for pod in self._reserving.get(group, _NOTHING).values() if _is_ours(pod)]
-            needless = [pod for pod in ours if not sharing or _ended(pod)]
+            needless = [pod for pod in ours if not sharing or is_ended(pod)]
             doomed += [(group, pod) for pod in needless if "deletionTimestamp" not in pod["metadata"]]
             # One that has ended keeps the name until it is gone, which will be news.
             if sharing and not needless and not self._reserved(group):
@@ -156,7 +157,7 @@ class Reservations:
 
     def _reserved(self, group: str) -> bool:
         return any(
-            not _ended(pod) and "deletionTimestamp" not in pod["metadata"]
+            not is_ended(pod) and "deletionTimestamp" not in pod["metadata"]
             for pod in self._reserving.get(group, _NOTHING).values()
         )
 
@@ -172,7 +173,7 @@ class Reservations:
                 continue  # most pods share nothing
             table = self._reserving if metadata["namespace"] == names.RESERVATION_NAMESPACE else self._sharing
             # An ended pod shares nothing any more, though its labels stay.
-            if table is self._sharing and _ended(pod):
+            if table is self._sharing and is_ended(pod):
                 groups = ()
             before = self._groups_of.pop(uid, ())
             for group in before:
@@ -184,10 +185,6 @@ class Reservations:
             for group in groups:
                 table.setdefault(group, {})[uid] = pod
             self._dirty.update(dict.fromkeys((*before, *groups)))
-
-
-def _ended(pod: Object) -> bool:
-    return (pod.get("status") or _NOTHING).get("phase") in _ENDED
 
 
 def _is_ours(pod: Object) -> bool:
