@@ -1,7 +1,7 @@
 """What a RuntimeClass puts on the pods that name it when they are created: its overhead, and the nodes that have its runtime.
 
 Source: Kubernetes' RuntimeClass admission plugin. It refuses a pod whose class is not there; here such a pod is taken, because work
-is often tried without the classes of its cluster, and ``kailab.lab.runtime_classes`` tells it when it is applied.
+is often tried without the classes of its cluster, and ``kailab.lab.references`` tells it when it is applied.
 """
 
 from __future__ import annotations
