@@ -42,7 +42,7 @@ def test_a_lab_that_is_not(busy, home: Path) -> None:
     [
         (("--window", "soon"), "--window"),
         (("--window", "0s"), "expected more than nothing"),
-        (("--decisions", "nowhere.json"), "nowhere.json: no decisions are here"),
+        (("--decisions", "nowhere.json"), "nowhere.json: there are no decisions"),
         ((), "no lab is here"),
     ],
 )

@@ -55,7 +55,7 @@ def test_what_the_cluster_does_by_itself_is_pushed(plane: Path) -> None:
     told = news(served)
     controls = next(told)["controls"]
     assert all("its clock and its scheduler" in controls[name]["why"] for name in ("pause", "step", "advance"))
-    assert "can't be taken back" in controls["undo"]["why"]
+    assert "can't be undone" in controls["undo"]["why"]
     for order in ("pause", "step", "undo", "go-on"):
         assert served.order(order).code == 400
     served.done({"do": "submit", "text": TEXTS["10-two-teams"]})
