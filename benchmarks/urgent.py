@@ -20,7 +20,7 @@ from benchmarks.lab_runs import shapes
 from benchmarks.lab_runs.scheduler_process import kailab_process
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.processes import ask, find
-from kailab.cluster.writes import Create
+from kailab.cluster.writes import CreateWrite
 from kailab.errors import KailabError
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import PlaneVenue, open_plane
@@ -45,7 +45,7 @@ class Run:
         """Have all that are not urgent there."""
         cluster = self._connected()
         try:
-            made = cluster.write_all([[Create(shapes.pod(f"fill-{n:06}", "fill"))] for n in range(self._jobs)])
+            made = cluster.write_all([[CreateWrite(shapes.pod(f"fill-{n:06}", "fill"))] for n in range(self._jobs)])
         finally:
             cluster.close()
         refused = [one.error for one in made if one.error is not None]

@@ -40,7 +40,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What somebody else's code raised, for a message: its type, and what it says if it says anything."""
     try:
         said = str(error)

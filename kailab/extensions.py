@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
-from kailab.errors import ExtensionError, KailabError, told
+from kailab.errors import ExtensionError, KailabError, describe_error
 
 SCHEDULERS: Final = "kailab.schedulers"
 BACKENDS: Final = "kailab.backends"
@@ -43,24 +43,24 @@ class Extension(NamedTuple):
         try:
             return metadata.EntryPoint(self.name, self.target, self.group).load()
         except (Exception, SystemExit) as error:
-            raise ExtensionError(f"{self.told} can't be loaded ({self.target}): {told(error)}") from error
+            raise ExtensionError(f"{self.told} can't be loaded ({self.target}): {describe_error(error)}") from error
 
 
-class Broken(NamedTuple):
+class BrokenDistribution(NamedTuple):
     """A distribution whose entry points can't be read."""
 
     distribution: str
     why: str
 
 
-class Found(NamedTuple):
+class ExtensionState(NamedTuple):
     """For listings. ``state``: ``ok``, or why it can't be used."""
 
     extension: Extension
     state: str
 
 
-def named(group: Group, name: str, built_in: Iterable[str] = ()) -> Extension | None:
+def find_extension(group: Group, name: str, built_in: Iterable[str] = ()) -> Extension | None:
     """The extension of this name, not loaded; None if there is none. Raises ExtensionError where two distributions bring one, or
     the name is kailab's own (``built_in``)."""
     found = [extension for extension in extensions(group) if extension.name == name]
@@ -72,7 +72,7 @@ def named(group: Group, name: str, built_in: Iterable[str] = ()) -> Extension | 
     return found[0]
 
 
-def names(group: Group) -> tuple[str, ...]:
+def extension_names(group: Group) -> tuple[str, ...]:
     """All names that other distributions bring, sorted; nothing is loaded."""
     return tuple(sorted({extension.name for extension in extensions(group)}))
 
@@ -82,19 +82,21 @@ def extensions(group: Group) -> tuple[Extension, ...]:
     return tuple(extension for extension in _read(tuple(sys.path))[0] if extension.group == group)
 
 
-def broken() -> tuple[Broken, ...]:
+def broken_distributions() -> tuple[BrokenDistribution, ...]:
     """Distributions that mention kailab's groups and can't be read."""
     return _read(tuple(sys.path))[1]
 
 
-def examined(group: Group, check: Callable[[Extension], object], built_in: Iterable[str] = ()) -> Iterator[Found]:
+def examine_extensions(
+    group: Group, check: Callable[[Extension], object], built_in: Iterable[str] = ()
+) -> Iterator[ExtensionState]:
     """Every extension of a group with its state. ``check`` loads one and looks at it; it raises KailabError for what can't be
     used."""
     own = tuple(built_in)
     everything = extensions(group)
     for extension in everything:
         clash = _clash([other for other in everything if other.name == extension.name], own)
-        yield Found(extension, clash or _state(extension, check))
+        yield ExtensionState(extension, clash or _state(extension, check))
 
 
 def _state(extension: Extension, check: Callable[[Extension], object]) -> str:
@@ -116,12 +118,12 @@ def _clash(found: list[Extension], built_in: Iterable[str]) -> str:
 
 
 @cache
-def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[Broken, ...]]:
+def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[BrokenDistribution, ...]]:
     """Of all distributions on ``sys.path``. The first of several with the same name counts, as for imports."""
     from importlib import metadata
 
     found: list[Extension] = []
-    damaged: list[Broken] = []
+    damaged: list[BrokenDistribution] = []
     seen: set[str] = set()
     for distribution in metadata.distributions(path=list(path)):
         text = distribution.read_text("entry_points.txt") or ""
@@ -135,7 +137,7 @@ def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[Broken, .
             points = [point for point in distribution.entry_points if point.group in GROUPS]
             version = distribution.version or "(no version)"
         except Exception as error:
-            damaged.append(Broken(name, f"its entry points can't be read: {told(error)}"))
+            damaged.append(BrokenDistribution(name, f"its entry points can't be read: {describe_error(error)}"))
             continue
         found += [Extension(point.group, point.name, point.value, name, version) for point in points]
     return tuple(sorted(found, key=lambda one: (one.name, one.distribution, one.target))), tuple(damaged)

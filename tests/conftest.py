@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kailab.cli.error_messages import DEBUG
-from kailab.cluster.unreadable import STRICT
+from kailab.cluster.unreadable_objects import STRICT
 from kailab.components import ComponentSet, MissingComponents, find_components
 from tests import browser as browsers
 from tests import waiting

@@ -51,18 +51,9 @@ def exported(module: griffe.Module) -> dict[str, griffe.Object]:
     return {name: _target(module[name]) for name in names}
 
 
-def members_of(found: griffe.Class) -> dict[str, griffe.Object | griffe.Alias]:
-    """With those of the parts that a class of a lab is put together from."""
-    bases = [
-        base for base in found.resolved_bases if isinstance(base, griffe.Class) and base.path.startswith("kailab.lab.")
-    ]
-    inherited = {name: member for base in bases for name, member in members_of(base).items()}
-    return {**inherited, **found.members}
-
-
 def methods(found: griffe.Class) -> list[griffe.Function]:
     """Those that users call."""
-    members = (member for name, member in members_of(found).items() if not name.startswith("_"))
+    members = (member for name, member in found.members.items() if not name.startswith("_"))
     return [member for member in members if isinstance(member, griffe.Function)]
 
 
@@ -91,7 +82,7 @@ def _class(found: griffe.Class) -> Iterator[str]:
     bases = ", ".join(str(base) for base in found.bases)
     yield code_block(f"class {found.name}({bases})" if bases else f"class {found.name}")
     yield text_of(found)
-    members = (member for name, member in members_of(found).items() if not name.startswith("_"))
+    members = (member for name, member in found.members.items() if not name.startswith("_"))
     fields = [member for member in members if isinstance(member, griffe.Attribute) and _declared(member)]
     if fields:
         yield "\n".join(_field(member) for member in fields) + "\n"

@@ -53,9 +53,15 @@ def known() -> set[str]:
 
 
 def _texts(path: Path) -> Iterator[str]:
+    """The strings of a module, and the fields of the records that it defines, by their names in manifests."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
+        elif isinstance(node, ast.ClassDef) and any("KubernetesRecord" in ast.unparse(base) for base in node.bases):
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                    first, *rest = field.target.id.split("_")
+                    yield first + "".join(word.capitalize() for word in rest)
 
 
 def _fields(value: object) -> Iterator[str]:

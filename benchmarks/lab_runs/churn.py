@@ -20,10 +20,10 @@ import psutil
 from benchmarks.lab_runs import shapes
 from benchmarks.lab_runs.scheduler_process import kailab_process
 from benchmarks.lab_runs.timed_lab import WrongOutcome
-from kailab.cluster.controlplane.log_tail import log_tail
+from kailab.cluster.controlplane.supervision import log_tail
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.processes import ask, find
-from kailab.cluster.writes import Create, Delete
+from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.fleet import Fleet
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import open_plane
@@ -188,7 +188,7 @@ class _Work:
         self.ended += len(done)
         # Nothing else takes pods away here: counting what is gone misses none, however slowly we look.
         self.evicted = self.arrived - self.ended - (len(pods) - len(done))
-        self._cluster.write_all([[Delete("Pod", pod["metadata"]["name"], "default", 0)] for pod in done])
+        self._cluster.write_all([[DeleteWrite("Pod", pod["metadata"]["name"], "default", 0)] for pod in done])
         there = {"borrower": 0, "owner": 0}
         for pod in pods:
             if pod not in done and "deletionTimestamp" not in pod["metadata"]:
@@ -204,4 +204,4 @@ class _Work:
             self.arrived += 1
             notes = {labels.RUN_SECONDS: str(self._chance.randint(5, 40))}
             pods.append(shapes.pod(f"{queue}-{self.arrived:06}", queue, app="work", annotations=notes))
-        self._cluster.write_all([[Create(pod)] for pod in pods])
+        self._cluster.write_all([[CreateWrite(pod)] for pod in pods])

@@ -50,7 +50,7 @@ def fill(
     API server takes at most from a bare client."""
     from benchmarks import lab_runs
     from kailab.cluster.backends import BACKENDS
-    from kailab.cluster.choices import FLAGS
+    from kailab.cluster.registry import FLAGS
     from kailab.errors import InputError
     from kailab.undertest.selection import check_options
 

@@ -28,15 +28,15 @@ from benchmarks.lab_runs import shapes
 from benchmarks.lab_runs.scheduler_process import kailab_process
 from benchmarks.lab_runs.timed_lab import WrongOutcome
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import ask, find
 from kailab.cluster.protocol import Cluster, Object
-from kailab.cluster.waiting import wait_until
-from kailab.cluster.writes import Bind, Chain, Create
+from kailab.cluster.writes import BindWrite, Chain, CreateWrite
 from kailab.errors import InputError
 from kailab.fleet import Fleet
-from kailab.grouping.clusterreader import ClusterReader
-from kailab.grouping.config import GroupingConfig
-from kailab.grouping.plans import Plans
+from kailab.grouping.cluster_reader import ClusterReader
+from kailab.grouping.family import GroupingConfig
+from kailab.grouping.plans import PlanCache
 from kailab.grouping.podgroup import podgroup_object
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import PlaneVenue, open_plane
@@ -183,7 +183,7 @@ class _Bench:
         watch = cluster.watch(("Pod",))
         self._tell(f"ceiling: {number} pods")
         before, used, begun = self._writes(), self._cpu(), time.perf_counter()
-        outcomes = cluster.write_all([[Create(pod)] for pod in pods])
+        outcomes = cluster.write_all([[CreateWrite(pod)] for pod in pods])
         outcomes += cluster.write_all(
             [
                 _started(created.objects[0], group, node)
@@ -249,7 +249,7 @@ class _Bench:
         try:
             self._tell(f"{name}: {number} pods")
             before, used, begun = self._writes(), self._cpu(), time.perf_counter()
-            failed = [o.error for o in submitter.write_all([[Create(pod)] for pod in _pods(number)]) if o.error]
+            failed = [o.error for o in submitter.write_all([[CreateWrite(pod)] for pod in _pods(number)]) if o.error]
             if failed:
                 raise WrongOutcome(f"{len(failed)} pods were not taken: {failed[0]}")
             bound: set[str] = set()
@@ -340,7 +340,7 @@ def _podgroups(cluster: Cluster, pods: Sequence[Object]) -> list[str]:
     """The PodGroup that grouping makes of each pod, as JSON; ``_UID`` is in the place of the pod's UID, which the server gives it."""
     reads = ClusterReader(cluster)
     try:
-        plans = Plans(reads, GroupingConfig())
+        plans = PlanCache(reads, GroupingConfig())
         groupings = [plans.plan({**pod, "metadata": {**pod["metadata"], "uid": _UID}}, ())[0].grouping for pod in pods]
     finally:
         reads.close()
@@ -353,4 +353,4 @@ def _started(pod: Object | None, group: str, node: str) -> Chain:
     metadata = pod["metadata"]
     wanted = json.loads(group.replace(_UID, metadata["uid"]))
     notes = {labels.POD_GROUP: wanted["metadata"]["name"], labels.RECEIVED_RESOURCE_TYPE: "Regular"}
-    return [Create(wanted), Bind(metadata["namespace"], metadata["name"], node, notes)]
+    return [CreateWrite(wanted), BindWrite(metadata["namespace"], metadata["name"], node, notes)]

@@ -21,13 +21,14 @@ from kailab.errors import KailabError
 from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.fleet import Fleet
 from kailab.lab.garbage import collector_off
-from kailab.lab.settle import Controller, VirtualSettling
+from kailab.lab.settle import VirtualSettling
 from kailab.lab.spec import fleet_of
 from kailab.model import labels
 from kailab.scheduler import Scheduler
-from kailab.scheduler.composition import Composition, Part
+from kailab.scheduler.composition import SchedulerComposition, SchedulerPart
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
+from kailab.undertest.contract import SteppedPart
 from kailab.workloads import WorkloadControllers
 
 Progress = Callable[[str, int, int], None]
@@ -43,7 +44,7 @@ class WrongOutcome(KailabError):
 class _Timed:
     """A controller under the stopwatch."""
 
-    def __init__(self, controller: Controller, phase: str, watch: Stopwatch) -> None:
+    def __init__(self, controller: SteppedPart, phase: str, watch: Stopwatch) -> None:
         self._controller = controller
         self._phase = phase
         self._watch = watch
@@ -51,6 +52,9 @@ class _Timed:
     def step(self) -> bool:
         with self._watch.during(self._phase):
             return self._controller.step()
+
+    def close(self) -> None:
+        self._controller.close()
 
 
 class _TimedScheduler:
@@ -67,6 +71,9 @@ class _TimedScheduler:
     def step(self) -> bool:
         with self._watch.during("mirror"):
             return self._scheduler.step()
+
+    def close(self) -> None:
+        self._scheduler.close()
 
 
 class _TimedClock:
@@ -118,11 +125,13 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self._watch = Stopwatch(self._on_activity, clock)
         self._log = DecisionLog(NameIndex(self.cluster), self.cluster.now(), keep_all=False)
         # No claims are submitted, and nothing of them is to be timed.
-        wanted = Composition(config=config or EngineConfig(), claims=False, reservations=reservations, sparing=False)
+        wanted = SchedulerComposition(
+            config=config or EngineConfig(), claims=False, reservations=reservations, sparing=False
+        )
         self._workloads = WorkloadControllers(self.cluster)
         self._composed = wanted.over(self.cluster, self)
         self._scheduler = self._composed.scheduler
-        controllers: dict[str, Part] = {"controllers": self._workloads, **self._composed.controllers}
+        controllers: dict[str, SchedulerPart] = {"controllers": self._workloads, **self._composed.controllers}
         timed = [_Timed(part, name, self._watch) for name, part in controllers.items()]
         self._pace = VirtualSettling(
             _TimedClock(self.cluster, self._watch), timed, _TimedScheduler(self._scheduler, self._watch), list

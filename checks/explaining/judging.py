@@ -20,9 +20,8 @@ from checks.explaining.situation import Situation, Step, go_on
 from checks.explaining.subject import Work, waiting
 from checks.explaining.truth import Truth, runs_alone
 from kailab.errors import KailabError
-from kailab.explain.answer import Answer, Verdict
-from kailab.explain.asking import ask
-from kailab.explain.cause import Code
+from kailab.explain.answer import Answer, Code, Verdict
+from kailab.explain.questions import ask
 from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
 from kailab.lab.settle import MovedForEver

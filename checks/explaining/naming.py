@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from checks.explaining.place import Place
 from checks.explaining.troubles import template_of
 from kailab.cluster.protocol import Object
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code
 from kailab.model import labels
 
 Alternatives = Iterator[tuple[str, ...]]

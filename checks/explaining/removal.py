@@ -14,7 +14,7 @@ from checks.explaining.removers import named, nodes, others, queues, workload
 from checks.explaining.removers.twins import twins
 from checks.explaining.situation import Situation, Step
 from checks.explaining.subject import Work
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code
 from kailab.lab.lab import Lab
 from kailab.model import labels
 

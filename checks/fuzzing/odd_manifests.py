@@ -25,7 +25,7 @@ from checks.report import Report, Result
 from kailab.advice.practice.checking import lint
 from kailab.errors import InputError
 from kailab.evidence.cluster_state import read_cluster_state
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.lab import Lab
 from kailab.lab.node_changes import drained
 from kailab.model.manifests import load_text

@@ -14,7 +14,7 @@ from checks.recorded.case_reading import NAMES, Case
 from checks.table import Table, sharing
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.records import Status, Task
-from kailab.scheduler.reading.requests import amount
+from kailab.scheduler.reading.requests import parse_amount
 
 Level = Literal["queues", "status", "nodes", "rounds", "operations"]
 LEVELS: tuple[Level, ...] = ("queues", "status", "nodes", "rounds", "operations")
@@ -75,7 +75,7 @@ def _zone_differences(table: Table, node: str, wanted: Mapping[str, Mapping[str,
     for number, amounts in wanted.items():
         left = zones.available[int(number)] if zones is not None else {}
         for resource, quantity in amounts.items():
-            got, amount_wanted = left.get(resource), amount(resource, quantity)
+            got, amount_wanted = left.get(resource), parse_amount(resource, quantity)
             if got != amount_wanted:
                 differences.append(f"node {node}: NUMA zone {number} has {got} {resource}, expected {amount_wanted}")
     return differences

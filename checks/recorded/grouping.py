@@ -16,13 +16,12 @@ from checks.jsonfile import read_json
 from checks.report import Report, Result
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
-from kailab.grouping import Grouping, GroupingConfig, GroupingError, podgroup_object, surviving
-from kailab.grouping.families import simple
+from kailab.grouping import Grouping, GroupingConfig, GroupingError, keep_foreign_fields, podgroup_object
+from kailab.grouping.families import plain_workloads
 from kailab.grouping.families.kubeflow import distributed_grouping
 from kailab.grouping.family import Context, Family
-from kailab.grouping.group import placed
-from kailab.grouping.records import OwnerReference, Plan, SubGroup, TopologyConstraint
-from kailab.grouping.registry import families
+from kailab.grouping.pod_grouping import families, with_pod
+from kailab.grouping.records import GroupOwner, Plan, PlannedSubGroup, PlannedTopology
 from kailab.model.labels import NODE_POOL, QUEUE
 
 # KAI's plugin -> our family, where the names differ by more than case and the ending.
@@ -102,7 +101,7 @@ def run_group_case(case: Mapping[str, Any]) -> Result:
     context = Context(RecordedReads(case["cluster_reads"]), _config(case), lambda group, kind: _delegate(case))
     try:
         plan = _plan(case, context)
-        got = _as_case(placed(plan, case["pod"]))
+        got = _as_case(with_pod(plan, case["pod"]))
     except GroupingError as refusal:
         if "error" in expected:
             return Result(case["id"], plugin, notes=(f"refused: {refusal}",))
@@ -120,7 +119,7 @@ def run_object_case(case: Mapping[str, Any]) -> Result:
         got = podgroup_object(_as_grouping(given))
     else:
         config = GroupingConfig(queue_label=given["queue_label_key"], node_pool_label=given["node_pool_key"])
-        got = surviving(given["old"], given["new"], config)
+        got = keep_foreign_fields(given["old"], given["new"], config)
     pairs = ((part, _plain(expected.get(part)), _plain(got.get(part))) for part in ("metadata", "spec"))
     return Result(case["id"], case["kind"], _differences(pairs))
 
@@ -144,7 +143,7 @@ def _family(plugin: str) -> Family:
 def _delegate(case: Mapping[str, Any]) -> Family:
     """The family a wrapper hands on to: KAI's test may have had a smaller table than the real one."""
     delegates = case.get("delegates_to")
-    return _family(delegates[0]) if delegates else simple.DEFAULT
+    return _family(delegates[0]) if delegates else plain_workloads.DEFAULT
 
 
 def _config(case: Mapping[str, Any]) -> GroupingConfig:
@@ -181,15 +180,15 @@ def _as_case(grouping: Grouping) -> dict[str, Any]:
 
 def _as_grouping(given: Mapping[str, Any]) -> Grouping:
     values = {field: given[field] for field in _FIELDS}
-    values["owner"] = OwnerReference.of_object(given["owner"])
-    values["topology"] = TopologyConstraint(**given["topology"])
+    values["owner"] = GroupOwner.of_object(given["owner"])
+    values["topology"] = PlannedTopology(**given["topology"])
     values["sub_groups"] = [
-        SubGroup(
+        PlannedSubGroup(
             each["name"],
             each["min_member"],
             each["min_sub_group"],
             each["parent"],
-            TopologyConstraint(**each["topology"]) if each.get("topology") else None,
+            PlannedTopology(**each["topology"]) if each.get("topology") else None,
             tuple(each["pods"]),
         )
         for each in given["sub_groups"]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from kailab.cluster.protocol import Object
-from kailab.grouping.preview import preview
+from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import GroupingError
 from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
@@ -37,7 +37,7 @@ def ungrouped(picture: Picture, schedulers: Collection[str]) -> dict[str, list[s
                 of_owner[owner] = f"there is no PodGroup {group_of(row)}, which the annotation {labels.POD_GROUP} names"
             else:
                 try:
-                    preview(picture.cluster, pod)
+                    preview_grouping(picture.cluster, pod)
                     of_owner[owner] = ""
                 except GroupingError as error:
                     of_owner[owner] = str(error).rstrip(".")

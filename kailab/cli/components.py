@@ -64,7 +64,16 @@ def get(
     """Get what is missing, into the cache that all labs share."""
     import sys
 
-    from kailab.components import HELM, KIND, VCLUSTER, VCLUSTER_CHART, Way, get_addon, get_components, get_program
+    from kailab.components import (
+        HELM,
+        KIND,
+        VCLUSTER,
+        VCLUSTER_CHART,
+        AcquisitionMethod,
+        get_addon,
+        get_components,
+        get_program,
+    )
     from kailab.components.pins import addon_pins
     from kailab.errors import InputError
 
@@ -74,7 +83,7 @@ def get(
         )
     for name in addons:
         addon_pins(name)  # before anything is got
-    way = Way((by or GetMethod.any).value)
+    way = AcquisitionMethod((by or GetMethod.any).value)
     with terminal.progress_bars() as progress:
         found = get_components(
             kubernetes,
@@ -110,7 +119,7 @@ def list_components(
     kubernetes: str | None, components: Path | None, addons: tuple[str, ...], output: TextOrJson
 ) -> None:
     """List the programs that are here, and where each came from."""
-    from kailab.components.inventory import addon_inventory, inventory
+    from kailab.components.lookup import addon_inventory, inventory
 
     found = [*inventory(kubernetes, components), *(item for name in addons for item in addon_inventory(name))]
     _show([item._asdict() for item in found], output)
@@ -122,9 +131,9 @@ def list_components(
 @options.output
 def verify(kubernetes: str | None, addons: tuple[str, ...], output: TextOrJson) -> None:
     """Check each program in the cache against its checksum. Exit code 1 if one is wrong or missing."""
-    from kailab.components.inventory import addon_inventory, verified
+    from kailab.components.lookup import addon_inventory, verified_inventory
 
-    found = [*verified(kubernetes), *(item for name in addons for item in addon_inventory(name, anew=True))]
+    found = [*verified_inventory(kubernetes), *(item for name in addons for item in addon_inventory(name, anew=True))]
     _show([item._asdict() for item in found], output)
     if wrong := [item.name for item in found if item.state != "ok"]:
         terminal.error(f"not as they should be: {', '.join(wrong)}")

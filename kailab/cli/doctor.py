@@ -125,24 +125,24 @@ def _extensions() -> Iterator[InstallationFact]:
     from kailab.undertest.registry import SCHEDULERS, scheduler_class
 
     found = [
-        *extensions.examined(extensions.SCHEDULERS, lambda one: scheduler_class(one.name), SCHEDULERS.own),
-        *extensions.examined(extensions.BACKENDS, lambda one: provider_of(one.name), BACKENDS.own),
-        *extensions.examined(extensions.KINDS, check_installed),
-        *extensions.examined(extensions.POLICIES, policies.load_policy, policies.BUILT_IN),
+        *extensions.examine_extensions(extensions.SCHEDULERS, lambda one: scheduler_class(one.name), SCHEDULERS.own),
+        *extensions.examine_extensions(extensions.BACKENDS, lambda one: provider_of(one.name), BACKENDS.own),
+        *extensions.examine_extensions(extensions.KINDS, check_installed),
+        *extensions.examine_extensions(extensions.POLICIES, policies.load_policy, policies.BUILT_IN),
     ]
     for extension, state in found:
         name = f"{extension.group.removeprefix('kailab.')} {extension.name}"
         whose = f"{extension.distribution} {extension.version}"
         yield InstallationFact("extension", name, state == "ok", whose if state == "ok" else f"{whose}: {state}")
-    for damaged in extensions.broken():
+    for damaged in extensions.broken_distributions():
         yield InstallationFact("extension", damaged.distribution, False, damaged.why)
-    if not found and not extensions.broken():
+    if not found and not extensions.broken_distributions():
         yield InstallationFact("extension", "any", False, "no installed distribution brings one (docs/extending.md)")
 
 
 def _components() -> Iterator[InstallationFact]:
     """The programs of a control plane, and for those that are missing how they would be got."""
-    from kailab.components.inventory import inventory
+    from kailab.components.lookup import inventory
     from kailab.errors import KailabError
 
     try:

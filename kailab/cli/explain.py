@@ -93,7 +93,7 @@ def _named(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[
 
 def _say_nodes(what: tuple[str, ...], namespace: str, everything: bool, output: TextOrJson, state: Path) -> None:
     from kailab.cli.table import render_table
-    from kailab.explain.nodes import HEADERS, about_nodes
+    from kailab.explain.details import HEADERS, about_nodes
 
     with labfile.read_lab(state) as lab:
         if len(what) == 1:

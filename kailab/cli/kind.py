@@ -38,7 +38,7 @@ def build(
 
     Nothing is pulled from an image registry. It needs root, debootstrap and Go; no Docker engine. The archive is kept in the cache;
     `kailab up --backend kind` uses it by itself."""
-    from kailab.cluster.kind.engine import docker_reason
+    from kailab.cluster.kind.docker import docker_reason
     from kailab.cluster.kind.image import making
     from kailab.cluster.kind.image.ingredients import MIRROR
 
@@ -61,9 +61,9 @@ def build(
 def list_images(output: TextOrJson) -> None:
     """List the node images that were made here, newest first."""
     from kailab.cli.made_images import tell_list
-    from kailab.cluster.kind.image.store import Store
+    from kailab.cluster.kind.image.store import NodeImageStore
 
-    tell_list(Store(), "kind", output)
+    tell_list(NodeImageStore(), "kind", output)
 
 
 @image.command()
@@ -72,19 +72,19 @@ def list_images(output: TextOrJson) -> None:
 def show(name: str, output: TextOrJson) -> None:
     """Show what is in a node image: programs with their checksums, Debian packages with their versions. Its archive is checked."""
     from kailab.cli.made_images import tell_one
-    from kailab.cluster.kind.image.store import Store
+    from kailab.cluster.kind.image.store import NodeImageStore
 
-    tell_one(Store(), name, output)
+    tell_one(NodeImageStore(), name, output)
 
 
 @image.command()
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove a node image: its archive, and the image in the Docker engine if there is one."""
-    from kailab.cluster.kind.engine import docker_reason, remove_image
-    from kailab.cluster.kind.image.store import Store
+    from kailab.cluster.kind.docker import docker_reason, remove_image
+    from kailab.cluster.kind.image.store import NodeImageStore
 
-    store = Store()
+    store = NodeImageStore()
     found = store.get(name)
     if docker_reason() is None:
         # First: while a cluster uses it, all stays as it is.
@@ -97,16 +97,16 @@ def remove(name: str) -> None:
 @click.argument("name")
 def load(name: str) -> None:
     """Load a node image into the Docker engine, as `kailab up --backend kind` does by itself."""
-    from kailab.cluster.kind.engine import check_docker
-    from kailab.cluster.kind.image.store import Store
+    from kailab.cluster.kind.docker import check_docker
+    from kailab.cluster.kind.image.store import NodeImageStore
 
     check_docker()
-    found = Store().get(name)
+    found = NodeImageStore().get(name)
     _load(found)
     terminal.say(found.name)
 
 
 def _load(image: NodeImage) -> None:
-    from kailab.cluster.kind.node_image import load as load_into_engine
+    from kailab.cluster.kind.docker import load_built_image as load_into_engine
 
     load_into_engine(image, terminal.notice)

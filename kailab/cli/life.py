@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @options.kai_chart
 @options.operators
 @options.state
-def up(  # long: every option of a lab is an argument
+def up(
     fleet: str,
     scheduler: str,
     backend: str,
@@ -73,7 +73,7 @@ def up(  # long: every option of a lab is an argument
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
     from kailab.lab import Lab
-    from kailab.lab.life import begin, check_decides, cut_short, end
+    from kailab.lab.life import begin, check_decides, end, was_interrupted
     from kailab.lab.venues import provider_of, silent
     from kailab.undertest.selection import check_lab, choose_scheduler
 
@@ -95,7 +95,7 @@ def up(  # long: every option of a lab is an argument
     options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
     with labfile.lock_lab(state):
-        if cut_short(state):
+        if was_interrupted(state):
             terminal.notice(f"{state}: the start of a lab was cut short; what was left of it is taken down")
             end(state)
         if state.exists() and not fresh:
@@ -144,7 +144,7 @@ def _check_same(
     state: Path, there: Lab, wanted: tuple[str, str, str], settings: SchedulerSettings, options: Mapping[str, Any]
 ) -> None:
     """Raises InputError where the lab that is up is not the one asked for, naming all that differs."""
-    from kailab.cluster.choices import FLAGS
+    from kailab.cluster.registry import FLAGS
     from kailab.errors import InputError
     from kailab.lab.life import options_of_cluster
 

@@ -56,7 +56,7 @@ def build_kustomization(folder: Path) -> str:
 
 
 def _kustomize_program() -> list[str]:
-    from kailab.components.sets import find_components
+    from kailab.components.lookup import find_components
 
     if kustomize := shutil.which("kustomize"):
         return [kustomize, "build"]

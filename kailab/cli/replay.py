@@ -168,7 +168,7 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _other_files(given: Mapping[str, Any]) -> dict[str, Path]:
     """What of a command's parameters is a file, by how it is told."""
-    from kailab.scheduler.settings.policy_files import is_file
+    from kailab.scheduler.settings.policies import names_policy_file
 
     found = {}
     for parameter in click.get_current_context().command.params:
@@ -178,7 +178,7 @@ def _other_files(given: Mapping[str, Any]) -> dict[str, Path]:
         if isinstance(path, Path):
             found[parameter.opts[0] if isinstance(parameter, click.Option) else f"the {parameter.name}"] = path
     for name in (*given.get("policies", ()), given.get("dispatch", "")):
-        if is_file(name):
+        if names_policy_file(name):
             found[f"the policy {name}"] = Path(name.rpartition(":")[0])
     return found
 
@@ -396,7 +396,7 @@ def _format_bytes(number: int) -> str:
     help="Keep it in this file as it goes on, each minute and at Ctrl-C; the same command goes on from there.",
 )
 @options.output
-def replay(  # long: every option is an argument
+def replay(
     trace: Path,
     fleet: str,
     clusters_file: Path | None,

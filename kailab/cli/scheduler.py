@@ -109,7 +109,7 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     is_flag=True,
     help="Keep what each cycle was decided on beside the decisions, for `kailab evidence capture` and `replay`.",
 )
-def run(  # long: every option of the process is an argument
+def run(
     command: click.Context,
     kubeconfig: Path | None,
     context: str | None,
@@ -137,16 +137,16 @@ def run(  # long: every option of the process is an argument
 
     Of several schedulers that share a Lease, one acts and the others stand by. A scheduler that loses the Lease stops
     writing at once and stands by, too."""
-    from kailab.scheduler.service import Settings, Terms
-    from kailab.scheduler.service.process import Process, connection_of, default_identity
+    from kailab.scheduler.service import LeaseTerms, ServiceSettings
+    from kailab.scheduler.service.process import ServiceProcess, default_identity, read_connection
 
     _check_lease(lambda name: getattr(command.get_parameter_source(name), "name", "") == "COMMANDLINE", leader_elect)
     terminal.log_to_stderr(debug=bool(os.environ.get(DEBUG)))
-    connection = connection_of(kubeconfig, context)
+    connection = read_connection(kubeconfig, context)
     read = configurations.read_settings(config)
     if not lease_name:
         lease_name = "kailab-scheduler" if node_pool == "default" else f"kailab-scheduler-{node_pool}"
-    settings = Settings(
+    settings = ServiceSettings(
         config=read.engine,
         usage=read.usage,
         scheduler_names=tuple(names or ("kai-scheduler",)),
@@ -159,11 +159,11 @@ def run(  # long: every option of the process is an argument
         identity=identity or default_identity(),
         lease=lease_name,
     )
-    process = Process(
+    process = ServiceProcess(
         connection,
         settings,
         (lease_namespace, lease_name) if leader_elect else None,
-        Terms(lease_duration, renew_deadline, retry_period),
+        LeaseTerms(lease_duration, renew_deadline, retry_period),
         address=address,
         port=port,
         observers=_observers(decisions, cycles),

@@ -45,9 +45,9 @@ def build(kubernetes: str | None, components: Path | None, again: bool, check: b
 def list_images(output: TextOrJson) -> None:
     """List the images that were made here, newest first."""
     from kailab.cli.made_images import tell_list
-    from kailab.cluster.vcluster.image import Store
+    from kailab.cluster.vcluster.image import VclusterImageStore
 
-    tell_list(Store(), "vcluster", output)
+    tell_list(VclusterImageStore(), "vcluster", output)
 
 
 @image.command()
@@ -56,18 +56,18 @@ def list_images(output: TextOrJson) -> None:
 def show(name: str, output: TextOrJson) -> None:
     """Show what is in an image: programs with versions and checksums. Its archive is checked."""
     from kailab.cli.made_images import tell_one
-    from kailab.cluster.vcluster.image import Store
+    from kailab.cluster.vcluster.image import VclusterImageStore
 
-    tell_one(Store(), name, output)
+    tell_one(VclusterImageStore(), name, output)
 
 
 @image.command()
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove an image's archive. Nodes that were given it keep it."""
-    from kailab.cluster.vcluster.image import Store
+    from kailab.cluster.vcluster.image import VclusterImageStore
 
-    store = Store()
+    store = VclusterImageStore()
     found = store.get(name)
     store.remove(found)
     terminal.notice(f"{found.name} is removed")

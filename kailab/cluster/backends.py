@@ -1,4 +1,4 @@
-"""The backends by name. Cheap to import: see ``kailab.cluster.choices``."""
+"""The backends by name. Cheap to import: see ``kailab.cluster.registry``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import Any
 
 from kailab import extensions
-from kailab.cluster.choices import Choice, Registry
+from kailab.cluster.registry import Registry, RegistryEntry
 
 
 @dataclass(frozen=True)
-class Backend(Choice):
+class Backend(RegistryEntry):
     """``provider``: ``module:class`` of its code (``kailab.lab.venues.contract.Provider``), loaded when it is used.
     ``api_server``: its clusters are real API servers, whose time is everybody's. ``own``: they are made for the labs, any number of
     them, and end with them; otherwise there is one, with room for one lab at a time. ``real_nodes``: a cluster of this

@@ -1,4 +1,7 @@
-"""Helm: found here, and run as its command, so that a chart is rendered and installed as its users do it."""
+"""Helm: the program is looked up on this machine and run as its users run it, to render and install charts.
+
+``missing_image`` recognizes a pod whose image the cluster cannot get: waiting for that pod would not help.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from kailab.cluster.protocol import Object
 from kailab.components import HELM, find_program
-from kailab.components.process_group import ended, group
+from kailab.components.process_group import process_group, wait_for_end
 from kailab.errors import ConnectError, InputError
 
 HELM_VARIABLE = "KAILAB_HELM"
@@ -106,9 +110,9 @@ class Helm:
         with (
             tempfile.TemporaryFile() as output,
             tempfile.TemporaryFile() as errors,
-            group([str(self.program), *arguments, *where], stdout=output, stderr=errors) as process,
+            process_group([str(self.program), *arguments, *where], stdout=output, stderr=errors) as process,
         ):
-            if not ended(process, seconds, look):
+            if not wait_for_end(process, seconds, look):
                 raise HelmFailed(f"helm {arguments[0]} did not end within {seconds:.0f} s")
             output.seek(0), errors.seek(0)
             said, complained = output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")
@@ -142,3 +146,18 @@ def _documents(text: str) -> list[dict[str, Any]]:
         return [one for one in yaml.load_all(text, loader) if isinstance(one, dict)]
     except yaml.YAMLError as error:
         raise InputError(f"what Helm rendered is no YAML: {error}") from None
+
+
+_REFUSED = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName")
+_LONGEST = 300
+
+
+def missing_image(pod: Object) -> str:
+    """``pod NAME has no image IMAGE: why``; empty where each container has its own, or has not asked for it yet."""
+    status = pod.get("status") or {}
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in _REFUSED:
+            told = " ".join(str(waiting.get("message") or waiting["reason"]).split())[:_LONGEST]
+            return f"pod {pod['metadata']['name']} has no image {container.get('image')}: {told}"
+    return ""

@@ -7,18 +7,18 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kailab.components import Cache, Pin
+from kailab.components import ComponentCache, Pin
+from kailab.components.acquisition import format_seconds
 from kailab.components.build import find_go
-from kailab.components.getting import told_time
+from kailab.components.lookup import chosen_folder
 from kailab.components.pins import only_built, pins
 from kailab.components.recipes import usual_seconds
-from kailab.components.sets import chosen_folder
 
 _GB = 10**9
 
 
 def missing_components(
-    wanted: tuple[Pin, ...], kubernetes: str, components: Path | None, cache: Cache
+    wanted: tuple[Pin, ...], kubernetes: str, components: Path | None, cache: ComponentCache
 ) -> tuple[Pin, ...]:
     """Programs that have to be got first: of those ``wanted`` and, unless a folder has them, those of a control plane of this release."""
     needed = wanted if components or chosen_folder() else (*pins(kubernetes), *wanted)
@@ -27,7 +27,7 @@ def missing_components(
 
 def tell_missing(missing: tuple[Pin, ...], tell: Callable[[str], None]) -> None:
     if missing:
-        seconds = told_time(sum(map(usual_seconds, missing)))
+        seconds = format_seconds(sum(map(usual_seconds, missing)))
         tell(f"to be got first: {', '.join(map(str, missing))}; where they have to be built that takes about {seconds}")
 
 

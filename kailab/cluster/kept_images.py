@@ -13,8 +13,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from kailab.components import Cache
-from kailab.components.cache import alone_in, sha256_of
+from kailab.components import ComponentCache
+from kailab.components.cache import exclusive_folder, sha256_of
 from kailab.errors import InputError, KailabError, StateError
 from kailab.model import decoding
 
@@ -33,7 +33,7 @@ class CannotBuild(KailabError):
         return CannotBuild, (self.reasons, self.what)
 
 
-class Made(Protocol):
+class ImageRecord(Protocol):
     """What every record tells. ``name``: with its tag; ``layer``: the sha256 of its only layer, unpacked; ``sha256``, ``megabytes``: of the
     archive; ``created``: UTC; ``recipe``: of the kailab that made it."""
 
@@ -51,7 +51,7 @@ class Made(Protocol):
     def recipe(self) -> int: ...
 
 
-Image = TypeVar("Image", bound=Made)
+Image = TypeVar("Image", bound=ImageRecord)
 
 
 class ImageStore(Generic[Image]):
@@ -60,7 +60,7 @@ class ImageStore(Generic[Image]):
     def __init__(
         self, record: type[Image], root: Path | None, folder: str, what: str, command: str, recipe: int
     ) -> None:
-        self.root = root or Cache().root.parent / folder
+        self.root = root or ComponentCache().root.parent / folder
         self.what, self.command = what, command
         self._record, self._recipe = record, recipe
 
@@ -108,7 +108,7 @@ class ImageStore(Generic[Image]):
 
         Raises StateError, and what ``make`` raises."""
         folder = self.folder(name)
-        with alone_in(folder, name, tell):
+        with exclusive_folder(folder, name, tell):
             there = self.find(name)
             if there is not None and not again:
                 self.checked(there)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kailab.cluster.waiting import look_until
+from kailab.cluster.polling import poll_until
 
 if TYPE_CHECKING:
     import psutil
@@ -72,7 +72,7 @@ def environment(process: psutil.Process) -> dict[str, str]:
     def known(asked: psutil.Process) -> dict[str, str] | None:
         if _KERNEL in (asked.pid, asked.ppid()):
             return None
-        return look_until(lambda: look(asked), lambda seen: seen is not None, EXEC_SECONDS, pause=_POLL_SECONDS)
+        return poll_until(lambda: look(asked), lambda seen: seen is not None, EXEC_SECONDS, pause=_POLL_SECONDS)
 
     return ask(process, known) or {}
 

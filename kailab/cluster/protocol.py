@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from kailab.cluster.writes import Chain, Outcome, Subresource
+from kailab.cluster.writes import Chain, Subresource, WriteOutcome
+from kailab.errors import NotFound
 from kailab.model.objects import Object as Object
 
-Outcomes: TypeAlias = list[Outcome]
+Outcomes: TypeAlias = list[WriteOutcome]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 Severity: TypeAlias = Literal["Normal", "Warning"]
 """The ``type`` of a Kubernetes Event."""
@@ -119,7 +120,7 @@ class VirtualTime(Protocol):
 
 
 @runtime_checkable
-class LiveNews(Protocol):
+class LiveUpdates(Protocol):
     """What a cluster offers that changes by itself, beside ``Cluster``."""
 
     def wait(self, seconds: float) -> bool:
@@ -127,7 +128,7 @@ class LiveNews(Protocol):
 
 
 @runtime_checkable
-class Assuming(Protocol):
+class AssumeCache(Protocol):
     """What a cluster offers to which a write is dear, beside ``Cluster``."""
 
     def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
@@ -138,21 +139,30 @@ class Assuming(Protocol):
         """Pods look again as the server has them."""
 
 
-class HandedOver(Protocol):
+class SubmittedWrites(Protocol):
     """Chains of writes that were handed over."""
 
-    def take(self) -> list[tuple[int, Outcome]]:
+    def take(self) -> list[tuple[int, WriteOutcome]]:
         """Of the chains answered since the last call: which one it is of those handed over, and what became of it."""
 
 
 @runtime_checkable
-class HandingOver(Protocol):
+class AsyncWrites(Protocol):
     """What a cluster offers whose writes take a while, beside ``Cluster``."""
 
     @property
     def under_way(self) -> int:
         """Chains that were handed over and are not answered yet."""
 
-    def hand_over(self, chains: Sequence[Chain]) -> HandedOver:
+    def hand_over(self, chains: Sequence[Chain]) -> SubmittedWrites:
         """As ``write_all``, and not waited for. A pod that is to be bound counts as bound from now on, for all that reads this
-        cluster; one whose binding is refused is given back. An answer is news (``LiveNews``), whoever takes it."""
+        cluster; one whose binding is refused is given back. An answer is news (``LiveUpdates``), whoever takes it."""
+
+
+def object_exists(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -> bool:
+    """``kind``: its kind key; ``namespace`` None: of none."""
+    try:
+        cluster.get(kind, name, namespace)
+    except NotFound:
+        return False
+    return True

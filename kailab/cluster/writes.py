@@ -19,19 +19,19 @@ Subresource: TypeAlias = Literal["", "status"]
 """What a patch goes to: all of an object but its status, or its status alone."""
 
 
-class Create(NamedTuple):
+class CreateWrite(NamedTuple):
     """As ``Cluster.create``."""
 
     object: Object
 
 
-class Update(NamedTuple):
+class UpdateWrite(NamedTuple):
     """As ``Cluster.update``."""
 
     object: Object
 
 
-class Patch(NamedTuple):
+class PatchWrite(NamedTuple):
     """As ``Cluster.patch``."""
 
     kind: str
@@ -41,7 +41,7 @@ class Patch(NamedTuple):
     subresource: Subresource = ""
 
 
-class Delete(NamedTuple):
+class DeleteWrite(NamedTuple):
     """As ``Cluster.delete``."""
 
     kind: str
@@ -50,7 +50,7 @@ class Delete(NamedTuple):
     grace_seconds: float | None = None
 
 
-class Bind(NamedTuple):
+class BindWrite(NamedTuple):
     """As ``Cluster.bind``."""
 
     namespace: str
@@ -59,7 +59,7 @@ class Bind(NamedTuple):
     annotations: Mapping[str, str] | None = None
 
 
-class Evict(NamedTuple):
+class EvictWrite(NamedTuple):
     """As ``Cluster.evict``."""
 
     namespace: str
@@ -69,11 +69,21 @@ class Evict(NamedTuple):
     grace_seconds: float | None = None
 
 
-Write: TypeAlias = Create | Update | Patch | Delete | Bind | Evict
+Write: TypeAlias = CreateWrite | UpdateWrite | PatchWrite | DeleteWrite | BindWrite | EvictWrite
 Chain: TypeAlias = Sequence[Write]
 
+VERBS: Mapping[type[Write], str] = {
+    CreateWrite: "create",
+    UpdateWrite: "update",
+    PatchWrite: "patch",
+    DeleteWrite: "delete",
+    BindWrite: "bind",
+    EvictWrite: "evict",
+}
+"""The verb of each write, as metrics have it."""
 
-class Outcome(NamedTuple):
+
+class WriteOutcome(NamedTuple):
     """What became of a chain. ``objects``: what its writes gave, None for those that give nothing; ``error``: why it
     ended early."""
 
@@ -81,34 +91,34 @@ class Outcome(NamedTuple):
     error: ApiError | None
 
 
-class OneByOne(ABC):
+class SingleWrites(ABC):
     """The single writes of ``Cluster``, for one that carries out all its writes by ``write_all``."""
 
     @abstractmethod
-    def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
+    def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
         """See ``Cluster``."""
 
     def create(self, obj: Object) -> Object:
-        return self._giving(Create(obj))
+        return self._giving(CreateWrite(obj))
 
     def update(self, obj: Object) -> Object:
-        return self._giving(Update(obj))
+        return self._giving(UpdateWrite(obj))
 
     def patch(
         self, kind: str, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: Subresource = ""
     ) -> Object:
-        return self._giving(Patch(kind, name, namespace, patch, subresource))
+        return self._giving(PatchWrite(kind, name, namespace, patch, subresource))
 
     def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
-        self._one(Delete(kind, name, namespace, grace_seconds))
+        self._one(DeleteWrite(kind, name, namespace, grace_seconds))
 
     def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
-        self._one(Bind(namespace, pod, node, annotations))
+        self._one(BindWrite(namespace, pod, node, annotations))
 
     def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
-        self._one(Evict(namespace, pod, reason, message, grace_seconds))
+        self._one(EvictWrite(namespace, pod, reason, message, grace_seconds))
 
-    def _giving(self, write: Create | Update | Patch) -> Object:
+    def _giving(self, write: CreateWrite | UpdateWrite | PatchWrite) -> Object:
         given = self._one(write)
         assert given is not None
         return given
@@ -124,22 +134,22 @@ def carry_out(cluster: Cluster, write: Write) -> Object | None:
     """One write. Raises ApiError."""
     # The fields of each write stand in the order of the method's parameters. Most are patches.
     match write:
-        case Patch():
+        case PatchWrite():
             return cluster.patch(*write)
-        case Create(obj):
+        case CreateWrite(obj):
             return cluster.create(obj)
-        case Update(obj):
+        case UpdateWrite(obj):
             return cluster.update(obj)
-        case Delete():
+        case DeleteWrite():
             cluster.delete(*write)
-        case Bind():
+        case BindWrite():
             cluster.bind(*write)
-        case Evict():
+        case EvictWrite():
             cluster.evict(*write)
     return None
 
 
-def in_turn(cluster: Cluster, chains: Iterable[Chain]) -> list[Outcome]:
+def write_sequentially(cluster: Cluster, chains: Iterable[Chain]) -> list[WriteOutcome]:
     """All chains one after the other: for clusters in the same process."""
     outcomes = []
     for chain in chains:
@@ -151,5 +161,5 @@ def in_turn(cluster: Cluster, chains: Iterable[Chain]) -> list[Outcome]:
         # What the chain has done before stays done, as on a real server.
         except ApiError as refused:
             error = refused
-        outcomes.append(Outcome(objects, error))
+        outcomes.append(WriteOutcome(objects, error))
     return outcomes

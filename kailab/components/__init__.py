@@ -1,16 +1,16 @@
 """The programs of a real control plane: the pinned set, found, downloaded or built."""
 
-from kailab.components.addons import Addon, find_addon, get_addon
-from kailab.components.cache import Cache, Entry
-from kailab.components.failures import (
+from kailab.components.acquisition import AcquisitionMethod, Addon, find_addon, get_addon, get_components, get_program
+from kailab.components.cache import CacheEntry, ComponentCache
+from kailab.components.errors import (
     DamagedComponent,
     DownloadFailed,
     MissingComponents,
     WrongChecksum,
     WrongComponent,
 )
-from kailab.components.getting import Way, get_components, get_program
-from kailab.components.manifests import Manifests
+from kailab.components.lookup import FOLDER, ComponentSet, find_components, find_program
+from kailab.components.manifests import ComponentManifests
 from kailab.components.pins import (
     ADDONS,
     DEFAULT_KUBERNETES,
@@ -20,13 +20,11 @@ from kailab.components.pins import (
     PROGRAMS,
     VCLUSTER,
     VCLUSTER_CHART,
+    DownloadSources,
     Pin,
     kubernetes_version,
     pins,
 )
-from kailab.components.programs import find_program
-from kailab.components.sets import FOLDER, ComponentSet, find_components
-from kailab.components.sources import Sources
 
 __all__ = [
     "ADDONS",
@@ -39,16 +37,16 @@ __all__ = [
     "VCLUSTER",
     "VCLUSTER_CHART",
     "Addon",
-    "Cache",
+    "ComponentCache",
     "ComponentSet",
     "DamagedComponent",
     "DownloadFailed",
-    "Entry",
-    "Manifests",
+    "CacheEntry",
+    "ComponentManifests",
     "MissingComponents",
     "Pin",
-    "Sources",
-    "Way",
+    "DownloadSources",
+    "AcquisitionMethod",
     "WrongChecksum",
     "WrongComponent",
     "find_addon",

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import tenacity
 
-from kailab.components.failures import BuildFailed
+from kailab.components.errors import BuildFailed
 from kailab.components.manifests import write_files, write_manifests
 from kailab.components.pins import FILES, MANIFESTS, Pin, this_machine
-from kailab.components.process_group import group
+from kailab.components.process_group import process_group
 from kailab.components.recipes import RECIPES, usual_seconds
 
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)(?:\s+\S+)?\s+=>\s+\./staging/", re.MULTILINE)
@@ -206,7 +206,7 @@ def _run(go: Go, arguments: list[str], place: Path, told: _Told) -> str:
         # Files, not pipes: nobody reads while we wait, and a full pipe would hold up the command.
         tempfile.TemporaryFile() as errors,
         tempfile.TemporaryFile() as output,
-        group([go.path, *arguments], cwd=place, env=_environment(), stdout=output, stderr=errors) as process,
+        process_group([go.path, *arguments], cwd=place, env=_environment(), stdout=output, stderr=errors) as process,
     ):
         _await(process, told)
         if process.returncode:

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import tenacity
 
-from kailab.components.failures import DamagedComponent
+from kailab.components.errors import DamagedComponent
 from kailab.components.pins import ADDONS, Pin, for_nodes, this_machine
 from kailab.errors import StateError
 from kailab.model import decoding
@@ -29,7 +29,7 @@ _LOCK_SECONDS = 7200.0  # as long as builds of others may take
 _LOCK_POLL_SECONDS = 0.2
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a program. ``how``: ``downloaded``, ``built`` or ``adopted``; ``source``: from where; ``machine``: what
     it is made for; ``since``: when it came, UTC; ``seen``: size, inode, and times of change in ns when its checksum was last
     found right."""
@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
-class Cache:
+class ComponentCache:
     """``root``: None for the user's own, as the XDG directories have it."""
 
     def __init__(self, root: Path | None = None) -> None:
@@ -55,7 +55,7 @@ class Cache:
     def path(self, pin: Pin) -> Path:
         return self.folder(pin) / pin.name
 
-    def entry(self, pin: Pin) -> Entry | None:
+    def entry(self, pin: Pin) -> CacheEntry | None:
         """None: it is not here, or for another kind of machine."""
         entry = self._manifest(pin).get(pin.name)
         if entry is None or entry.machine != str(this_machine()) or not self.path(pin).is_file():
@@ -97,7 +97,7 @@ class Cache:
             arriving = path.with_name(f".{pin.name}.{os.getpid()}.arriving")
             shutil.move(file, arriving)
             arriving.chmod(0o755)
-            entry = Entry(
+            entry = CacheEntry(
                 version=pin.version,
                 sha256=sha256_of(arriving),
                 how=how,
@@ -121,17 +121,17 @@ class Cache:
     @contextlib.contextmanager
     def locked(self, pin: Pin, tell: Callable[[str], None]) -> Iterator[None]:
         """Alone with the programs of this project and version. Raises StateError if others don't come to an end."""
-        with alone_in(self.folder(pin), f"{pin.project} {pin.version}", tell):
+        with exclusive_folder(self.folder(pin), f"{pin.project} {pin.version}", tell):
             yield
 
-    def _manifest(self, pin: Pin) -> dict[str, Entry]:
+    def _manifest(self, pin: Pin) -> dict[str, CacheEntry]:
         """A damaged one counts as none: what it spoke of has to be got again."""
         try:
-            return decoding.decode_json((self.folder(pin) / MANIFEST).read_bytes(), dict[str, Entry])
+            return decoding.decode_json((self.folder(pin) / MANIFEST).read_bytes(), dict[str, CacheEntry])
         except (OSError, msgspec.MsgspecError):
             return {}
 
-    def _note(self, pin: Pin, entry: Entry) -> None:
+    def _note(self, pin: Pin, entry: CacheEntry) -> None:
         path = self.folder(pin) / MANIFEST
         # Held for a moment only; the other lock may be held by who gets another program of this version for minutes.
         with open(path.with_name(f".{MANIFEST}.lock"), "a") as alone:
@@ -144,7 +144,7 @@ class Cache:
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path, what: str, tell: Callable[[str], None]) -> Iterator[None]:
+def exclusive_folder(folder: Path, what: str, tell: Callable[[str], None]) -> Iterator[None]:
     """No other process gets ``what`` into this folder meanwhile. Raises StateError if others don't come to an end."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

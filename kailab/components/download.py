@@ -19,8 +19,8 @@ import tenacity
 
 from kailab import __version__
 from kailab.components.cache import sha256_of
-from kailab.components.failures import DownloadFailed, Unreachable, WrongChecksum
-from kailab.components.sources import Published, checksum_in
+from kailab.components.errors import DownloadFailed, Unreachable, WrongChecksum
+from kailab.components.pins import PublishedFile, checksum_in
 
 STALL_SECONDS = 30.0
 REACH_SECONDS = 10.0
@@ -37,7 +37,7 @@ class _Passing(Exception):
     """May be better the next time."""
 
 
-def fetch(published: Published, folder: Path, progress: Progress) -> Path:
+def fetch(published: PublishedFile, folder: Path, progress: Progress) -> Path:
     """The program, in ``folder``; a part of it that an earlier call left there is made use of. ``progress``: told what, and how
     many bytes of how many.
 
@@ -94,7 +94,7 @@ def check_reachable(url: str) -> None:
         raise Unreachable(f"{host} can't be reached: {outcome[0] if outcome else f'no answer in {REACH_SECONDS:g} s'}")
 
 
-def _checksum(published: Published) -> str:
+def _checksum(published: PublishedFile) -> str:
     def read() -> str:
         with _opened(published.checksums) as answer:
             return answer.read(_LONGEST_CHECKSUMS).decode("utf-8", "replace")
@@ -105,7 +105,7 @@ def _checksum(published: Published) -> str:
     return found
 
 
-def _transfer(published: Published, arrived: Path, progress: Progress) -> None:
+def _transfer(published: PublishedFile, arrived: Path, progress: Progress) -> None:
     def go_on() -> None:
         there = arrived.stat().st_size if arrived.exists() else 0
         with _opened(published.url, there) as answer:
@@ -171,7 +171,7 @@ def _retried(work: Callable[[], T], url: str) -> T:
         raise DownloadFailed(f"{error} (tried {TRIES} times)") from error
 
 
-def _unpacked(archive: Path, published: Published, folder: Path) -> Path:
+def _unpacked(archive: Path, published: PublishedFile, folder: Path) -> Path:
     """One member of an archive, under its own name."""
     program = folder / f"{published.member.rpartition('/')[2]}.unpacked"
     try:

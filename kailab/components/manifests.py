@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kailab.components.failures import BuildFailed, DamagedComponent
+from kailab.components.errors import BuildFailed, DamagedComponent
 from kailab.model.yamltext import read_documents
 
 _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format has: the same files make the same bytes
@@ -36,7 +36,7 @@ def _write(archive: Path, module: Path, folders: Sequence[str], pattern: str, wh
                 kept.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
-class Manifests:
+class ComponentManifests:
     """``archive``: as ``write_manifests`` made it."""
 
     def __init__(self, archive: Path) -> None:

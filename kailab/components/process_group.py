@@ -18,7 +18,7 @@ _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
+def process_group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
     """The command, in a process group of its own; an exception that leaves the block ends all of the group, and so does SIGTERM
     or SIGHUP to this process, as KeyboardInterrupt. Whoever has a handler of these keeps it. ``how``: see subprocess.Popen."""
     with (
@@ -35,7 +35,7 @@ def group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes
             raise
 
 
-def ended(process: subprocess.Popen[bytes], seconds: float, look: Callable[[], None] = lambda: None) -> bool:
+def wait_for_end(process: subprocess.Popen[bytes], seconds: float, look: Callable[[], None] = lambda: None) -> bool:
     """Wait for a command. ``look``: called all the while; what it raises ends the waiting. False: it goes on after these seconds."""
     until = time.monotonic() + seconds
     while True:

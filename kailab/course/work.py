@@ -96,7 +96,7 @@ class SubjectPods:
         if resource == DEVICE:
             devices = (pod["metadata"].get("annotations") or {}).get(GPU_FRACTION_DEVICES, "1")
             return min(1.0, row.milli_gpus / 1000 / int(devices))
-        total = requests.of_pod(pod["spec"]).get(resource, 0)
+        total = requests.pod_amounts(pod["spec"]).get(resource, 0)
         return total / 1000 if resource == "cpu" else total
 
     def _check(self, held: bool, seen: str) -> None:

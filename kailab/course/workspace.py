@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kailab.cluster.embedded.storage.persistence import StateLock
+from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.course.challenge import Challenge
 from kailab.course.judging import do_step
 from kailab.course.lesson import Lesson

@@ -14,7 +14,7 @@ from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import ClusterState, NodeRow, PodGroupRow, PodRow, QueueRow
 from kailab.model import labels
 from kailab.model.objects import condition_of, controller_name, shown_phase
-from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.nodes import unavailable
 
 Row = TypeVar("Row", PodGroupRow, QueueRow)
@@ -33,7 +33,7 @@ def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
     return own.get(labels.QUEUE) or own.get(labels.QUEUE_RUNAI) or ""
 
 
-def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: Accounts) -> PodRow:
+def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: GpuAccounts) -> PodRow:
     """The row of one pod."""
     metadata, spec = pod["metadata"], pod["spec"]
     place = spec.get("nodeName") or ""
@@ -80,7 +80,7 @@ class RowCache:
         pods: Iterable[Object],
         podgroups: Mapping[tuple[str, str], Object],
         nodes: Mapping[str, Object],
-        accounts: Accounts,
+        accounts: GpuAccounts,
     ) -> list[PodRow]:
         """The rows of pods. ``podgroups``: by namespace and name. ``nodes``: by name."""
         before = self._known if self._are_alike(nodes) else {}
@@ -120,7 +120,9 @@ class RowCache:
         self._queues, rows = _kept(self._queues, queues, _queue_row)
         return rows
 
-    def of_nodes(self, nodes: Mapping[str, Object], accounts: Accounts, used: Mapping[str, int]) -> tuple[NodeRow, ...]:
+    def of_nodes(
+        self, nodes: Mapping[str, Object], accounts: GpuAccounts, used: Mapping[str, int]
+    ) -> tuple[NodeRow, ...]:
         """The rows of nodes. ``used``: milli-GPU in use by node."""
         offered: dict[str, tuple[Object, int, int, str]] = {}
         rows: dict[str, NodeRow] = {}
@@ -154,7 +156,7 @@ def read_cluster_state(cluster: Cluster, rows: RowCache | None = None) -> Cluste
     nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
     pods = cluster.list("Pod")
     # For all pods at once, because a claim that pods of a node share counts once.
-    accounts = Accounts(cluster, pods, nodes)
+    accounts = GpuAccounts(cluster, pods, nodes)
     told = rows.of(pods, by_name, nodes, accounts)
     return state_of_rows(cluster, rows, nodes, told, accounts, accounts.used_by(told), groups)
 
@@ -164,7 +166,7 @@ def state_of_rows(
     rows: RowCache,
     nodes: Mapping[str, Object],
     pods: Sequence[PodRow],
-    accounts: Accounts,
+    accounts: GpuAccounts,
     used: Mapping[str, int],
     groups: Sequence[Object] | None = None,
 ) -> ClusterState:

@@ -27,7 +27,7 @@ from kailab.model.objects import controller_name
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.mirror import Mirror
-from kailab.scheduler.observers import Deciding, Observer
+from kailab.scheduler.observers import DecidingScheduler, Observer
 
 
 class NamedCycles:
@@ -154,7 +154,7 @@ class DecisionFile(Observer):
         self._changed = True
         self._written_at = float("-inf")
 
-    def on_begin(self, scheduler: Deciding) -> None:
+    def on_begin(self, scheduler: DecidingScheduler) -> None:
         self._log = DecisionLog(_MirrorNames(scheduler.mirror), self._kept.opened)
         self._log.cycle, self._log.evictions = self._kept.cycle, self._kept.evictions
         if self._cycles is not None:

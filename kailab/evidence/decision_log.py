@@ -29,7 +29,7 @@ from kailab.model.objects import controller_name
 from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:
-    from kailab.scheduler.cycle_record import CycleRecord, Failure
+    from kailab.scheduler.cycle_record import CycleRecord, RefusedDecision
 
 
 class ObjectName(NamedTuple):
@@ -140,7 +140,7 @@ class DecisionLog(Observer):
         self.observe(entries)
         self._tell.on_decisions(entries)
 
-    def take(self, decisions: Decisions, failures: Iterable[Failure] = ()) -> list[Decision]:
+    def take(self, decisions: Decisions, failures: Iterable[RefusedDecision] = ()) -> list[Decision]:
         """Log one cycle and return its entries (of all kinds, even if only evictions are kept). ``failures``: decisions that could not be carried out."""
         self.cycle += 1
         self.last = decisions
@@ -169,7 +169,7 @@ class DecisionLog(Observer):
         if self.keep_all:
             self.entries.extend(entries)
 
-    def _entries(self, decisions: Decisions, failures: Iterable[Failure]) -> Iterable[Decision]:
+    def _entries(self, decisions: Decisions, failures: Iterable[RefusedDecision]) -> Iterable[Decision]:
         moment = CycleMoment(self.cycle, round(decisions.now - self._opened, 6), format_rfc3339(decisions.now))
         # Evictions first: this is the order in which decisions are carried out and best understood.
         yield from (self._evicted(evict, moment) for evict in decisions.evictions)

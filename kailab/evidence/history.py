@@ -28,7 +28,7 @@ from kailab.evidence.entries import (
     RecordedStep,
 )
 from kailab.evidence.recording import Recording
-from kailab.grouping.ownermeta import TOP_OWNER_METADATA
+from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.model import labels
 from kailab.model.objects import controller_name
 from kailab.model.times import parse_time

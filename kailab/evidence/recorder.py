@@ -53,7 +53,7 @@ from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, record
 from kailab.evidence.scrubbing import Scrubber
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
-from kailab.scheduler.observers import Deciding, Observer, Opening
+from kailab.scheduler.observers import DecidingScheduler, LabOpening, Observer
 
 OBJECT_FILES = {
     "nodes": "Node",
@@ -82,7 +82,7 @@ class Recorder(Observer):
         self._log = CycleLog(self.recording.cycles)
         self._cluster: Cluster | None = None
         self._rows = RowCache()
-        self._scheduler: Deciding | None = None
+        self._scheduler: DecidingScheduler | None = None
         self._stands: Callable[[], ClusterState] | None = None
 
     @property
@@ -109,7 +109,7 @@ class Recorder(Observer):
     def is_open(self) -> bool:
         return self._cluster is not None
 
-    def on_opened(self, opening: Opening) -> None:
+    def on_opened(self, opening: LabOpening) -> None:
         """Start the recording, or continue an earlier one."""
         recording = self.recording
         if recording.facts is None:
@@ -132,7 +132,7 @@ class Recorder(Observer):
         self.recording = self.recording.following()
         self._log.cycles = self.recording.cycles
 
-    def on_begin(self, scheduler: Deciding) -> None:
+    def on_begin(self, scheduler: DecidingScheduler) -> None:
         """Have the scheduler report its records, so that cycles can be recorded."""
         # Not the default, because it costs time in each cycle.
         scheduler.follow_records()

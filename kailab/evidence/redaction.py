@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.lifecycle import pre_stop_seconds
+from kailab.cluster.pod_lifecycle import pre_stop_seconds
 from kailab.cluster.protocol import Object
-from kailab.model import labels
+from kailab.model import labels, queues
 
 NAME_ONLY = frozenset({"Secret", "ConfigMap", "ServiceAccount"})
 """Kinds of which only the name is kept, because pods refer to them."""
@@ -28,10 +28,10 @@ TEXT = frozenset(
         "apiVersion", "kind", "name", "namespace", "generateName", "apiGroup", "group", "plural", "singular", "scope",
         "containerName", "groupName", "uid", "phase", "type", "reason", "status", "state", "mode",
         # queues, PodGroups, topologies
-        "queue", "parentQueue", "nodePool", "priorityClass", "priorityClassName", "preemptibility", "preemptionPolicy",
-        "preemptionDelay", "stalenessGracePeriod", "preemptMinRuntime", "reclaimMinRuntime", "parent", "topology", "nodeLabel",
+        "queue", "nodePool", "priorityClass", "priorityClassName", "preemptibility", "preemptionPolicy",
+        "preemptionDelay", "stalenessGracePeriod", "parent", "topology", "nodeLabel",
         "requiredTopologyLevel", "preferredTopologyLevel", "requiredTopologyConstraint", "preferredTopologyConstraint",
-        "quota", "limit", "overQuotaWeight", "transitionID", "podName", "selectedNode", "receivedResourceType", "selectedGPUGroups",
+        *(key for key, form in (queues.SPEC_FIELDS | queues.SHARE_FIELDS).items() if form.in_evidence), "transitionID", "podName", "selectedNode", "receivedResourceType", "selectedGPUGroups",
         # pods
         "schedulerName", "nodeName", "nominatedNodeName", "restartPolicy", "runtimeClassName", "topologyKey", "protocol",
         "hostIP", "podIP", "ip", "request", "resourceClaimName", "resourceClaimTemplateName", "operator",

@@ -12,7 +12,7 @@ from kailab.evidence.entries import PendingReason, PodBound, PodEvicted
 from kailab.evidence.history import LabHistory
 from kailab.evidence.subject_timeline import SubjectTimeline, subject_timeline
 from kailab.explain.answer import Answer, Verdict
-from kailab.explain.gone import evicted_for, eviction_lines, evictions_told
+from kailab.explain.evictions import evicted_for, eviction_lines, evictions_told
 from kailab.lab.wording import count
 
 

@@ -2,21 +2,231 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
+from kailab.cluster.protocol import Object
+from kailab.engine.decisions import Numbers
+from kailab.engine.queueing.division import Division, DivisionPart, DivisionRound, Entitled
 from kailab.engine.queueing.order_records import Return
+from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
-from kailab.explain.explanation import Explanation
-from kailab.explain.queue_returns import claim_lines, claims, entitled, return_data, return_lines, returns, stops
-from kailab.explain.queue_share import divided, share_lines
+from kailab.explain.answer import Explanation
+from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some
+from kailab.model import labels
+from kailab.model.times import format_time
+
+SHOWN = 3
+"""Claims, and what stands against them, that are told in words; the data has all."""
+
+
+def returns(picture: Picture, *names: str) -> dict[str, tuple[Return, ...]]:
+    """Of each queue named what others could take from it, or from an ancestor of it, and what stops them. By the rules of queues, and
+    where the taker's work waits, by what the next cycle takes for it."""
+    found = picture.present.returns(*names)
+    return {name: tuple(_asked(picture, one) for one in ones) for name, ones in found.items()}
+
+
+def _asked(picture: Picture, one: Return) -> Return:
+    """With the work that asks in vain, where there is some."""
+    if not one.waiting or not one.allowed or not picture.scheduler.knows_queues:
+        return one
+    decisions, queues = picture.next_cycle, picture.queue_of_group
+    mine, theirs = picture.below(one.taker.queue), picture.below(one.taker.beside)
+    for eviction in decisions.evictions:
+        if queues.get(eviction.beneficiary) in mine and queues.get(eviction.podgroup) in theirs:
+            return one
+    unserved = [pending.podgroup for pending in decisions.pending if pending.queue in mine]
+    if not unserved:
+        return one
+    places = {turn.podgroup: turn.place for turn in picture.present.order}
+    first = min(unserved, key=lambda uid: (places.get(uid, len(places) + 1), uid))
+    return structs.replace(one, unserved=picture.present.podgroup(first))
+
+
+def entitled(returns: Sequence[Return]) -> list[Return]:
+    """Those that the quota entitles, else those that wait below their fair share."""
+    owners = [one for one in returns if one.taker.rule == "quota"]
+    return owners or list(returns)
+
+
+def return_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
+    """``returns``: of those that are entitled."""
+    if not returns:
+        yield "Nobody could reclaim it: no other queue is below its quota."
+        return
+    if returns[0].taker.rule == "quota":
+        yield f"Who could reclaim it, by asking: {some([_owner(one) for one in returns])}."
+    else:
+        yield f"Who could reclaim it: {some([one.taker.queue for one in returns])}, below their fair share now."
+    told: dict[str, list[str]] = {}
+    for one in returns:
+        for text in stops(picture, one):
+            told.setdefault(text, []).append(one.taker.queue)
+    for text, queues in islice(told.items(), SHOWN):
+        whom = "" if len(queues) == len(returns) else f"{some(queues)}: "
+        yield f"What stands against it: {whom}{text}."
+
+
+def claims(picture: Picture, name: str) -> list[Return]:
+    """What a queue, or an ancestor of it, could take back: from each queue beside them that holds more than it may keep."""
+    line = picture.lines[name]
+    levels = {picture.shares[one].parent for one in line}
+    beside = sorted(one.name for one in picture.shares.queues.values() if one.parent in levels and one.name not in line)
+    found = [one for ones in returns(picture, *beside).values() for one in entitled(ones)]
+    return list(dict.fromkeys(one for one in found if one.taker.queue in line and one.taker.beside in beside))
+
+
+def claim_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
+    """``returns``: of one who waits, and has these claims."""
+    largest = sorted(returns, key=lambda one: (-one.beyond, one.taker.beside))
+    if len(largest) > SHOWN:
+        yield f"It has claims on {len(largest)} queues; the largest:"
+    for one in largest[:SHOWN]:
+        told = [amount_text(one.taker.resource, amount) for amount in (one.beyond, one.now)]
+        against = "; ".join(stops(picture, one))
+        tail = f", up to {told[1]} of it now" if one.now else ", nothing of it now"
+        what = (
+            f"{told[0]}"
+            if one.over == one.taker.resource
+            else f"{told[0]}, with {one.over} that it holds beyond its own,"
+        )
+        yield f"{one.taker.queue} may take {what} back from {one.taker.beside}{tail}{f': {against}' if against else ''}."
+
+
+def stops(picture: Picture, one: Return) -> list[str]:
+    """What keeps the taker from what it has a claim on, now. Empty: nothing does, as far as the rules of queues go."""
+    if not one.reclaims:
+        return ["this scheduler does not reclaim (its actions leave it out)"]
+
+    def told(amount: int) -> str:
+        return amount_text(one.taker.resource, amount)
+
+    found = []
+    if one.young:
+        until = _until(one.young_first, one.young_last)
+        found.append(f"{told(one.young)} of {one.taker.beside} are protected by a minimum runtime {until}")
+    if one.firm:
+        found.append(f"{told(one.firm)} of {one.taker.beside} are held by non-preemptible work")
+    if one.delayed_until is not None:
+        found.append(
+            f"work of {one.taker.queue} for {told(one.delayed)} may not have others evicted before "
+            f"{format_time(one.delayed_until)} (its preemption delay)"
+        )
+    # Where all that waits is delayed, that is why.
+    if one.unserved and not (one.delayed_until is not None and one.delayed >= one.waiting):
+        found.append(
+            f"what waits in {one.taker.queue} gets none of it as things stand ({_first_in_line(picture, one)})"
+        )
+    return found
+
+
+def return_data(picture: Picture, one: Return) -> dict[str, Any]:
+    """As the engine has it, with what could be taken ``now``, and ``stops`` in words."""
+    data: dict[str, Any] = msgspec.to_builtins(one)
+    return {**data.pop("taker"), **data, "now": one.now, "stops": stops(picture, one)}
+
+
+def _first_in_line(picture: Picture, one: Return) -> str:
+    rows = picture.by_group.get(one.unserved, ())
+    wanted = sum(row.milli_gpus for row in rows if not row.node)
+    size = f", which wants {gpus(wanted)}" if wanted else ""
+    return f"first in its line: {work_title(picture, one.unserved)}{size}"
+
+
+def _until(first: float | None, last: float | None) -> str:
+    if first is None or last is None:
+        return ""
+    if first == last:
+        return f"until {format_time(last)}"
+    return f"from {format_time(first)} to {format_time(last)}, one after the other"
+
+
+def _owner(one: Return) -> str:
+    amount = one.taker.amount
+    most = f"up to {amount_text(one.taker.resource, amount)} of its quota"
+    return f"{one.taker.queue} ({'its quota is unlimited' if amount < 0 else most})"
+
+
+def divided(divisions: Iterable[Division], line: Sequence[str], resource: QueueResource) -> list[Division]:
+    """Those that a queue took part in, from the root down. ``line``: the queue and its ancestors, from itself up."""
+    # A queue takes part in the division of its parent; the root's parent has no name.
+    parents = ["", *reversed(line[1:])]
+    found = {one.parent: one for one in divisions if one.resource == resource and one.parent in parents}
+    return [found[parent] for parent in parents if parent in found]
+
+
+def share_lines(divisions: Sequence[Division], line: Sequence[str]) -> Iterable[str]:
+    """The arithmetic of one resource, level by level from the root, each level told from the queue (of ``line``) that took part."""
+    for division, name in zip(divisions, reversed(line), strict=False):
+        own = next((one for one in division.queues if one.queue == name), None)
+        if own is not None:
+            yield from _level(division, own)
+
+
+def _level(division: Division, own: Entitled) -> Iterable[str]:
+    def told(amount: float) -> str:
+        return amount_text(division.resource, amount)
+
+    # The queue itself comes first, and those with it that got most.
+    others = sorted((one for one in division.queues if one is not own), key=lambda one: (-one.fair_share, one.queue))
+    whose = f"the fair share of {division.parent}" if division.parent else "all there is"
+    yield f"{division.resource} share of {own.queue}: {told(division.total)} ({whose}), divided among {count(len(division.queues), 'queue')}."
+    quotas = [f"{one.queue} {told(one.by_quota)} {_why_quota(division, one)}" for one in (own, *others)]
+    yield f"  Quota first: {some(quotas)}; {_left_of(division)}."
+    for one in division.rounds:
+        yield f"  Priority {one.priority}, {told(one.amount)} by weight: {_round(division, one, own.queue)}."
+    if division.remainders:
+        each = [f"{one.queue} {told(one.given)}" for one in division.remainders]
+        yield f"  What rounding to whole units left, one each: {some(each)}."
+    if not own.weight and own.requested > own.by_quota:
+        yield f"  {own.queue} has weight 0: it gets nothing beyond its quota."
+    left = f"; {told(division.left)} nobody gets" if division.left else ""
+    yield f"  So {own.queue} is due {told(own.fair_share)}{left}."
+
+
+def _why_quota(division: Division, one: Entitled) -> str:
+    def told(amount: float) -> str:
+        return amount_text(division.resource, amount)
+
+    if one.limit >= 0 and one.by_quota == one.limit and one.limit < one.requested:
+        return f"(limit {told(one.limit)})"
+    if one.quota >= 0 and one.by_quota == one.quota and one.quota < one.requested:
+        return f"(quota {told(one.quota)}, asks for {told(one.requested)})"
+    return f"(asks for {told(one.requested)}, quota {told(one.quota)})"
+
+
+def _left_of(division: Division) -> str:
+    if division.over_quota < 0:
+        return f"that is {amount_text(division.resource, -division.over_quota)} more than there is"
+    if not division.over_quota:
+        return "nothing is left"
+    return f"{amount_text(division.resource, division.over_quota)} left"
+
+
+def _round(division: Division, one: DivisionRound, name: str) -> str:
+    parts = sorted(one.parts, key=lambda part: (part.queue != name, -part.given, part.queue))
+    return some([_part(division, one, part) for part in parts])
+
+
+def _part(division: Division, one: DivisionRound, part: DivisionPart) -> str:
+    entitled = next(queue for queue in division.queues if queue.queue == part.queue)
+    weight = f"weight {number(entitled.weight)}"
+    if entitled.usage and division.k_value:
+        weight += f", past usage {number(entitled.usage)}, k {number(division.k_value)}"
+    ratio = f"{100 * part.weight / one.weights:.4g} %" if one.weights else "nothing"
+    wanted = ", all it wants" if part.given == part.wanted else ""
+    return f"{part.queue} {amount_text(division.resource, part.given)} ({weight}: {ratio}{wanted})"
+
 
 RESOURCES: tuple[QueueResource, ...] = ("GPU", "CPU", "Memory")
 _OTHERS: Mapping[QueueResource, Literal["cpu", "memory"]] = {"CPU": "cpu", "Memory": "memory"}
@@ -199,3 +409,36 @@ def _standing_data(shares: QueueTreeShares, queue: QueueAmounts) -> dict[str, An
         "lent": shares.lent(queue.name),
         "lent_to": dict(shares.borrowers(queue.name)),
     }
+
+
+_PARTS: tuple[Literal["priority", "waiting", "efficiency", "fairness"], ...] = (
+    "priority",
+    "waiting",
+    "efficiency",
+    "fairness",
+)
+
+
+def policy_lines(numbers: Numbers) -> Iterable[str]:
+    """For a job that waits: why it stands where it stands, under an order other than KAI's."""
+    if "aged_since" in numbers:
+        yield f"Aged: it waits since {format_time(numbers['aged_since'])}, long enough to come before all others of its queue."
+    if "score" in numbers:
+        score = numbers["score"]
+        each = {part: score[part] for part in _PARTS}
+        parts = " + ".join(f"{part} {value:.3f} x {weight:g}" for part, (value, weight) in each.items())
+        yield f"Score: {score['total']:.3f} = {parts}."
+    if "policy" in numbers:
+        key = ", ".join(f"{part:g}" for part in numbers["policy"]["key"])
+        yield f"Order of jobs: the policy {numbers['policy']['name']!r} gives it {key}; the smallest comes first."
+
+
+def saving_lines(pod: Object) -> Iterable[str]:
+    """For a pod that leaves: whether it was asked to save its state, and until when it may."""
+    metadata = pod["metadata"]
+    asked = (metadata.get("annotations") or {}).get(labels.CHECKPOINT_REQUESTED)
+    if asked and "deletionTimestamp" in metadata:
+        yield (
+            f"It saves its state since {asked} and keeps its GPUs meanwhile, until {metadata['deletionTimestamp']} at the "
+            "latest."
+        )

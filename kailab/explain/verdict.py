@@ -15,8 +15,7 @@ from kailab.engine.relaxing.rules import OthersGone, Relaxation
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.evidence.entries import PodRow
-from kailab.explain.answer import Verdict
-from kailab.explain.cause import Cause, Code
+from kailab.explain.answer import Cause, Code, Verdict
 from kailab.explain.subject import Standing
 from kailab.lab import subjects
 from kailab.lab.owners import top_of

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from kailab.exports import on_demand
 
 if TYPE_CHECKING:
-    from kailab.fleet.fleet import Fleet, FleetSummary, ModelSummary, Pool
+    from kailab.fleet.fleet import Fleet, FleetSummary, ModelSummary, Pool, definition
     from kailab.fleet.library import available_fleets, find_fleet
     from kailab.fleet.reading import load_fleet, read_fleet
-    from kailab.fleet.writing import definition
 
 __all__ = [
     "Fleet",
@@ -33,7 +32,7 @@ __getattr__ = on_demand(
         "ModelSummary": "fleet",
         "Pool": "fleet",
         "available_fleets": "library",
-        "definition": "writing",
+        "definition": "fleet",
         "find_fleet": "library",
         "load_fleet": "reading",
         "read_fleet": "reading",

@@ -1,10 +1,13 @@
-"""A fleet and the Kubernetes objects it stands for."""
+"""A fleet, the Kubernetes objects it stands for, and its file's content.
+
+``definition`` gives the content of a fleet file; reading it again gives an equal fleet.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kailab.model import labels, quantities
@@ -229,3 +232,43 @@ def _model(name: str, pools: list[Pool]) -> ModelSummary:
         gpus=sum(pool.count * pool.whole_gpus for pool in pools),
         mig=mig,
     )
+
+
+def definition(fleet: Fleet) -> dict[str, Any]:
+    """The content of a fleet file, as plain values; what has its default is left out, and so are comments."""
+    found: dict[str, Any] = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": fleet.name}
+    if fleet.description:
+        found["description"] = fleet.description
+    found["pools"] = [_pool(pool) for pool in fleet.pools]
+    if fleet.topologies:
+        found["topologies"] = [
+            {"name": one["metadata"]["name"], "levels": [level["nodeLabel"] for level in one["spec"]["levels"]]}
+            for one in fleet.topologies
+        ]
+    if fleet.priority_classes:
+        found["priorityClasses"] = [_priority_class(one) for one in fleet.priority_classes]
+    return found
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    usual = Pool(name="", count=0, cpu="", memory="")
+    found: dict[str, Any] = {"name": pool.name, "count": pool.count, "cpu": pool.cpu, "memory": pool.memory}
+    for each in fields(Pool):
+        value = getattr(pool, each.name)
+        if KEY in each.metadata and value != getattr(usual, each.name):
+            found[each.metadata[KEY]] = dict(value) if isinstance(value, Mapping) else value
+    if pool.mig:
+        found["mig"] = {"strategy": pool.mig_strategy, "profiles": dict(pool.mig)}
+    if pool.taints is not None:
+        found["taints"] = [dict(taint) for taint in pool.taints]
+    if pool.layout:
+        found["layout"] = [
+            {"label": level.label, "nodes": level.nodes, "name": level.name, "start": level.start}
+            for level in pool.layout
+        ]
+    return found
+
+
+def _priority_class(obj: Object) -> dict[str, Any]:
+    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    return {"name": obj["metadata"]["name"], **rest}

@@ -1,31 +1,91 @@
-"""Keeps a cluster grouped: every pod of the scheduler gets its PodGroup, and the annotation that names it.
+"""The pod grouper as a controller: gives every pod of the scheduler its PodGroup and the annotation that names it.
 
-Soft state only. A step takes in what the watches delivered and then looks at the pods that are due: new ones, ones
-whose labels or annotations changed before they were bound, ones whose PodGroup was deleted under them, and ones that
-could not be grouped, once something changes that was read for them. PodGroups go with their owners; nothing is
-deleted here.
+The controller keeps soft state only. A step takes in the watch events and then groups the pods that are due: new pods, pods whose labels
+or annotations changed before they were bound, pods whose PodGroup was deleted, and pods that could not be grouped, once an object that
+was read for them changes. Garbage collection deletes PodGroups with their owners; the controller deletes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kailab.cluster.protocol import Assuming, Cluster, HandingOver, Object, WatchEvent
+from kailab.cluster.protocol import AssumeCache, AsyncWrites, Cluster, Object, WatchEvent
 from kailab.cluster.retries import Retries
-from kailab.cluster.writes import Create, Outcome, Patch, Update
+from kailab.cluster.submitted_writes import SubmittedItems
+from kailab.cluster.writes import CreateWrite, PatchWrite, UpdateWrite, WriteOutcome
 from kailab.errors import AlreadyExists, ApiError, Conflict, KailabError, NotFound
-from kailab.grouping.clusterreader import ClusterReader, Read
-from kailab.grouping.coming import ComingPodGroups, Key, Wanted
-from kailab.grouping.config import GroupingConfig
-from kailab.grouping.owners import asks_to_be_skipped, owners_of
-from kailab.grouping.plans import Plans
-from kailab.grouping.podgroup import podgroup_object, updated
-from kailab.grouping.preview import MALFORMED, malformed
+from kailab.grouping.cluster_reader import ClusterReader, ObjectLookup
+from kailab.grouping.family import GroupingConfig
+from kailab.grouping.plans import PlanCache
+from kailab.grouping.pod_grouping import MALFORMED, is_skipped, malformed_message, owners_of
+from kailab.grouping.podgroup import podgroup_object, updated_podgroup
 from kailab.grouping.records import Grouping, GroupingError
-from kailab.grouping.tags import only_devices, tags_of
-from kailab.model.labels import POD_GROUP, SUBGROUP_NAME
+from kailab.model.labels import GPU_GROUP, GPU_MULTI_GROUP_PREFIX, POD_GROUP, SUBGROUP_NAME
 from kailab.model.objects import annotations_of, labels_of
+
+
+def labels_and_annotations(pod: Object) -> tuple[Any, Any]:
+    metadata = pod["metadata"]
+    return metadata.get("labels"), metadata.get("annotations")
+
+
+def only_gpu_groups_differ(before: Object, pod: Object) -> bool:
+    """Whether nothing but the shared GPUs that an owned pod sits on is new in its tags: nothing is grouped by those. (A bare pod's labels
+    are its PodGroup's, too.)"""
+    if not pod["metadata"].get("ownerReferences") or annotations_of(before) != annotations_of(pod):
+        return False
+    old, new = labels_of(before), labels_of(pod)
+    changed = [label for label in {**old, **new} if old.get(label) != new.get(label)]
+    return all(label == GPU_GROUP or label.startswith(GPU_MULTI_GROUP_PREFIX) for label in changed)
+
+
+# (namespace, name)
+Key = tuple[str, str]
+
+
+class PodAssignment(NamedTuple):
+    """What a pod needs: its PodGroup there, and a patch of its metadata (empty: none)."""
+
+    key: Key
+    pod: Object
+    group: Key
+    patch: dict[str, Any]
+    reads: tuple[ObjectLookup, ...]
+
+
+class SubmittedPodGroup(NamedTuple):
+    """``wanted``: what waits for it; ``later``: pods to be looked at once it is there; ``groupings``: what it is to be, in the order
+    in which that was said."""
+
+    groupings: list[Grouping]
+    wanted: list[PodAssignment]
+    later: dict[Key, None]
+
+
+class SubmittedPodGroups:
+    """Each is handed over once at a time."""
+
+    def __init__(self, cluster: AsyncWrites) -> None:
+        self._cluster = cluster
+        self._coming: dict[Key, SubmittedPodGroup] = {}
+        self._handed: SubmittedItems[Key] = SubmittedItems()
+
+    def get(self, key: Key) -> SubmittedPodGroup | None:
+        return self._coming.get(key)
+
+    def hand_over(self, new: Iterable[tuple[Key, Grouping, CreateWrite]]) -> None:
+        """Have PodGroups made, and do not wait for it."""
+        made = list(new)
+        self._coming |= {key: SubmittedPodGroup([grouping], [], {}) for key, grouping, _ in made}
+        if made:
+            self._handed.add(self._cluster.hand_over([[create] for _, _, create in made]), [key for key, _, _ in made])
+
+    def answered(self) -> Iterator[tuple[Key, SubmittedPodGroup, WriteOutcome]]:
+        """Those of which it is known what became of them; they are not coming any more."""
+        for key, outcome in self._handed.answered():
+            yield key, self._coming.pop(key), outcome
+
 
 COMPONENT = "pod-grouper"
 WARNING = "PodGrouperWarning"
@@ -33,7 +93,7 @@ WARNING = "PodGrouperWarning"
 
 class _Planned(NamedTuple):
     grouping: Grouping
-    write: Create | Update
+    write: CreateWrite | UpdateWrite
 
 
 class PodGrouper:
@@ -52,25 +112,25 @@ class PodGrouper:
         then gets it by a write of its own. ``ahead``: new PodGroups are handed over, where the cluster can do that; pods get
         theirs once it is there."""
         self._cluster = cluster
-        self._cycles = cycles if isinstance(cluster, Assuming) else None
-        self._assumed: dict[Key, tuple[int, Wanted]] = {}  # pod -> (how many cycles there were then, what)
+        self._cycles = cycles if isinstance(cluster, AssumeCache) else None
+        self._assumed: dict[Key, tuple[int, PodAssignment]] = {}  # pod -> (how many cycles there were then, what)
         self._config = config or GroupingConfig()
         self._watch = cluster.watch(("Pod", "PodGroup"))
         self._reads = ClusterReader(cluster)
-        self._plans = Plans(self._reads, self._config)
+        self._plans = PlanCache(self._reads, self._config)
         self._pods: dict[Key, Object] = {}
         self._pod_groups: dict[Key, Object] = {}
         self._members: dict[Key, dict[Key, None]] = {}  # PodGroup -> pods that name it
         self._due: dict[Key, None] = {}
-        self._waiting: dict[Read, dict[Key, None]] = {}  # object -> pods that could not be grouped for it
+        self._waiting: dict[ObjectLookup, dict[Key, None]] = {}  # object -> pods that could not be grouped for it
         self._warned: dict[Key, str] = {}
         self._retries: Retries[Key] = Retries(0.2)
         self._planned: dict[Key, _Planned] = {}  # PodGroups to write at the end of this step
-        self._coming: ComingPodGroups | None = None
-        if ahead and isinstance(cluster, HandingOver):
-            self._coming = ComingPodGroups(cluster)
+        self._coming: SubmittedPodGroups | None = None
+        if ahead and isinstance(cluster, AsyncWrites):
+            self._coming = SubmittedPodGroups(cluster)
         self._refused: dict[Key, ApiError] = {}
-        self._wanted: list[Wanted] = []
+        self._wanted: list[PodAssignment] = []
         self._wrote = False
 
     def step(self) -> bool:
@@ -98,7 +158,7 @@ class PodGrouper:
 
     def close(self) -> None:
         """End the watches. What was assumed and not written is forgotten: whoever comes next works it out anew."""
-        if self._cycles is not None and isinstance(self._cluster, Assuming):
+        if self._cycles is not None and isinstance(self._cluster, AssumeCache):
             self._cluster.forget_assumed()
         self._watch.close()
         self._reads.close()
@@ -129,16 +189,16 @@ class PodGrouper:
             self._enrol(key, pod)
             if self._is_new(pod):
                 self._due[key] = None
-        elif tags_of(before) != tags_of(pod):
+        elif labels_and_annotations(before) != labels_and_annotations(pod):
             self._withdraw(key, before)
             self._enrol(key, pod)
             # A bound pod keeps its PodGroup: it was scheduled as a part of that one.
-            if not pod["spec"].get("nodeName") and not only_devices(before, pod):
+            if not pod["spec"].get("nodeName") and not only_gpu_groups_differ(before, pod):
                 self._due[key] = None
         if before is not None and self._given_back(before, pod):
             # The binding did not carry the annotation after all.
             name = annotations_of(pod)[POD_GROUP]
-            self._assumed[key] = (-1, Wanted(key, pod, (key[0], name), {"annotations": {POD_GROUP: name}}, ()))
+            self._assumed[key] = (-1, PodAssignment(key, pod, (key[0], name), {"annotations": {POD_GROUP: name}}, ()))
 
     def _given_back(self, before: Object, pod: Object) -> bool:
         """Whether a pod counted as bound, and could not be. No other ever loses its node."""
@@ -193,13 +253,13 @@ class PodGrouper:
             self._failed(key, pod, problem, self._reads.reads)
             return
         except MALFORMED as problem:
-            self._warn(key, pod, malformed(problem), self._reads.reads)
+            self._warn(key, pod, malformed_message(problem), self._reads.reads)
             return
         if wanted is not None:
             self._wanted.append(wanted)
 
-    def _grouped(self, key: Key, pod: Object) -> Wanted | None:
-        if asks_to_be_skipped(pod):
+    def _grouped(self, key: Key, pod: Object) -> PodAssignment | None:
+        if is_skipped(pod):
             return None
         metadata = pod["metadata"]
         owned = metadata.get("ownerReferences")
@@ -211,7 +271,7 @@ class PodGrouper:
             pod = {"apiVersion": "v1", "kind": "Pod", **pod}
         owners = owners_of(pod, self._reads) if owned else []
         # KAI's shouldSkipAnyOwner: the annotation on any owner holds for all that is below it.
-        if any(map(asks_to_be_skipped, owners)):
+        if any(map(is_skipped, owners)):
             return None
         plan, again = self._plans.plan(pod, owners)
         sub_group = plan.sub_group_of(pod)
@@ -231,19 +291,19 @@ class PodGrouper:
             patch["annotations"] = {POD_GROUP: grouping.name}
         if sub_group and labels_of(pod).get(SUBGROUP_NAME) != sub_group:
             patch["labels"] = {SUBGROUP_NAME: sub_group}
-        return Wanted(key, pod, group, patch, tuple(self._reads.reads))
+        return PodAssignment(key, pod, group, patch, tuple(self._reads.reads))
 
     def _plan_pod_group(self, key: Key, grouping: Grouping) -> None:
         planned = self._planned.get(key)
         # What this step is going to write counts as there, so that two pods don't write one PodGroup twice.
         existing = planned.write.object if planned is not None else self._pod_groups.get(key)
         if existing is None:
-            self._planned[key] = _Planned(grouping, Create(podgroup_object(grouping)))
+            self._planned[key] = _Planned(grouping, CreateWrite(podgroup_object(grouping)))
             return
-        wanted = updated(existing, grouping, self._config)
+        wanted = updated_podgroup(existing, grouping, self._config)
         if wanted is not None:
-            new = planned is not None and isinstance(planned.write, Create)
-            self._planned[key] = _Planned(grouping, Create(wanted) if new else Update(wanted))
+            new = planned is not None and isinstance(planned.write, CreateWrite)
+            self._planned[key] = _Planned(grouping, CreateWrite(wanted) if new else UpdateWrite(wanted))
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -256,7 +316,7 @@ class PodGrouper:
         for (key, one), outcome in zip(planned.items(), outcomes, strict=True):
             self._written(key, one.grouping, outcome)
 
-    def _written(self, key: Key, grouping: Grouping, outcome: Outcome) -> None:
+    def _written(self, key: Key, grouping: Grouping, outcome: WriteOutcome) -> None:
         error = outcome.error
         written = outcome.objects[0] if error is None else None
         # The watch has not told of it yet.
@@ -271,12 +331,14 @@ class PodGrouper:
             self._pod_groups[key] = written
             self._wrote = True
 
-    def _hand_over(self, coming: ComingPodGroups) -> None:
+    def _hand_over(self, coming: SubmittedPodGroups) -> None:
         """Have new PodGroups made without waiting for them; their pods wait."""
-        new = {key: one for key, one in self._planned.items() if isinstance(one.write, Create)}
+        new = {key: one for key, one in self._planned.items() if isinstance(one.write, CreateWrite)}
         if not new:
             return
-        coming.hand_over((key, one.grouping, one.write) for key, one in new.items() if isinstance(one.write, Create))
+        coming.hand_over(
+            (key, one.grouping, one.write) for key, one in new.items() if isinstance(one.write, CreateWrite)
+        )
         self._planned = {key: one for key, one in self._planned.items() if key not in new}
         wanted, self._wanted = self._wanted, []
         for one in wanted:
@@ -299,14 +361,14 @@ class PodGrouper:
             self._wanted += [one for one in coming.wanted if self._is_there(one)]
             self._due.update(coming.later)
 
-    def _is_there(self, wanted: Wanted) -> bool:
+    def _is_there(self, wanted: PodAssignment) -> bool:
         pod = self._pods.get(wanted.key)
         return pod is not None and pod["metadata"]["uid"] == wanted.pod["metadata"]["uid"]
 
     def _adopted(self, key: Key, grouping: Grouping) -> Object:
         """Somebody made the PodGroup before us: bring it in line."""
         existing = self._cluster.get("PodGroup", key[1], key[0])
-        wanted = updated(existing, grouping, self._config)
+        wanted = updated_podgroup(existing, grouping, self._config)
         return existing if wanted is None else self._cluster.update(wanted)
 
     def _write_tags(self) -> None:
@@ -323,7 +385,7 @@ class PodGrouper:
         self._wanted = []
         left_over = self._left_over()
         tagged = left_over + [one for one in tagged if not self._assume(one)]
-        chains = [[Patch("Pod", one.key[1], one.key[0], {"metadata": one.patch})] for one in tagged]
+        chains = [[PatchWrite("Pod", one.key[1], one.key[0], {"metadata": one.patch})] for one in tagged]
         for one, outcome in zip(tagged, self._cluster.write_all(chains), strict=True):
             if outcome.error is None and (pod := outcome.objects[0]) is not None:
                 self._tagged(one, pod)
@@ -333,12 +395,12 @@ class PodGrouper:
                     self._assumed[one.key] = (-1, one)
                 self._failed(one.key, one.pod, outcome.error, one.reads)
 
-    def _assume(self, wanted: Wanted) -> bool:
+    def _assume(self, wanted: PodAssignment) -> bool:
         """Leave it to the binding to write the annotation; False where that can't be."""
         # A binding carries annotations only, and a bound pod gets no other.
         if self._cycles is None or wanted.patch.keys() != {"annotations"} or wanted.pod["spec"].get("nodeName"):
             return False
-        assert isinstance(self._cluster, Assuming)
+        assert isinstance(self._cluster, AssumeCache)
         pod = self._cluster.assume(*wanted.key, wanted.patch["annotations"])
         if pod is None:
             return False
@@ -346,7 +408,7 @@ class PodGrouper:
         self._assumed[wanted.key] = (self._cycles(), wanted)
         return True
 
-    def _left_over(self) -> list[Wanted]:
+    def _left_over(self) -> list[PodAssignment]:
         """What was assumed of pods that a cycle has seen since and not bound."""
         if self._cycles is None or not self._assumed:
             return []
@@ -366,7 +428,7 @@ class PodGrouper:
                 found.append(wanted)
         return found
 
-    def _tagged(self, wanted: Wanted, pod: Object) -> None:
+    def _tagged(self, wanted: PodAssignment, pod: Object) -> None:
         self._wrote = True
         self._withdraw(wanted.key, wanted.pod)
         self._enrol(wanted.key, pod)
@@ -374,14 +436,14 @@ class PodGrouper:
         self._warned.pop(wanted.key, None)
         self._retries.done(wanted.key)
 
-    def _failed(self, key: Key, pod: Object, problem: KailabError, reads: Iterable[Read]) -> None:
+    def _failed(self, key: Key, pod: Object, problem: KailabError, reads: Iterable[ObjectLookup]) -> None:
         """What another try may cure is tried again after a while; what only a change can cure is told."""
         if isinstance(problem, Conflict) or (isinstance(problem, ApiError) and problem.code >= 500):
             self._retries.failed(key, self._cluster.now())
         else:
             self._warn(key, pod, str(problem), reads)
 
-    def _warn(self, key: Key, pod: Object, message: str, reads: Iterable[Read]) -> None:
+    def _warn(self, key: Key, pod: Object, message: str, reads: Iterable[ObjectLookup]) -> None:
         """Tell on the pod why it can't be grouped, once for each reason, and wait for a change of what was read."""
         # Whatever was read for it may be what is wrong, also what was looked for and is not there.
         for read in reads:

@@ -1,18 +1,33 @@
-"""The grouping every family starts from: one PodGroup per top owner, of one pod or more."""
+"""The default grouping that every family starts from: one PodGroup per top owner, ``minMember`` 1.
+
+Queue: the queue label of the owner, else of the pod, else the project label of either (joined with the pod's node pool, if it has one),
+else ``default-queue``. Before the last comes what an older KAI read: the ``runai/queue`` label of owner, pod or namespace.
+
+Priority class: named by an owner's label, the pod's label or the pod's spec, if that PriorityClass exists; else the default of the
+owner's kind in the ConfigMap of defaults, if it exists; else the family's default. Preemptibility: the label of an owner, of the pod,
+then the ConfigMap's default; none leaves it to the priority.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import yaml
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.grouping.family import Context
-from kailab.grouping.ownermeta import TOP_OWNER_METADATA, top_owner_metadata
-from kailab.grouping.priority import TRAIN, preemptibility_of, priority_class_of
-from kailab.grouping.queues import queue_of
-from kailab.grouping.records import Grouping, OwnerReference, TopologyConstraint
+from kailab.grouping.fields import group_version
+from kailab.grouping.records import Grouping, GroupOwner, PlannedTopology
 from kailab.model.labels import (
+    PREEMPTIBILITY,
     PREEMPTION_DELAY,
+    PRIORITY_CLASS,
+    QUEUE_RUNAI,
     STALENESS_GRACE,
     TOPOLOGY,
     TOPOLOGY_PREFERRED,
@@ -20,6 +35,180 @@ from kailab.model.labels import (
 )
 from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
 from kailab.model.times import duration_seconds, format_duration
+
+TOP_OWNER_METADATA = "kai.scheduler/top-owner-metadata"
+
+# Texts that YAML would read as something other than a string, or can't take unquoted.
+_NEEDS_QUOTES = re.compile(
+    r"""
+    | ~ | [Nn]ull | NULL | [Tt]rue | TRUE | [Ff]alse | FALSE
+    | [yYnN] | [Yy]es | YES | [Nn]o | NO | [Oo]n | ON | [Oo]ff | OFF
+    | [-+]? (?: 0b[01_]+ | 0o?[0-7_]+ | 0x[0-9a-fA-F_]+ | [0-9][0-9_]* )
+    | [-+]? (?: \.[0-9]+ | [0-9]+(?:\.[0-9]*)? ) (?: [eE][-+]?[0-9]+ )?
+    | [-+]? \.(?:inf|Inf|INF) | \.(?:nan|NaN|NAN)
+    | [-+]? [0-9][0-9_]* (?: :[0-9]{1,2} )+ (?: \.[0-9_]* )?
+    | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*
+    | [-?:,\[\]{}\#&*!|>'"%@`\s].* | .*:(?:\s.*)? | .*\s\#.* | .*\s
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+# The usual name and the usual uid, which no reader takes for anything but text: what is no text has no hyphen after a letter
+# at its beginning, and not four of them.
+_TEXT = re.compile(r"[a-z]+-[-a-z0-9]*[a-z0-9]|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+
+
+def top_owner_metadata(owner: Object) -> str:
+    """Five lines: name, uid, group, version and kind of ``owner``."""
+    group, version = group_version(owner.get("apiVersion") or "")
+    return (
+        f"name: {_scalar(name_of(owner))}\nuid: {_scalar(uid_of(owner))}\ngroup: {_word(group)}\n"
+        f"version: {_word(version)}\nkind: {_word(owner.get('kind') or '')}\n"
+    )
+
+
+@lru_cache(maxsize=256)
+def _word(text: str) -> str:
+    """As ``_scalar``, for texts that come again and again."""
+    return _scalar(text)
+
+
+def _scalar(text: str) -> str:
+    if _TEXT.fullmatch(text):
+        return text
+    return json.dumps(text) if _NEEDS_QUOTES.fullmatch(text) or _resolved(text) else text
+
+
+def _resolved(text: str) -> bool:
+    """Whether a reader of YAML 1.1 takes the text for something else than text (``0_.`` is a number there)."""
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], ())
+    return any(pattern.match(text) for _, pattern in resolvers)
+
+
+DEFAULT_QUEUE = "default-queue"
+PROJECT = "project"
+
+
+def queue_of(owner: Object, pod: Object, context: Context) -> str:
+    config = context.config
+    owner_labels, pod_labels = labels_of(owner), labels_of(pod)
+    queue = owner_labels.get(config.queue_label)
+    # Asked for by None: an empty label is an answer, as in KAI.
+    if queue is None:
+        queue = pod_labels.get(config.queue_label)
+    if queue is not None:
+        return queue
+    project = owner_labels.get(PROJECT)
+    if project is None:
+        project = pod_labels.get(PROJECT)
+    if project:
+        node_pool = pod_labels.get(config.node_pool_label)
+        return project if node_pool is None else f"{project}-{node_pool}"
+    if config.older_labels:
+        queue = owner_labels.get(QUEUE_RUNAI) or pod_labels.get(QUEUE_RUNAI) or _queue_of_namespace(pod, context)
+    return queue or DEFAULT_QUEUE
+
+
+def _queue_of_namespace(pod: Object, context: Context) -> str | None:
+    namespace = context.reads.get("v1", "Namespace", None, namespace_of(pod))
+    return None if namespace is None else labels_of(namespace).get(QUEUE_RUNAI)
+
+
+TRAIN = "train"
+BUILD = "build"
+INFERENCE = "inference"
+
+_PREEMPTIBILITIES = ("preemptible", "non-preemptible", "")  # empty: by the priority, said on purpose
+
+
+class KindDefaults(NamedTuple):
+    """What the ConfigMap says for one kind."""
+
+    priority_class: str = ""
+    preemptibility: str = ""
+
+
+def priority_class_of(owners: Sequence[Object], pod: Object, context: Context, fallback: str) -> str:
+    """The name of the group's PriorityClass. ``owners``: nearest first; their order decides."""
+    pod_class = labels_of(pod).get(PRIORITY_CLASS)
+    if pod_class is None:
+        pod_class = (pod.get("spec") or {}).get("priorityClassName") or ""
+    for owner in owners:
+        # The pod's class stands in for an owner without a label. Where that class exists, no owner further up is asked.
+        named = labels_of(owner).get(PRIORITY_CLASS, pod_class)
+        if named and _exists(named, context):
+            return named
+    defaults = defaults_by_kind(context)
+    for owner in owners if defaults else ():
+        named = defaults_for(owner, defaults).priority_class
+        if named and _exists(named, context):
+            return named
+    return fallback
+
+
+def preemptibility_of(owners: Sequence[Object], pod: Object, context: Context) -> str:
+    """``preemptible``, ``non-preemptible`` or empty. Labels with any other value are passed over."""
+    for obj in (*owners, pod):
+        value = labels_of(obj).get(PREEMPTIBILITY)
+        if value is not None and value in _PREEMPTIBILITIES:
+            return value
+    defaults = defaults_by_kind(context)
+    for owner in owners if defaults else ():
+        value = defaults_for(owner, defaults).preemptibility.lower()
+        if value and value in _PREEMPTIBILITIES:
+            return value
+    return ""
+
+
+def kind_defaults(owner: Object, context: Context) -> KindDefaults:
+    """The ConfigMap's defaults for the owner's kind; a class that does not exist is left out."""
+    found = defaults_for(owner, defaults_by_kind(context))
+    if found.priority_class and not _exists(found.priority_class, context):
+        return found._replace(priority_class="")
+    return found
+
+
+def defaults_for(owner: Object, defaults: Mapping[str, KindDefaults]) -> KindDefaults:
+    """By ``Kind.group`` first, then by the bare kind."""
+    kind = owner.get("kind") or ""
+    group, _ = group_version(owner.get("apiVersion") or "")
+    found = defaults.get(f"{kind}.{group}") if group else None
+    return found or defaults.get(kind) or KindDefaults()
+
+
+def defaults_by_kind(context: Context) -> Mapping[str, KindDefaults]:
+    """The ConfigMap of defaults, read and parsed; empty when there is none or it can't be read."""
+    if context.config.defaults_configmap is None:
+        return {}
+    namespace, name = context.config.defaults_configmap
+    configmap = context.reads.get("v1", "ConfigMap", namespace, name)
+    text = ((configmap or {}).get("data") or {}).get("types")
+    return _parse_defaults(text) if isinstance(text, str) else {}
+
+
+@lru_cache(maxsize=4)
+def _parse_defaults(text: str) -> Mapping[str, KindDefaults]:
+    try:
+        entries = json.loads(text)
+    except ValueError:
+        return {}
+    # As in KAI: one entry that can't be read, and none of the defaults holds.
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return {}
+    defaults = {}
+    for entry in entries:
+        fields = [entry.get(key, "") for key in ("typeName", "group", "priorityName", "preemptibility")]
+        if not all(isinstance(value, str) for value in fields):
+            return {}
+        kind, group, priority_class, preemptibility = fields
+        defaults[f"{kind}.{group}" if group else kind] = KindDefaults(priority_class, preemptibility)
+    return defaults
+
+
+def _exists(priority_class: str, context: Context) -> bool:
+    return context.reads.get("scheduling.k8s.io/v1", "PriorityClass", None, priority_class) is not None
+
 
 USER = "user"
 
@@ -51,7 +240,7 @@ def default_grouping(
         annotations=group_annotations(top, pod),
         preemption_delay=_duration(PREEMPTION_DELAY, notes, signed=False),
         staleness_grace_period=_duration(STALENESS_GRACE, notes, signed=True),
-        topology=TopologyConstraint(
+        topology=PlannedTopology(
             annotations.get(TOPOLOGY, ""),
             annotations.get(TOPOLOGY_REQUIRED, ""),
             annotations.get(TOPOLOGY_PREFERRED, ""),
@@ -63,8 +252,8 @@ def pod_group_name(obj: Object) -> str:
     return f"pg-{name_of(obj)}-{uid_of(obj)}"
 
 
-def reference_to(obj: Object) -> OwnerReference:
-    return OwnerReference(obj.get("apiVersion") or "", obj.get("kind") or "", name_of(obj), uid_of(obj))
+def reference_to(obj: Object) -> GroupOwner:
+    return GroupOwner(obj.get("apiVersion") or "", obj.get("kind") or "", name_of(obj), uid_of(obj))
 
 
 def group_labels(top: Object, pod: Object) -> dict[str, str]:

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kailab.cluster.protocol import Object
-from kailab.grouping.clusterreader import ClusterReader
-from kailab.grouping.config import GroupingConfig
+from kailab.grouping.cluster_reader import ClusterReader
 from kailab.grouping.default import POD_ANNOTATIONS, POD_LABELS
-from kailab.grouping.family import Context, Family
-from kailab.grouping.group import family_of
+from kailab.grouping.family import Context, Family, GroupingConfig
+from kailab.grouping.pod_grouping import family_for, family_of
 from kailab.grouping.records import Plan
-from kailab.grouping.registry import family_for
 from kailab.model.objects import annotations_of, labels_of, uid_of
 
 _Signature: TypeAlias = tuple[object, ...]
@@ -37,7 +35,7 @@ class _Kept:
     signature: _Signature | None = None
 
 
-class Plans:
+class PlanCache:
     """Makes plans, and keeps those of the latest owners."""
 
     def __init__(self, reads: ClusterReader, config: GroupingConfig) -> None:

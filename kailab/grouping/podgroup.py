@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.grouping.config import GroupingConfig
-from kailab.grouping.records import Grouping, SubGroup, TopologyConstraint
+from kailab.grouping.family import GroupingConfig
+from kailab.grouping.records import Grouping, PlannedSubGroup, PlannedTopology
 from kailab.model.kinds import api_version_of
 
 KIND = "PodGroup"
@@ -39,7 +39,7 @@ def podgroup_object(grouping: Grouping) -> Object:
     return {"apiVersion": api_version_of(KIND), "kind": KIND, "metadata": metadata, "spec": spec}
 
 
-def surviving(existing: Object, wanted: Object, config: GroupingConfig) -> Object:
+def keep_foreign_fields(existing: Object, wanted: Object, config: GroupingConfig) -> Object:
     """``wanted`` with the fields of ``existing`` that belong to others.
 
     Those are the queue, markUnschedulable and schedulingBackoff of the spec, the node-pool label (also its absence),
@@ -67,14 +67,14 @@ def surviving(existing: Object, wanted: Object, config: GroupingConfig) -> Objec
     return {**wanted, "metadata": metadata, "spec": spec}
 
 
-def updated(existing: Object, grouping: Grouping, config: GroupingConfig) -> Object | None:
+def updated_podgroup(existing: Object, grouping: Grouping, config: GroupingConfig) -> Object | None:
     """``existing`` as it should be for ``grouping``; None if it is right already.
 
     Labels and annotations that grouping does not set stay. A shared PodGroup keeps its content; only an owner is added.
     """
     if grouping.shared:
         return _with_owner(existing, grouping.owner.as_object())
-    wanted = surviving(existing, podgroup_object(grouping), config)
+    wanted = keep_foreign_fields(existing, podgroup_object(grouping), config)
     metadata = existing["metadata"]
     changed = {
         "labels": _merged(metadata.get("labels"), wanted["metadata"].get("labels")),
@@ -99,7 +99,7 @@ def _merged(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> dic
     return {**(old or {}), **(new or {})}
 
 
-def _sub_group(sub_group: SubGroup) -> dict[str, Any]:
+def _sub_group(sub_group: PlannedSubGroup) -> dict[str, Any]:
     obj: dict[str, Any] = {
         "name": sub_group.name,
         **_least(sub_group.min_member, sub_group.min_sub_group),
@@ -115,7 +115,7 @@ def _least(min_member: int, min_sub_group: int | None) -> dict[str, Any]:
     return {"minMember": min_member} if min_sub_group is None else {"minSubGroup": min_sub_group}
 
 
-def _constraint(topology: TopologyConstraint) -> dict[str, str]:
+def _constraint(topology: PlannedTopology) -> dict[str, str]:
     named = {
         "topology": topology.topology,
         "requiredTopologyLevel": topology.required_level,

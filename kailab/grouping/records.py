@@ -21,7 +21,7 @@ class GroupingError(KailabError):
     """
 
 
-class OwnerReference(NamedTuple):
+class GroupOwner(NamedTuple):
     """What a PodGroup is owned by, and is deleted with. All that Kubernetes knows of an owner; None: not said."""
 
     api_version: str
@@ -32,7 +32,7 @@ class OwnerReference(NamedTuple):
     block_owner_deletion: bool | None = None
 
     @classmethod
-    def of_object(cls, reference: Mapping[str, Any]) -> OwnerReference:
+    def of_object(cls, reference: Mapping[str, Any]) -> GroupOwner:
         """An entry of ``ownerReferences``."""
         return cls(**{field: reference.get(key, cls._field_defaults.get(field, "")) for field, key in _KEYS.items()})
 
@@ -51,7 +51,7 @@ _KEYS = {
 }
 
 
-class TopologyConstraint(NamedTuple):
+class PlannedTopology(NamedTuple):
     """Where a group's pods must or should be together. Levels are node label keys; empty: not asked for."""
 
     topology: str = ""
@@ -59,11 +59,11 @@ class TopologyConstraint(NamedTuple):
     preferred_level: str = ""
 
 
-UNCONSTRAINED = TopologyConstraint()
+UNCONSTRAINED = PlannedTopology()
 
 
 @dataclass(slots=True)
-class SubGroup:
+class PlannedSubGroup:
     """A part of a gang with its own minimum. ``min_sub_group`` set: a parent, counting children; else a leaf of pods.
 
     ``pods`` are names, filled where the owner lists them (Grove) and by ``group`` for the one pod asked about.
@@ -73,7 +73,7 @@ class SubGroup:
     min_member: int = 0
     min_sub_group: int | None = None
     parent: str | None = None
-    topology: TopologyConstraint | None = None
+    topology: PlannedTopology | None = None
     pods: tuple[str, ...] = ()
 
 
@@ -90,7 +90,7 @@ class Grouping:
     namespace: str
     queue: str
     priority_class: str
-    owner: OwnerReference
+    owner: GroupOwner
     preemptibility: str = ""
     min_member: int = 1
     min_sub_group: int | None = None
@@ -98,8 +98,8 @@ class Grouping:
     annotations: dict[str, str] = field(default_factory=dict)
     preemption_delay: str | None = None
     staleness_grace_period: str | None = None
-    topology: TopologyConstraint = UNCONSTRAINED
-    sub_groups: list[SubGroup] = field(default_factory=list)
+    topology: PlannedTopology = UNCONSTRAINED
+    sub_groups: list[PlannedSubGroup] = field(default_factory=list)
     shared: bool = False
 
 

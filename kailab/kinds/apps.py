@@ -105,7 +105,7 @@ KINDS = (
         defaults=spec_defaults({"replicas": 1, "minReadySeconds": 0, "revisionHistoryLimit": 10}),
         check=_check_replicated,
         immutable=("spec.selector",),
-        grouping="kailab.grouping.families.deployment:DEPLOYMENT",
+        grouping="kailab.grouping.families.plain_workloads:DEPLOYMENT",
         scalable=True,
         columns="kailab.cli.object_tables:DEPLOYMENT",
     ),

@@ -35,9 +35,9 @@ KINDS = (
         namespaced=False,
         short=("q",),
         defaults=_bare,
-        check="kailab.model.validation.scheduling:check_queue",
-        record="kailab.model.records:QueueObject",
-        advice="kailab.model.validation.scheduling:advise_queue",
+        check="kailab.model.queues:check_queue",
+        record="kailab.model.queues:QueueObject",
+        advice="kailab.model.queues:advise_queue",
         columns="kailab.cli.object_tables:QUEUE",
     ),
     _kai(

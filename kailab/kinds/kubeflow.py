@@ -105,7 +105,7 @@ KINDS = (
         "PyTorchJob",
         "pytorchReplicaSpecs",
         _MASTER_AND_WORKERS,
-        grouping="kailab.grouping.families.pytorch:PYTORCH",
+        grouping="kailab.grouping.families.kubeflow:PYTORCH",
         in_all=True,
         unread=(_MANAGED_BY, _ELASTIC),
     ),
@@ -128,7 +128,7 @@ KINDS = (
         kind="Notebook",
         versions=("v1", "v1beta1"),
         plural="notebooks",
-        grouping="kailab.grouping.families.simple:NOTEBOOK",
+        grouping="kailab.grouping.families.plain_workloads:NOTEBOOK",
         in_cluster="Kubeflow's notebook controller makes a StatefulSet of one pod from its template",
     ),
     Kind(

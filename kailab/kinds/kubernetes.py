@@ -52,7 +52,7 @@ KINDS = (
         defaults="kailab.model.defaults:pod_defaults",
         check="kailab.model.validation.pods:check_pod",
         record="kailab.model.records:PodObject",
-        grouping="kailab.grouping.families.pod:POD",
+        grouping="kailab.grouping.families.plain_workloads:POD",
         columns="kailab.cli.object_tables:POD",
         in_all=True,
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from kailab.model.kind import Kind
 
-_SIMPLE = "kailab.grouping.families.simple"
-_WRAPPER = "kailab.grouping.families.wrapper:WRAPPER"
+_SIMPLE = "kailab.grouping.families.plain_workloads"
+_WRAPPER = "kailab.grouping.families.plain_workloads:WRAPPER"
 
 
 def _of(group: str, versions: str, kind: str, plural: str, *short: str, grouping: str | None = None) -> Kind:
@@ -24,7 +24,14 @@ KINDS = (
     _of("workspace.devfile.io", "v1alpha2", "DevWorkspace", "devworkspaces", "dw"),
     _of("amlarc.azureml.com", "v1alpha1", "AmlJob", "amljobs", grouping=f"{_SIMPLE}:AML_JOB"),
     _of("egx.nvidia.io", "v1", "SPOTRequest", "spotrequests", grouping=f"{_SIMPLE}:SPOT_REQUEST"),
-    _of("run.ai", "v1 v2alpha1", "RunaiJob", "runaijobs", "rj", grouping="kailab.grouping.families.job:RUNAI_JOB"),
+    _of(
+        "run.ai",
+        "v1 v2alpha1",
+        "RunaiJob",
+        "runaijobs",
+        "rj",
+        grouping="kailab.grouping.families.plain_workloads:RUNAI_JOB",
+    ),
     *(
         _of("run.ai", "v1 v2alpha1", kind, f"{kind.lower()}s", grouping=_WRAPPER)
         for kind in (

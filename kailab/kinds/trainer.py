@@ -71,7 +71,7 @@ KINDS = (
         shape=_train_job,
         controller="kailab.workloads.kubeflow:TrainJobController",
         watches=_RUNTIMES,
-        grouping="kailab.grouping.families.wrapper:WRAPPER",
+        grouping="kailab.grouping.families.plain_workloads:WRAPPER",
         fields_of_other_versions=("spec.labels", "spec.annotations"),
         unread=(
             Unread(("spec", "podTemplateOverrides"), _PATCHED),

@@ -1,6 +1,16 @@
-"""One lab and its life: a cluster, a fleet and a scheduler under test, and the words to ask and expect with.
+"""One lab: a cluster, a fleet and a scheduler under test, and what users ask of it and expect from it.
 
 >>> from kailab.lab import Lab, expect
+
+- ``lab``: the class ``Lab``; its docstring names the modules that its methods call.
+- ``spec``, ``saved``, ``saved_picture``: what a lab is, and its file; ``life`` and ``lab_files`` begin, resume and end labs for commands.
+- ``venues``: where the cluster of a lab is, one module for each backend; ``parts``: the controllers and the scheduler over it.
+- ``intake``, then ``advice``, ``references``, ``inert_kinds``, ``unknown_fields``, ``unread_fields``, ``pod_priorities``: manifests are
+  read, checked and applied.
+- ``settle``, ``live_settling``, ``pending_changes``: time, and when a lab is quiet.
+- ``picture``: the state at one moment, read by ``subjects``, ``expectations``, ``temporal``, ``costs``, ``metric_samples`` and
+  ``kailab.explain``.
+- ``change``, ``node_changes``, ``fork``: changes as data, and copies of a lab to try them on.
 """
 
 from __future__ import annotations

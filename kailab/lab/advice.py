@@ -1,7 +1,5 @@
-"""What KAI makes of work, where few people mean it: no scheduler named, non-preemptible by its class, in KAI's own namespace,
-rules that it does not look at.
-
-It takes the objects together with what the cluster holds, and every API server accepts them, so it is advice.
+"""Advice about work that KAI treats in another way than most people expect: no scheduler named, non-preemptible by its PriorityClass, in
+KAI's own namespace, rules that KAI does not read. Every API server accepts such objects.
 """
 
 from __future__ import annotations
@@ -9,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
-from kailab.cluster.base import KAI_PRIORITY_CLASSES
+from kailab.cluster.base_objects import KAI_PRIORITY_CLASSES
 from kailab.cluster.protocol import Cluster
-from kailab.grouping.queues import DEFAULT_QUEUE, PROJECT
+from kailab.grouping.default import DEFAULT_QUEUE, PROJECT
 from kailab.lab.intake import goes_by_its_labels
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
@@ -28,21 +26,21 @@ _QUEUE_LABELS = {labels.QUEUE, labels.QUEUE_RUNAI, PROJECT}
 def under_kai(
     cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool, alone: bool = False
 ) -> list[Notice]:
-    """What is to be said about work that KAI's rules treat in another way than its manifest suggests. ``adopted``: pods that name no
-    scheduler are KAI's too. ``alone``: no other scheduler is in the cluster. Each class is told once, where it is first named."""
-    work = [one for one in manifests if _is_kais(one)]
-    found = [] if adopted else _told(manifests, advise_scheduler, "no-scheduler")
+    """Notices about work that KAI treats in another way than its manifest suggests. ``adopted``: pods that name no scheduler are KAI's too.
+    ``alone``: the cluster has no other scheduler. A PriorityClass is reported once, where it is first named."""
+    work = [one for one in manifests if _is_for_kai(one)]
+    found = [] if adopted else _notices_of(manifests, advise_scheduler, "no-scheduler")
     if alone and not adopted:
-        found += _told((one for one in manifests if one not in work), _advise_unplaced, "no-scheduler")
-    found += _told(
+        found += _notices_of((one for one in manifests if one not in work), _advise_unplaced, "no-scheduler")
+    found += _notices_of(
         [*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_ignored, "ignored-by-kai"
     )
-    found += _told(manifests, advise_old_label, "ignored-by-kai")
-    found += _told(
+    found += _notices_of(manifests, advise_old_label, "ignored-by-kai")
+    found += _notices_of(
         (one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim, "not-meant"
     )
     found += [notice for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
-    # With the queues that come in the same manifests: what is applied together is judged together.
+    # Queues in the same manifests count, because all are applied together.
     queues = {
         one["metadata"]["name"] for one in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))
     }
@@ -56,7 +54,7 @@ def under_kai(
         for one in (*(cluster.list("PriorityClass") if work else ()), *classes)
         if isinstance(one.get("value"), int)
     }
-    # KAI's own classes are meant as they are (inference, build and the like); only those of the user may be a surprise.
+    # Users of KAI's own classes (inference, build) know what they mean.
     high = {
         name: value
         for name, value in high.items()
@@ -64,13 +62,13 @@ def under_kai(
     }
     for one in work:
         for path, name in _classes(one) if not _says_preemptibility(one) else ():
-            # Taken out where it is told, so that each class is told once.
+            # Each class is reported once.
             if (value := high.pop(name, None)) is not None:
                 text = (
                     f"{name!r} has the value {value}: from {NON_PREEMPTIBLE_FROM} on KAI takes work as "
                     "non-preemptible: it runs only inside its queue's quota and is never evicted. If it may be evicted, use a "
-                    f"value below {NON_PREEMPTIBLE_FROM} or the label {labels.PREEMPTIBILITY}: preemptible; if not, say so "
-                    "with non-preemptible"
+                    f"value below {NON_PREEMPTIBLE_FROM} or the label {labels.PREEMPTIBILITY}: preemptible; if not, set the label to "
+                    "non-preemptible"
                 )
                 found.append(Notice(text, one.where(path), "class-non-preemptible"))
     return found
@@ -81,12 +79,14 @@ def _advise_unplaced(faults: Faults, obj: dict[str, Any]) -> None:
         if pod["spec"].get("schedulerName") in (None, labels.DEFAULT_SCHEDULER_NAME):
             faults.add(
                 f"{path}spec.schedulerName",
-                f"names no scheduler of this lab, so nobody places its pods: say {labels.SCHEDULER_NAME} (and a queue, by the "
-                f"label {labels.QUEUE}), or begin the lab with --adopt-default-scheduler",
+                f"names no scheduler of this lab, so no scheduler places its pods: name {labels.SCHEDULER_NAME} (and a queue, by the "
+                f"label {labels.QUEUE}), or open the lab with --adopt-default-scheduler",
             )
 
 
-def _told(manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any]], None], rule: str) -> list[Notice]:
+def _notices_of(
+    manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any]], None], rule: str
+) -> list[Notice]:
     found: list[Notice] = []
     for one in manifests:
         faults = Faults()
@@ -95,8 +95,8 @@ def _told(manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any
     return found
 
 
-def _is_kais(one: Manifest) -> bool:
-    """Work that KAI looks at: in a queue, or handed to it by name."""
+def _is_for_kai(one: Manifest) -> bool:
+    """Work that KAI schedules: it has a queue label or names KAI as its scheduler."""
     if one.kind == "PodGroup":
         return True
     pods = [pod for _, pod in pod_templates(one.object)]
@@ -106,27 +106,27 @@ def _is_kais(one: Manifest) -> bool:
 
 
 def _in_kais_namespace(one: Manifest, namespace: str) -> Notice | None:
-    """Source: the selectors of KAI's webhooks, which its operator makes; KAI's own guide forbids it without a reason."""
+    """Source: the namespace selectors of KAI's webhooks, which its operator writes. KAI's guide forbids work there without a reason."""
     if not is_namespaced(one.kind, one.object):
         return None
     if (one.object["metadata"].get("namespace") or namespace) != KAI_NAMESPACE:
         return None
     text = (
-        f"{KAI_NAMESPACE} is where KAI itself runs: its webhooks pass over pods there, so that shared GPUs are neither checked nor "
-        "set up for them, and KAI's guide asks to keep work out of it; use a namespace of your own"
+        f"{KAI_NAMESPACE} is KAI's own namespace: its webhooks ignore pods there, so shared GPUs are neither checked nor "
+        "set up for them, and KAI's guide asks to keep work out of it; use another namespace"
     )
     return Notice(text, one.where("metadata.namespace"), "kais-namespace")
 
 
 def _spaces_with_queue(cluster: Cluster, manifests: Iterable[Manifest]) -> set[str]:
-    """Namespaces that say which queue everything in them is for."""
+    """Namespaces with the label that sets a queue for all work in them."""
     there = (*cluster.list("Namespace"), *(one.object for one in manifests if one.kind == "Namespace"))
     return {one["metadata"]["name"] for one in there if labels.QUEUE_RUNAI in _labels(one)}
 
 
 def _without_queue(one: Manifest, namespace: str, spaces: Container[str]) -> Notice | None:
-    """Work that says in none of the ways that KAI reads which queue it is for, where there is no queue for such work. ``spaces``:
-    namespaces that say it of everything in them."""
+    """A notice for work that names no queue in any way that KAI reads, so that it goes to the default queue, which does not exist.
+    ``spaces``: namespaces that set a queue for all work in them."""
     holders = [one.object, *(pod for _, pod in pod_templates(one.object))]
     if one.kind == "PodGroup" or not goes_by_its_labels(one):
         return None
@@ -134,13 +134,13 @@ def _without_queue(one: Manifest, namespace: str, spaces: Container[str]) -> Not
         _labels(each).keys() & _QUEUE_LABELS for each in holders
     ):
         return None
-    text = f"is missing: the work goes to the queue {DEFAULT_QUEUE}, which is not there, and stays pending (QueueDoesNotExist)"
+    text = f"is missing: the work goes to the queue {DEFAULT_QUEUE}, which does not exist, and stays pending (QueueDoesNotExist)"
     return Notice(text, one.where(f"metadata.labels[{labels.QUEUE}]"), "no-queue")
 
 
 def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[Notice]:
-    """Work that names the GPUs of one vendor and no nodes, where nodes have those of another. Source: KAI's resource vectors, which make one
-    resource of both (normalizeResourceName), and none of whose predicates looks at the name."""
+    """Notices for work that names the GPUs of one vendor but no nodes, while nodes have GPUs of the other vendor. Source: KAI's resource
+    vectors, which count both as one resource (normalizeResourceName); no predicate of KAI reads the name."""
     asking = [
         (one, path, pod["spec"], name)
         for one in work
@@ -165,14 +165,14 @@ def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[No
         ]
         if open_to and not (spec.get("affinity") or {}).get("nodeAffinity"):
             text = (
-                f"asks for {name}, and names no nodes: KAI takes {other} for the same, so pods may be placed on "
-                f"{open_to[0]['metadata']['name']}, where they get none; select nodes, as by a label of the vendor's operator"
+                f"asks for {name} but selects no nodes: KAI counts {other} as the same resource, so pods may be placed on "
+                f"{open_to[0]['metadata']['name']}, where they get none; select nodes, for example by a label of the vendor's operator"
             )
             yield Notice(text, one.where(f"{path}spec.nodeSelector"), "gpu-vendor")
 
 
 def _classes(one: Manifest) -> Iterator[tuple[str, str]]:
-    """The PriorityClasses that work names, each with its place: by label before by field, as KAI reads them."""
+    """The PriorityClasses that work names, each with its field: labels before fields, as KAI reads them."""
     obj = one.object
     pods = list(pod_templates(obj))
     for path, holder in (("", obj), *(item for item in pods if item[0])):

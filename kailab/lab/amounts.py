@@ -1,4 +1,4 @@
-"""How many: an exact number, or a bound. ``running(pods=at_least(8))``."""
+"""Amounts in expectations: an exact number, or a bound. ``running(pods=at_least(8))``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kailab.errors import InputError
 
 @dataclass(frozen=True)
 class Bound:
-    """``low`` and ``high`` inclusive; None: open."""
+    """``low`` and ``high`` are inclusive; None: no bound."""
 
     low: float | None = None
     high: float | None = None
@@ -29,12 +29,12 @@ Amount = int | float | Bound
 
 
 def at_least(number: float) -> Bound:
-    """So many, or more."""
+    """At least this number."""
     return Bound(low=number)
 
 
 def at_most(number: float) -> Bound:
-    """So many, or fewer."""
+    """At most this number."""
     return Bound(high=number)
 
 
@@ -44,7 +44,7 @@ def between(low: float, high: float) -> Bound:
 
 
 def no_more(wanted: Amount | None) -> Bound | None:
-    """The same without its lower end; None as it is.
+    """The amount without its lower bound.
 
     >>> str(no_more(8)), str(no_more(at_least(3)))
     ('at most 8', 'any number of')
@@ -55,7 +55,7 @@ def no_more(wanted: Amount | None) -> Bound | None:
 
 
 def holds(wanted: Amount, seen: float) -> bool:
-    """Compared to a thousandth: shares are counted in milli-GPU.
+    """Compare to a thousandth, because shares are counted in milli-GPU.
 
     >>> holds(8, 8.0), holds(at_least(3), 2), holds(at_most(3), 2)
     (True, False, True)
@@ -69,7 +69,7 @@ def holds(wanted: Amount, seen: float) -> bool:
 
 
 def said(wanted: Amount, noun: str) -> str:
-    """An amount in words.
+    """Describe an amount.
 
     >>> said(8, "GPU"), said(1, "pod"), said(at_least(2), "pod")
     ('8 GPUs', '1 pod', 'at least 2 pods')
@@ -80,7 +80,7 @@ def said(wanted: Amount, noun: str) -> str:
 
 
 def _check(wanted: object) -> None:
-    """Raises InputError for what is no amount."""
+    """Raises InputError for a value that is no amount."""
     numbers = (wanted.low, wanted.high) if isinstance(wanted, Bound) else (wanted,)
     for one in numbers:
         if one is None and isinstance(wanted, Bound):

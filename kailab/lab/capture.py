@@ -1,4 +1,4 @@
-"""The evidence of a lab in hand: what was done to it by commands, written as a test's is."""
+"""The evidence of a lab that commands worked on, in the form that the evidence of a test has."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ OUTCOME = "captured"
 
 
 def capture(lab: Lab, journal: LabRecord, root: Path) -> Path:
-    """Write a run with what was recorded of a lab between commands, and how it stands now. Returns the run's folder. The lab goes on.
-    Raises EvidenceError where nothing was recorded, the record is damaged, or ``root`` can't be written."""
+    """Write a run with what commands recorded of a lab, and its present state. Returns the run's folder. The lab goes on. Raises
+    EvidenceError if nothing was recorded, the record is damaged, or ``root`` can't be written."""
     recorder = recorded(lab, journal.whole())
     run = RunFolder.begin(root)
     run.write(EXERCISE, TEST, lambda folder: write_test(folder, f"{EXERCISE}/{TEST}", [recorder], OUTCOME))
@@ -30,9 +30,9 @@ def capture(lab: Lab, journal: LabRecord, root: Path) -> Path:
 
 
 def recorded(lab: Lab, recording: Recording, *, events: bool = True) -> Recorder:
-    """What was recorded of a lab between commands, which is taken over, and how it stands now. ``events``: Kubernetes Events, too. Raises
-    EvidenceError where the scheduler's own record is damaged."""
-    # The commands recorded no cycles of a scheduler that is a process of its own: it kept them itself.
+    """A recorder with ``recording``, which it takes over, and the present state of the lab. ``events``: Kubernetes Events too. Raises
+    EvidenceError if the scheduler's own record is damaged."""
+    # Commands do not record the cycles of a scheduler in its own process: it writes them itself.
     decided = lab.venue.decided(lab.under_test)
     if decided is not None and decided.cycles:
         _take_cycles(recording, Path(decided.cycles), lab)
@@ -44,16 +44,18 @@ def recorded(lab: Lab, recording: Recording, *, events: bool = True) -> Recorder
 
 
 def _take_cycles(recording: Recording, path: Path, lab: Lab) -> None:
-    """Of a scheduler in a process of its own: its cycles and decisions, in order of time among the steps."""
-    # The file goes on from lab to lab in one place; what is from before this one is another's.
+    """Merge the cycles and decisions of a scheduler in its own process with the steps, in order of time."""
+    # The file may begin with cycles of an earlier lab.
     recording.cycles = [cycle for cycle in read_cycle_file(path) if cycle.now >= recording.opened]
-    teller = NamedCycles(recording.opened, lab.log.names)
-    told = [
+    named = NamedCycles(recording.opened, lab.log.names)
+    decisions = [
         entries
         for cycle, _, decisions in whole_cycles(recording.cycles)
-        if (entries := teller.entries(cycle, decisions))
+        if (entries := named.entries(cycle, decisions))
     ]
-    # At the same moment a step comes before what was decided on it.
-    moments = [(entries[0].t, 1, len(entries)) for entries in told] + [(step.t, 0, STEP) for step in recording.steps]
-    recording.order = [what for _, _, what in sorted(moments)]
-    recording.decisions = [entry for entries in told for entry in entries]
+    # At the same moment a step comes before the decisions on it.
+    moments = [(entries[0].t, 1, len(entries)) for entries in decisions] + [
+        (step.t, 0, STEP) for step in recording.steps
+    ]
+    recording.order = [entry for _, _, entry in sorted(moments)]
+    recording.decisions = [entry for entries in decisions for entry in entries]

@@ -1,4 +1,4 @@
-"""What can be done to a lab, as data: the forms of steps.
+"""Changes of a lab as data, and the forms in which users write them as steps.
 
     apply: [{apiVersion: ..., kind: ..., ...}]                                # objects; a bare object counts as applied
     patch: {kind: Queue, name: team-a, patch: {spec: {...}}}                  # a JSON merge patch
@@ -6,7 +6,7 @@
     delete: {kind: Deployment, name: api, namespace: web}
     advance: 600                                                              # seconds
 
-``namespace`` is ``default`` where it is left out."""
+``namespace`` is ``default`` if it is left out."""
 
 from __future__ import annotations
 
@@ -35,22 +35,21 @@ class Change(ABC):
 
     @staticmethod
     def read(data: Any, where: Where | None = None) -> Change:
-        """From one entry of a list of steps. Raises InputError that names the field at fault."""
+        """Read one entry of a list of steps. Raises InputError that names the field at fault."""
         return _read(data, where or Where())
 
     @abstractmethod
     def data(self) -> dict[str, Any]:
-        """The same in the form that ``read`` takes."""
+        """The change in the form that ``read`` takes."""
 
     @abstractmethod
     def do(self, lab: Lab) -> Sequence[str]:
-        """Carry it out, without settling; gives what is worth saying about it. Raises InputError."""
+        """Carry the change out, without settling. Returns warnings. Raises InputError."""
 
 
 @dataclass(frozen=True)
 class Apply(Change):
-    """Apply objects, as ``kubectl apply`` does. ``files``: where they stand (or texts that they are in), so that errors name line and
-    file."""
+    """Apply objects, as ``kubectl apply`` does. ``files``: the files or texts that contain the objects, so that errors name file and line."""
 
     objects: tuple[Object, ...]
     namespace: str = DEFAULT_NAMESPACE
@@ -67,7 +66,7 @@ class Apply(Change):
 
 @dataclass(frozen=True)
 class Patch(Change):
-    """A JSON merge patch (RFC 7386) of one object: of all but its status, or with the ``subresource`` "status" of its status."""
+    """A JSON merge patch (RFC 7386) of one object: of all but its status, or with the ``subresource`` "status" of its status alone."""
 
     kind: str
     name: str
@@ -108,14 +107,14 @@ class Advance(Change):
         return {"advance": self.seconds}
 
     def do(self, lab: Lab) -> Sequence[str]:
-        # What was done before acts at its own time, not at the end of this one.
+        # Earlier changes take effect now, not after these seconds.
         lab.settle_if_changed()
         lab.advance(self.seconds)
         return ()
 
 
 def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:
-    """A list of changes. Raises InputError that names the entry (from 0) and the field at fault."""
+    """Read a list of changes. Raises InputError that names the entry (from 0) and the field at fault."""
     where = where or Where()
     if not isinstance(data, list):
         raise InputError(f"expected a list of changes, not {_type(data)}", where)
@@ -123,8 +122,8 @@ def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:
 
 
 def carry_out(lab: Lab, changes: Iterable[Change], *, together: bool = False) -> None:
-    """In order; the lab settles after each. ``together``: those of one form that follow each other are made before it settles, as by
-    one command with several names. Raises InputError for what the lab refuses, and NotSettled."""
+    """Carry changes out in order; the lab settles after each. ``together``: it settles only after the last of several changes of one form in
+    a row, as with one command and several names. Raises InputError for what the lab refuses, and NotSettled."""
     for _, some in groupby(changes, key=type if together else id):
         for change in some:
             change.do(lab)
@@ -134,7 +133,7 @@ def carry_out(lab: Lab, changes: Iterable[Change], *, together: bool = False) ->
 def _read(data: Any, where: Where) -> Change:
     if not isinstance(data, dict):
         raise InputError(f"expected a change ({FORMS}), not {_type(data)}", where)
-    # The forms have neither at this level, so the two can't be mixed up.
+    # No form has these fields at this level.
     if "kind" in data and "apiVersion" in data:
         return Apply((data,))
     forms = [form for form in ("apply", "patch", "delete", "advance") if form in data]

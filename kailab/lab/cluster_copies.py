@@ -1,7 +1,6 @@
-"""Objects of any cluster made an embedded one: they keep their uids, times and status, and nobody admits or defaults them anew.
+"""Embedded clusters from objects of any cluster. The objects keep their uids, times and status, and are not admitted or defaulted again.
 
-What others did to them before is made readable for the controllers that stand in for them here, so that nothing happens that
-would not have happened there: a workload whose pods are as they should be is left alone.
+Notes of other controllers are translated for the controllers here, so that they leave a workload alone whose pods are as they should be.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from kailab.cluster.base_objects import base_objects
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.embedded.bootstrap import base_objects
 from kailab.cluster.protocol import Object
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
@@ -32,8 +31,8 @@ def embedded_from(
     counters: ClusterCounters | None = None,
     taken: Callable[[Object], Object] = lambda obj: obj,
 ) -> EmbeddedCluster:
-    """A cluster with these objects (by kind key), at this time. ``embedded``: they come from an embedded cluster, whose controllers
-    are the same; ``counters``: what it gave out so far. ``taken``: changes an object on its way. The objects given are not changed."""
+    """A cluster with these objects (by kind key), at this time. ``embedded``: they come from an embedded cluster, whose controllers are the
+    same; ``counters``: of that cluster. ``taken``: changes an object on its way. The objects given are not changed."""
     numbers = _Numbers(objects)
     given = counters or ClusterCounters()
     found: dict[str, list[Object]] = {}
@@ -41,14 +40,14 @@ def embedded_from(
         made = [numbers.complete(kind, taken(obj), now) for obj in several]
         if made:
             found[kind] = sorted(made, key=_age)
-    # In an embedded cluster only those are set that its own controllers take off.
+    # In an embedded cluster only finalizers are set that its own controllers remove.
     if not embedded:
         found = _without_foreign_finalizers(found)
     cluster = EmbeddedCluster.restore(
         {
             "now": now,
             "version": numbers.version,
-            # Not only those in use: one that is gone must not be given again, since decisions and records name it.
+            # The uids of deleted objects count too: they must not be given again, because decisions and records name them.
             "uids": max(numbers.uids, given.uids),
             "names": given.names,
             "objects": _with_revisions(found),
@@ -60,21 +59,22 @@ def embedded_from(
 
 
 class ClusterCounters(msgspec.Struct, frozen=True, kw_only=True):
-    """Of an embedded cluster: how many uids it gave, and names by "kind|namespace|prefix", so that none is given twice."""
+    """Counters of an embedded cluster, so that no uid and no generated name is given twice: the number of uids, and for each
+    "kind|namespace|prefix" the number of names."""
 
     uids: int = 0
     names: dict[str, int] = {}
 
     @classmethod
     def of(cls, cluster: object) -> ClusterCounters:
-        """None of a cluster that is not embedded."""
+        """Empty for a cluster that is not embedded."""
         if not isinstance(cluster, EmbeddedCluster):
             return cls()
         return cls(uids=cluster.store.uids, names=dict(cluster.store.names))
 
 
 class _Numbers:
-    """What a server gives to each object, for those that come without it."""
+    """Fills in what a server gives to each object: uid, resourceVersion, creationTimestamp."""
 
     def __init__(self, objects: Mapping[str, Iterable[Object]]) -> None:
         everyone = [obj["metadata"] for several in objects.values() for obj in several]
@@ -83,7 +83,7 @@ class _Numbers:
         self.uids = max((int(uid[len(_UID) :], 16) for uid in own), default=0)
 
     def complete(self, kind: str, obj: Object, now: float) -> Object:
-        # Nobody here applies by field managers, and they are the larger part of many objects.
+        # Nobody here uses field managers, and they are the larger part of many objects.
         meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
         if not meta.get("uid"):
             self.uids += 1
@@ -95,7 +95,7 @@ class _Numbers:
             meta["creationTimestamp"] = format_time(now // 1)
         whole: Object = {**obj, "metadata": meta}
         if "spec" in whole:
-            # Controllers tell by it whether they have seen an object as it is now.
+            # Controllers compare it with status.observedGeneration.
             meta.setdefault("generation", 1)
         if kind == "Pod":
             status = whole.get("status") or {}
@@ -111,20 +111,20 @@ def _number(version: Any) -> int:
 
 
 def _age(obj: Object) -> tuple[str, str]:
-    """The oldest first, as an embedded cluster has them, whose uids count up."""
+    """Sort key: the oldest first, as in an embedded cluster, whose uids count up."""
     uid = str(obj["metadata"]["uid"])
     return str(obj["metadata"]["creationTimestamp"]), uid if uid.startswith(_UID) else ""
 
 
 def _without_foreign_finalizers(objects: dict[str, list[Object]]) -> dict[str, list[Object]]:
-    """Without finalizers that nobody here would take off. Those of a Job on its pods stay, if the Job is there."""
+    """Remove finalizers that no controller here would remove. Those of a Job on its pods stay, if the Job exists."""
     jobs = {job["metadata"]["uid"] for job in objects.get("Job", ())}
     return {kind: [_without_finalizers(obj, jobs) for obj in several] for kind, several in objects.items()}
 
 
 def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]:
-    """Workloads with a note of what their template is called on their pods: elsewhere it is named otherwise, and what was left out
-    of a template changes the name that it gets here."""
+    """Workloads with a note of the revision name on their pods. Another cluster computes that name in another way, and an incomplete
+    template would get another name here."""
     owned: dict[str, list[Object]] = {}
     for kind in ("Pod", "Revision"):
         for obj in objects.get(kind, ()):
@@ -159,7 +159,7 @@ def _without_finalizers(obj: Object, jobs: set[str]) -> Object:
 
 
 def _provide_namespaces(cluster: EmbeddedCluster, objects: Mapping[str, Iterable[Object]]) -> None:
-    """Those that objects are in, and Kubernetes' own, where the snapshot has them not."""
+    """Create the namespaces that objects are in, and Kubernetes' own, if they are missing."""
     there = {obj["metadata"]["name"] for obj in objects.get("Namespace", ())}
     named = {str(obj["metadata"].get("namespace") or "") for several in objects.values() for obj in several}
     bases = {obj["metadata"]["name"]: obj for obj in base_objects() if obj["kind"] == "Namespace"}

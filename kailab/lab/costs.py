@@ -1,6 +1,6 @@
-"""What a lab's GPUs cost as it stands, by what they do: at work, held by what can't work, free, free and of no use.
+"""The present cost of a lab's GPUs by use: working, held without working, free, free but unusable.
 
-Amounts are milli-GPU. A GPU costs as much whatever it does, so its price is told beside what it does.
+Amounts are milli-GPU. The price of a GPU does not depend on its use.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgspec
 from kailab.engine.snapshot.records import NOT_READY
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import QueueAmounts
-from kailab.grouping.clusterreader import ClusterReader
-from kailab.grouping.config import GroupingConfig
-from kailab.grouping.owners import owners_of
-from kailab.grouping.plans import Plans
+from kailab.grouping.cluster_reader import ClusterReader
+from kailab.grouping.family import GroupingConfig
+from kailab.grouping.plans import PlanCache
+from kailab.grouping.pod_grouping import owners_of
 from kailab.grouping.records import GroupingError
 from kailab.model.labels import gpu_model
 from kailab.model.prices import HOURS_OF_A_MONTH, Prices
@@ -30,12 +30,11 @@ WHOLE = 1000
 
 
 class Doing(msgspec.Struct, frozen=True, kw_only=True):
-    """GPUs, in milli-GPU: these five are all there are.
+    """Milli-GPU by use; the five add up to all GPUs.
 
-    ``work``: held by pods that run, of PodGroups of which as many run as must run together. ``held``: held by what can't work: pods that
-    do not run yet, are leaving or are on a node that is not ready, and gangs of which fewer run than must. ``idle``: free, and could be
-    had. ``scattered``: free, but too few on their node for any pod that waits. ``closed``: free, on nodes that take nothing new.
-    """
+    ``work``: held by running pods whose PodGroup runs at least its minMember. ``held``: held without work: by pods that do not run yet,
+    are leaving or are on a node that is not ready, and by gangs of which too few run. ``idle``: free and available. ``scattered``: free,
+    but too few on their node for any pending pod. ``closed``: free, on nodes that take no new pods."""
 
     work: int = 0
     held: int = 0
@@ -49,7 +48,7 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wasted(self) -> int:
-        """Free, for whatever reason."""
+        """Free, for any reason."""
         return self.idle + self.scattered + self.closed
 
     def plus(self, other: Doing) -> Doing:
@@ -60,7 +59,7 @@ STATES = Doing.__struct_fields__
 
 
 class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The GPUs of one model ("": nodes do not say which). ``per_hour``: price of one. ``kilowatts``: power of all; None: not told."""
+    """The GPUs of one model ("": the nodes do not name it). ``per_hour``: price of one. ``kilowatts``: power of all; None: unknown."""
 
     model: str
     doing: Doing
@@ -69,8 +68,8 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueCost(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue, with those below it. ``quota`` None: unlimited. ``per_hour``: of what it holds; ``borrowed_per_hour``: as much of it as is
-    borrowed, ``unused_per_hour``: of its quota that it does not use, lent or idle; both at the mean price of a GPU."""
+    """A queue, with those below it. ``quota`` None: unlimited. ``per_hour``: cost of the GPUs that it holds; ``borrowed_per_hour``: of those
+    that it borrows; ``unused_per_hour``: of its quota that it does not use. The last two are at the mean price of a GPU."""
 
     queue: str
     parent: str
@@ -84,7 +83,7 @@ class QueueCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """``per_hour``: by what GPUs do, in the order of ``STATES``. ``currency``: of all amounts of money."""
+    """``per_hour``: by use, in the order of ``STATES``. ``currency``: of all amounts of money."""
 
     currency: str
     doing: Doing
@@ -94,12 +93,12 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> float:
-        """An hour of all GPUs."""
+        """The cost of all GPUs for an hour."""
         return sum(self.per_hour.values())
 
     @property
     def kilowatts(self) -> float | None:
-        """None where the power of a model is not told."""
+        """None if the power of a model is unknown."""
         known = [one.kilowatts for one in self.models]
         return None if None in known else sum(one for one in known if one is not None)
 
@@ -109,7 +108,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def costs(picture: Picture, prices: Prices) -> Costs:
-    """Raises InputError(s) for models of GPU without a price."""
+    """Raises InputError(s) for GPU models without a price."""
     doing = _by_model(picture)
     prices.check(doing)
     models = []
@@ -141,7 +140,7 @@ def _by_model(picture: Picture) -> dict[str, Doing]:
         name: unavailable(node.get("spec") or {}, node.get("status") or {}) for name, node in picture.nodes.items()
     }
     at_work = _at_work(picture, {name for name, why in closed.items() if NOT_READY in why})
-    # A pod finds enough on a node that has as much free as the one that asks for least.
+    # A node is useful to some pending pod if it is useful to the smallest one.
     least = min((row.milli_gpus for row in picture.rows if _waits(row) and row.milli_gpus), default=0)
     found: dict[str, Doing] = {}
     for name, node in picture.nodes.items():
@@ -161,7 +160,7 @@ def _waits(row: PodRow) -> bool:
 
 
 def _at_work(picture: Picture, silent: Collection[str]) -> Counter[str]:
-    """Node -> milli-GPU of pods that run, in groups that run whole. ``silent``: nodes that are not ready."""
+    """Node -> milli-GPU of running pods whose PodGroup runs at least its minMember. ``silent``: nodes that are not ready."""
     groups = dict(_groups(picture))
     running = [
         row
@@ -179,9 +178,9 @@ def _at_work(picture: Picture, silent: Collection[str]) -> Counter[str]:
 
 
 def _groups(picture: Picture) -> Iterator[tuple[str, tuple[str, int]]]:
-    """Each pod -> its PodGroup, and how many of it must run together. Where nothing makes PodGroups: those that KAI would make."""
+    """Each pod with its PodGroup and that group's minMember. Without PodGroups in the cluster: those that KAI would make."""
     reads = ClusterReader(picture.cluster)
-    plans = Plans(reads, GroupingConfig())
+    plans = PlanCache(reads, GroupingConfig())
     try:
         for row in picture.rows:
             namespace, _, name = row.group.partition("/")

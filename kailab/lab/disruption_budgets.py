@@ -1,19 +1,21 @@
-"""PodDisruptionBudgets that draining goes past: kailab deletes pods, where ``kubectl drain`` evicts them one by one, as budgets allow it."""
+"""PodDisruptionBudgets that draining violates: kailab deletes pods, while ``kubectl drain`` evicts them one by one, as budgets allow."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.placing.fit import matches
-from kailab.lab.queries import LabQueries
 from kailab.scheduler.reading.affinity import label_selector
 
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
 
-def broken_by(lab: LabQueries, leaving: Collection[tuple[str, str]]) -> Iterator[str]:
-    """A sentence for each budget that fewer pods are left for than it asks for. ``leaving``: namespace and name of pods."""
+
+def broken_by(lab: Lab, leaving: Collection[tuple[str, str]]) -> Iterator[str]:
+    """A sentence for each budget that would keep fewer pods than it asks for. ``leaving``: namespace and name of pods."""
     budgets = lab.cluster.list("PodDisruptionBudget")
     pods = [pod for pod in lab.cluster.list("Pod") if _runs(pod)] if budgets else []
     for budget in budgets:
@@ -32,12 +34,12 @@ def broken_by(lab: LabQueries, leaving: Collection[tuple[str, str]]) -> Iterator
         if going and len(own) - len(going) < least:
             yield (
                 f"PodDisruptionBudget {namespace}/{budget['metadata']['name']} asks for {least} of {len(own)} pods, and {len(own) - len(going)} "
-                "are left: kailab goes past it; kubectl drain evicts pods one by one, and waits where it does not allow another"
+                "would remain: kailab ignores it; kubectl drain evicts pods one by one and waits while the budget allows no other"
             )
 
 
 def _least(spec: dict[str, Any], pods: int) -> int:
-    """How many pods are to be left. Source: Kubernetes' disruption controller, which rounds both percentages up."""
+    """How many pods must remain. Source: Kubernetes' disruption controller, which rounds both percentages up."""
     if (least := spec.get("minAvailable")) is not None:
         return _count(least, pods)
     if (most := spec.get("maxUnavailable")) is not None:

@@ -1,4 +1,4 @@
-"""Why a lab never comes to rest, where that is KAI's own way and not a fault of the lab."""
+"""Why a lab never settles, if the reason is KAI's own behaviour and no fault of the lab."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kailab.lab.wording import count
 from kailab.scheduler.loop import Scheduler
 
 EXAMINED_CYCLES = 100
-"""The latest cycles, of which all evictions are looked at."""
+"""The number of latest cycles whose evictions are examined."""
 
 
 def explain_endless_moves(scheduler: Scheduler) -> str:
-    """That consolidation moves pods for work which would find room without, because allocate does not try it; empty where it is not
-    that. A set of victims without anybody in it is no solution to KAI's search, so it evicts where it need not
+    """Explain that consolidation moves pods for work that would fit without evictions but that allocate does not try, because of its queue
+    depth. Empty if that is not the reason. KAI's search does not consider an empty set of victims, so it evicts without need
     (docs/conformance.md, "Faults of KAI")."""
     depth = scheduler.config.queue_depth.get("allocate", -1)
     latest = [record.decisions for record in scheduler.history][-EXAMINED_CYCLES:]
@@ -22,7 +22,7 @@ def explain_endless_moves(scheduler: Scheduler) -> str:
     if depth < 0 or actions != {"consolidation"}:
         return ""
     scheduler.mirror.update()
-    # Tried: with every job in turn, and nothing but what is free.
+    # Try every job on free resources alone.
     unbounded = structs.replace(scheduler.config, actions=("allocate",), queue_depth={})
     fitting = dict.fromkeys(
         bind.podgroup for bind in run_cycle(scheduler.mirror.working, unbounded, latest[-1].now).binds
@@ -31,7 +31,7 @@ def explain_endless_moves(scheduler: Scheduler) -> str:
         return ""
     groups = count(len(fitting), "PodGroup")
     return (
-        f"Consolidation evicts running pods for work that would find room without: {groups} would start at once, but allocate tries "
-        f"only {count(depth, 'job')} of each queue in a cycle (queueDepthPerAction), and others come first. KAI's search for victims does "
-        "so, too. A larger depth for allocate ends it."
+        f"Consolidation evicts running pods for work that would fit without: {groups} would start at once, but allocate tries "
+        f"only {count(depth, 'job')} of each queue in a cycle (queueDepthPerAction), and other jobs come first. KAI's search for victims does "
+        "the same. A larger depth for allocate ends it."
     )

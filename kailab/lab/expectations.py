@@ -1,11 +1,11 @@
-"""The vocabulary of expectations: a test that reads like the lesson it proves.
+"""The vocabulary of expectations.
 
     expect(lab.queue("team-a")).running(gpus=16).borrows(gpus=8, from_queue="team-b")
     expect(lab.job("big")).waits_whole()
 
-Every word checks at once and returns the expectation, so that words chain. An expectation is about a settled lab: one
-that was changed since it last settled settles first. What does not hold raises ExpectationFailed, which says what was
-expected, what was seen, and why each pod that is not where it should be is where it is.
+Every method checks at once and returns the expectation, so that calls chain. If the lab was changed since it last settled, it settles
+first. An expectation that does not hold raises ExpectationFailed. The message has the expected state, the seen state, and explanations of
+the pods at fault.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.shares import QueueAmounts
-from kailab.explain.answer import Answer
-from kailab.explain.asking import ask
-from kailab.explain.explanation import Explanation
-from kailab.explain.gone import eviction_lines
-from kailab.lab import subjects
+from kailab.lab import answers, subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, no_more, said
 from kailab.lab.picture import group_of
 from kailab.lab.seen_names import check_action, check_reason
@@ -32,35 +28,37 @@ from kailab.model import labels
 
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodEvicted, PodRow
+    from kailab.explain.answer import Answer, Explanation
     from kailab.lab.lab import Lab
 
 __all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
 
-# A failure is shown where the test says what it expects, not in here.
+# A failed test shows its own line, not a line of this module.
 __tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)
 
-EXPLAINED = 4  # explanations in one failure message
+EXPLAINED = 4
+"""Explanations in one failure message."""
 SMALL = 100
-"""Pods of a lab in which a failure tries what would have helped."""
+"""The largest number of pods for which a failure message includes steps that were tried."""
 
 
 def expect(subject: Subject | Lab) -> Expectation:
-    """Begin an expectation about a lab, or about a part of it (``lab.queue("team-a")`` and its like)."""
+    """Begin an expectation about a lab, or a part of it (``lab.queue("team-a")`` and others)."""
     if not isinstance(subject, Subject) and not hasattr(subject, "settle_if_changed"):
-        raise InputError(f"expect() is about a lab or a part of it, as lab.queue('team-a') is, not {subject!r:.60}")
+        raise InputError(f"expect() takes a lab or a part of it, such as lab.queue('team-a'), not {subject!r:.60}")
     whole = subject if isinstance(subject, Subject) else subjects.everything(subject)
-    # Inside of ``eventually`` and its like only they let time pass.
+    # Inside ``eventually`` and the others only they let time pass.
     if not note(whole.lab):
         whole.lab.settle_if_changed()
     return Expectation(whole)
 
 
 class Expectation:
-    """What may be said about a subject. See the module."""
+    """What can be expected of a subject. See the module."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        # One picture for all words of the chain: they are about the same moment.
+        # One picture for the whole chain, so that all of it is about the same moment.
         self._picture = subject.lab.picture()
         subject.look_up(self._picture)
         self._pods = subject.pods(self._picture)
@@ -68,7 +66,7 @@ class Expectation:
     # --- how many, in which state --------------------------------------------------------------------------------
 
     def running(self, pods: Amount | None = None, gpus: Amount | None = None) -> Expectation:
-        """So many of its pods, or pods with so many GPUs, are Running. Without numbers: all of them, at least one."""
+        """Expect this many of its pods, or pods with this many GPUs, to be Running. Without numbers: all of them, and at least one."""
         found = self._in_phase("Running")
         if pods is None and gpus is None:
             others = [row for row in self._pods if row.phase in ("Pending", "Terminating")]
@@ -76,7 +74,7 @@ class Expectation:
         return self._numbers("running", found, pods, gpus, self._in_phase("Pending"))
 
     def pending(self, pods: Amount | None = None, gpus: Amount | None = None, reason: str | None = None) -> Expectation:
-        """So many of its pods wait (without numbers: at least one), each for this reason (a code: "OverLimit")."""
+        """Expect this many of its pods to be pending (without numbers: at least one), each for this reason (a code: "OverLimit")."""
         check_reason(self._picture, reason)
         found = self._in_phase("Pending")
         if pods is None and gpus is None:
@@ -91,11 +89,11 @@ class Expectation:
         return self._check(f"pending because of {reason}", not other, other, f"pending because of {', '.join(codes)}")
 
     def succeeded(self, pods: Amount) -> Expectation:
-        """So many of its pods have ended well."""
+        """Expect this many of its pods to have succeeded."""
         return self._numbers("succeeded", self._in_phase("Succeeded"), pods, None, self._pods)
 
     def failed(self, pods: Amount) -> Expectation:
-        """So many of its pods have failed."""
+        """Expect this many of its pods to have failed."""
         return self._numbers("failed", self._in_phase("Failed"), pods, None, self._pods)
 
     def evicted(
@@ -107,15 +105,14 @@ class Expectation:
         for_queue: str | None = None,
         since: float | None = None,
     ) -> Expectation:
-        """So many of its pods were evicted since the lab opened, or since a moment (``lab.now`` of then).
+        """Expect this many of its pods to have been evicted since the lab opened, or since a moment (an earlier ``lab.now``).
 
-        ``by``: the action (reclaim, preempt, consolidation, stalegangeviction). ``for_queue``: whose work took
-        the place."""
+        ``by``: the action (reclaim, preempt, consolidation, stalegangeviction). ``for_queue``: the queue whose work took the place."""
         check_action(self._picture, by)
         self._known_queue(for_queue)
         all_entries = self._subject.evictions(self._picture)
         if gpus is not None:
-            raise InputError("evicted() counts pods: an evicted pod's GPUs are no longer known")
+            raise InputError("evicted() counts pods only, because an evicted pod's GPUs are no longer known; use pods=")
         entries = [
             entry
             for entry in all_entries
@@ -133,23 +130,23 @@ class Expectation:
         )
 
     def not_evicted(self, since: float | None = None) -> Expectation:
-        """None of its pods was evicted."""
+        """Expect none of its pods to have been evicted."""
         return self.evicted(pods=0, since=since)
 
     def no_pending(self) -> Expectation:
-        """None of its pods waits."""
+        """Expect none of its pods to be pending."""
         found = self._in_phase("Pending")
         return self._check("nothing pending", not found, found)
 
     def no_pods(self) -> Expectation:
-        """It has no pods that are pending, running or leaving."""
+        """Expect it to have no pods that are pending, running or terminating."""
         alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
         return self._check("no pods", not alive, alive)
 
     # --- gangs ---------------------------------------------------------------------------------------------------
 
     def runs_whole(self, pods: Amount | None = None) -> Expectation:
-        """All of its pods run, together; none waits."""
+        """Expect all of its pods to run."""
         rest = [row for row in self._pods if row.phase in ("Pending", "Terminating")]
         running = self._in_phase("Running")
         right = bool(running) and not rest and (pods is None or holds(pods, len(running)))
@@ -157,7 +154,7 @@ class Expectation:
         return self._check(f"to run whole{what}", right, rest)
 
     def waits_whole(self, pods: Amount | None = None, reason: str | None = None) -> Expectation:
-        """None of its pods runs or holds a place: all wait."""
+        """Expect all of its pods to be pending: none runs or holds a place."""
         check_reason(self._picture, reason)
         waiting = [row for row in self._in_phase("Pending") if not row.node]
         alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
@@ -171,7 +168,7 @@ class Expectation:
     # --- places --------------------------------------------------------------------------------------------------
 
     def on_nodes(self, nodes: Iterable[str] | Mapping[str, int]) -> Expectation:
-        """Its running pods are on exactly these nodes; a mapping says how many on each."""
+        """Expect its running pods on exactly these nodes; a mapping gives the number on each."""
         placed = self._per_node()
         if isinstance(nodes, Mapping):
             wanted = dict(sorted(nodes.items()))
@@ -181,11 +178,11 @@ class Expectation:
         return self._check(f"pods on {', '.join(names)}", sorted(placed) == names, (), self._places())
 
     def on_one(self, level: str) -> Expectation:
-        """All its running pods are inside one domain of a level: "node", "rack", or a node label."""
+        """Expect all its running pods in one domain of a level: "node", "rack", or a node label."""
         return self.spread_over(1, level)
 
     def spread_over(self, number: Amount, level: str = "node") -> Expectation:
-        """Its running pods are in so many domains of a level."""
+        """Expect its running pods in this many domains of a level."""
         label = self._label_of(level)
         domains: dict[str, int] = {}
         for node, pods in self._per_node().items():
@@ -195,7 +192,7 @@ class Expectation:
         return self._check(f"pods on {said(number, level)}", holds(number, len(domains)) and bool(domains), (), seen)
 
     def sharing(self, devices: Amount) -> Expectation:
-        """Its running pods, each with a part of a GPU, sit on so many physical GPUs."""
+        """Expect its running pods, each with a part of a GPU, on this many physical GPUs."""
         groups: set[str] = set()
         for row in self._in_phase("Running"):
             namespace, _, name = row.name.partition("/")
@@ -211,7 +208,7 @@ class Expectation:
     # --- shares of queues ----------------------------------------------------------------------------------------
 
     def borrows(self, gpus: Amount | None = None, from_queue: str | None = None) -> Expectation:
-        """The queue holds so much beyond its quota (without a number: anything), or so much of one lender's."""
+        """Expect the queue to hold this much beyond its quota (without a number: anything), or this much of one lender's quota."""
         queue = self._queue()
         self._known_queue(from_queue)
         lenders = dict(self._picture.shares.lenders(queue.name))
@@ -220,7 +217,7 @@ class Expectation:
         return self._share("borrows", amount, gpus, whom, lenders, "from")
 
     def lends(self, gpus: Amount | None = None, to: str | None = None) -> Expectation:
-        """So much of the queue's quota is in use by its siblings, or by one of them."""
+        """Expect this much of the queue's quota to be in use by its siblings, or by one of them."""
         queue = self._queue()
         self._known_queue(to)
         borrowers = dict(self._picture.shares.borrowers(queue.name))
@@ -228,19 +225,21 @@ class Expectation:
         return self._share("lends", amount, gpus, f" to {to}" if to else "", borrowers, "to")
 
     def within_quota(self) -> Expectation:
-        """The queue borrows nothing."""
+        """Expect the queue to borrow nothing."""
         return self.borrows(gpus=0)
 
     def fair_share(self, gpus: Amount) -> Expectation:
-        """The share that the scheduler works out for the queue, as things are."""
+        """Expect this present fair share, as the scheduler computes it for the queue."""
         share = self._queue().fair_share
         if share is None:
-            raise InputError(f"{self._subject.lab.scheduler} works out no fair share: the expectation can't be checked")
+            raise InputError(
+                f"{self._subject.lab.scheduler} computes no fair share, so this expectation can't be checked"
+            )
         right = holds(gpus, share / 1000)
         return self._check(f"a fair share of {said(gpus, 'GPU')}", right, (), f"{share / 1000:g} GPUs")
 
     def holding(self, gpus: Amount) -> Expectation:
-        """GPUs in use: allocated to the queue, or taken on the node."""
+        """Expect this many GPUs in use: allocated to the queue, or on the node."""
         if self._subject.kind == "queue":
             held = self._queue().allocated
         else:
@@ -250,8 +249,8 @@ class Expectation:
     # --- words ---------------------------------------------------------------------------------------------------
 
     def says(self, *parts: str) -> Expectation:
-        """Its explanation contains these words."""
-        text = " ".join(str(explanation) for explanation in self._explanations(self._pods))
+        """Expect its explanation to contain these texts."""
+        text = " ".join(str(explanation) for explanation in self._explanations(self._pods)[0])
         missing = [part for part in parts if part.lower() not in text.lower()]
         return self._check(f"an explanation with {', '.join(map(repr, parts))}", not missing, (), repr(text))
 
@@ -291,13 +290,13 @@ class Expectation:
 
     def _queue(self) -> QueueAmounts:
         if self._subject.kind != "queue":
-            raise InputError(f"only a queue has a share: {self._subject.title} is none")
+            raise InputError(f"only a queue has a share; {self._subject.title} is no queue")
         if self._subject.name not in self._picture.shares:
             return QueueAmounts(self._subject.name, fair_share=0.0)  # deleted: it owns and holds nothing
         return self._picture.shares[self._subject.name]
 
     def _known_queue(self, name: str | None) -> None:
-        """A queue that a word names beside its subject."""
+        """Raises NothingThere for a queue that does not exist and never did."""
         if name:
             subjects.queue(self._subject.lab, name).look_up(self._picture)
 
@@ -332,7 +331,8 @@ class Expectation:
         seen: str = "",
         evicted: Sequence[PodEvicted] = (),
     ) -> Expectation:
-        """``evicted``: what happened to pods, and is to be told before what became of the ``culprits``."""
+        """Record the expectation, and raise ExpectationFailed if it does not hold. ``culprits``: pods that the message explains;
+        ``evicted``: evictions that it explains instead."""
         lab = self._subject.lab
         seen = seen or self._seen()
         lab.noted_expectation(self._subject.title, f"{self._subject.title}: {expected}", seen, held)
@@ -343,10 +343,15 @@ class Expectation:
             f"seen     {self._subject.title}: {seen}",
             f"when     {lab.now - lab.opened:g} s after the lab opened, scheduler {lab.scheduler}",
         ]
-        why = [*map(_gone, evicted[:EXPLAINED])] or self._explanations(list(culprits))
+        why: Sequence[Explanation | Answer] = [*map(answers.explain_eviction, evicted[:EXPLAINED])]
+        omitted = 0
+        if not why:
+            why, omitted = self._explanations(list(culprits))
         if why:
             text.append("why")
             text += (explanation.indented() for explanation in why)
+        if omitted:
+            text.append(f"  and {omitted} more")
         raise ExpectationFailed("\n".join(text))
 
     def _seen(self) -> str:
@@ -359,14 +364,14 @@ class Expectation:
             return "no pods"
         return ", ".join(f"{pods} {phase} ({gpus(milli)})" for phase, (pods, milli) in sorted(counts.items()))
 
-    def _explanations(self, culprits: list[PodRow]) -> Sequence[Explanation | Answer]:
-        """The queue's own, else one for each kind of waiting among the pods; one for each other pod, as far as there is
-        room; without pods to explain, those of its evicted ones."""
+    def _explanations(self, culprits: list[PodRow]) -> tuple[Sequence[Explanation | Answer], int]:
+        """Up to ``EXPLAINED`` explanations, and how many more there would be: of the subject if it is a queue, one for all pods that wait
+        in one queue for one reason, one for each other pod. Without pods, of the subject's evictions."""
         picture = self._picture
         found: list[Explanation | Answer] = []
         if self._subject.kind == "queue" and self._subject.name in picture.shares:
-            found.append(ask(self._subject.lab, "Queue", self._subject.name, tried=False, picture=picture))
-            # The queue's own says why work of it waits.
+            found.append(answers.explain(self._subject.lab, "Queue", self._subject.name, tried=False, picture=picture))
+            # The explanation of the queue covers its waiting work.
             culprits = [row for row in culprits if row.node or row.phase != "Pending"]
         alike: dict[tuple[str, ...], list[PodRow]] = {}
         for row in culprits:
@@ -381,20 +386,14 @@ class Expectation:
                 answer = replace(answer, told=(*answer.told, f"({count(more, 'more pod')} like it)"))
             found.append(answer)
         if not culprits and not found:
-            found += map(_gone, self._subject.evictions(picture)[: EXPLAINED - len(found)])
-        if len(alike) > room:
-            found.append(Explanation("more", "", (f"and {len(alike) - room} more",)))
-        return found
+            found += map(answers.explain_eviction, self._subject.evictions(picture)[: EXPLAINED - len(found)])
+        return found, max(0, len(alike) - room)
 
     def _explain(self, row: PodRow, *, tried: bool) -> Answer:
-        """Of what waits the PodGroup. Steps are tried in a small lab alone: a test that fails is not to take minutes."""
+        """Explain a pod, or its PodGroup if it waits. Steps are tried only in a small lab, so that a failing test does not take minutes."""
         lab, picture = self._subject.lab, self._picture
         namespace, _, name = row.name.partition("/")
         kind = "Pod"
         if row.phase == "Pending" and not row.node and (namespace, row.podgroup) in picture.podgroups:
             kind, name = "PodGroup", row.podgroup
-        return ask(lab, kind, name, namespace, tried=tried and len(picture.pods) <= SMALL, picture=picture)
-
-
-def _gone(entry: PodEvicted) -> Explanation:
-    return Explanation("pod", entry.pod, tuple(eviction_lines(entry)))
+        return answers.explain(lab, kind, name, namespace, tried=tried and len(picture.pods) <= SMALL, picture=picture)

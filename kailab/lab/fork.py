@@ -1,14 +1,14 @@
-"""A copy of a lab in which anything can be tried.
+"""Forks: copies of a lab in which anything can be tried.
 
     with fork(lab) as trial:
         trial.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"quota": 8}}}})
         trial.settle()
 
-A fork is an embedded lab with the same objects (uids, times and status included), clock, settings and scheduler configuration. Controllers
-and scheduler are made anew over them, with what they remember beside the objects: promises, refused binds, past use. So a fork to which
-nothing is done decides what the lab would decide, byte for byte; of a lab whose controllers have not yet seen what was applied to it,
-what the same lab would decide when resumed from its file, where they may look at owners in another order. Whatever happens in a fork, the lab stays as it is. The objects themselves are
-shared, as no cluster changes one that it holds."""
+A fork is an embedded lab with the same objects (uids, times and status included), clock, settings and scheduler configuration. It has new
+controllers and a new scheduler, with copies of the state that these keep beside objects: promises, refused binds, past use. So an
+unchanged fork decides exactly what the lab would decide. (If the controllers of the lab have not read the latest objects yet, it decides
+what the lab would decide after it is resumed from its file.) Nothing in a fork changes the lab. Lab and fork share objects, because no
+cluster changes an object that it holds."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ OWN_SCHEDULER = "kailab"
 
 
 def fork(lab: Lab, settings: SchedulerSettings | None = None, *, without: Iterable[Reference] = ()) -> Lab:
-    """A fork of a lab, to be closed (it is a context manager). Of a lab on a real API server it is a copy of the objects as they are
-    now. A scheduler that only decides as processes beside a cluster is stood in for by kailab's own, with the same configuration
-    (``fork.scheduler`` says which decides). ``settings``: how the scheduler is to decide there, None as in the lab.
-    ``without``: objects that were never there, as far as the fork knows, nor what they alone own."""
+    """A fork of a lab, to be closed (it is a context manager). Of a lab on a real API server it copies the present objects. Kailab's own
+    scheduler, with the same configuration, replaces one that only runs as processes beside a cluster; ``fork.scheduler`` names the
+    scheduler. ``settings``: of the scheduler; None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
     spec = _spec(lab.spec)
     if settings is not None:
         spec = structs.replace(spec, config=settings.engine, usage=settings.usage)

@@ -1,4 +1,4 @@
-"""A lab's pods, PodGroups, queues, nodes and evictions as tables of pandas, which is optional (``pip install 'kailab[figures]'``)."""
+"""Pods, PodGroups, queues, nodes and evictions of a lab as pandas tables. Pandas is optional (``pip install 'kailab[figures]'``)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _EVICTED = ["seconds", "pod", "podgroup", "queue", "node", "action", "for_podgro
 
 
 def table(picture: Picture, what: str) -> DataFrame:
-    """One of ``TABLES``, a row each, in order of names; evictions in that of time, since the lab was opened. GPUs are numbers: an unlimited amount is infinite, a fair share that nobody
-    worked out is NaN. Raises InputError."""
+    """One of ``TABLES``, one row for each object, sorted by name; evictions by time, in seconds since the lab opened. GPUs are numbers:
+    infinite if unlimited, NaN for a fair share that nobody computed. Raises InputError."""
     rows = {
         "pods": _pods, "podgroups": _podgroups, "queues": _queues, "nodes": _nodes, "evictions": _evictions
     }.get(what)  # fmt: skip
     if rows is None:
         raise InputError(f"there is no table {what!r}; expected {', '.join(TABLES)}")
-    columns = _EVICTED if what == "evictions" else None  # there may be none yet
+    columns = _EVICTED if what == "evictions" else None  # columns for an empty table
     found: DataFrame = load_plotting("pandas").DataFrame(rows(picture), columns=columns)
     return found
 

@@ -1,8 +1,7 @@
-"""Keeping Python's cyclic garbage collector out of the way while a lab works.
+"""Keep Python's cyclic garbage collector out of the way while a lab works.
 
-A lab holds hundreds of thousands of objects that live as long as it does and form no cycles. The collector would walk
-through all of them again and again while more are made: on a fleet of 500 nodes and 4,000 jobs that took longer than
-the work itself.
+A lab holds hundreds of thousands of objects that live as long as the lab and form no cycles. The collector would walk through all of them
+again and again while more are made: on a fleet of 500 nodes and 4,000 jobs that took longer than the work itself.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ T = TypeVar("T")
 _MUCH = 100_000
 _MOMENTS = 1000
 _spared_at = -1
-"""How many full collections there had been when young objects last counted as old unseen."""
+"""The number of full collections when young objects were last moved to the oldest generation."""
 
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """No cyclic collection inside; nested use is fine. Reference counting goes on as ever."""
+    """No cyclic collection inside. Nested use is fine."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -34,8 +33,8 @@ def collector_off() -> Iterator[None]:
 
 
 def swept(moments: Iterable[T]) -> Iterator[T]:
-    """The same moments; after each ``_MOMENTS`` of them what died in cycles meanwhile is taken away, where the collector is off: a replay of weeks has
-    hundreds of thousands of them, and each leaves some. Only what is new is looked through."""
+    """Pass the moments on, and collect the youngest generation after each ``_MOMENTS`` of them if the collector is off. A replay of weeks
+    has hundreds of thousands of moments, and each leaves some cycles."""
     for number, moment in enumerate(moments, 1):
         yield moment
         if number % _MOMENTS == 0 and not gc.isenabled():
@@ -43,11 +42,11 @@ def swept(moments: Iterable[T]) -> Iterator[T]:
 
 
 def _spare_the_young() -> None:
-    """Count what was made inside as old, if it is much: nearly all of it is to stay, and the first thing a collector does is to look
-    through it. Once between two full collections, so that cycles that died inside are found by the next one."""
+    """If many objects were made, move them to the oldest generation: nearly all of them stay, and the collector would walk through them
+    first. This happens at most once between two full collections, so that the next one finds the cycles that have died."""
     global _spared_at
     full = gc.get_stats()[-1]["collections"]
-    # What somebody else has frozen would be thawed with it.
+    # Unfreezing would thaw the objects of somebody else, too.
     if gc.get_count()[0] < _MUCH or _spared_at == full or gc.get_freeze_count():
         return
     _spared_at = full
@@ -57,8 +56,8 @@ def _spare_the_young() -> None:
 
 @contextmanager
 def collector_off_for_good() -> Iterator[None]:
-    """The same around all that a process does with a lab before it ends: what was made counts as old afterwards, so that none of it is
-    looked through. Not to be used again and again in one process: cycles that died inside are found late."""
+    """As ``collector_off``, for all work that a process does with a lab before it ends: new objects count as old afterwards, so that they
+    are not collected. Not for repeated use in one process, because dead cycles would be found late."""
     with collector_off():
         try:
             yield

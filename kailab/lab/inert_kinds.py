@@ -1,7 +1,7 @@
-"""Kinds on which nothing in an embedded lab acts: what is applied of them is kept, and a cluster might do much with it.
+"""Kinds on which nothing in an embedded lab acts: their objects are kept, though a cluster might act on them.
 
-One rule over all kinds, registered ones and those that nobody knows. A kind acts where it has a controller, where another's controller is
-told of it, or where the scheduler reads it; ``Kind.acts`` says the rest. So a new kind is told of until something acts on it.
+One rule holds for all kinds, registered or unknown. A kind is acted on if it has a controller, if the controller of another kind watches
+it, or if the scheduler reads it; ``Kind.acts`` covers the others. So a new kind is reported until something acts on it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
-from kailab.scheduler.mirror.kinds import KINDS as MIRRORED
+from kailab.scheduler.mirror.mirror import KINDS as MIRRORED
 
 
 def acts(kind: str) -> bool:
@@ -27,14 +27,14 @@ def acts(kind: str) -> bool:
 
 
 def makes_no_pods(kind: str) -> bool:
-    """Whether an embedded lab makes no pods for a kind that may have some in a cluster: an operator makes them there, and kailab has no
-    controller of its own for it. True for kinds that kailab does not know, too: how many pods an object of one wants is not known."""
+    """Whether an embedded lab makes no pods for a kind that may have some in a cluster, because an operator makes them there and kailab has
+    no controller for it. True for kinds that kailab does not know too."""
     known = KINDS.get(kind)
     return known is None or (known.owns_pods and not acts(kind))
 
 
 def why_no_pods(kind: str) -> str:
-    """A sentence without its full stop, for a kind of ``makes_no_pods``."""
+    """A sentence without full stop, for a kind of ``makes_no_pods``."""
     known = KINDS.get(kind)
     name = known.kind if known is not None else kind.partition(".")[0]
     if known is None:
@@ -44,7 +44,7 @@ def why_no_pods(kind: str) -> str:
 
 
 def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
-    """Each registered kind on which nothing acts is told once, where it is first. Of unknown kinds the loader tells. Owners whose pods are
+    """Report each registered kind on which nothing acts once, at its first object. The loader reports unknown kinds. Owners whose pods are
     among the manifests need no controller."""
     given = list(manifests)
     owners = {
@@ -70,14 +70,11 @@ def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
 
 
 def sentences_for(kinds: Iterable[str]) -> list[str]:
-    """What is worth saying where objects are taken over with their pods: which of these kinds have no effect here. ``kinds``: kind keys of
-    objects that there are."""
+    """Which of these kinds have no effect here, for objects that are taken over with their pods. ``kinds``: kind keys of the objects."""
     inert = sorted(kind for kind in kinds if not acts(kind) and not (kind in KINDS and KINDS[kind].schedules_nothing))
     owners = [kind for kind in inert if makes_no_pods(kind)]
     others = [kind for kind in inert if kind not in owners]
-    told = [f"nothing here acts on what there is of {', '.join(others)}"] if others else []
+    told = [f"nothing here acts on objects of the kinds {', '.join(others)}"] if others else []
     if owners:
-        told.append(
-            f"kailab makes no pods for what there is of {', '.join(owners)}: pods of theirs that go are not made anew"
-        )
+        told.append(f"kailab makes no pods for {', '.join(owners)}: their pods are not replaced when they are deleted")
     return told

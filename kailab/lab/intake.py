@@ -1,7 +1,7 @@
-"""Manifests on their way into a lab: all checked before the first is applied, and all undone if one is refused.
+"""Manifests on their way into a lab: all are checked before the first is applied, and all are undone if one is refused.
 
-Beyond what the loader checks of each object by itself, this looks at objects together with what the cluster holds: the
-queue tree (its own parent, a cycle, a quota beyond the parent's) and namespaces that do not exist.
+The loader checks each object by itself. This module checks objects together with the cluster: the queue tree (a queue as its own parent,
+a cycle, a quota beyond the parent's) and namespaces that do not exist.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kailab.model import labels
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
 from kailab.model.quantities import parse, parse_count
-from kailab.model.queue_checks import check_guaranteed, check_queues, check_workload_queues
+from kailab.model.queues import check_guaranteed, check_queue_tree, check_workload_queues
 from kailab.model.validation.advice import pod_templates
 from kailab.undertest.contract import SchedulerUnderTest
 
 
 class Text(NamedTuple):
-    """YAML text, whatever it looks like, and the ``name`` that errors call it by."""
+    """YAML text, and the ``name`` that errors use for it."""
 
     name: str
     text: str
@@ -40,7 +40,7 @@ What: TypeAlias = Literal["created", "configured", "unchanged"]
 BEHIND_SECONDS = 60.0
 
 Part: TypeAlias = tuple[str, list[Object]]
-"""The name of a text that was read, or of objects that were given, and the objects in it."""
+"""The name of a text, or of given objects, and the objects in it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Applied:
-    """The changes in order, and what is worth saying about the input."""
+    """The changes in order, and warnings about the input."""
 
     changes: list[Change] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Read:
-    """What sources gave: the manifests, and the same by the texts that they came in."""
+    """The manifests of all sources, and the same by the text that contains them."""
 
     manifests: Manifests
     parts: list[Part]
@@ -87,14 +87,14 @@ def read(
     namespace: str = "default",
     seen: list[str | Object] | None = None,
 ) -> Read:
-    """Load all sources, each once. Relative paths are seen from ``base``. ``seen`` gets what was read, also where it is
-    refused. Raises InputError or InputErrors."""
+    """Load all sources, each once. Relative paths start at ``base``. ``seen`` gets everything that was read, even if it is refused. Raises
+    InputError or InputErrors."""
     found, parts = Manifests(), []
     errors: list[InputError] = []
     for source in sources:
         try:
             manifests, inside = _read_one(source, base, namespace, [] if seen is None else seen)
-        # Faults of all sources are told at once: whoever mends one file does not want to learn of the next one then.
+        # All sources are read, so that users see the errors of all files at once.
         except InputErrors as error:
             errors += error.errors
         except InputError as error:
@@ -126,7 +126,7 @@ def _read_one(
         texts = list(read_texts(path if base is None or path.is_absolute() or source == "-" else base / path))
     seen.extend(text for _, text in texts)
     manifests = load_texts(texts, namespace=namespace)
-    # Also a text without objects has its place.
+    # A text without objects counts too.
     inside: dict[str, list[Object]] = {file: [] for file, _ in texts}
     for one in manifests:
         inside[one.file].append(one.object)
@@ -134,18 +134,18 @@ def _read_one(
 
 
 def _is_text(source: str) -> bool:
-    """YAML or JSON text rather than a path: it has a line break or a mapping in it."""
+    """YAML or JSON text, not a path: it has a line break or a mapping in it."""
     return "\n" in source or source.lstrip().startswith(("{", "[")) or ": " in source
 
 
 def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") -> list[str]:
-    """Look at manifests together with what there is. Returns warnings. Raises InputError(s)."""
+    """Check manifests together with the cluster. Returns warnings. Raises InputError(s)."""
     errors: list[InputError] = []
     warnings = [str(notice) for notice in manifests.notices]
     spaces = {space["metadata"]["name"] for space in cluster.list("Namespace")}
     for manifest in manifests:
         if manifest.kind == "Namespace":
-            # In order: a Namespace counts from where it stands, as it would be applied.
+            # A Namespace counts from its position on, because manifests are applied in order.
             spaces.add(manifest.object["metadata"]["name"])
         elif is_namespaced(manifest.kind, manifest.object):
             wanted = manifest.object["metadata"].get("namespace") or namespace
@@ -157,11 +157,11 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
                     )
                 )
     given = {one.object["metadata"].get("name"): one for one in manifests if one.kind == "Queue"}
-    # The tree as it will be: what is applied takes the place of what is there.
+    # The tree after applying.
     there = [queue for queue in cluster.list("Queue") if queue["metadata"]["name"] not in given]
     tree: list[Object | Manifest] = [*there, *given.values()]
-    # A tree that nobody touches was told of when it was applied.
-    faults, advice = check_queues(tree) if given else ([], [])
+    # Without queues in the manifests the tree was checked when it was applied.
+    faults, advice = check_queue_tree(tree) if given else ([], [])
     errors += faults
     if errors:
         raise InputErrors.of(errors)
@@ -172,7 +172,7 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
 
 
 def _gpus(cluster: Cluster) -> Fraction:
-    """GPUs of all nodes; 0 where they can't be counted: parts of GPUs, and devices of drivers (DRA), are no whole ones."""
+    """GPUs of all nodes; 0 if they can't be counted as whole GPUs (MIG devices, devices of DRA drivers)."""
     if cluster.list("ResourceSlice"):
         return Fraction(0)
     offers = [(node.get("status") or {}).get("allocatable") or {} for node in cluster.list("Node")]
@@ -182,8 +182,8 @@ def _gpus(cluster: Cluster) -> Fraction:
 
 
 def impossible_gangs(manifests: Manifests) -> list[InputError]:
-    """Jobs whose pods must start together in a number that the Job never has, even with all its completions at once. KAI
-    takes them, and they wait for ever."""
+    """Jobs whose pods must start together in a number that the Job never has, even with all its completions. KAI takes them, and they stay
+    pending for ever."""
     errors: list[InputError] = []
     for one in manifests:
         spec = one.object.get("spec")
@@ -198,13 +198,13 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
 
 
 def goes_by_its_labels(one: Manifest) -> bool:
-    """Whether labels on an object, or on its pods, say which queue these are for. They do not where something else decides: the owner of
-    the object, the PodGroup that a user made for a pod, whoever makes pods from a template; nor of pods for another scheduler."""
+    """Whether labels on an object or its pod templates name their queue. They do not if something else decides: the owner of the object, the
+    PodGroup that a user set for a pod, or the controller that makes pods from a template; nor for pods of another scheduler."""
     known = KINDS.get(one.kind)
     if known is not None and not known.owns_pods and one.kind != "Pod":
         return False
     if known is not None and known.controller is None and any(one.kind in other.watches for other in KINDS.values()):
-        return False  # a training runtime: what is made from it has its own labels
+        return False  # a training runtime: the objects made from it have their own labels
     metadata = one.object["metadata"]
     if metadata.get("ownerReferences") or (
         one.kind == "Pod" and labels.POD_GROUP in (metadata.get("annotations") or {})
@@ -215,7 +215,7 @@ def goes_by_its_labels(one: Manifest) -> bool:
 
 
 def queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
-    """Queues that work names, each with its place: by label, on itself or on a pod template; a PodGroup by its field."""
+    """Queue names in work, each with its place: labels of the object or its pod templates; the field of a PodGroup."""
     for one in manifests:
         if one.kind == "PodGroup":
             spec = one.object.get("spec")
@@ -237,8 +237,8 @@ def queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
 def apply_all(
     cluster: Cluster, manifests: Iterable[Manifest], scheduler: SchedulerUnderTest, namespace: str = "default"
 ) -> list[Change]:
-    """Apply in order, what the scheduler under test has to read first once it has read it. If the cluster refuses one, those before it are put
-    back as they were."""
+    """Apply in order. After the prerequisite kinds of the scheduler under test, wait until it has read them. If the cluster refuses an
+    object, the ones before it are undone."""
     changes: list[Change] = []
     undo: list[tuple[Change, Object | None]] = []
     unread = False
@@ -268,7 +268,7 @@ def apply_all(
 
 
 def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, What]:
-    """A server may go by the namespace of that name that was there before, for a moment after this one was made."""
+    """Apply or create, with retries: right after a Namespace was created again, a server may still see the old one."""
     once = (lambda: cluster.apply(obj)) if obj["metadata"].get("name") else (lambda: (cluster.create(obj), "created"))
     retry = tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: _is_behind(cluster, space, error)),
@@ -281,7 +281,7 @@ def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, What]:
 
 
 def _is_behind(cluster: Cluster, space: str, error: BaseException) -> bool:
-    """Whether something is refused because its namespace is on its way out, which it is not."""
+    """Whether an object is refused because its namespace is being deleted, which it no longer is."""
     if not space or not isinstance(error, Forbidden) or "is being terminated" not in str(error):
         return False
     there = _find(cluster, "Namespace", space, "")
@@ -298,28 +298,27 @@ def _find(cluster: Cluster, kind: str, name: str, namespace: str) -> Object | No
 
 
 def _undo(cluster: Cluster, done: list[tuple[Change, Object | None]]) -> None:
-    """Latest first. No controller has acted in between, so nothing hangs on what is taken back."""
+    """Latest first. No controller has acted in between, so nothing depends on the objects."""
     for change, before in reversed(done):
         if change.what == "created":
             cluster.delete(change.kind, change.name, change.namespace or None, grace_seconds=0)
         elif change.what == "configured" and before is not None:
-            # Without the version that it had, which the server would take for a conflict.
+            # The old resourceVersion would be a conflict.
             metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
             cluster.update({**before, "metadata": metadata})
 
 
 def translated(manifests: Manifests, scheduler: SchedulerUnderTest, there: Cluster) -> Manifests:
-    """The same in the words of the scheduler under test; each object keeps the place it came from. Raises
-    NotExpressible for what it has no words for."""
+    """The manifests in the form of the scheduler under test; each object keeps its place. Raises NotExpressible."""
     given = list(manifests)
-    became = scheduler.translate([one.object for one in given], there)
-    if all(len(new) == 1 and new[0] is one.object for one, new in zip(given, became, strict=True)):
+    translations = scheduler.translate([one.object for one in given], there)
+    if all(len(new) == 1 and new[0] is one.object for one, new in zip(given, translations, strict=True)):
         return manifests
     return Manifests(
         (
-            # By its key: the words of another may have a PodGroup, or a Queue, that is none of KAI's.
+            # Another scheduler may have its own kinds PodGroup or Queue, which are not KAI's.
             Manifest(obj, kind_key(obj), one.file, one.line, one.lines)
-            for one, new in zip(given, became, strict=True)
+            for one, new in zip(given, translations, strict=True)
             for obj in new
         ),
         manifests.notices,
@@ -327,5 +326,5 @@ def translated(manifests: Manifests, scheduler: SchedulerUnderTest, there: Clust
 
 
 def missing(kind: str, name: str, where: Where | None = None) -> InputError:
-    """The error for an object that is to be deleted, changed or explained, and is not there."""
+    """The error for an object that is to be deleted, changed or explained but does not exist."""
     return InputError(f"there is no {kind} {name!r}", where)

@@ -1,9 +1,13 @@
-"""A lab: one cluster, one fleet and one scheduler under test, with a life.
+"""A lab: one cluster, one fleet and one scheduler under test.
 
     with Lab.open("lesson") as lab:
         lab.apply("queues.yaml", "trainer.yaml")
         expect(lab.queue("team-a")).running(gpus=16)
         print(lab.explain_queue("team-a"))
+
+``Lab`` has the public methods. Longer ones call functions and objects of the modules beside this one: ``operations`` (apply, delete,
+scale, patch), ``activity`` (reported steps), ``pictures`` (the state as tables and explanations see it), ``settle`` (time),
+``subjects`` (what expectations are about), ``answers`` (explanations), ``fork``, ``frames`` and ``html``.
 
 With ``scheduler="kube-scheduler"`` the same manifests run under the baseline: ``schedulerName: kai-scheduler``
 is replaced in pods and pod templates as they are applied."""
@@ -11,45 +15,62 @@ is replaced in pods and pod templates as they are applied."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import structs
 
-from kailab.cluster.embedded.storage.persistence import collection_paused
-from kailab.errors import InputError
+from kailab.cluster.embedded.storage.state_file import collection_paused
+from kailab.cluster.protocol import Object
+from kailab.cluster.writes import Subresource
+from kailab.errors import InputError, NotFound
 from kailab.evidence.decision_log import DecisionLog, NameIndex
-from kailab.lab import saved, subjects
-from kailab.lab.commands import LabCommands
+from kailab.evidence.entries import ClusterState
+from kailab.lab import answers, saved, subjects
+from kailab.lab.activity import LabActivity
 from kailab.lab.garbage import collector_off, swept
+from kailab.lab.picture import Picture
+from kailab.lab.pictures import LabPictures
 from kailab.lab.saved import LabFile, SavedLab
-from kailab.lab.saved_picture import SavedParts, parts_to_save
+from kailab.lab.saved_picture import parts_to_save
 from kailab.lab.seen_names import SeenNames
 from kailab.lab.spec import LabSpec
 from kailab.lab.subjects import Subject
 from kailab.lab.venues import Place, Venue, provider_of, venue_for
 from kailab.lab.watching import inside
-from kailab.scheduler.observers import Observer, Observers, Opening
+from kailab.model import kinds
+from kailab.scheduler.observers import LabOpening, Observer, Observers
+from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.selection import check_lab, choose_scheduler
 
-# A look at a lab, as most commands are, needs no engine, no manifests and no YAML: what does is imported where it is used.
+# Most commands only show a lab, which needs no engine, no manifests and no YAML: those modules are imported where they are used.
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from kailab.engine.config import EngineConfig
     from kailab.evidence.entries import LabFacts
     from kailab.explain.answer import Answer
     from kailab.fleet import Fleet
+    from kailab.lab.change import Patch
+    from kailab.lab.intake import Applied, Source
+    from kailab.lab.node_changes import Silence
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.scheduler import SchedulerSettings, UsageParams
-    from kailab.scheduler.present import Present
+    from kailab.scheduler.scheduling_state import SchedulingState
 
-REMEMBERED = 5000  # evictions kept in a saved lab
+SAVED_EVICTIONS = 5000
 
 
-class Lab(LabCommands):
-    """Made by ``open`` or ``resume``. ``venue``: where it lives; ``opened``: when it began, on the clock of ``cluster``."""
+class Lab:
+    """Made by ``open`` or ``resume``. ``venue``: where its cluster is; ``opened``: when it was opened, on the clock of ``cluster``;
+    ``base``: the folder that relative paths of manifests start from."""
+
+    shares_pictures = False
+    """True: all callers share one picture until the cluster changes. The lab holds it as long."""
 
     def __init__(
         self,
@@ -67,51 +88,54 @@ class Lab(LabCommands):
         self.venue = venue
         self.spec = spec
         self.cluster = venue.cluster
-        self.base: Path | None = None  # relative manifest paths are seen from here
+        self.base: Path | None = None
         self.last_expectation = ""
         self.observers = Observers(observers)
         names = NameIndex(self.cluster, at_once=not read_only)
         self.log = DecisionLog(names, self.opened, self.observers.wants_decisions, self.observers)
         self.met = SeenNames()
         self.observers.add(self.log, self.met)
+        self._activity = LabActivity(self.observers)
         self._end = end
-        self._saved_parts: SavedParts = {}
+        self._closed = False
         self._running: tuple[Parts, Settling] | None = None
         if not read_only:
-            self._working()
-        self._changed = True
-        self._closed = False
+            self._run()
         if file is not None:
-            self._remember(file, read_only)
-        fleet = None
+            self.log.cycle, self.log.evictions, self.log.last = file.lab.cycle, file.lab.evictions, file.lab.last
+            self._activity.unsettled = file.lab.changed
+        saved_parts = file.state.get("looks", {}) if file is not None and read_only else {}
+        self._pictures = LabPictures(self, self._present, saved_parts)
+        definition = None
         if described is not None:
-            from kailab.fleet import definition
+            from kailab import fleet
 
-            fleet = definition(described)
-        self.observers.on_opened(Opening(self.cluster, self.opened, self._origin, fleet))
-
-    def _remember(self, file: LabFile, read_only: bool) -> None:
-        lab = file.lab
-        self.log.cycle, self.log.evictions, self.log.last = lab.cycle, lab.evictions, lab.last
-        self._changed = lab.changed
-        if read_only:
-            self._saved_parts = file.state.get("looks", {})
+            definition = fleet.definition(described)
+        self.observers.on_opened(LabOpening(self.cluster, self.opened, self._origin, definition))
 
     def carry_on(self, before: Lab) -> None:
-        """Go on where another lab is that has the same objects: with what was decided, promised and refused there. See
-        ``kailab.lab.fork``."""
-        self.base, self._changed = before.base, before._changed
+        """Take over the state of a lab with the same objects: its decisions, promises and refused binds. See ``kailab.lab.fork``."""
+        self.base, self._activity.unsettled = before.base, before._activity.unsettled
         self.log.carry_on(before.log)
         self.met.carry_on(before.met)
         if before._running is not None:
             self._parts.carry_on(before._parts)
-        # As those before have, controllers see what there is before it changes: what they act on is the change alone.
+        # Controllers read the objects before anything changes, as those of the other lab have: they act on changes alone.
         for controller in self._parts.controllers:
             controller.step()
 
     @property
     def fleet(self) -> str:
         return self.spec.fleet
+
+    @property
+    def scheduler(self) -> str:
+        return self.spec.scheduler
+
+    @cached_property
+    def under_test(self) -> SchedulerUnderTest:
+        """The scheduler under test."""
+        return self.spec.under_test
 
     @property
     def backend(self) -> str:
@@ -141,22 +165,6 @@ class Lab(LabCommands):
     def kubernetes(self) -> str:
         """Version of the API server; empty for the embedded cluster."""
         return self.venue.kubernetes
-
-    @property
-    def _parts(self) -> Parts:
-        return self._working()[0]
-
-    @property
-    def _pace(self) -> Settling:
-        return self._working()[1]
-
-    def _working(self) -> tuple[Parts, Settling]:
-        if self._running is None:
-            self._running = self.venue.run(self.spec, self.observers, self._latest_changes)
-        return self._running
-
-    def _present(self, promised: tuple[str, ...]) -> Present:
-        return self._parts.onlooker.present(promised)
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -227,7 +235,7 @@ class Lab(LabCommands):
         in, which is quick however large it is. Raises StateError where there is none, or it is damaged; ConnectError where its
         cluster is a real one and does not answer."""
         file = saved.started(Path(path))
-        with collection_paused(), file.damage_told():
+        with collection_paused(), file.report_damage():
             venue = provider_of(file.lab.place.backend).attach(file.lab.place, file.state, read_only)
             return cls(venue, file.lab.spec, observers, end=venue.leave, read_only=read_only, file=file)
 
@@ -240,9 +248,9 @@ class Lab(LabCommands):
         lab = SavedLab(
             **structs.asdict(self.spec),
             cycle=self.log.cycle,
-            evictions=self.log.evictions[-REMEMBERED:],
+            evictions=self.log.evictions[-SAVED_EVICTIONS:],
             last=self.log.last,
-            changed=self._changed,
+            changed=self._activity.unsettled,
             place=self.venue.place or Place(backend=self.venue.backend),
         )
         return {"lab": msgspec.to_builtins(lab), "looks": parts_to_save(self.picture())}
@@ -255,13 +263,10 @@ class Lab(LabCommands):
         try:
             self.observers.on_closing(lambda: self.picture().waiting())
         finally:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        self.log.names.close()
-        for part in self._running or ():
-            part.close()
-        self._end()
+            self.log.names.close()
+            for part in self._running or ():
+                part.close()
+            self._end()
 
     def __enter__(self) -> Lab:
         return self
@@ -272,10 +277,123 @@ class Lab(LabCommands):
         self.close()
 
     def facts(self) -> dict[str, Any]:
-        """What the lab is made of, as plain values."""
+        """The lab's settings and the size of its fleet, as plain values."""
         from kailab.lab import record_facts
 
         return record_facts.made_of(self)
+
+    # --- objects -------------------------------------------------------------------------------------------------
+
+    def get(self, kind: str, name: str | None = None, namespace: str | None = "default") -> Any:
+        """Return one object, or without a name all of a kind (``namespace`` None: of all namespaces). They are read-only. Raises
+        InputError for an unknown kind, NotFound."""
+        key = self.kind(kind)
+        if name is not None:
+            return self.cluster.get(key, name, self.space_of(key, name, namespace))
+        return self.cluster.list(key, namespace if kinds.is_namespaced(key) else None)
+
+    def kind(self, text: str) -> str:
+        """The kind key of a kind as people type it (``po``, ``queues``, ``Job``). Raises InputError."""
+        return kinds.resolve(text, self.cluster.kinds())
+
+    def space_of(self, kind: str, name: str, namespace: str | None) -> str | None:
+        """The namespace in which to look for an object that users name with ``namespace``; None for objects without one. ``kind`` is a
+        kind key. A kind that kailab does not know may have objects in namespaces and outside of them."""
+        if kind in kinds.KINDS:
+            if not kinds.is_namespaced(kind) or namespace is None:
+                return None
+            return self.under_test.space_of(kind, name, namespace, self.cluster)
+        try:
+            self.cluster.get(kind, name, namespace)
+        except NotFound:
+            return None
+        return namespace
+
+    def apply(self, *sources: Source, namespace: str = "default", strict: bool = False) -> Applied:
+        """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.
+
+        All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
+        also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
+        from kailab.lab import operations
+
+        return operations.apply(self, self._activity, sources, namespace, strict)
+
+    def dry_run(self) -> None:
+        """From now on a real API server only answers what it would do. A lab in this process changes as usual, until it is saved nobody
+        else sees it."""
+        self.venue.dry_run()
+
+    def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
+        """Delete one object, or (with a path or YAML text alone) every object of manifests. Raises InputError if one
+        does not exist; then none is deleted."""
+        from kailab.lab import operations
+
+        return operations.delete(self, self._activity, kind, name, namespace)
+
+    def scale(self, kind: str, name: str, replicas: int, namespace: str = "default") -> None:
+        """Set ``spec.replicas``. Raises InputError for kinds that have none, objects that do not exist, and counts
+        below 0."""
+        from kailab.lab import operations
+
+        operations.scale(self, self._activity, kind, name, replicas, namespace)
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: dict[str, Any],
+        namespace: str = "default",
+        subresource: Subresource = "",
+    ) -> Object:
+        """Apply a JSON merge patch to an object: to all but its status, or to its status alone (``subresource``). Raises InputError."""
+        from kailab.lab import operations
+
+        return operations.patch(self, self._activity, kind, name, patch, namespace, subresource)
+
+    def fail_node(self, name: str, ready: Silence = "Unknown") -> None:
+        """Let a fake node fail. ``ready``: what its Ready condition becomes: Unknown, as Kubernetes reports a node that it no longer
+        hears of, or False, as a kubelet reports that it can run nothing. Raises InputError for a node that is real or does not exist."""
+        from kailab.lab.node_changes import failed
+
+        self._patch_node(failed(self, name, ready))
+
+    def recover_node(self, name: str) -> None:
+        """Bring a failed fake node back. Raises InputError for a node that is real or does not exist."""
+        from kailab.lab.node_changes import recovered
+
+        self._patch_node(recovered(self, name))
+
+    def _patch_node(self, change: Patch) -> None:
+        self.patch(change.kind, change.name, dict(change.patch), subresource=change.subresource)
+
+    # --- state ---------------------------------------------------------------------------------------------------
+
+    def picture(self, like: Picture | None = None) -> Picture:
+        """The state of the lab, joined with the decisions so far. ``like``: a picture of the lab that this one was forked from; rows
+        of pods that are the same there are taken from it."""
+        return self._pictures.picture(like)
+
+    def standing(self) -> ClusterState:
+        """The state of the whole cluster now, in rows."""
+        return self._pictures.cluster_state()
+
+    def fork(self) -> Lab:
+        """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is."""
+        from kailab.lab import fork
+
+        return fork.fork(self)
+
+    def table(self, what: Literal["pods", "podgroups", "queues", "nodes", "evictions"]) -> DataFrame:
+        """As a table of pandas, with GPUs as numbers. Raises InputError if pandas is not installed (extra ``figures``)."""
+        from kailab.lab import frames
+
+        return frames.table(self.picture(), what)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from kailab.lab import html
+
+        return html.lab(self)
 
     # --- time ----------------------------------------------------------------------------------------------------
 
@@ -285,16 +403,22 @@ class Lab(LabCommands):
         return self.cluster.now()
 
     def settle(self, between: Callable[[], None] | None = None) -> None:
-        """Until nothing changes any more, see kailab.lab.settle. ``between``: called each time that something was done. Raises NotSettled."""
+        """Let controllers and scheduler work until nothing changes any more, see ``kailab.lab.settle``. ``between``: called each time
+        that something was done. Raises NotSettled."""
         with collector_off():
-            self._pace.settle(between)
-        self._changed = False
-        self.observers.on_step("settle", state=True)
+            self._settling.settle(between)
+        self._activity.report_settled()
 
     def settle_if_changed(self) -> None:
         """Settle if anything was done to the lab since it last did."""
-        if self._changed:
+        if self._activity.unsettled:
             self.settle()
+
+    def catch_up(self) -> bool:
+        """Let the controllers of a lab that was just resumed read it now, not at the first change. True if that changed anything: the lab
+        had not settled. On a real cluster controllers are other processes, so this does nothing."""
+        with collector_off():
+            return self._settling.catch_up()
 
     def advance(self, seconds: float) -> None:
         """Let time pass: run times end, protections run out, and the scheduler acts on it as it happens."""
@@ -305,23 +429,21 @@ class Lab(LabCommands):
                 pass
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
-        """As ``advance``, stopping at each moment at which something may have changed. Time stays where iteration ends. ``before``: at the end, where time
-        is virtual, neither controllers nor the scheduler have acted yet. True where all is done at this moment; ``rested``: go on from there."""
-        begun = self.now
+        """As ``advance``, stopping at each moment at which something may have changed. Time stays where iteration ends. ``before``: at the
+        last moment, if time is virtual, neither controllers nor the scheduler have acted yet. Gives True where all is done at this
+        moment; ``rested``: go on from such a moment."""
+        start = self.now
         try:
-            yield from swept(self._pace.moments(seconds, before=before, rested=rested))
+            yield from swept(self._settling.moments(seconds, before=before, rested=rested))
         finally:
-            self._changed = True
-            self.observers.on_step("advance", f"{self.now - begun:g} s", state=True, seconds=self.now - begun)
+            self._activity.report_advanced(self.now - start)
 
     # --- why -----------------------------------------------------------------------------------------------------
 
     def explain(self, kind: str, name: str, namespace: str = "default", *, everything: bool = False) -> Answer:
         """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. ``everything``: in a large
         lab, too, further steps are looked for where one was found. Raises NotFound, and InputError for what can't be explained."""
-        from kailab.explain.asking import ask
-
-        return ask(self, self.kind(kind), name, namespace, everything=everything)
+        return answers.explain(self, self.kind(kind), name, namespace, everything=everything)
 
     def explain_pod(self, name: str, namespace: str = "default") -> Answer:
         """Why a pod is where it is, is not, or is gone. Raises NotFound for one that never was."""
@@ -382,12 +504,29 @@ class Lab(LabCommands):
 
     # --- inside --------------------------------------------------------------------------------------------------
 
+    @property
+    def _parts(self) -> Parts:
+        return self._run()[0]
+
+    @property
+    def _settling(self) -> Settling:
+        return self._run()[1]
+
+    def _run(self) -> tuple[Parts, Settling]:
+        """Start controllers and scheduler, once."""
+        if self._running is None:
+            self._running = self.venue.run(self.spec, self.observers, self._describe_last_decisions)
+        return self._running
+
+    def _present(self, promised: tuple[str, ...]) -> SchedulingState:
+        return self._parts.onlooker.present(promised)
+
     def _origin(self) -> LabFacts:
         from kailab.lab import record_facts
 
         return record_facts.lab_facts(self)
 
-    def _latest_changes(self) -> list[str]:
+    def _describe_last_decisions(self) -> list[str]:
         last = self.log.last
         if last is None:
             return []

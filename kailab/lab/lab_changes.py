@@ -1,4 +1,4 @@
-"""What became of a lab while something was done to it, in one line."""
+"""A line that describes how a lab changed while something was done to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ORDER = ("Running", "Pending", "Terminating", "Succeeded", "Failed")
 
 
 class LabChanges:
-    """Taken before anything is done; ``told`` after."""
+    """Make it before the work, call ``told`` after it."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -32,7 +32,7 @@ class LabChanges:
 
 
 def summarize_pods(lab: Lab) -> str:
-    """How many pods there are by phase, those pending by reason."""
+    """How many pods there are by phase, and the pending ones by reason."""
     picture = lab.picture()
     phases = Counter(row.phase for row in picture.rows)
     parts = [f"{phases[phase]} {phase.lower()}" for phase in _ORDER if phases[phase]]

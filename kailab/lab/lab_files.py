@@ -1,7 +1,7 @@
-"""A lab that is kept in a file: resumed, acted on, saved again; by one process at a time.
+"""A lab in a file, which one process at a time resumes, changes and saves.
 
-Who changes the lab holds its lock from reading to saving. Until the new state is in place the old one is untouched, so whoever fails or
-is killed has done nothing. Who only looks needs no lock: the file is replaced as a whole.
+A process that changes the lab holds its lock from reading to saving. The old file stays until the new one is complete, so a process that
+fails or is killed has changed nothing. Readers need no lock, because the file is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _PAUSE_SECONDS = 0.1
 
 
 def stamp(path: Path) -> Stamp:
-    """Another one whenever the file was written; None where there is none."""
+    """A value that changes whenever the file is written; None if there is no file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @contextmanager
 def open_read_only(path: Path, *, again: bool = False) -> Iterator[Lab]:
-    """The saved lab, to read. ``again``: by a process that goes on and looks more than once. Raises StateError."""
+    """The saved lab, read-only. ``again``: for a process that reads more than once. Raises StateError."""
     from kailab.lab.garbage import collector_off, collector_off_for_good
     from kailab.lab.lab import Lab
 
@@ -44,22 +44,22 @@ def open_read_only(path: Path, *, again: bool = False) -> Iterator[Lab]:
 
 @contextmanager
 def open_for_change(path: Path, notice: Tell, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
-    """The saved lab, to change: saved if the block ends well, with a record of what was done. ``notice`` is told what is waited for,
-    ``warn`` what goes unrecorded. Raises StateError."""
-    # The lock comes before reading: between reading and saving nobody else may change the lab.
+    """The saved lab, to change: it is saved if the block ends without error, with a record of the steps. ``notice`` gets a message while
+    this waits, ``warn`` one if steps are not recorded. Raises StateError."""
+    # The lock comes first: nobody else may change the lab between reading and saving.
     with lock_lab(path, notice), resume_lab(path, warn, save=save) as lab:
         yield lab
 
 
 @contextmanager
 def resume_lab(path: Path, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
-    """As ``changed``, by who holds the lock."""
+    """As ``open_for_change``, for a caller that holds the lock."""
     from kailab.evidence.lab_record import LabRecord
     from kailab.lab.lab import Lab
 
     journal = LabRecord(path)
     recorder = None
-    with _only_told(path, warn):
+    with _warn_of_evidence_errors(path, warn):
         recorder = journal.recorder() if save else None
     with Lab.resume(path, [] if recorder is None else [recorder]) as lab:
         try:
@@ -67,33 +67,33 @@ def resume_lab(path: Path, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
             if save:
                 lab.save(path)
                 if recorder is not None:
-                    with _only_told(path, warn):
+                    with _warn_of_evidence_errors(path, warn):
                         journal.add(recorder)
         finally:
             if recorder is not None:
-                lab.observers.remove(recorder)  # the lab goes on: nothing takes a last look
+                lab.observers.remove(recorder)  # the lab goes on, so its end must not be recorded
 
 
 @contextmanager
-def _only_told(path: Path, warn: Tell) -> Iterator[None]:
-    """The lab matters more than the record of what is done to it."""
+def _warn_of_evidence_errors(path: Path, warn: Tell) -> Iterator[None]:
+    """Turn errors of the record into warnings: the lab matters more."""
     from kailab.errors import EvidenceError
 
     try:
         yield
     except EvidenceError as error:
-        warn(f"{path}: what is done now is not recorded: {error}")
+        warn(f"{path}: the steps of this command are not recorded: {error}")
 
 
 @contextmanager
 def lock_lab(path: Path, notice: Tell) -> Iterator[None]:
-    """Hold the lab; if somebody else does, wait a little for it. Raises StateError."""
+    """Hold the lock of a lab; wait a little if somebody else holds it. Raises StateError."""
     from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-    from kailab.cluster.embedded.storage.persistence import StateLock
+    from kailab.cluster.embedded.storage.state_file import StateLock
 
     def in_use(error: BaseException) -> bool:
-        # A lock file that can't be opened or made will not be better in a moment.
+        # Waiting does not help if the lock file can't be opened or made.
         return isinstance(error, StateError) and not isinstance(error.__cause__, OSError)
 
     def tell(state: RetryCallState) -> None:
@@ -113,7 +113,7 @@ def lock_lab(path: Path, notice: Tell) -> Iterator[None]:
 
 
 def _clear_leftovers(path: Path) -> None:
-    """Half-written files of processes that were killed, beside the lab's file and in the record. We hold the lock, so nobody is writing."""
+    """Remove half-written files of killed processes, beside the lab's file and in its record. The lock is held, so nobody is writing."""
     from kailab.evidence.lab_record import LabRecord
 
     for left in (*path.parent.glob(f".{path.name}.*.tmp"), *LabRecord(path).leftovers()):

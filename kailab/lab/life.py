@@ -1,4 +1,4 @@
-"""A lab that outlives the command that began it: begun with its file, and ended."""
+"""Labs that outlive the command that began them: they are begun with a file, and ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from kailab.cluster.backends import BACKENDS
-from kailab.cluster.choices import FLAGS
+from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError, KailabError, StateError
 from kailab.evidence.lab_record import LabRecord
 from kailab.evidence.recorder import Recorder
@@ -25,7 +25,7 @@ from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.registry import SCHEDULERS
 
-# With another of these it would be another cluster: ``up`` compares them with those of a lab that is up.
+# Options of the cluster. ``kailab up`` compares them with those of a lab that is up.
 _OF_THE_CLUSTER = (
     "kubeconfig", "context", "components", "kubernetes", "operators",
     *(own.option for kind in SCHEDULERS.values() for own in kind.own),
@@ -33,17 +33,17 @@ _OF_THE_CLUSTER = (
 
 
 def check_decides(backend: str, options: Mapping[str, Any]) -> None:
-    """Raises InputError for what is meant for kailab's scheduler where a lab starts none: in a cluster of somebody else's."""
+    """Raises InputError for options of kailab's scheduler on a backend that starts none, because the cluster is somebody else's."""
     given = [FLAGS[name] for name in ("config", "adopt_default_scheduler") if options.get(name)]
     if given and not BACKENDS[backend].starts_schedulers:
         raise InputError(
-            f"{', '.join(given)}: a lab on the backend {backend} starts no scheduler, so nobody would read it; give it to "
+            f"{', '.join(given)}: a lab on the backend {backend} starts no scheduler, so the option has no effect; give it to "
             "`kailab scheduler run` (--scheduler-config, --scheduler-name)"
         )
 
 
 def options_of_cluster(options: Mapping[str, Any]) -> dict[str, str]:
-    """What was given of what the cluster is made with, as text that is the same wherever it is given from."""
+    """The given options of the cluster, in a text form that does not depend on the working folder."""
     given = {name: options.get(name) for name in _OF_THE_CLUSTER}
     return {
         name: str(value.expanduser().absolute()) if isinstance(value, Path) else str(value)
@@ -61,8 +61,8 @@ def begin(
     options: Mapping[str, Any],
     tell: Tell = silent,
 ) -> Lab:
-    """Bring one up and write its file. ``options``: by the names of ``kailab.cluster.choices``; ``config`` is the file of
-    ``settings``. If anything fails nothing is left. Raises KailabError."""
+    """Open a lab and write its file. ``options``: by the names of ``kailab.cluster.registry``; ``config`` is the file of ``settings``. If
+    anything fails nothing is left. Raises KailabError."""
     spec = LabSpec(
         fleet=fleet.name,
         scheduler=scheduler.name,
@@ -75,16 +75,16 @@ def begin(
         devices=bool(options.get("devices")),
     )
     try:
-        return _begun(state, spec, fleet, backend, scheduler, settings, options, tell)
+        return _begin(state, spec, fleet, backend, scheduler, settings, options, tell)
     except BaseException:
-        # What could not be ended keeps the file, so that it can be tried again.
+        # If ending fails too, the file stays, so that it can be tried again.
         if state.exists():
             with suppress(KailabError):
                 end(state)
         raise
 
 
-def _begun(
+def _begin(
     state: Path,
     spec: LabSpec,
     fleet: Fleet,
@@ -95,7 +95,7 @@ def _begun(
     tell: Tell,
 ) -> Lab:
     def record(place: Place) -> None:
-        # A kill at any later moment leaves a file by which all that is there of a cluster elsewhere is found again.
+        # If this process is killed later, the file tells how to find the cluster.
         make_folder(state.parent)
         saved.write(state, saved.SavedLab(**structs.asdict(spec), place=place, starting=True))
 
@@ -115,15 +115,15 @@ def _begun(
             lab.settle()
             lab.save(state)
         LabRecord(state).begin(recorder)
-        lab.observers.remove(recorder)  # the commands that act on the lab record on
+        lab.observers.remove(recorder)  # later commands have recorders of their own
     except BaseException:
         venue.close()
         raise
     return lab
 
 
-def cut_short(state: Path) -> bool:
-    """Whether the start of a lab ended before it was done, as whoever holds its lock sees it."""
+def was_interrupted(state: Path) -> bool:
+    """Whether the start of a lab was interrupted. The caller holds the lab's lock."""
     try:
         return saved.read(state).lab.starting
     except StateError:
@@ -131,9 +131,9 @@ def cut_short(state: Path) -> bool:
 
 
 def end(state: Path) -> None:
-    """Take the lab of a file down, and remove the file: all its processes and files, or in somebody else's cluster all that carries
-    its mark. One that can't be read is only removed. Raises KailabError where something is left; then the file stays, so
-    that it can be tried again."""
+    """Take the lab of a file down, and remove the file. All its processes and files go; in somebody else's cluster, all objects with its
+    mark. If the file can't be read, only the file is removed. Raises KailabError if something is left; then the file stays, so that it
+    can be tried again."""
     try:
         place = saved.read(state).lab.place
     except StateError:

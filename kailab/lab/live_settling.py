@@ -1,6 +1,6 @@
-"""The pace of a lab on a real cluster: other processes act in their own time, and the lab watches them.
+"""Settling of a lab on a real cluster, in which other processes act in their own time.
 
-The parts that run in this process (controllers, kailab's scheduler) act whenever there is news, while the lab waits."""
+The parts that run in this process (controllers, kailab's scheduler) act on watch events while the lab waits."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from kailab.cluster.protocol import Cluster, LiveNews, Object, WatchEvent
+from kailab.cluster.protocol import Cluster, LiveUpdates, Object, WatchEvent
 from kailab.lab.pending_changes import KINDS, PendingChanges
-from kailab.lab.settle import CYCLE_SECONDS, Controller, NotSettled, Scheduler
-from kailab.undertest.contract import OWED_SECONDS, IdleDetector
+from kailab.lab.settle import CYCLE_SECONDS, NotSettled
+from kailab.undertest.contract import OWED_SECONDS, Decider, IdleDetector, SteppedPart
 
 QUIET_SECONDS = 1.2
 DEADLINE_SECONDS = 600.0
 BACKOFF_SECONDS = 120.0
-"""So long a Job is waited for that has had no pod yet (``PendingChanges.has_unbegun_jobs``)."""
+"""How long to wait for a Job that has had no pod yet (``PendingChanges.has_unbegun_jobs``)."""
 
 _LOOK_SECONDS = 0.25
 _CHECK_SECONDS = 1.0
 _GATHER_SECONDS = 0.02  # news comes in bursts: a cycle for all of one beats a cycle for each
 
 
-class LiveCluster(Cluster, LiveNews, Protocol):
+class LiveCluster(Cluster, LiveUpdates, Protocol):
     """A cluster that changes by itself."""
 
 
 class Operating(Protocol):
-    """Who makes objects of kinds of its own in processes beside the cluster."""
+    """Operators that run as processes beside the cluster."""
 
     @property
     def kinds(self) -> Sequence[str]: ...
 
     def check(self) -> None:
-        """Raises KailabError where one has ended: what it owes never comes."""
+        """Raises KailabError if one has ended: the changes that it was to make never come."""
 
 
 class LiveSettling:
-    """``quiet``: seconds without a change that count as quiet once nothing is to come; ``owed``: those after which what is to come
-    is not waited for any more. ``considers``: see PendingChanges. ``rest``: whom to ask too, before it is quiet. ``operators``: whose work
-    is to be waited for. ``writes``: further kinds whose changes are news.
+    """``quiet``: seconds without a change after which the lab is quiet if no change is expected; ``owed``: seconds without a change after
+    which it is quiet though changes are expected. ``considers``: see PendingChanges. ``rest``: the idle detector of the scheduler, which
+    must be idle too. ``operators``: their work is waited for. ``writes``: further kinds whose changes count as changes.
 
-    ``monotonic`` is the clock of waiting: one that no step of the machine's clock moves."""
+    ``monotonic``: measures waiting, so that a step of the machine's clock does not matter."""
 
     def __init__(
         self,
         cluster: LiveCluster,
-        controllers: Sequence[Controller],
-        scheduler: Scheduler,
+        controllers: Sequence[SteppedPart],
+        scheduler: Decider,
         *,
         considers: Callable[[Object], bool],
         rest: IdleDetector | None = None,
@@ -82,8 +82,8 @@ class LiveSettling:
         self._watch.close()
 
     def settle(self, between: Callable[[], None] | None = None) -> None:
-        """Return when nothing has changed for a while and nothing is to come. Raises NotSettled."""
-        begun = changed_at = self._monotonic()
+        """Return when nothing has changed for a while and no change is expected. Raises NotSettled."""
+        start = changed_at = self._monotonic()
         since = self._cluster.now()
         self._changes.clear()
         while True:
@@ -94,24 +94,22 @@ class LiveSettling:
                 if between is not None:
                     between()
             self._check_operators()
-            rested = self._rest is None or self._rest.is_idle()
+            idle = self._rest is None or self._rest.is_idle()
             now = self._monotonic()
             still = now - changed_at
-            # What is to come is a guess about other processes. One that never comes must not hold the lab for ever: after
-            # this long without any change the lab counts as quiet all the same.
-            patient = still >= max(self._owed_patience, self._quiet) and (
+            # An expected change is a guess about other processes. If it never comes, the lab must settle all the same.
+            patience_over = still >= max(self._owed_patience, self._quiet) and (
                 still >= BACKOFF_SECONDS or not self._pending.has_unbegun_jobs
             )
-            if still >= self._quiet and (patient or (rested and not self._is_due(since))):
+            if still >= self._quiet and (patience_over or (idle and not self._is_due(since))):
                 return
-            if now - begun > self._deadline:
-                raise NotSettled(self._restless())
-            # Until it may be quiet, not longer; once it is only waited for what is to come, the pause decides.
+            if now - start > self._deadline:
+                raise NotSettled(self._describe_changes())
             self._cluster.wait(min(self._pause(), max(0.01, self._quiet - still) if still < self._quiet else 1.0))
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
-        """Let seconds pass, stopping at each moment at which something has changed, and at the end. Others act when they want, ``before`` or not,
-        and never rest."""
+        """Let seconds pass, stopping at each moment at which something has changed, and at the end. ``before`` and ``rested`` have no effect,
+        because other processes act at any time; always gives False."""
         end = self._monotonic() + seconds
         self._act()
         while True:
@@ -126,6 +124,9 @@ class LiveSettling:
                 if self._act():
                     break
 
+    def catch_up(self) -> bool:
+        return False
+
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _act(self) -> bool:
@@ -135,9 +136,9 @@ class LiveSettling:
         for event in events:
             if event.kind not in self._writes:
                 self._pending.take(event)
-        changed = bool([event for event in events if self._noted(event)])
-        # Controllers answer each other (a Deployment's ReplicaSet, its pods, their PodGroup): a few rounds follow such
-        # a chain to its end, and a bound keeps a quarrel of two from holding the scheduler back.
+        changed = bool([event for event in events if self._counts(event)])
+        # One controller acts on what another wrote (a Deployment's ReplicaSet, its pods, their PodGroup), which takes a few rounds. The
+        # bound keeps two controllers that undo each other's writes from holding the scheduler back.
         for _ in range(5):
             wrote = False
             for controller in self._controllers:
@@ -146,15 +147,14 @@ class LiveSettling:
                 break
             changed = True
         now = self._monotonic()
-        # Pods of one gang come one by one over the wire. A cycle for each of them would cost more than the short wait
-        # for all.
+        # Pods of one gang arrive one by one. A short wait for all costs less than a cycle for each.
         if now - self._cycled_at >= _GATHER_SECONDS and self._scheduler.step():
             self._cycled_at = self._monotonic()
             changed = True
         return changed
 
     def _check_operators(self) -> None:
-        # Far oftener than once a second comes news, and a look costs.
+        # Events come far more often than once a second, and the check costs time.
         if self._operators is not None and (now := self._monotonic()) - self._checked_at >= _CHECK_SECONDS:
             self._checked_at = now
             self._operators.check()
@@ -162,9 +162,9 @@ class LiveSettling:
     def _is_due(self, since: float) -> bool:
         return bool(self._pending.named()) or self._retry_at(since) is not None
 
-    def _noted(self, event: WatchEvent) -> bool:
+    def _counts(self, event: WatchEvent) -> bool:
         if event.kind == "Node":
-            return False  # heartbeats are no news
+            return False  # heartbeats are no changes
         self._changes[f"{event.kind} {event.object['metadata']['name']}"] += 1
         return True
 
@@ -173,9 +173,9 @@ class LiveSettling:
         pause = _LOOK_SECONDS if wake is None else min(_LOOK_SECONDS, max(0.01, wake - self._cluster.now()))
         return min(pause, CYCLE_SECONDS)
 
-    def _restless(self) -> str:
+    def _describe_changes(self) -> str:
         busiest = "".join(f"\n  {what}: {count} times" for what, count in self._changes.most_common(5))
         pending = "".join(f"\n  {each}" for each in self._pending.named()[:5])
         return f"the lab is not quiet after {self._deadline:g} s; these keep changing:{busiest or ' nothing'}" + (
-            f"\nand these are still to come:{pending}" if pending else ""
+            f"\nand these are still expected:{pending}" if pending else ""
         )

@@ -1,4 +1,4 @@
-"""What metrics tell of a lab as it is."""
+"""The metrics of a lab at one moment."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def sample_metrics(lab: Lab, recorded: MetricsSnapshot | None = None) -> MetricsSnapshot:
-    """What the lab itself knows. It keeps evictions and forgets other decisions: counts of them and past waits are what was ``recorded``
-    (the last of ``of_run.looks``), else they are left out."""
+    """A lab keeps evictions but no other decisions, so counts of decisions and past waits come from ``recorded`` (the last of
+    ``of_run.looks``), else they are left out."""
     picture = lab.picture()
     queues = picture.cluster.list("Queue")
     fleet = FleetUse(
@@ -53,7 +53,7 @@ def _shares(picture: Picture) -> dict[str, QueueTreeShares]:
 
 
 def _waiting(picture: Picture, opened: float) -> tuple[WaitingGroup, ...]:
-    """Pods without a PodGroup stand for themselves."""
+    """Pods without a PodGroup count as groups of one."""
     rows: dict[str, list[PodRow]] = {}
     for row in picture.rows:
         if row.phase == "Pending" and not row.node:

@@ -1,22 +1,24 @@
-"""Nodes that come, that are emptied, that fail and are well again, as changes."""
+"""Changes of nodes: nodes are added, drained, fail and recover."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Apply, Change, Delete, Patch
-from kailab.lab.queries import LabQueries
 from kailab.lab.wording import some
 from kailab.model import labels
 from kailab.model.times import format_time
 
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
 Silence: TypeAlias = Literal["Unknown", "False"]
-"""The Ready condition of a node that failed: nobody hears of it, or its kubelet says so itself."""
+"""The Ready condition of a failed node: Unknown if nobody hears of it, False if its kubelet reports the failure."""
 
 MOST_NODES = 10_000
 _WELL = {
@@ -27,9 +29,9 @@ _WELL = {
 _NUMBERED = re.compile(r"(.*?)-?(\d+)")
 
 
-def added_nodes(lab: LabQueries, text: str) -> Apply:
-    """``POOL:COUNT``: so many nodes more, like the last one of a pool: the nodes whose names are that of the pool and a number, or one
-    node of that very name. They have its labels (but the host name), taints and resources. Raises InputError."""
+def added_nodes(lab: Lab, text: str) -> Apply:
+    """``POOL:COUNT``: this many more nodes like the last one of a pool. A pool is the nodes with one name and a number, or a single node of
+    that name. New nodes have its labels (except the host name), taints and resources. Raises InputError."""
     pool, colon, number = text.rpartition(":")
     if not colon or not pool or not number.isascii() or not number.isdigit() or not 0 < int(number) <= MOST_NODES:
         raise InputError(f"{text!r}: expected POOL:COUNT, as in a100:2, with a count from 1 to {MOST_NODES:,}")
@@ -51,7 +53,7 @@ def added_nodes(lab: LabQueries, text: str) -> Apply:
 
 
 def numbered(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
-    """Of names of nodes that are a pool's and a number: pool -> its nodes by number."""
+    """Pools among names of nodes: pool -> its nodes by number."""
     pools: dict[str, list[tuple[int, str]]] = {}
     for name in nodes:
         if match := _NUMBERED.fullmatch(name):
@@ -99,8 +101,8 @@ def _slice_of(published: Object, like: str, name: str) -> Object:
     }
 
 
-def drained(lab: LabQueries, name: str) -> tuple[Change, ...]:
-    """As ``kubectl drain --ignore-daemonsets --force``: the node is cordoned, and its pods are deleted. Raises InputError."""
+def drained(lab: Lab, name: str) -> tuple[Change, ...]:
+    """As ``kubectl drain --ignore-daemonsets --force``: cordon the node and delete its pods. Raises InputError."""
     _node(lab, name)
     return (
         Patch("Node", name, {"spec": {"unschedulable": True}}),
@@ -108,15 +110,15 @@ def drained(lab: LabQueries, name: str) -> tuple[Change, ...]:
     )
 
 
-def leaving(lab: LabQueries, name: str) -> list[tuple[str, str]]:
-    """The pods that leave a node with its draining: namespace and name."""
+def leaving(lab: Lab, name: str) -> list[tuple[str, str]]:
+    """Namespace and name of the pods that draining a node deletes."""
     found = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
     return [(metadata["namespace"], metadata["name"]) for metadata in found]
 
 
-def failed(lab: LabQueries, name: str, ready: Silence) -> Patch:
-    """A node that nobody hears of (Unknown), or that says that it can run nothing (False): its conditions become what the node lifecycle
-    controller, or its kubelet, makes them. Raises InputError."""
+def failed(lab: Lab, name: str, ready: Silence) -> Patch:
+    """The failure of a node that nobody hears of (Unknown), or that reports that it can run nothing (False): its conditions become what the
+    node lifecycle controller or its kubelet writes. Raises InputError."""
     if ready == "Unknown":
         said = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
         return _condition(lab, name, {kind: {"status": "Unknown", **said} for kind in ("Ready", *_WELL)})
@@ -124,8 +126,8 @@ def failed(lab: LabQueries, name: str, ready: Silence) -> Patch:
     return _condition(lab, name, {**_pressures(), "Ready": told})
 
 
-def recovered(lab: LabQueries, name: str) -> Patch:
-    """A node that is well again. Raises InputError."""
+def recovered(lab: Lab, name: str) -> Patch:
+    """The recovery of a node. Raises InputError."""
     return _condition(
         lab, name, {**_pressures(), "Ready": {"status": "True", "reason": "KubeletReady", "message": "fake node"}}
     )
@@ -135,10 +137,10 @@ def _pressures() -> dict[str, dict[str, str]]:
     return {kind: {"status": "False", "reason": reason} for kind, reason in _WELL.items()}
 
 
-def _condition(lab: LabQueries, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
+def _condition(lab: Lab, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
     node = _node(lab, name)
     if not lab.venue.exclusive and labels.FAKE_NODE_TAINT not in (node["metadata"].get("annotations") or {}):
-        raise InputError(f"Node {name!r} is a real one: its kubelet says how it is")
+        raise InputError(f"Node {name!r} is a real node: only its kubelet sets its conditions")
     now = format_time(lab.cluster.now() // 1)
     present = {entry["type"]: entry for entry in (node.get("status") or {}).get("conditions") or ()}
     conditions: list[dict[str, Any]] = []
@@ -153,7 +155,7 @@ def _condition(lab: LabQueries, name: str, wanted: dict[str, dict[str, str]]) ->
     return Patch("Node", name, {"status": {"conditions": conditions}}, subresource="status")
 
 
-def _node(lab: LabQueries, name: str) -> Object:
+def _node(lab: Lab, name: str) -> Object:
     try:
         return lab.cluster.get("Node", name)
     except NotFound as error:
@@ -161,9 +163,9 @@ def _node(lab: LabQueries, name: str) -> Object:
         raise InputError(f"{error}; there are: {some(there, 8)}") from None
 
 
-def held_back(lab: LabQueries, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
-    """What speaks against draining a node, as kubectl has it. ``daemons``: pods of DaemonSets, which come back; ``lone``: pods that no
-    controller makes anew; ``local``: pods with data on the node (emptyDir), which is gone with them."""
+def held_back(lab: Lab, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
+    """Reasons against draining a node, as kubectl has them. ``daemons``: pods of DaemonSets, which would come back; ``lone``: pods that no
+    controller replaces; ``local``: pods that lose data in an emptyDir."""
     errors = []
     for pod in lab.cluster.list("Pod"):
         if not _stands(pod, name):
@@ -172,14 +174,14 @@ def held_back(lab: LabQueries, name: str, *, daemons: bool, lone: bool, local: b
         told = f"node/{name}: pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if "DaemonSet" in kinds and daemons:
             errors.append(
-                InputError(f"{told} is a DaemonSet's and would come back; --ignore-daemonsets leaves it where it is")
+                InputError(f"{told} belongs to a DaemonSet and would come back; --ignore-daemonsets leaves it alone")
             )
             continue
         if not kinds and lone:
-            errors.append(InputError(f"{told} has no controller and would be gone for good; --force deletes it"))
+            errors.append(InputError(f"{told} has no controller that replaces it; --force deletes it"))
         if local and any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ()):
             errors.append(
-                InputError(f"{told} keeps data in an emptyDir, lost with it; --delete-emptydir-data lets it go")
+                InputError(f"{told} has data in an emptyDir, which would be lost; --delete-emptydir-data allows it")
             )
     return errors
 

@@ -1,4 +1,4 @@
-"""Who owns whom: what a workload owns, down to its pods' controllers, and the owners of a pod, up to the topmost."""
+"""Ownership: the objects that a workload owns, down to the controllers of its pods, and the owners of a pod, up to the top one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
-    """Objects that it owns, directly or through others, but pods: nearest first."""
+    """Objects that ``owner`` owns, directly or through others, except pods: nearest first."""
     uids = {owner["metadata"]["uid"]}
     namespace = owner["metadata"].get("namespace")
     candidates = [
@@ -26,7 +26,7 @@ def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
         for obj in lab.cluster.list(kind, namespace)
     ]
     found = True
-    # As often as something new turns up: kinds come in no order of who owns whom.
+    # Repeat while new objects are found, because kinds are listed in no particular order.
     while found:
         found = False
         for obj in list(candidates):
@@ -38,14 +38,14 @@ def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
 
 
 def top_of(lab: Lab, obj: Object, shared: Container[str] = ()) -> Object:
-    """The topmost owner of an object that there is; the object itself where it has none. ``shared``: UIDs of owners that do not count,
-    nor do those above them."""
+    """The top owner of an object that exists; the object itself if it has no owner. ``shared``: UIDs of owners to ignore, with those above
+    them."""
     *_, top = (obj, *takewhile(lambda owner: owner["metadata"]["uid"] not in shared, owners_of(lab, obj)))
     return top
 
 
 def owners_of(lab: Lab, obj: Object) -> Iterator[Object]:
-    """The first owner of an object, that one's, and so on, as far as they are there."""
+    """The first owner of an object, the first owner of that, and so on, while they exist."""
     seen = {obj["metadata"]["uid"]}
     while references := obj["metadata"].get("ownerReferences"):
         try:
@@ -67,7 +67,7 @@ def owner_names(picture: Picture, owner: str, namespace: str) -> list[str]:
 
 
 def work_title(picture: Picture, podgroup: str) -> str:
-    """What a PodGroup (``namespace/name``) is of: ``Deployment api``; a pod that nobody owns, or the PodGroup itself."""
+    """The top owner of a PodGroup (``namespace/name``) as a title: ``Deployment api``; without owner the pod, or the PodGroup itself."""
     namespace, _, name = podgroup.partition("/")
     rows = picture.by_group.get(podgroup, [])
     line = owner_names(picture, rows[0].owner, namespace) if rows else []
@@ -79,7 +79,7 @@ def work_title(picture: Picture, podgroup: str) -> str:
 def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
     line: list[str] = []
     key = _key_of_kind(owner.partition("/")[0])
-    # An owner may own itself by way of others; nothing refuses that.
+    # Nothing refuses a cycle of owners.
     while owner and owner not in line:
         line.append(owner)
         try:
@@ -98,7 +98,7 @@ def _key(reference: Mapping[str, Any]) -> str:
 
 
 def _key_of_kind(kind: str) -> str:
-    """The kind key of a pod's owner, of which only the kind is known: one that may own pods."""
+    """The kind key of a pod's owner of which only the bare kind is known: a kind that may own pods."""
     if kind in KINDS and KINDS[kind].owns_pods:
         return kind
     return next((key for key, known in KINDS.items() if known.kind == kind and known.owns_pods), kind)

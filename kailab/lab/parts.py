@@ -1,4 +1,4 @@
-"""What works over the cluster of a lab: controllers, and the scheduler under test, or what reads its decisions off the cluster."""
+"""The parts that work on the cluster of a lab: controllers, and the scheduler under test or an observer of its decisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.evidence.observed_decisions import DecisionObserver
 from kailab.model.kinds import register_installed
 from kailab.scheduler.observers import Observer
-from kailab.scheduler.present import PresentReader
+from kailab.scheduler.scheduling_state import SchedulingStateReader
 from kailab.undertest.contract import Decider, PresentSource, ResumablePart, SchedulerWiring, SteppedPart
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Parts:
-    """``onlooker`` tells how things stand. ``retry_at``: when the scheduler tries something again that failed since a time and is to
-    be waited for."""
+    """``onlooker``: gives the present state. ``retry_at``: when the scheduler retries something that has failed since the given time, if
+    settling waits for it."""
 
     controllers: Sequence[SteppedPart]
     scheduler: Decider
@@ -28,7 +28,7 @@ class Parts:
     retry_at: Callable[[float], float | None] = lambda since: None
 
     def carry_on(self, before: Parts) -> None:
-        """Remember what parts over another cluster remember beside its objects."""
+        """Copy the state that parts over another cluster keep beside its objects."""
         for mine, theirs in zip(
             (*self.controllers, self.scheduler), (*before.controllers, before.scheduler), strict=False
         ):
@@ -36,7 +36,7 @@ class Parts:
                 mine.carry_on(theirs)
 
     def close(self) -> None:
-        """End all their watches."""
+        """Close the watches of all parts."""
         for part in (*self.controllers, self.scheduler):
             part.close()
         if self.onlooker is not self.scheduler:
@@ -44,7 +44,7 @@ class Parts:
 
 
 class ObservedScheduler:
-    """A scheduler in this process that tells nothing of its decisions; they are read off the cluster."""
+    """A scheduler in this process that does not report its decisions: they are read from the cluster."""
 
     def __init__(self, scheduler: Decider, reader: DecisionObserver, observer: Observer) -> None:
         self._scheduler = scheduler
@@ -69,7 +69,7 @@ class ObservedScheduler:
 
 
 class ExternalScheduler:
-    """A scheduler in a process of its own: nothing to step, its decisions are read off the cluster."""
+    """A scheduler in its own process: it is not stepped, and its decisions are read from the cluster."""
 
     wake_at: float | None = None
 
@@ -98,9 +98,8 @@ def parts_over(
     external: bool = False,
     others: Sequence[SteppedPart] = (),
 ) -> Parts:
-    """Controllers and scheduler anew over a cluster: they keep no state of their own. ``live``: it is a real API server.
-    ``external``: the scheduler under test runs in a process of its own, as most always do on a real cluster. ``others``: controllers
-    that are stepped before its own."""
+    """Make controllers and scheduler over a cluster. ``live``: it is a real API server. ``external``: the scheduler under test runs in its
+    own process, as nearly all do on a real cluster. ``others``: controllers that are stepped before its own."""
     register_installed()
     one = spec.under_test
     wiring = SchedulerWiring(
@@ -111,8 +110,10 @@ def parts_over(
     def reader() -> DecisionObserver:
         return DecisionObserver(cluster, spec.opened, one.eviction, one.stopped(cluster))
 
-    def onlooker() -> PresentReader:
-        return PresentReader(cluster, spec.config, spec.usage, one.scheduler_names(spec.adopt_default_scheduler))
+    def onlooker() -> SchedulingStateReader:
+        return SchedulingStateReader(
+            cluster, spec.config, spec.usage, one.scheduler_names(spec.adopt_default_scheduler)
+        )
 
     if within is None:
         return Parts(others, ExternalScheduler(reader(), observer), onlooker())

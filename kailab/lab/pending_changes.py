@@ -1,8 +1,8 @@
-"""Changes to come on a real cluster: those that are certain to come though nothing moves right now.
+"""Changes that are certain to come on a real cluster, though nothing changes at the moment.
 
-A lab with a clock of its own can see that nothing is left to do. On a real cluster other processes act, each in its own
-time: quiet means that nothing of the kind is to come, and that nothing has changed for a little while. A Job that makes its pods
-anew after a back-off does not count: that may take minutes.
+With a virtual clock a lab knows that nothing is left to do. On a real cluster other processes act in their own time, so a lab is quiet if
+no such change is expected and nothing has changed for a little while. A Job that replaces its pods after a back-off does not count,
+because that may take minutes.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from kailab.cluster.lifecycle import READY_SECONDS, TERMINATION, TERMINATION_SECONDS, seconds_of
+from kailab.cluster.pod_lifecycle import READY_SECONDS, TERMINATION, TERMINATION_SECONDS, seconds_of
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.model import labels
 from kailab.model.objects import condition_of, has_condition, is_ready
 
 KINDS = ("Node", "Deployment", "ReplicaSet", "StatefulSet", "Job", "PodGroup", "Pod", "Queue")
 PROMPT_SECONDS = 10.0
-"""A pod that says itself that it takes longer than this to start or to leave is not waited for: that is life going on."""
+"""A pod that declares a longer time than this for its start or end is not waited for."""
 
 _OWNERS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
 _NOTHING: dict[str, Any] = {}
 
 
 class PendingChanges:
-    """Fed with watch events; ``named`` tells what is to come. ``considers``: whose unbound pods the scheduler under test is to
-    give a place or a reason. ``operated``: kinds that operators act on."""
+    """Takes watch events; ``named`` lists the expected changes. ``considers``: whether the scheduler under test has to give an unbound pod a
+    node or a reason. ``operated``: kinds that operators act on."""
 
     def __init__(self, considers: Callable[[Object], bool], operated: Sequence[str] = ()) -> None:
         self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in (*KINDS, *operated)}
@@ -41,13 +41,13 @@ class PendingChanges:
             known[uid] = event.object
 
     def named(self) -> list[str]:
-        """``Pod default/a is starting``, sorted; empty when nothing is to come."""
+        """Sorted, as ``Pod default/a is starting``; empty if no change is expected."""
         return sorted({*self._of_operators(), *self._of_owners(), *self._of_pods()})
 
     @property
     def has_unbegun_jobs(self) -> bool:
-        """Whether a Job that may have pods has had none yet: they are certain to come, and may come late. The Job controller keeps the
-        pauses after failed pods by a Job's name, and a Job that follows one of its name may be made to wait them out."""
+        """Whether a Job that should have pods has had none yet. They are certain to come, but perhaps late: the Job controller keeps the
+        back-off after failed pods by a Job's name, so it may delay a new Job of the same name."""
         alive = self._alive()
         return any(
             not alive[job["metadata"]["uid"]] and self._lacks_pods(job)
@@ -58,13 +58,13 @@ class PendingChanges:
     # --- operators ---------------------------------------------------------------------------------------------------
 
     def _of_operators(self) -> Iterator[str]:
-        """What its operator has not said a word about. What it makes of it, Jobs and pods, is told of by these."""
+        """Objects of which their operator has written no status. Jobs and pods that it makes of them count for themselves."""
         for kind in self._operated:
             for obj in self._objects[kind].values():
                 if "deletionTimestamp" in obj["metadata"]:
                     yield f"{kind} {_name(obj)} is leaving"
                 elif not obj.get("status"):
-                    yield f"{kind} {_name(obj)} is being brought in line"
+                    yield f"{kind} {_name(obj)} is being reconciled"
 
     # --- controllers -------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class PendingChanges:
         for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
             for obj in self._objects[kind].values():
                 if _unfinished(obj):
-                    yield f"{kind} {_name(obj)} is being brought in line"
+                    yield f"{kind} {_name(obj)} is being reconciled"
         for job in self._objects["Job"].values():
             status = job.get("status") or _NOTHING
             if (
@@ -88,8 +88,8 @@ class PendingChanges:
                 yield f"Job {_name(job)} is making its pods"
 
     def _miscounts(self, job: Object, alive: int) -> bool:
-        """Its status is late. Not so while it holds on to failed pods: a Job controller in back-off counts them only then (its
-        own update, with all other pods ready and none counted as active, is refused by validation)."""
+        """Its status is late. This does not count while it keeps failed pods with finalizers: a Job controller in back-off counts those late
+        (API validation refuses its update while all other pods are ready and none counts as active)."""
         status, uid = job.get("status") or _NOTHING, job["metadata"]["uid"]
         if status.get("active", 0) == alive:
             return False
@@ -100,7 +100,7 @@ class PendingChanges:
         )
 
     def _alive(self) -> Counter[str]:
-        """UID of a controller -> its pods that neither ended nor are on their way out."""
+        """UID of a controller -> the number of its pods that have not ended and are not being deleted."""
         return Counter(
             reference["uid"]
             for pod in self._objects["Pod"].values()
@@ -112,12 +112,12 @@ class PendingChanges:
 
     @staticmethod
     def _lacks_pods(job: Object) -> bool:
-        """Pods of it are certain to come."""
+        """Whether more of its pods are certain to come."""
         spec, status = job["spec"], job.get("status") or _NOTHING
         if has_condition(job, "Complete", "Failed") or spec.get("suspend"):
             return False
         if status.get("failed"):
-            return False  # it may hold back
+            return False  # it may be in back-off
         wanted = spec.get("parallelism", 1)
         if spec.get("completions") is not None:
             wanted = min(wanted, spec["completions"] - status.get("succeeded", 0))
@@ -142,19 +142,19 @@ class PendingChanges:
         notes = metadata.get("annotations") or _NOTHING
         if "deletionTimestamp" in metadata:
             slow = _seconds(notes.get(TERMINATION), TERMINATION_SECONDS) > PROMPT_SECONDS or _saves(notes)
-            # A pod that has ended is held by a finalizer alone: whoever set that takes its time.
+            # Only a finalizer holds an ended pod, and its owner takes its own time.
             held = metadata.get("finalizers") and phase in ("Succeeded", "Failed")
-            # Nobody ends the pods of a node that is gone or silent, before the node itself is given up.
+            # Pods of a missing or silent node end only when the node is given up.
             stuck = spec.get("nodeName") and (node is None or not is_ready(node, unreported=True))
             return "" if slow or held or stuck else "is leaving"
         for reference in metadata.get("ownerReferences") or ():
-            # The garbage collector deletes it, in its own time.
+            # The garbage collector will delete it.
             if reference.get("controller") and reference["kind"] in _OWNERS and reference["uid"] not in owners:
                 return "lost its owner"
         if phase in ("Succeeded", "Failed"):
             return ""
         if not spec.get("nodeName"):
-            return "waits for the scheduler's word" if self._considers(pod) and not _answered(pod) else ""
+            return "waits for the scheduler" if self._considers(pod) and not _answered(pod) else ""
         if phase == "Pending" and node is not None and is_ready(node, unreported=True):
             return "is starting" if _seconds(notes.get(labels.READY_SECONDS), READY_SECONDS) <= PROMPT_SECONDS else ""
         return ""
@@ -165,7 +165,7 @@ def _name(obj: Object) -> str:
 
 
 def _unfinished(obj: Object) -> bool:
-    """Its controller has not seen it as it is now, or has not made as many as it wants."""
+    """Whether its controller has not seen its latest generation, or has not made all replicas."""
     status, spec = obj.get("status") or _NOTHING, obj["spec"]
     if status.get("observedGeneration", 0) < obj["metadata"].get("generation", 0):
         return True
@@ -174,13 +174,13 @@ def _unfinished(obj: Object) -> bool:
     wanted = spec.get("replicas", 1)
     there = status.get("replicas", 0)
     if obj["kind"] == "StatefulSet":
-        # It makes one after the other, each when those before it are ready.
+        # It makes one pod after the other, each when those before it are ready.
         return bool(there > wanted or (there < wanted and status.get("readyReplicas", 0) >= there))
     return bool(there != wanted)
 
 
 def _answered(pod: Object) -> bool:
-    """A scheduler has said something about it."""
+    """Whether a scheduler has written a condition to it."""
     return condition_of(pod, "PodScheduled") is not None
 
 

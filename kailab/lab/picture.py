@@ -1,6 +1,6 @@
-"""A lab as explanations and expectations see it: rows of what there is, joined with what was decided.
+"""The state of a lab at one moment: rows of its objects, joined with the decisions. Explanations, expectations and tables read it.
 
-Taken at one moment and thrown away; asking costs one look through the cluster.
+A picture computes each part when it is first asked for, from one look at the cluster, and is thrown away after use.
 """
 
 from __future__ import annotations
@@ -16,31 +16,30 @@ from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.evidence.shares import QueueTreeShares, queue_ancestry
 from kailab.model.labels import RESERVATION_NAMESPACE
-from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import last_condition
-from kailab.scheduler.saved_present import SavedPresent
+from kailab.scheduler.saved_state import SavedSchedulingState
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.selection import choose_scheduler
 
 if TYPE_CHECKING:
-    from kailab.scheduler.present import Present
+    from kailab.scheduler.scheduling_state import SchedulingState
 
 
 class Picture:
-    """``log`` is what the scheduler under test decided so far, ``scheduler`` its name. ``present`` tells how things stand as
-    the scheduler reckons."""
+    """``log``: the decisions so far; ``scheduler``: the scheduler under test; ``present``: gives the present state as the scheduler sees it."""
 
     def __init__(
         self,
         cluster: Cluster,
         log: DecisionLog,
-        present: Callable[[tuple[str, ...]], Present],
+        present: Callable[[tuple[str, ...]], SchedulingState],
         scheduler: SchedulerUnderTest | None = None,
         like: Picture | None = None,
         rows: RowCache | None = None,
     ) -> None:
-        """``like``: of a lab of which this one is a copy; what has not changed since is told by it. ``rows``: of earlier pictures of the
-        same lab."""
+        """``like``: a picture of the lab that this one is a copy of; rows that have not changed since are taken from it. ``rows``: those of
+        earlier pictures of the same lab."""
         self.cluster = cluster
         self.log = log
         self.scheduler = scheduler or choose_scheduler("kailab")
@@ -50,9 +49,9 @@ class Picture:
         self._like = like
         self._rows = rows or RowCache()
         self.schedulers: frozenset[str] | None = None
-        """The names of pods' schedulers that somebody goes by; None where that is not known."""
+        """The scheduler names in pods that some scheduler here serves; None: unknown."""
         self.owner_lines: dict[tuple[str, str], list[str]] = {}
-        """(namespace, owner) -> that owner and its own, as ``Kind/name``, as far as somebody asked."""
+        """(namespace, owner) -> that owner and its owners, as ``Kind/name``; a cache."""
 
     @cached_property
     def podgroups(self) -> dict[tuple[str, str], Object]:
@@ -76,19 +75,19 @@ class Picture:
         return {f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": pod for pod in self.pods}
 
     @cached_property
-    def accounts(self) -> Accounts:
-        """What pods and nodes count for."""
-        return Accounts(self.cluster, self.pods, self.nodes)
+    def accounts(self) -> GpuAccounts:
+        """Amounts of pods and nodes."""
+        return GpuAccounts(self.cluster, self.pods, self.nodes)
 
     @cached_property
     def used(self) -> dict[str, int]:
-        """Node -> milli-GPU that are held there."""
+        """Node -> milli-GPU in use."""
         return self.accounts.used_by(self.rows)
 
     def added(self, rows: Iterable[PodRow]) -> Iterator[int]:
-        """What each of these pods, one after the other, adds to what its node has in use: less than it counts for where one before it
-        shares its claim."""
-        # Pods are not looked at where no claims are: most labs have none.
+        """What each of these pods, one after the other, adds to the use of its node. A pod that shares a claim with an earlier one adds less
+        than its own amount."""
+        # Most labs have no claims, and then pods need not be looked up.
         if not self.accounts.know_claims:
             return (row.milli_gpus for row in rows)
         return self.accounts.added((self.pods_by_name[row.name], row.node, row.milli_gpus) for row in rows)
@@ -102,26 +101,26 @@ class Picture:
         return [known.get(id(pod)) or pod_row(pod, self.podgroups, self.accounts) for pod in self.pods]
 
     @cached_property
-    def present(self) -> Present | SavedPresent:
-        return self.reckoned()
+    def present(self) -> SchedulingState | SavedSchedulingState:
+        return self.compute_present()
 
-    def reckoned(self) -> Present:
-        """The present, made from the objects."""
-        # Those for whom the last cycle made room are served first in the next one: the order has to be told with them.
+    def compute_present(self) -> SchedulingState:
+        """Compute the present state from the objects."""
+        # The next cycle serves first the groups that the last one made room for, so the serving order depends on them.
         return self._present(self.log.last.heirs if self.log.last is not None else ())
 
     @cached_property
     def next_cycle(self) -> Decisions:
-        """What kailab's scheduler decides next, as things stand. Nothing of it is carried out."""
-        # Most questions need no cycle, and this loads the engine.
+        """What kailab's scheduler would decide next. Nothing is carried out."""
+        # This loads the engine, which most questions do not need.
         from kailab.engine.cycle import decide, repeat_cycle
 
-        moment = self.reckoned().moment()
+        moment = self.compute_present().moment()
         return repeat_cycle(lambda config: decide(moment.snapshot, config, moment.now), moment.config)[1]
 
     @cached_property
     def by_group(self) -> dict[str, list[PodRow]]:
-        """``namespace/name`` of a PodGroup -> its pods."""
+        """``namespace/name`` of a PodGroup -> rows of its pods."""
         groups: dict[str, list[PodRow]] = {}
         for row in self.rows:
             if row.podgroup:
@@ -130,7 +129,7 @@ class Picture:
 
     @cached_property
     def shares(self) -> QueueTreeShares:
-        """What queues own, hold and ask for now."""
+        """What queues own, hold and request now."""
         if not self.scheduler.knows_queues:
             return QueueTreeShares.observed(self.cluster.list("Queue"), self.rows)
         return QueueTreeShares.counted(self.present.queues, fair=self.scheduler.reports_shares)
@@ -143,14 +142,14 @@ class Picture:
 
     @cached_property
     def pending(self) -> dict[str, PendingReason]:
-        """``namespace/name`` of each PodGroup that waits -> why."""
+        """``namespace/name`` of each pending PodGroup -> its reason."""
         waiting = {entry.podgroup: entry for entry in self.log.pending_now()}
-        # A scheduler in another process tells reasons on the objects only: KAI in schedulingConditions of the PodGroup.
+        # A scheduler in another process writes reasons to objects only: KAI to schedulingConditions of the PodGroup.
         for (namespace, name), group in self.podgroups.items():
             key = f"{namespace}/{name}"
             if key not in waiting and (entry := _from_status(key, group)) is not None:
                 waiting[key] = entry
-        # Only where nobody tells decisions: kailab's own has a reason for each group that it left waiting.
+        # Without reported decisions only; kailab's own scheduler reports a reason for each group that stays pending.
         if self.log.last is None:
             for key, rows in self.by_group.items():
                 if key not in waiting and (entry := _from_pods(key, rows, self._code)) is not None:
@@ -158,7 +157,7 @@ class Picture:
         return waiting
 
     def waiting(self) -> list[PendingReason]:
-        """All that waits, with its reason: PodGroups, and pods that belong to none."""
+        """Everything pending, with its reason: PodGroups, and pods without a PodGroup."""
         alone = [row for row in self.rows if row.phase == "Pending" and not row.node and not row.podgroup]
         return [
             *self.pending.values(),
@@ -170,11 +169,11 @@ class Picture:
 
     @cached_property
     def turns(self) -> dict[str, ServingPosition]:
-        """``namespace/name`` of each PodGroup that waits and could run in its queue -> its turn, in the order of turns."""
+        """``namespace/name`` of each pending PodGroup that could run in its queue -> its position in the serving order, in that order."""
         return {self.present.podgroup(turn.podgroup): turn for turn in self.present.order}
 
     def below(self, queue: str) -> frozenset[str]:
-        """A queue and all that are below it."""
+        """A queue and all queues below it."""
         return frozenset(name for name, line in self.lines.items() if queue in line)
 
     @cached_property
@@ -183,17 +182,17 @@ class Picture:
         return {group["metadata"]["uid"]: str(group["spec"].get("queue") or "") for group in self.podgroups.values()}
 
     def code_of(self, row: PodRow) -> str:
-        """Why a pod waits: the code of its PodGroup's reason, else the reason its own condition gives."""
+        """Why a pod is pending: the code of its PodGroup's reason, else the reason of its own condition."""
         entry = self.pending.get(group_of(row)) if row.podgroup else None
         return entry.reason if entry else (self._code(row.message) or row.reason)
 
 
 def _unchanged(picture: Picture, like: Picture) -> dict[int, PodRow]:
-    """Rows of pods that are as they were, by the pod's id: of those of which nothing depends but on themselves, their PodGroup and the
-    nodes."""
+    """Rows of unchanged pods, by ``id`` of the pod. Only pods whose row depends on nothing but themselves, their PodGroup and the nodes
+    count."""
     nodes = picture.nodes
     if len(nodes) != len(like.nodes) or any(like.nodes.get(name) is not node for name, node in nodes.items()):
-        return {}  # what GPU memory counts for is a matter of nodes
+        return {}  # amounts of GPU memory depend on nodes
     pods, found = like.pods_by_name, {}
     for row in like.rows:
         pod = pods.get(row.name)
@@ -201,7 +200,7 @@ def _unchanged(picture: Picture, like: Picture) -> dict[int, PodRow]:
             continue
         namespace = row.name.partition("/")[0]
         group = (namespace, row.podgroup)
-        # What reserves a GPU counts by those who share it.
+        # The amount of a reservation pod depends on the pods that share its GPU.
         if namespace != RESERVATION_NAMESPACE and picture.podgroups.get(group) is like.podgroups.get(group):
             found[id(pod)] = row
     return found
@@ -213,7 +212,7 @@ def group_of(row: PodRow) -> str:
 
 
 def _from_pods(name: str, rows: list[PodRow], code: Callable[[str], str]) -> PendingReason | None:
-    """What a real KAI says of a PodGroup that runs in part: nothing on itself, a reason on each pod that waits."""
+    """The reason of a PodGroup that runs in part: a real KAI writes it to each pending pod, not to the group."""
     waiting = [row for row in rows if row.phase == "Pending" and not row.node and row.message]
     if not waiting:
         return None
@@ -228,11 +227,11 @@ def _from_pods(name: str, rows: list[PodRow], code: Callable[[str], str]) -> Pen
 
 
 def _from_status(name: str, group: Object) -> PendingReason | None:
-    """What a scheduler that gives no decisions (a real KAI) wrote about a PodGroup that waits."""
+    """The reason that a scheduler without reported decisions (a real KAI) wrote to a pending PodGroup."""
     last = last_condition(group)
     if last is None:
         return None
-    reasons = last.get("reasons") or ()  # the last one tells what else could have been done, and why it was not
+    reasons = last.get("reasons") or ()  # the last reason includes why no eviction helps
     queue = ((reasons[-1].get("details") or {}).get("queueDetails") or {}) if reasons else {}
     return PendingReason(
         podgroup=name,

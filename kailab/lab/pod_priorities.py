@@ -1,4 +1,4 @@
-"""Pods that say a priority of their own: an API server refuses them where it is not their priority class's; here the class's counts."""
+"""Notices about pods with a priority other than that of their PriorityClass: an API server refuses them, here the class's value counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kailab.model.validation.advice import pod_templates
 
 
 def in_manifests(cluster: Cluster, manifests: Iterable[Manifest]) -> list[Notice]:
-    """Each such number of a class is told once, where it is first."""
+    """Each pair of class and number is reported once, at its first pod."""
     given = list(manifests)
     said = [
         (one, path, pod["spec"])
@@ -26,11 +26,11 @@ def in_manifests(cluster: Cluster, manifests: Iterable[Manifest]) -> list[Notice
     told: dict[tuple[object, object], Notice] = {}
     for one, path, spec in said:
         name, number = spec.get("priorityClassName"), spec["priority"]
-        # A class that is not there is refused with its name.
+        # An unknown class is refused elsewhere.
         value = values.get(name, number) if name else usual
         if number == value:
             continue
         whose = f"its class {name} has {value}" if name else f"without a class it is {value}"
-        text = f"{number} is not the pod's to say: {whose}; an API server refuses the pod, and here {value} counts"
+        text = f"{number} differs from the class: {whose}; an API server refuses the pod, and here {value} counts"
         told.setdefault((name, number), Notice(text, one.where(f"{path}spec.priority"), "not-meant"))
     return list(told.values())

@@ -1,4 +1,4 @@
-"""What a lab is made of, as its record tells it: enough to open the same again."""
+"""Facts of a lab for its record: enough to open the same lab again."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import msgspec
 from kailab import __version__
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import LabFacts, LabSettings
-from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.accounts import GpuAccounts
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 
 def made_of(lab: Lab) -> dict[str, Any]:
-    """What a lab is made of, as plain values."""
+    """The lab's settings and the size of its fleet, as plain values."""
     nodes = lab.cluster.list("Node")
-    # No pods: only what nodes offer is asked.
-    accounts = Accounts(lab.cluster, (), {})
+    # Without pods, because only the offers of nodes are needed.
+    accounts = GpuAccounts(lab.cluster, (), {})
     gpus = sum(accounts.offered(node) for node in nodes) // GPU
     return {
         "fleet": lab.fleet,

@@ -1,5 +1,6 @@
-"""Changes as they may be passed on: the objects in them are cut as in evidence, so that a ticket or a log gets no environment, argument
-or credential. What is carried out is the whole of them."""
+"""Changes in a form that may be passed on: objects are redacted as in evidence, so that tickets and logs contain no environment variables,
+arguments or credentials. The unredacted changes are carried out.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from kailab.evidence.redaction import Redaction
 
 
 def redacted_data(changes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """``changes``, in the forms of ``kailab.lab.change``; and where something was cut, ``left_out``: the fields of which."""
+    """``changes``, in the forms of ``kailab.lab.change``, redacted; ``left_out``, if something was cut: the fields."""
     given = list(changes)
     redaction = Redaction()
-    # Labels are what selectors go by, and a step may be about any of them; their values are no free text.
+    # Selectors and steps refer to labels, and their values are no free text.
     redaction.selected.update(_label_keys(given))
     shown = [_redacted(change, redaction) for change in given]
     return {"changes": shown, **({"left_out": sorted(redaction.fields)} if redaction.fields else {})}
@@ -25,7 +26,7 @@ def _redacted(change: Mapping[str, Any], redaction: Redaction) -> dict[str, Any]
         found["apply"] = [redaction.object(obj) for obj in change["apply"]]
     if "patch" in change:
         given = change["patch"]
-        # Which rules hold for an object is a matter of its kind, which a patch does not say itself.
+        # The rules depend on the kind, which the patch itself does not contain.
         cut = redaction.object({"kind": given["kind"], **given["patch"]})
         found["patch"] = {**given, "patch": {key: value for key, value in cut.items() if key in given["patch"]}}
     return found

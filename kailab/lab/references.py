@@ -1,6 +1,6 @@
-"""Objects that manifests name and that are not in the lab, where a cluster would refuse, delete or never run what names them.
+"""Notices about names in manifests that no object in the lab has, if a cluster would refuse, delete or never run the object for it.
 
-An API server takes most of these manifests, so it is advice. Each name is told once, where it is first.
+An API server takes most of these manifests, so the notices are advice. Each name is reported once, at its first use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Reference(NamedTuple):
 
 
 def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
-    """What is named in manifests, and neither among them nor in the lab."""
+    """Names that manifests use and that are neither in the manifests nor in the lab."""
     given = {(one.kind, name) for one in manifests for name in _known_by(one.kind, one.object)}
     there: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
     notices: dict[_Reference, Notice] = {}
@@ -38,7 +38,7 @@ def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> 
             if found is None:
                 found = there[wanted.kind, wanted.namespace] = _names(cluster, wanted)
             key = wanted.namespace, wanted.name
-            # An owner is that object and no other; those that come beside it get a uid of their own.
+            # An owner reference means the object with that uid; an owner in the same manifests gets a new uid.
             if wanted.uid and found.get(key) == wanted.uid:
                 continue
             if not wanted.uid and (key in found or (wanted.kind, wanted.name) in given):
@@ -49,7 +49,7 @@ def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> 
 
 def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
     found = cluster.list(wanted.kind, wanted.namespace or None)
-    # An owner is in the namespace of what it owns, or belongs to the whole cluster.
+    # An owner is in the namespace of the object that it owns, or has no namespace.
     return {
         (wanted.namespace, name): one["metadata"].get("uid", "")
         for one in found
@@ -58,11 +58,11 @@ def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
 
 
 def _known_by(kind: str, obj: Object) -> tuple[str, ...]:
-    """Its name; and "" where it serves a claim that names no class (the default one) or no volume (any may do)."""
+    """Its name; and "" if it serves a claim that names no class (the default class) or no volume (any volume)."""
     metadata = obj["metadata"]
     notes = metadata.get("annotations") or {}
     serves = kind == "PersistentVolume" or (kind == "StorageClass" and notes.get(_DEFAULT_CLASS) == "true")
-    # Something made by generateName has no name yet, and nothing can name it.
+    # An object with generateName has no name yet.
     names = (metadata["name"],) if metadata.get("name") else ()
     return (*names, "") if serves else names
 
@@ -95,7 +95,7 @@ def _references(one: Manifest, space: str) -> Iterator[_Reference]:
 
 
 def _storage(spec: Any, path: str) -> Iterator[_Reference]:
-    """A claim of a volume. One that names its volume needs no class; one that wants none needs a volume that is there."""
+    """The reference of a volume claim. A claim that names its volume needs no class; one with an empty class needs an existing volume."""
     if not isinstance(spec, dict) or spec.get("volumeName"):
         return
     name = spec.get("storageClassName")

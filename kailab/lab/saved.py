@@ -1,5 +1,4 @@
-"""The file of a lab between commands: what the lab is, where its cluster is, what was decided, and for a cluster that is kept in the
-file all of its objects."""
+"""The file of a lab between commands: its spec, the place of its cluster, the decisions, and for an embedded cluster all objects."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.embedded.storage.persistence import read_state, write_state
+from kailab.cluster.embedded.storage.state_file import read_state, write_state
 from kailab.engine.decisions import Decisions
 from kailab.errors import InputError, StateError
 from kailab.evidence.entries import PodEvicted
@@ -21,8 +20,8 @@ from kailab.model import decoding
 
 
 class SavedLab(LabSpec, kw_only=True):
-    """``place``: where the cluster is. ``cycle``, ``evictions``, ``last``: of the decision log. ``changed``: it has not settled since
-    something was done to it. ``starting``: its start is not done, so all that is known is where it will be."""
+    """``place``: where the cluster is. ``cycle``, ``evictions``, ``last``: of the decision log. ``changed``: the lab has not settled since
+    the last change. ``starting``: the lab has not completely started, so that only its place is known."""
 
     place: Place = Place(backend="embedded")
     cycle: int = 0
@@ -38,15 +37,15 @@ class SavedLab(LabSpec, kw_only=True):
 
 @dataclass(frozen=True)
 class LabFile:
-    """What was read from ``path``. ``state``: all its sections."""
+    """The content of the file ``path``. ``state``: all its sections."""
 
     path: Path
     lab: SavedLab
     state: Mapping[str, Any]
 
     @contextmanager
-    def damage_told(self) -> Iterator[None]:
-        """Whatever the content of the file makes stumble is damage of it."""
+    def report_damage(self) -> Iterator[None]:
+        """Any error that comes from the content of the file means that it is damaged. Raises StateError."""
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, msgspec.MsgspecError) as error:
@@ -58,10 +57,10 @@ def damaged(path: Path, error: Exception) -> StateError:
 
 
 def read(path: Path) -> LabFile:
-    """Raises StateError where there is none, or it is damaged."""
+    """Raises StateError if there is no such file, or it is damaged."""
     state = read_state(path)
     try:
-        # In files of earlier versions the lab of a real cluster has a section of its own.
+        # Files of earlier versions have another section for the lab of a real cluster.
         lab = decoding.convert(state["live"] if "live" in state else state["lab"], SavedLab)
         lab.spec.under_test  # noqa: B018  (there is such a scheduler)
     except (KeyError, ValueError, msgspec.MsgspecError, InputError) as error:
@@ -70,16 +69,16 @@ def read(path: Path) -> LabFile:
 
 
 def started(path: Path) -> LabFile:
-    """As ``read``, of a lab whose start is done. Raises StateError where it is not, too."""
+    """As ``read``, for a lab that has completely started. Raises StateError also if it has not."""
     file = read(path)
     if file.lab.starting:
         raise StateError(
-            f"{path}: this lab is being started, or its start was cut short: `kailab up` starts it again, `kailab down` takes away what is "
-            "there of it"
+            f"{path}: this lab is being started, or its start was interrupted: `kailab up` starts it again, `kailab down` removes "
+            "what there is of it"
         )
     return file
 
 
 def write(path: Path, lab: SavedLab) -> None:
-    """The file of a lab whose cluster is elsewhere. Raises StateError."""
+    """Write the file of a lab whose cluster is not kept in it. Raises StateError."""
     write_state(path, {"lab": msgspec.to_builtins(lab)})

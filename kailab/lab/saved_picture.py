@@ -1,7 +1,6 @@
-"""How a lab looked when it was saved, kept beside its objects: a look at a large lab does not reckon anew what was known when it
-came to rest.
+"""The costly parts of a picture, kept in the lab's file beside the objects, so that showing a large lab does not compute them again.
 
-What is kept is what the same code told at that moment, in the same file as the objects and under the same checksum.
+They were computed by the same code at the moment of saving, and are under the same checksum as the objects.
 """
 
 from __future__ import annotations
@@ -12,40 +11,40 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kailab.cluster.embedded.storage.persistence import Packed
+from kailab.cluster.embedded.storage.state_file import PackedSection
 from kailab.cluster.protocol import Cluster
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.lab.picture import Picture
-from kailab.scheduler.saved_present import PresentRecord, SavedPresent
+from kailab.scheduler.saved_state import SavedSchedulingState, SchedulingStateRecord
 
 if TYPE_CHECKING:
-    from kailab.scheduler.present import Present
+    from kailab.scheduler.scheduling_state import SchedulingState
     from kailab.undertest.contract import SchedulerUnderTest
 
-SavedParts = Mapping[str, Packed]
-"""Part of a picture -> what it held."""
+SavedParts = Mapping[str, PackedSection]
+"""Name of a part of a picture -> its content."""
 
 
 def parts_to_save(picture: Picture) -> dict[str, Any]:
-    """The parts of a picture worth keeping, as plain values."""
+    """The costly parts of a picture, as plain values."""
     pending = msgspec.to_builtins(picture.pending)
     parts: dict[str, Any] = {"rows": msgspec.to_builtins(picture.rows), "used": picture.used, "pending": pending}
-    # One that was read is in the file already, which a command that only looks does not write.
-    if not isinstance(picture.present, SavedPresent):
+    # A present state that was read is in the file already, and a command that only shows does not write the file.
+    if not isinstance(picture.present, SavedSchedulingState):
         parts["present"] = msgspec.to_builtins(picture.present.keep())
     return parts
 
 
 class SavedPicture(Picture):
-    """A picture whose costly parts are read instead of made. ``present`` makes the present anew, for what was not kept."""
+    """A picture with costly parts that were read. ``present`` computes the present state, for parts that were not saved."""
 
     def __init__(
         self,
         parts: SavedParts,
         cluster: Cluster,
         log: DecisionLog,
-        present: Callable[[tuple[str, ...]], Present],
+        present: Callable[[tuple[str, ...]], SchedulingState],
         scheduler: SchedulerUnderTest,
     ) -> None:
         super().__init__(cluster, log, present, scheduler)
@@ -64,7 +63,7 @@ class SavedPicture(Picture):
         return self._saved_parts["pending"].unpack_as(dict[str, PendingReason])
 
     @cached_property
-    def present(self) -> Present | SavedPresent:
+    def present(self) -> SchedulingState | SavedSchedulingState:
         if "present" not in self._saved_parts:
-            return self.reckoned()
-        return SavedPresent(self._saved_parts["present"].unpack_as(PresentRecord), self.reckoned)
+            return self.compute_present()
+        return SavedSchedulingState(self._saved_parts["present"].unpack_as(SchedulingStateRecord), self.compute_present)

@@ -1,7 +1,7 @@
-"""The names that there are in a lab, and those that there were: what is gone may be asked about, a mistyped name may not.
+"""Names that exist or existed in a lab: deleted objects may be asked about, misspelt names may not.
 
-What is gone can't be asked of the cluster. Pods and PodGroups are known by the decision log; everything else by what was applied and
-deleted through the lab, and by whose pods there were.
+The decision log has the names of deleted pods and PodGroups. Other names are taken from applied and deleted objects, and from the owners
+of pods.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN = 8
 
 
 class SeenNames(Observer):
-    """Names of all that was applied to a lab or deleted in it: kind key -> names, ``namespace/name`` of what has a namespace."""
+    """Names of all objects that were applied to a lab or deleted in it: kind key -> names, ``namespace/name`` for kinds in namespaces."""
 
     def __init__(self) -> None:
         self._names: dict[str, set[str]] = {}
@@ -31,13 +31,13 @@ class SeenNames(Observer):
         return self._names.get(kind, set())
 
     def carry_on(self, other: SeenNames) -> None:
-        """Know what another knows."""
+        """Copy the names that another lab has seen."""
         self._names = {kind: set(names) for kind, names in other._names.items()}
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
         for _, objects in detail.get("manifests", ()):
             for obj in objects:
-                # A name that the server makes up (generateName) is known by its pods.
+                # A generated name (generateName) becomes known by its pods.
                 if name := obj["metadata"].get("name"):
                     kind = kind_key(obj)
                     space = obj["metadata"].get("namespace") or detail.get("namespace", "default")
@@ -50,7 +50,7 @@ class SeenNames(Observer):
 
 
 def owners(picture: Picture, kind: str) -> set[str]:
-    """``namespace/name`` of what has pods of its own, or had: of one kind."""
+    """``namespace/name`` of objects of one kind that have or had pods."""
     pods = [(row.name, row.owner) for row in picture.rows]
     pods += ((entry.pod, entry.owner) for entry in picture.log.evictions)
     pods += ((one.name, one.owner) for one in picture.log.names.everyone())
@@ -59,17 +59,18 @@ def owners(picture: Picture, kind: str) -> set[str]:
 
 
 def check_action(picture: Picture, name: str | None) -> None:
-    """Raises InputError for an action that can't have evicted anybody, whoever schedules."""
-    from kailab.engine.config import ACTIONS  # a lab that is only looked at needs no engine
+    """Raises InputError for an action by which no scheduler evicts."""
+    from kailab.engine.config import ACTIONS  # showing a lab loads no engine
 
-    # "schedule" is said of schedulers that don't tell what they do.
+    # "schedule" stands for schedulers that do not report their decisions.
     names = {*ACTIONS[1:], "schedule", *(entry.action for entry in picture.log.evictions)}
     if name is not None and name not in names:
-        raise InputError(f"no action that evicts is called {name!r}; {there_are(names, name)}")
+        raise InputError(f"no evicting action has the name {name!r}; {there_are(names, name)}")
 
 
 def check_reason(picture: Picture, name: str | None) -> None:
-    """Raises InputError for a reason for which no pod can wait under KAI's rules; others have reasons of their own."""
+    """Raises InputError for a code that is no reason to be pending. Checked only under KAI's rules, because other schedulers have reasons of
+    their own."""
     from kailab.engine.decisions import PendingCode
 
     names = {
@@ -78,11 +79,11 @@ def check_reason(picture: Picture, name: str | None) -> None:
         *(picture.code_of(row) for row in picture.rows if row.phase == "Pending"),
     }
     if name is not None and picture.scheduler.understands_kai and name not in names:
-        raise InputError(f"no reason to wait is called {name!r}; {there_are(names, name)}")
+        raise InputError(f"no reason for pending has the name {name!r}; {there_are(names, name)}")
 
 
 def there_are(names: Iterable[str], wanted: str) -> str:
-    """Names that may have been meant, the closest first, then the others in order.
+    """A text with the names that exist, close matches of ``wanted`` first.
 
     >>> there_are(["team-a", "org", "team-b"], "taem-b")
     'there are: team-b, team-a, org'

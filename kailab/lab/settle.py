@@ -1,9 +1,10 @@
-"""When a lab is quiet: the one thing in which labs with a virtual clock and labs with a real one differ.
+"""Settling, and time passing, in a lab.
 
-``Settling`` is the seam. ``VirtualSettling`` moves time itself: controllers until they have nothing to do, one
-scheduling cycle, one virtual second, again until a cycle changes nothing; then on to the next prompt timer (a
-pod becoming ready). Life going on (a run time ending, a protection running out) is left to ``moments``.
-``LiveSettling`` (its own module) can only watch: quiet is when nothing has changed for a while and nothing is owed."""
+``Settling`` is the interface. It has two implementations. ``VirtualSettling`` is for clusters with a virtual clock. It repeats three
+things until a cycle changes nothing: controllers work until they have nothing to do, the scheduler runs one cycle, one virtual second
+passes. Then it moves time on to the next prompt timer (a pod becomes ready). Later timers (a run time or a protection ends) are left to
+``moments``. ``live_settling.LiveSettling`` is for real clusters and can only watch: the lab is quiet when nothing has changed for a while
+and no change is expected."""
 
 from __future__ import annotations
 
@@ -12,41 +13,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from kailab.errors import KailabError
+from kailab.undertest.contract import Decider, SteppedPart
 
 CYCLE_SECONDS = 1.0
-MAX_CYCLES = 1000  # cycles that changed something, in one settling
-MAX_ROUNDS = 1000  # rounds of all controllers without a pause
+MAX_CYCLES = 1000
+"""Cycles of one settling that change something."""
+MAX_ROUNDS = 1000
+"""Rounds of all controllers at one moment."""
 
 
 class NotSettled(KailabError):
-    """The lab keeps changing. The text names who changes what."""
+    """The lab keeps changing. The message names the controllers and decisions that change it."""
 
     exit_code = 1
 
 
 class MovedForEver(NotSettled):
-    """It keeps changing because the scheduler moves pods for ever, as KAI does."""
-
-
-class Controller(Protocol):
-    """Anything that acts on a cluster."""
-
-    def step(self) -> bool:
-        """Handle what came, write what follows from it. True if anything was written."""
-
-
-class Scheduler(Protocol):
-    """A controller that decides. ``step`` is one cycle, left out where nothing has changed since the last."""
-
-    def step(self) -> bool: ...
-
-    @property
-    def wake_at(self) -> float | None:
-        """When a cycle could decide differently though nothing else changes."""
+    """The lab keeps changing because the scheduler moves pods for ever, as KAI does."""
 
 
 class Clock(Protocol):
-    """The virtual time of a cluster, as settling needs it."""
+    """The virtual clock of a cluster."""
 
     def now(self) -> float: ...
 
@@ -63,28 +50,31 @@ class Settling(Protocol):
     """How time passes in a lab."""
 
     def settle(self, between: Callable[[], None] | None = None) -> None:
-        """Return when the lab is quiet. ``between``: called after each cycle that changed something; where others act, each time that this
-        process did. It leaves the lab as it is. Raises NotSettled."""
+        """Return when the lab is quiet. ``between``: called after each cycle that changed something, on a real cluster each time that this
+        process wrote something; it must not change the lab. Raises NotSettled."""
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
-        """Let seconds pass, stopping at each moment at which something may have changed, and at the end. ``before``: at the end nobody acts
-        yet but what falls due then, where time can be held. Told at each: whether time goes on next, all being done at this moment.
-        ``rested``: go on from such a one."""
+        """Let seconds pass, stopping at each moment at which something may have changed, and at the end. ``before``: with a virtual clock
+        the timers of the last moment fire, but controllers and scheduler do not act on them. Gives True where all is done at this moment,
+        so that time passes next. ``rested``: go on from such a moment."""
+
+    def catch_up(self) -> bool:
+        """Let controllers in this process read the cluster, without a cycle. True if any of them wrote anything."""
 
     def close(self) -> None:
         """Stop watching."""
 
 
 class VirtualSettling:
-    """``describe`` names what the latest cycle changed, for the message of a lab that does not settle. ``retry_at(since)``: when
-    the scheduler tries something again that failed, as far as it is to be waited for, with ``since`` the start of settling.
-    ``as_kai()`` says why it does not, where KAI does the same."""
+    """``describe``: names what the latest cycle changed, for the message of a lab that does not settle. ``retry_at(since)``: when
+    the scheduler retries something that failed, if settling waits for it; ``since`` is the start of settling. ``as_kai``: explains why
+    the lab does not settle if KAI would not settle either, else gives an empty text."""
 
     def __init__(
         self,
         clock: Clock,
-        controllers: Sequence[Controller],
-        scheduler: Scheduler,
+        controllers: Sequence[SteppedPart],
+        scheduler: Decider,
         describe: Callable[[], list[str]],
         max_cycles: int = MAX_CYCLES,
         retry_at: Callable[[float], float | None] = lambda since: None,
@@ -97,29 +87,29 @@ class VirtualSettling:
         self._max_cycles = max_cycles
         self._retry_at = retry_at
         self._as_kai = as_kai
-        self._noting = False  # naming what changes costs time, so only once settling takes long
+        self._describing = False  # describing changes costs time, so it begins once settling takes long
 
     def settle(self, between: Callable[[], None] | None = None) -> None:
         changes: Counter[str] = Counter()
-        cycles, begun = 0, self._clock.now()
-        self._noting = False
+        cycles, start = 0, self._clock.now()
+        self._describing = False
 
         def count() -> None:
             nonlocal cycles
             cycles += 1
-            self._noting = cycles > self._max_cycles // 2
+            self._describing = cycles > self._max_cycles // 2
             if cycles > self._max_cycles:
-                raise self._restless(changes)
+                raise self._not_settled(changes)
 
         while True:
-            for _ in self._to_rest(float("inf"), changes):
+            for _ in self._run_cycles(float("inf"), changes):
                 count()
                 if between is not None:
                     between()
-            due = min((at for at in (self._clock.next_prompt(), self._retry_at(begun)) if at is not None), default=None)
+            due = min((at for at in (self._clock.next_prompt(), self._retry_at(start)) if at is not None), default=None)
             if due is None:
                 return
-            if self._noting:
+            if self._describing:
                 changes["a prompt timer falls due"] += 1
             # A timer set for a time past falls due at once.
             self._clock.advance(max(0.0, due - self._clock.now()))
@@ -128,48 +118,48 @@ class VirtualSettling:
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
         end = self._clock.now() + seconds
         changes: Counter[str] = Counter()
-        still = 0
+        stuck = 0
         while True:
             began = self._clock.now()
             if not rested:
                 if not (before and self._clock.now() >= end):
-                    for _ in self._to_rest(end, changes, before):
+                    for _ in self._run_cycles(end, changes, before):
                         yield False
                 yield True
             rested = False
             now = self._clock.now()
             if now >= end:
                 return
-            # Time jumps from one moment at which something is due to the next: an hour of lab time costs what happens
-            # in it.
-            due = min((at for at in (self._clock.next_timer(), self._wake(now), end) if at is not None), default=end)
+            # Time jumps from one timer to the next, so an hour of lab time costs only the work that is done in it.
+            due = min(
+                (at for at in (self._clock.next_timer(), self._wake_time(now), end) if at is not None), default=end
+            )
             self._clock.advance(max(0.0, due - now))
-            # Time must move; a timer that sets itself again for now would hold it for ever.
-            still = still + 1 if self._clock.now() <= began else 0
-            if still > MAX_ROUNDS:
+            # A timer that sets itself again for the present moment would stop time for ever.
+            stuck = stuck + 1 if self._clock.now() <= began else 0
+            if stuck > MAX_ROUNDS:
                 raise NotSettled(f"time does not pass: a timer keeps falling due at {now:g}")
 
     def catch_up(self) -> bool:
-        """Have controllers read the cluster, without a cycle. True if any of them wrote anything."""
-        return self._controllers_to_rest()
+        return self._run_controllers()
 
     def close(self) -> None:
-        """It watches nothing."""
+        """Nothing is watched."""
 
-    def _wake(self, now: float) -> float | None:
+    def _wake_time(self, now: float) -> float | None:
         at = self._scheduler.wake_at
         return at if at is not None and at > now else None
 
-    def _to_rest(self, end: float, changes: Counter[str], before: bool = False) -> Iterator[None]:
-        """Controllers and cycles until a cycle changes nothing or time is up; a stop after each cycle. ``before``: none at the end itself."""
+    def _run_cycles(self, end: float, changes: Counter[str], before: bool = False) -> Iterator[None]:
+        """Run controllers and cycles until a cycle changes nothing or ``end`` is reached; yield after each cycle. ``before``: run nothing
+        at ``end`` itself."""
         while True:
-            self._controllers_to_rest()
+            self._run_controllers()
             changed = self._scheduler.step()
-            if changed and self._noting:
+            if changed and self._describing:
                 changes.update(dict.fromkeys(self._describe(), 1))
-            # What the cycle did may be all that controllers were waiting for, so both have to be still before the lab
-            # is.
-            followed = self._controllers_to_rest(changes)
+            # Controllers may act on what the cycle did, so the lab is quiet only if neither changed anything.
+            followed = self._run_controllers(changes)
             if not changed and not followed:
                 return
             yield
@@ -180,11 +170,11 @@ class VirtualSettling:
             if before and self._clock.now() >= end:
                 return
 
-    def _controllers_to_rest(self, changes: Counter[str] | None = None) -> bool:
-        """True if any of them wrote anything."""
+    def _run_controllers(self, changes: Counter[str] | None = None) -> bool:
+        """Run controllers until none has anything to do. True if any of them wrote anything."""
         wrote = False
         writers: Counter[str] = Counter()
-        # In rounds: what one controller writes may be work for one that came before it.
+        # In rounds, because a write of one controller may be work for an earlier one.
         for _ in range(MAX_ROUNDS):
             again = False
             for controller in self._controllers:
@@ -192,14 +182,14 @@ class VirtualSettling:
                     again = True
                     writers[type(controller).__name__] += 1
             if not again:
-                if self._noting and changes is not None:
+                if self._describing and changes is not None:
                     changes.update({f"controller {name} writes": 1 for name in writers})
                 return wrote
             wrote = True
         busiest = ", ".join(f"{name} ({count} times)" for name, count in writers.most_common(3))
         raise NotSettled(f"the controllers never come to rest; still writing: {busiest}")
 
-    def _restless(self, changes: Counter[str]) -> NotSettled:
+    def _not_settled(self, changes: Counter[str]) -> NotSettled:
         busiest = "".join(f"\n  {what}: {count} times" for what, count in changes.most_common(5))
         text = f"the lab does not settle: after {self._max_cycles} cycles these keep changing:{busiest}"
         why = self._as_kai()

@@ -1,4 +1,4 @@
-"""What a lab is, apart from where it lives: enough to open the same again."""
+"""What is needed to open the same lab again, except where its cluster is."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 class LabSpec(msgspec.Struct, kw_only=True):
     """``opened``: seconds since the epoch, on the cluster's clock. ``adopt_default_scheduler``: pods that name no scheduler are the
-    scheduler under test's too. ``devices``: the fleet's GPUs are there for claims. ``options``: what the cluster was asked for,
-    by the names of ``kailab.cluster.choices``, as text that is the same wherever it is given from. ``kind``: of the scheduler under
-    test, where it goes by a name of its own. ``node_pool``: the one that is decided on."""
+    scheduler under test's too. ``devices``: the fleet's GPUs are offered to resource claims. ``options``: of the cluster, by the names of
+    ``kailab.cluster.registry``, in a text form that does not depend on the working folder. ``kind``: of the scheduler under test, if its
+    name is another. ``node_pool``: the pool that is scheduled."""
 
     fleet: str
     scheduler: str
@@ -35,7 +35,7 @@ class LabSpec(msgspec.Struct, kw_only=True):
 
     @property
     def under_test(self) -> SchedulerUnderTest:
-        """Raises InputError for a scheduler that there is not."""
+        """Raises InputError for an unknown scheduler."""
         kind = self.kind or self.scheduler
         SCHEDULERS.check(kind)
         own = {one.option: self.options[one.option] for one in SCHEDULERS[kind].own if one.option in self.options}

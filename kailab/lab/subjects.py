@@ -1,4 +1,4 @@
-"""What an expectation can be about: a queue, an app, a workload, a pod, a pod group, a node, or the whole lab."""
+"""Subjects of expectations: a queue, an app, a workload, a pod, a pod group, a node, or the whole lab."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kailab.cluster.there import is_there
+from kailab.cluster.protocol import object_exists
 from kailab.errors import NothingThere
 from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.lab.owners import owner_names
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 SYSTEM_NAMESPACES = ("kube-system", "kai-scheduler", "kai-resource-reservation")
 
 Belongs = Callable[[Picture, PodRow], bool]
-"""Whether a row (of a pod that is there, or was evicted) belongs to a subject."""
+"""Whether a row (of a pod that exists or was evicted) belongs to a subject."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Some pods of a lab, by a rule. ``title`` names it in messages ("queue team-a")."""
+    """Some pods of a lab, chosen by a rule. ``title`` names it in messages ("queue team-a")."""
 
     lab: Lab
     kind: str
@@ -33,15 +33,15 @@ class Subject:
     belongs: Belongs
     namespace: str = ""
     names: Callable[[Picture], set[str]] | None = None
-    """Those of its kind that there are, and were, by which it is known; None: it is always there."""
+    """Gives the names of its kind that exist or existed; None: the subject always exists."""
 
     @property
     def title(self) -> str:
         return f"{self.kind} {self.name}".strip()
 
     def look_up(self, picture: Picture) -> None:
-        """Raises NothingThere where there is nothing of that name and never was; that counts as an expectation, too."""
-        __tracebackhide__ = True  # a test's failure ends in its own line
+        """Raises NothingThere, and records a failed expectation, if no object of that name exists or existed."""
+        __tracebackhide__ = True  # a failed test shows its own line
         if self.names is None:
             return
         own = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -52,22 +52,22 @@ class Subject:
             raise NothingThere(told)
 
     def _repr_html_(self) -> str:
-        """For notebooks: where it stands, and its pods."""
+        """For notebooks: its amounts if it is a queue, and its pods."""
         from kailab.lab import html
 
         return html.subject(self)
 
     def pods(self, picture: Picture) -> list[PodRow]:
-        """Its pods that exist now; finished ones too."""
+        """Its pods that exist now, finished ones too."""
         return [row for row in picture.rows if self.belongs(picture, row)]
 
     def evictions(self, picture: Picture) -> list[PodEvicted]:
-        """Entries of the decision log about its pods that were evicted, since the lab opened."""
+        """Entries of the decision log for its pods that were evicted since the lab opened."""
         return [entry for entry in picture.log.evictions if self.belongs(picture, _row_of(entry))]
 
 
 def _row_of(entry: PodEvicted) -> PodRow:
-    """An evicted pod as it was, so far as it decides whose it is. Its PodGroup is named in full."""
+    """The fields of an evicted pod that decide whose it is. Its PodGroup has its full name."""
     return PodRow(
         name=entry.pod, app=entry.app, owner=entry.owner, phase="Gone", node=entry.node, queue=entry.queue,
         podgroup=entry.podgroup, milli_gpus=0, holds=False,
@@ -75,7 +75,7 @@ def _row_of(entry: PodEvicted) -> PodRow:
 
 
 def queue(lab: Lab, name: str) -> Subject:
-    """Pods of a queue or of any queue below it."""
+    """The pods of a queue and of all queues below it."""
 
     def belongs(picture: Picture, row: PodRow) -> bool:
         own = row.queue
@@ -85,7 +85,7 @@ def queue(lab: Lab, name: str) -> Subject:
 
 
 def queue_names(lab: Lab, picture: Picture) -> set[str]:
-    """Queues that there are, and were."""
+    """Queues that exist or existed."""
     return set(picture.shares.queues) | lab.met.of("Queue")
 
 
@@ -95,7 +95,7 @@ def app(lab: Lab, name: str) -> Subject:
     def names(picture: Picture) -> set[str]:
         told = {row.app for row in picture.rows} | {entry.app for entry in picture.log.evictions}
         told |= {one.app for one in picture.log.names.everyone()}
-        # Looking through all workloads costs something, and is needed only before a first pod is there.
+        # Looking through all workloads is needed only before the first pod exists.
         return (told if name in told else told | _labelled_apps(lab)) - {""}
 
     return Subject(lab, "app", name, lambda _, row: row.app == name, names=names)
@@ -131,9 +131,9 @@ def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
 
 
 def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
-    """Pods that a workload controls, directly or through what it owns (a Deployment's ReplicaSets)."""
+    """The pods that a workload controls, directly or through objects that it owns (a Deployment's ReplicaSets)."""
     namespace = lab.space_of(kind, name, namespace) or namespace
-    # Owners are named by their kind alone; of two kinds of one name the one that may own pods is meant.
+    # Owner references in rows have a bare kind; if two kinds share it, the one that may own pods is meant.
     owns = kind not in KINDS or KINDS[kind].owns_pods
     own = f"{KINDS[kind].kind if kind in KINDS else kind.partition('.')[0]}/{name}"
 
@@ -142,7 +142,7 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
         return owns and in_namespace and own in owner_names(picture, row.owner, namespace)
 
     def names(picture: Picture) -> set[str]:
-        if is_there(picture.cluster, kind, name, namespace):
+        if object_exists(picture.cluster, kind, name, namespace):
             return {f"{namespace}/{name}"}
         there = {
             f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}" for obj in picture.cluster.list(kind)
@@ -168,12 +168,12 @@ def everything(lab: Lab) -> Subject:
 
 
 def _logged(picture: Picture, kind: str) -> set[str]:
-    """Pods or PodGroups that the decision log knows by name, also those that are gone."""
+    """Names of pods or PodGroups in the decision log, deleted ones too."""
     return {one.name for one in picture.log.names.everyone() if one.kind == kind}
 
 
 def _labelled_apps(lab: Lab) -> set[str]:
-    """Apps of which there are workloads, if no pods yet."""
+    """Apps of existing workloads."""
     found: set[str] = set()
     for kind in lab.cluster.kinds():
         for obj in lab.cluster.list(kind) if kind not in ("Pod", "Event") else ():

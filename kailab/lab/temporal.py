@@ -3,9 +3,8 @@
     eventually(lambda: expect(lab.job("big")).runs_whole(), within=600)
     stays(lambda: expect(lab.queue("team-a")).running(gpus=8), for_=3600)
 
-A condition holds if it raises no ExpectationFailed and does not return False. Seconds are the lab's: in the
-embedded cluster virtual ones that pass at once, the condition checked at every moment at which something may
-have changed; on real clusters those of the wall."""
+A condition holds if it raises no ExpectationFailed and does not return False. Seconds are on the lab's clock: virtual in an embedded
+cluster, where they pass at once and the condition is checked at every moment at which something may have changed; real on real clusters."""
 
 from __future__ import annotations
 
@@ -20,65 +19,65 @@ from kailab.lab.watching import watching
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
-# A failure is shown where the test says what it expects, not in here.
+# A failed test shows its own line, not a line of this module.
 __tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)
 
 Condition = Callable[[], Any]
 
 
 def eventually(condition: Condition, within: float, lab: Lab | None = None) -> None:
-    """The condition holds at some moment of the next ``within`` seconds; time stops there. Raises ExpectationFailed
-    as the condition last did."""
+    """Check that the condition holds at some moment of the next ``within`` seconds; time stops there. Raises the last ExpectationFailed of
+    the condition."""
     lab = lab or _lab_of(condition)
-    begun = lab.now
+    start = lab.now
     failure = _check(condition)
-    # No time passes where it holds at once.
+    # No time passes if the condition holds at once.
     for _ in () if failure is None else lab.moments(within):
         failure = _check(condition)
         if failure is None:
             break
     if failure is None:
-        _held(lab, f"eventually, within {within:g} s", f"it holds after {lab.now - begun:g} s")
+        _held(lab, f"eventually, within {within:g} s", f"it holds after {lab.now - start:g} s")
         return
     raise _failed(lab, f"not within {within:g} s", failure)
 
 
 def stays(condition: Condition, for_: float, lab: Lab | None = None) -> None:
-    """The condition holds now and at every moment of the next ``for_`` seconds."""
+    """Check that the condition holds now and at every moment of the next ``for_`` seconds."""
     lab = lab or _lab_of(condition)
     lab.settle_if_changed()
-    begun = lab.now
+    start = lab.now
     failure = _check(condition)
     if failure is not None:
         raise _failed(lab, "it does not hold to begin with", failure)
     for _ in lab.moments(for_):
         if (failure := _check(condition)) is not None:
-            raise _failed(lab, f"it held for {lab.now - begun:g} s of {for_:g} s", failure)
+            raise _failed(lab, f"it held for {lab.now - start:g} s of {for_:g} s", failure)
     _held(lab, f"stays so for {for_:g} s", "it stayed so")
 
 
 def never(condition: Condition, for_: float, lab: Lab | None = None) -> None:
-    """The condition holds at no moment, from now on for ``for_`` seconds."""
+    """Check that the condition holds at no moment, from now on for ``for_`` seconds."""
     lab = lab or _lab_of(condition)
     lab.settle_if_changed()
-    begun = lab.now
+    start = lab.now
     failure = _check(condition)
     held = failure is None
     for _ in () if held else lab.moments(for_):
         failure = _check(condition)
         if held := failure is None:
             break
-    # "It never runs" must not hold because of a name that was mistyped.
+    # A misspelt name must not make the condition hold.
     if isinstance(failure, NothingThere):
         raise failure
     if held:
-        failure = ExpectationFailed(f"it held after {lab.now - begun:g} s")
+        failure = ExpectationFailed(f"it held after {lab.now - start:g} s")
         raise _failed(lab, f"expected never, for {for_:g} s: {lab.last_expectation}", failure)
     _held(lab, f"never, for {for_:g} s", "it never held")
 
 
 def _check(condition: Condition) -> ExpectationFailed | None:
-    """Why the condition does not hold; None where it does."""
+    """Why the condition does not hold; None if it holds."""
     with watching():
         try:
             result = condition()
@@ -88,15 +87,15 @@ def _check(condition: Condition) -> ExpectationFailed | None:
 
 
 def _lab_of(condition: Condition) -> Lab:
-    # Checked once only to see which lab it looks at; whether it holds does not matter yet.
+    # This only finds out which lab the condition looks at.
     with watching() as watched, suppress(ExpectationFailed):
         condition()
     if len(watched) == 1:
         return watched[0]
     raise InputError(
-        "the condition looks at several labs: say lab=... whose time is to pass"
+        "the condition looks at several labs: pass lab=... to choose the one in which time passes"
         if watched
-        else "the condition looks at no lab through expect(): say lab=... whose time is to pass"
+        else "the condition looks at no lab through expect(): pass lab=... to choose the one in which time passes"
     )
 
 

@@ -1,7 +1,7 @@
-"""Fields that a kind does not have: a cluster keeps or drops them, and nothing ever acts on them. So a mistyped one is told at once, with
-the field that may have been meant.
+"""Notices about fields that a kind does not have, with the field that may be meant. A cluster keeps or drops them, and nothing acts on them.
 
-Known are the fields of Kubernetes' own kinds, of KAI's and of operators' by their definitions, and of pods wherever a kind holds pods.
+The known fields are those of Kubernetes' own kinds, of KAI's, of operators' kinds by their definitions, and of pods wherever a kind
+contains pods.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kailab.model.validation.devices import is_flat
 Found = Iterator[tuple[str, str, Collection[str]]]
 """(path with a dot at its end, the unknown field in it, the fields that there are)."""
 SHOWN = 8
-# Every object has them, or a server writes them.
+# Every object may have them, or a server writes them.
 _REQUEST = re.compile(r"\.devices\.requests\[\d+\]\.$")
 _EVERYWHERE = frozenset(("apiVersion", "kind", "status", "managedFields"))
 
 
 def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
-    """Each field of a kind is told once, where it is first."""
+    """Each field of a kind is reported once, at its first use."""
     told: dict[tuple[str, str], Notice] = {}
     for one in manifests:
         for path, text in unknown_fields(one.object, one.kind):
@@ -39,9 +39,9 @@ def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
 
 
 def unknown_fields(obj: Object, kind: str) -> Iterator[tuple[str, str]]:
-    """(field path, what to say of it); ``kind`` is the kind key."""
+    """Pairs of field path and message; ``kind`` is the kind key."""
     definition = core.operator_definition(obj["apiVersion"], obj["kind"])
-    # Operators come in versions, and another may have it.
+    # Another version of the operator may have the field.
     whose = f"{definition.whose} has" if definition else "there is"
     for path, name, known in _found(obj, kind, definition):
         yield f"{path}{name}", f"{whose} no such field, so nothing acts on it; {_meant(name, known)}"
@@ -52,11 +52,11 @@ def _found(obj: Object, kind: str, operators: core.OperatorDefinition | None) ->
     if known is not None and known.schema:
         flat = known.group == "resource.k8s.io" and is_flat(obj)
         for path, name, there in _in_type(obj, known.schema, ""):
-            # In those versions a request says itself what later ones say below ``exactly``.
+            # Older versions have these fields in the request itself, later ones below ``exactly``.
             if not (flat and _REQUEST.search(path) and name in _fields("V1ExactDeviceRequest")):
                 yield path, name, there
     elif known is not None and operators is not None:
-        # Of those that are not read something else is told.
+        # ``unread_fields`` reports fields that exist and are not read.
         others = {*known.fields_of_other_versions, *(".".join(field.steps) for field in known.unread)}
         for path, name, there in _in_type(obj, operators.type, ""):
             if f"{path}{name}" not in others:
@@ -81,7 +81,7 @@ def _meant(name: str, known: Collection[str]) -> str:
 
 @cache
 def _fields(type: str) -> Mapping[str, str]:
-    """Of a type in the table of Kubernetes' own or of the operators': its fields, and the type of what can hold others."""
+    """The fields of a type in the tables of Kubernetes and of the operators, each with its type if that may contain fields, else ""."""
     return {
         name: "" if of in core.SCALARS or of.strip("[]{}") in core.SCALARS else of
         for name, of in core.operator_field_types(type).items()
@@ -89,7 +89,7 @@ def _fields(type: str) -> Mapping[str, str]:
 
 
 def _in_type(value: Any, type: str, path: str) -> Found:
-    """What has another shape holds no fields: where that is wrong, it is told elsewhere."""
+    """A value of another shape has no fields; other checks report it."""
     if not type or type[0] == "=":
         return
     if type[0] == "[":
@@ -111,7 +111,7 @@ def _in_type(value: Any, type: str, path: str) -> Found:
 
 
 def _in_schema(value: Any, definition: Object, path: str) -> Found:
-    """As ``_in_type``, by a schema of a CustomResourceDefinition."""
+    """As ``_in_type``, with a schema of a CustomResourceDefinition."""
     if isinstance(value, list):
         for index, one in enumerate(value):
             yield from _in_schema(one, definition.get("items") or {}, f"{path.removesuffix('.')}[{index}].")

@@ -1,6 +1,6 @@
-"""Fields that decide in a cluster where, when or how many pods run, and that nothing in an embedded lab reads: told when they are applied.
+"""Notices about fields that decide in a cluster where, when or how many pods run, and that nothing in an embedded lab reads.
 
-Each kind says which (``Kind.unread``); what holds for every pod stands here.
+Each kind lists its own (``Kind.unread``); those of every pod are in ``OF_PODS``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OF_PODS = (
 
 
 def warn_unread_fields(manifests: Iterable[Manifest]) -> list[Notice]:
-    """What a cluster does with fields of a kind is told once, where the first of them is."""
+    """Each field of a kind is reported once, at its first use."""
     told: dict[tuple[str, str], Notice] = {}
     for one in manifests:
         for path, field in unread_fields(one.object, one.kind):
@@ -40,7 +40,7 @@ def sentence(field: Unread) -> str:
 
 
 def unread_fields(obj: dict[str, Any], kind: str) -> Iterator[tuple[str, Unread]]:
-    """(path, the field). ``kind``: the kind key."""
+    """Pairs of path and field. ``kind``: the kind key."""
     known = KINDS.get(kind)
     for field in known.unread if known is not None else ():
         for path, value in _found(obj, field.steps, ""):

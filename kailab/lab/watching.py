@@ -1,4 +1,4 @@
-"""Which labs a condition looks at, so that ``eventually`` and its like know whose time to let pass."""
+"""The labs that a condition looks at, so that ``eventually`` and the others know in which lab to let time pass."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
-# A context variable, so that tests in threads of one process don't see each other's labs.
+# A context variable keeps the labs of tests in several threads apart.
 _watched: ContextVar[list[Lab] | None] = ContextVar("kailab_watched", default=None)
 
 
 def note(lab: Lab) -> bool:
-    """An expectation looks at a lab. True inside a temporal form: there time passes only from outside."""
+    """Note that an expectation looks at a lab. True inside a temporal form, where only that form lets time pass."""
     watched = _watched.get()
     if watched is None:
         return False
@@ -31,7 +31,7 @@ def inside() -> bool:
 
 @contextmanager
 def watching() -> Iterator[list[Lab]]:
-    """Collects the labs that are looked at inside."""
+    """Collect the labs that expectations look at inside."""
     watched: list[Lab] = []
     token = _watched.set(watched)
     try:

@@ -1,4 +1,4 @@
-"""Amounts, counts and names in words."""
+"""Amounts, counts and names as texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kailab.model.times import format_duration
 
 
 def gpus(milli: float) -> str:
-    """Milli-GPU as people say it.
+    """Milli-GPU as a text.
 
     >>> gpus(1000), gpus(2500), gpus(-1)
     ('1 GPU', '2.5 GPUs', 'unlimited')
@@ -21,7 +21,7 @@ def gpus(milli: float) -> str:
 
 
 def amount_text(resource: str, value: float) -> str:
-    """An amount of a queue's resource (``gpu``, ``cpu``, ``memory``, or as the engine names them) as people say it: engine units; -1 and
+    """An amount of a queue's resource (``gpu``, ``cpu``, ``memory``, or the engine's names) as a text. ``value`` is in engine units; -1 and
     infinity are unlimited.
 
     >>> [amount_text(*each) for each in (("gpu", 2000), ("CPU", 1500), ("memory", 20 * 2**30), ("Memory", 5 * 10**9))]
@@ -33,7 +33,7 @@ def amount_text(resource: str, value: float) -> str:
         return gpus(value)
     if resource.lower() == "cpu":
         return f"{value / 1000:.3f}".rstrip("0").rstrip(".") + " CPU"
-    # As it was said: pods in Gi as a rule, queues in MB.
+    # In the unit that was written: usually Gi for pods, MB for queues.
     for unit, size in (("Gi", 2**30), (" GB", 10**9), ("Mi", 2**20)):
         if value >= size and value % size == 0:
             return f"{int(value) // size}{unit}"
@@ -41,7 +41,7 @@ def amount_text(resource: str, value: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things in words.
+    """A number with its noun.
 
     >>> count(1, "pod"), count(3, "pod")
     ('1 pod', '3 pods')
@@ -50,7 +50,7 @@ def count(number: int, noun: str) -> str:
 
 
 def elapsed(seconds: float) -> str:
-    """A time that passes, without the zeros that Go prints.
+    """A duration, without the zeros that Go prints.
 
     >>> elapsed(3), elapsed(90), elapsed(3600)
     ('3s', '1m30s', '1h')
@@ -60,13 +60,13 @@ def elapsed(seconds: float) -> str:
 
 
 def some(names: Sequence[str], limit: int = 3) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of the others."""
     shown = ", ".join(names[:limit])
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
 def capitalized(text: str) -> str:
-    """With a capital at the beginning; names and units further on keep theirs.
+    """With a capital first letter; the other letters stay.
 
     >>> capitalized("its 2 pods want 2 GPUs")
     'Its 2 pods want 2 GPUs'

@@ -393,39 +393,7 @@ class ResourceSlice(KubernetesRecord, frozen=True, kw_only=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
-# --- KAI: Queue, PodGroup, Topology; PriorityClass --------------------------------------------------------------------
-
-
-class QueueResource(KubernetesRecord, frozen=True, kw_only=True):
-    """``quota`` and ``limit``: -1 is unlimited. gpu counts devices, cpu millicores, memory megabytes (10^6
-    bytes)."""
-
-    quota: float = 0.0
-    limit: float = 0.0
-    over_quota_weight: float = 0.0
-
-
-class QueueResources(KubernetesRecord, frozen=True, kw_only=True):
-    gpu: QueueResource = QueueResource()
-    cpu: QueueResource = QueueResource()
-    memory: QueueResource = QueueResource()
-
-
-class QueueSpec(KubernetesRecord, frozen=True, kw_only=True):
-    """``resources`` None: no block at all, which KAI reads as zeros throughout (a limit of 0 too)."""
-
-    display_name: str = ""
-    parent_queue: str = ""
-    priority: int | None = None
-    resources: QueueResources | None = None
-    preempt_min_runtime: str | None = None
-    reclaim_min_runtime: str | None = None
-
-
-class QueueObject(KubernetesRecord, frozen=True, kw_only=True):
-    metadata: Metadata
-    spec: QueueSpec = QueueSpec()
-    status: dict[str, Any] = {}
+# --- KAI: PodGroup, Topology; PriorityClass --------------------------------------------------------------------
 
 
 class TopologyConstraint(KubernetesRecord, frozen=True, kw_only=True):

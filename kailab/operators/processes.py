@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import tenacity
 
-from kailab.cluster.answered import write_until_answered
-from kailab.cluster.base import namespace
+from kailab.cluster.base_objects import namespace
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
 from kailab.cluster.install import CRD, await_established
+from kailab.cluster.polling import write_until_answered
 from kailab.cluster.protocol import Cluster
-from kailab.cluster.writes import Create
-from kailab.components import DamagedComponent, Manifests
+from kailab.cluster.writes import CreateWrite
+from kailab.components import ComponentManifests, DamagedComponent
 from kailab.errors import ConnectError, KailabError, NotFound, Unavailable
 from kailab.model.objects import Object
 from kailab.model.private_files import make_folder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kailab.components import Addon
 
 
-def apply_kustomization(manifests: Manifests, folder: str) -> list[Object]:
+def apply_kustomization(manifests: ComponentManifests, folder: str) -> list[Object]:
     """The objects of a folder with a ``kustomization.yaml``, patched. Raises DamagedComponent for what can't be read so."""
     (recipe,) = manifests.objects(f"{folder}/kustomization.yaml")
     found = [one for file in recipe.get("resources") or () for one in manifests.objects(posixpath.join(folder, file))]
@@ -214,7 +214,7 @@ def define_kind(cluster: Cluster, definition: Object) -> None:
         cluster.get(CRD, definition["metadata"]["name"])
     except NotFound:
         # Created, not applied: the annotation of an apply holds the whole object, and some exceed its size limit.
-        (outcome,) = write_until_answered(cluster, [Create(definition)], _DEFINE_SECONDS)
+        (outcome,) = write_until_answered(cluster, [CreateWrite(definition)], _DEFINE_SECONDS)
         if outcome.error is not None:
             raise outcome.error from None
 

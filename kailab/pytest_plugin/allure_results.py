@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from kailab.errors import ExpectationFailed, InputError
-from kailab.scheduler.observers import Observer, Opening
+from kailab.scheduler.observers import LabOpening, Observer
 
 if TYPE_CHECKING:
     from kailab.cluster.protocol import Cluster, Object
@@ -43,7 +43,7 @@ class AllureSteps(Observer):
         self._cluster: Cluster | None = None
         self._opened = 0.0
 
-    def on_opened(self, opening: Opening) -> None:
+    def on_opened(self, opening: LabOpening) -> None:
         self._cluster, self._opened = opening.cluster, opening.opened
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:

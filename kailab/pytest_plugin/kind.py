@@ -41,10 +41,9 @@ def _wants_lab(item: pytest.Item) -> bool:
 
 
 def _complete(config: pytest.Config) -> None:
-    from kailab.cluster.kind.choices import choose
-    from kailab.cluster.kind.creation import check_library
-    from kailab.cluster.kind.engine import check_docker
-    from kailab.cluster.kind.node_image import provide_image
+    from kailab.cluster.kind.docker import check_docker, provide_image
+    from kailab.cluster.kind.kind_command import check_library
+    from kailab.cluster.kind.options import choose_options
     from kailab.components import find_components
     from kailab.errors import KailabError
     from kailab.lab.venues.contract import silent
@@ -55,7 +54,7 @@ def _complete(config: pytest.Config) -> None:
         check_docker()
         programs = find_components(settings.kubernetes, settings.components)
         kind = Path(option.kind_bin) if option.kind_bin else None
-        chosen = choose(kind, option.kind_image, kubernetes=programs.kubernetes)
+        chosen = choose_options(kind, option.kind_image, kubernetes=programs.kubernetes)
         provide_image(chosen.image, silent)
     except KailabError as error:
         _give_up(settings, str(error))

@@ -41,7 +41,7 @@ _CHOICES = {
     "kai-crds": "kai_crds",
     "kai-chart": "kai_chart",
 }
-"""Options that not every backend takes -> their names in ``kailab.cluster.choices``."""
+"""Options that not every backend takes -> their names in ``kailab.cluster.registry``."""
 
 _FOLDERS = ("evidence", "components", "kai-bin", "kai-chart")
 

@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 
 import kailab
-from kailab.cluster.embedded.storage.persistence import StateLock
-from kailab.cluster.embedded.storage.sealed import AnotherFile, Damaged, check, header_of, seal
+from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
+from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.errors import InputError, StateError
 from kailab.fleet import definition
 from kailab.model.files import read_bytes
@@ -113,13 +113,13 @@ class ReplayCheckpoint:
             header, content = header_of(read_bytes(self.path, None), MAGIC)
             check(header, content)
             if header.version != VERSION:
-                raise Damaged(f"format {header.version}, this kailab reads format {VERSION}")
+                raise DamagedFile(f"format {header.version}, this kailab reads format {VERSION}")
             return msgspec.msgpack.decode(content, type=_Body)
-        except AnotherFile:
+        except WrongMagic:
             raise InputError(
                 f"{self.path}: no replay is kept in this file; expected one that --resume wrote, or none"
             ) from None
-        except (Damaged, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (DamagedFile, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._damaged(str(error)) from None
 
     def _damaged(self, why: str) -> StateError:

@@ -29,8 +29,7 @@ from kailab.policies.placement import Random
 from kailab.replay.manifests import pods_of
 from kailab.replay.trace import Trace
 from kailab.scheduler import SchedulerSettings, settings_of
-from kailab.scheduler.settings.policies import policy_class
-from kailab.scheduler.settings.policy_files import is_file
+from kailab.scheduler.settings.policies import names_policy_file, policy_class
 
 _FIELDS: tuple[tuple[type[Policy], str], ...] = (
     (JobOrder, "job_order_policy"),
@@ -69,7 +68,7 @@ def files_of(config: Path) -> list[str]:
     """The files of the policies that a configuration names. Raises InputError."""
     engine = settings_of(config).engine
     choices = [choice for _, field in _FIELDS if (choice := getattr(engine, field)) is not None]
-    return [choice.name.rpartition(":")[0] for choice in choices if is_file(choice.name)]
+    return [choice.name.rpartition(":")[0] for choice in choices if names_policy_file(choice.name)]
 
 
 def with_replay_policies(

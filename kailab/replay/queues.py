@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
+from kailab.cluster.base_objects import PRIORITY_CLASSES
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet import Fleet
 from kailab.lab.seen_names import there_are
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import Manifests
-from kailab.model.queue_checks import check_queues
+from kailab.model.queues import check_queue_tree
 from kailab.replay.trace import Trace
 
 NO_TEAM = "trace"
@@ -92,7 +92,7 @@ def from_file(trace: Trace, path: Path) -> TeamQueues:
 
     manifests = _read(path)
     queues = [one for one in manifests if one.kind == "Queue"]
-    errors, notices = check_queues(queues)
+    errors, notices = check_queue_tree(queues)
     names = {one.object["metadata"]["name"] for one in queues}
     # In a lab such a queue waits for somebody to make its parent; in a replay nobody does.
     for one in queues:

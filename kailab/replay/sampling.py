@@ -20,7 +20,7 @@ from kailab.model.labels import GPU_PRODUCT
 from kailab.policies.fragmentation import TypicalWorkload, fragments
 from kailab.replay.job import HOUR, WHOLE
 from kailab.scheduler.cycle_record import CycleRecord
-from kailab.scheduler.observers import Deciding, Observer
+from kailab.scheduler.observers import DecidingScheduler, Observer
 
 
 class SamplePoints:
@@ -92,10 +92,10 @@ class FragmentationSampler(Observer):
         self._workload = workload
         self._sampling = SamplePoints(interval)
         self._total = gpus * WHOLE
-        self._scheduler: Deciding | None = None
+        self._scheduler: DecidingScheduler | None = None
         self._found: list[tuple[float, float, int]] = []
 
-    def on_begin(self, scheduler: Deciding) -> None:
+    def on_begin(self, scheduler: DecidingScheduler) -> None:
         self._scheduler = scheduler
 
     def look(self, now: float, until: float) -> None:

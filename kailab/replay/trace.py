@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kailab.cluster.embedded.bootstrap import PRIORITY_CLASSES
-from kailab.cluster.lifecycle import LONGEST_SECONDS
+from kailab.cluster.base_objects import PRIORITY_CLASSES
+from kailab.cluster.pod_lifecycle import LONGEST_SECONDS
 from kailab.errors import InputError, InputErrors, Where
 from kailab.lab.seen_names import there_are
 from kailab.model.manifests import from_objects

@@ -8,7 +8,7 @@ from kailab.exports import on_demand
 
 if TYPE_CHECKING:
     from kailab.scheduler.baseline import Baseline
-    from kailab.scheduler.cycle_record import CycleRecord, Failure, History
+    from kailab.scheduler.cycle_record import CycleHistory, CycleRecord, RefusedDecision
     from kailab.scheduler.loop import Scheduler
     from kailab.scheduler.mirror import Mirror
     from kailab.scheduler.settings.config_file import SchedulerSettings, load_settings, read_settings, settings_of
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Baseline",
     "CycleRecord",
-    "Failure",
-    "History",
+    "RefusedDecision",
+    "CycleHistory",
     "Mirror",
     "QueueStatus",
     "Scheduler",
@@ -37,8 +37,8 @@ __getattr__ = on_demand(
     {
         "Baseline": "baseline.loop",
         "CycleRecord": "cycle_record",
-        "Failure": "cycle_record",
-        "History": "cycle_record",
+        "RefusedDecision": "cycle_record",
+        "CycleHistory": "cycle_record",
         "Mirror": "mirror.mirror",
         "QueueStatus": "status.queue_status",
         "Scheduler": "loop",

@@ -12,12 +12,12 @@ from typing import Protocol
 from kailab.cluster.protocol import Cluster, VirtualTime
 from kailab.engine.config import EngineConfig
 from kailab.grouping import GroupingConfig, PodGrouper
-from kailab.grouping.strays import StrayPods
+from kailab.grouping.stray_pods import StrayPods
 from kailab.model.kinds import register_installed
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.scheduler.binding.claim_allocation import ClaimAllocator
-from kailab.scheduler.binding.preparing import Preparation
-from kailab.scheduler.binding.reservation import Reservations
+from kailab.scheduler.binding.preparation import Preparation
+from kailab.scheduler.binding.reservation_pods import ReservationPods
 from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
@@ -33,7 +33,7 @@ def _cycles(scheduler: Scheduler) -> int:
     return scheduler.cycles
 
 
-class Part(Protocol):
+class SchedulerPart(Protocol):
     """A controller: ``step`` handles what its watches delivered, and says whether it wrote anything."""
 
     def step(self) -> bool: ...
@@ -42,7 +42,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Composition:
+class SchedulerComposition:
     """Which parts there are, and how they are set. ``grouping``: pods to PodGroups; ``queue_status``: what queues hold;
     ``reservations``: of shared GPUs; ``claims``: allocated for pods that are bound. ``sparing``: writes are dear, see
     ``Scheduler``. ``ahead``: what is written is not waited for where nothing depends on it, see ``Scheduler``."""
@@ -60,18 +60,18 @@ class Composition:
 
     def over(
         self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = _never
-    ) -> Composed:
+    ) -> SchedulerAssembly:
         """The parts, over a cluster. ``observer`` is told what happens. ``binding``: whether pods are being bound, one cycle after
         the other, so that what nobody waits for is written afterwards. If one can't be made, none is left."""
         observer = observer or Observer()
-        made: dict[str, Part] = {}
+        made: dict[str, SchedulerPart] = {}
         try:
             # Claims before reservations: a pod that can't have its devices gets no GPU reserved.
             preparations: dict[str, Preparation] = {}
             if self.claims:
                 preparations["claims"] = made["claims"] = ClaimAllocator(cluster)
             if self.reservations:
-                preparations["reservations"] = made["reservations"] = Reservations(cluster)
+                preparations["reservations"] = made["reservations"] = ReservationPods(cluster)
             scheduler = Scheduler(
                 cluster,
                 self.config,
@@ -84,7 +84,7 @@ class Composition:
                 ahead=self.ahead,
             )
             made["scheduler"] = scheduler
-            controllers: dict[str, Part] = {}
+            controllers: dict[str, SchedulerPart] = {}
             if self.grouping:
                 grouping = GroupingConfig(scheduler_names=tuple(self.scheduler_names))
                 # Pods may belong to objects of kinds that other distributions bring.
@@ -105,14 +105,14 @@ class Composition:
             raise
         # The grouping comes first: pods that it has just put into PodGroups are news for the scheduler in the same
         # turn.
-        return Composed({**controllers, **preparations}, scheduler)
+        return SchedulerAssembly({**controllers, **preparations}, scheduler)
 
 
 @dataclass(frozen=True)
-class Composed:
+class SchedulerAssembly:
     """``controllers``: by what they do, in the order in which they are stepped before the scheduler."""
 
-    controllers: Mapping[str, Part]
+    controllers: Mapping[str, SchedulerPart]
     scheduler: Scheduler
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ MOST_REMEMBERED = 1_000
 """Decisions kept in all, over however many cycles."""
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedDecision(msgspec.Struct, frozen=True, kw_only=True):
     """A decision that the cluster refused; it is tried again in the next cycle. ``verb``: bind or evict."""
 
     verb: str
@@ -37,7 +37,7 @@ class CycleRecord(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes | None = None
     tasks: dict[str, str] = {}
     podgroups: dict[str, str] = {}
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[RefusedDecision, ...] = ()
 
     @property
     def size(self) -> int:
@@ -66,7 +66,7 @@ def name_decisions(decisions: Decisions, mirror: Mirror) -> tuple[dict[str, str]
     return tasks, groups
 
 
-class History:
+class CycleHistory:
     """The latest cycle in full, and older ones as long as they fit in memory."""
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
@@ -75,7 +75,7 @@ class History:
         self._size = 0
         self._pending: dict[str, Pending] = {}
 
-    def carry_on(self, other: History) -> None:
+    def carry_on(self, other: CycleHistory) -> None:
         """Remember what another remembers."""
         # What is pending is not copied: each cycle replaces it as a whole.
         self._records, self._size, self._pending = other._records.copy(), other._size, other._pending

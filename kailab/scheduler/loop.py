@@ -20,15 +20,15 @@ from kailab.errors import PolicyError
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.policies.catalogue import SHIPPED
 from kailab.scheduler.binding.execution import DecisionExecutor
-from kailab.scheduler.binding.preparing import Preparation
-from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
+from kailab.scheduler.binding.preparation import Preparation
+from kailab.scheduler.cycle_record import CycleHistory, CycleRecord, name_decisions
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.observers import Observer
-from kailab.scheduler.patience import PATIENCE
-from kailab.scheduler.present import Present, present
+from kailab.scheduler.policy_timeouts import WATCHDOG
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.scheduling_state import SchedulingState, read_scheduling_state
 from kailab.scheduler.settings.policies import chosen_policies, with_policies
-from kailab.scheduler.status.reporting import Reporter, always
+from kailab.scheduler.status.reporting import StatusReporter, starts_always_matter
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
 
@@ -40,7 +40,7 @@ class Scheduler:
     node before a pod is bound to it; they are stepped by whoever steps the scheduler. ``sparing``: where writes are dear, those
     that nobody would read are left out: an event that says what another one says, the start of work while no queue protects
     it by a min-runtime and no policy ranks by it. ``ahead``: the next cycle is decided while the binds of the last one are under
-    way, where the cluster can do that (``HandingOver``); what is being bound counts as bound.
+    way, where the cluster can do that (``AsyncWrites``); what is being bound counts as bound.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Scheduler:
         self._order_holds = order_holds(self.config)
         self._policies_of_others = any(choice.name not in SHIPPED for choice in chosen_policies(self.config))
         self.mirror = Mirror(cluster, scheduler_names, node_pool)
-        self.history = History()
+        self.history = CycleHistory()
         self.cycles = 0
         self._cluster = cluster
         self._observer = observer or Observer()
         self._carrier = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing, ahead)
-        self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else always)
+        self._reporter = StatusReporter(cluster, self.mirror, self._starts_matter if sparing else starts_always_matter)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         # No version of the working set: the first step runs a cycle in any case.
         self._seen = -1
@@ -111,9 +111,9 @@ class Scheduler:
         """Why a PodGroup (by UID) waits, as of the latest cycle; None if it does not."""
         return self.history.pending(podgroup)
 
-    def present(self, promised: tuple[str, ...] = ()) -> Present:
+    def present(self, promised: tuple[str, ...] = ()) -> SchedulingState:
         """How things stand now, whatever the latest cycle saw. ``promised``: whom it made room for."""
-        return present(self.mirror, self.config, self._usage, promised, self._cluster.now())
+        return read_scheduling_state(self.mirror, self.config, self._usage, promised, self._cluster.now())
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class Scheduler:
         )
         working, on_phase = self.mirror.working, self._observer.on_phase
         try:
-            with PATIENCE.ends(call_policy.__code__) if self._policies_of_others else nullcontext():
+            with WATCHDOG.ends(call_policy.__code__) if self._policies_of_others else nullcontext():
                 config, decisions = repeat_cycle(lambda given: run_cycle(working, given, now, on_phase), config)
         except PolicyError as error:
             raise PolicyError(f"{error}; in cycle {self.cycles + 1}") from error

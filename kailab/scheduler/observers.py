@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kailab.scheduler.mirror import Mirror
 
 
-class Deciding(Protocol):
+class DecidingScheduler(Protocol):
     """What an observer may ask of kailab's scheduler (``kailab.scheduler.loop``)."""
 
     @property
@@ -37,7 +37,7 @@ class Deciding(Protocol):
 
 
 @dataclass(frozen=True)
-class Opening:
+class LabOpening:
     """Of a lab. ``facts``: tells what it is made of (``kailab.evidence.entries.LabFacts``), at a cost; ``opened``: seconds since the
     epoch; ``fleet``: its definition, where that is known."""
 
@@ -53,10 +53,10 @@ class Observer:
 
     wants_decisions = False
 
-    def on_opened(self, opening: Opening) -> None:
+    def on_opened(self, opening: LabOpening) -> None:
         """A lab is up."""
 
-    def on_begin(self, scheduler: Deciding) -> None:
+    def on_begin(self, scheduler: DecidingScheduler) -> None:
         """Kailab's scheduler is made, and has not decided anything yet: where it runs as a service, at each begin of a term."""
 
     def on_phase(self, name: str) -> None:
@@ -92,7 +92,7 @@ class Observer:
         """What ``on_begin`` told of has ended."""
 
 
-Guard = Callable[[Callable[[], None]], None]
+ObserverGuard = Callable[[Callable[[], None]], None]
 
 
 def _unguarded(telling: Callable[[], None]) -> None:
@@ -102,7 +102,7 @@ def _unguarded(telling: Callable[[], None]) -> None:
 class Observers(Observer):
     """A list of them, told in its order. ``guard`` calls what tells one of them: it may keep its failure from the others."""
 
-    def __init__(self, observers: Iterable[Observer] = (), guard: Guard = _unguarded) -> None:
+    def __init__(self, observers: Iterable[Observer] = (), guard: ObserverGuard = _unguarded) -> None:
         self._observers = list(observers)
         self._guard = guard
 
@@ -117,10 +117,10 @@ class Observers(Observer):
     def wants_decisions(self) -> bool:  # type: ignore[override]
         return any(one.wants_decisions for one in self._observers)
 
-    def on_opened(self, opening: Opening) -> None:
+    def on_opened(self, opening: LabOpening) -> None:
         self._tell(lambda one: one.on_opened(opening))
 
-    def on_begin(self, scheduler: Deciding) -> None:
+    def on_begin(self, scheduler: DecidingScheduler) -> None:
         self._tell(lambda one: one.on_begin(scheduler))
 
     def on_phase(self, name: str) -> None:

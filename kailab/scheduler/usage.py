@@ -51,7 +51,7 @@ class UsageParams(msgspec.Struct, frozen=True, kw_only=True):
     fetch_interval: float = 60.0
 
 
-class Piece(msgspec.Struct, frozen=True):
+class UsageInterval(msgspec.Struct, frozen=True):
     """From ``start`` until the next piece: what the cluster offered and what each queue held (nothing: left out)."""
 
     start: float
@@ -60,13 +60,13 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class _Stored(msgspec.Struct):
-    pieces: list[Piece]
+    pieces: list[UsageInterval]
 
 
 class UsageHistory:
     """Pieces of constant allocation, oldest first."""
 
-    def __init__(self, cluster: Cluster, params: UsageParams, pieces: Iterable[Piece] = ()) -> None:
+    def __init__(self, cluster: Cluster, params: UsageParams, pieces: Iterable[UsageInterval] = ()) -> None:
         self._cluster = cluster
         self._params = params
         self._cron = _moments(params) if params.window_type == "cron" else None
@@ -153,7 +153,7 @@ class UsageHistory:
         last = self._pieces[-1] if self._pieces else None
         if last is not None and last.capacity == offered and last.queues == held:
             return False
-        piece = Piece(now, offered, dict(sorted(held.items())))
+        piece = UsageInterval(now, offered, dict(sorted(held.items())))
         # Several cycles at one instant: only what stands at its end lasts for any time.
         if last is not None and last.start == now:
             self._pieces[-1] = piece
@@ -218,7 +218,7 @@ def _moments(params: UsageParams) -> Cron:
     return Cron(params.cron)
 
 
-def _join(first: Piece, first_end: float, second: Piece, second_end: float) -> Piece:
+def _join(first: UsageInterval, first_end: float, second: UsageInterval, second_end: float) -> UsageInterval:
     """One piece that holds as much in all as the two did."""
     whole = second_end - first.start
     if whole <= 0:
@@ -231,4 +231,4 @@ def _join(first: Piece, first_end: float, second: Piece, second_end: float) -> P
 
     names = sorted({*first.queues, *second.queues})
     queues = {name: mean(first.queues.get(name, nothing), second.queues.get(name, nothing)) for name in names}
-    return Piece(first.start, mean(first.capacity, second.capacity), queues)
+    return UsageInterval(first.start, mean(first.capacity, second.capacity), queues)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kailab.cluster.protocol import LiveNews, Object, WatchEvent
+from kailab.cluster.protocol import LiveUpdates, Object, WatchEvent
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.evidence.cycles import last_cycle
 from kailab.evidence.lab_record import LabRecord, RecordMark
@@ -94,7 +94,7 @@ class LabWatcher:
     def moved(self) -> bool:
         """True if anything has changed since the last call."""
         cluster = self._lab.cluster
-        if isinstance(cluster, LiveNews):
+        if isinstance(cluster, LiveUpdates):
             cluster.wait(0.0)
         moved = False
         for event in self._watch.poll():

@@ -30,6 +30,7 @@ from kailab.lab.cluster_copies import ClusterCounters
 from kailab.model import labels
 from kailab.model.files import read_bytes
 from kailab.model.kinds import KINDS
+from kailab.model.queues import SHARE_FIELDS, SPEC_FIELDS
 from kailab.scheduler.reading.numa import OBSERVED, PREDICTED
 from kailab.snapshots.snapshot import ClusterSnapshot
 
@@ -97,10 +98,11 @@ _NOT_NAMES = frozenset(
         "podReplacementPolicy", "podManagementPolicy", "concurrencyPolicy", "schedule", "timeZone", "managedBy", "startupPolicyOrder",
         "launcherCreationPolicy", "cleanPodPolicy", "submissionMode", "sparkVersion", "volumeBindingMode", "accessModes", "volumeMode",
         "architecture", "operatingSystem", "kubeletVersion", "driver", "provisioner", "action", "finalizers", "whenUnsatisfiable",
-        "expression", "quota", "limit", "overQuotaWeight", "memory", "cores", "coreRequest",
-        "coreLimit", "memoryOverhead", "preemptionDelay", "stalenessGracePeriod", "preemptMinRuntime", "reclaimMinRuntime", "duration",
+        "expression", "memory", "cores", "coreRequest",
+        "coreLimit", "memoryOverhead", "preemptionDelay", "stalenessGracePeriod", "duration",
         "timeout", "amount", "quantity", "allocationMode", "request", "receivedResourceType", "subGroupPolicyType", "maxSurge",
         "maxUnavailable", "minAvailable", "concurrency", "resourceName", "distinctAttribute", "matchAttribute", "topologyPolicies",
+        *(key for key, form in (SPEC_FIELDS | SHARE_FIELDS).items() if not form.is_name),
     }
 )  # fmt: skip
 """Fields whose text is an amount, or one of a few that somebody has listed: words of it that are known stay."""

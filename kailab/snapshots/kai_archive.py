@@ -29,7 +29,7 @@ from kailab.model.labels import SCHEDULER_NAME
 from kailab.model.times import parse_time
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
-from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.settings.config_file import settings_from
 from kailab.snapshots.kai_settings import with_flags
@@ -85,7 +85,7 @@ def read(path: Path, data: bytes, at: float | None = None) -> Archive:
     notices += told
     filtered = Sanitizer((), looks, {})
     objects = {kind: filtered.text.value(found) for kind, found in filtered.before.items()}
-    nodes, accounts = objects.get("Node", []), Accounts(EmbeddedCluster(), (), {})
+    nodes, accounts = objects.get("Node", []), GpuAccounts(EmbeddedCluster(), (), {})
     facts = LabFacts(
         fleet=path.stem,
         backend="kai-snapshot",

@@ -1,4 +1,4 @@
-"""What a snapshot of a cluster holds, and its file: sealed (``storage.sealed``), its body compressed JSON."""
+"""What a snapshot of a cluster holds, and its file: sealed (``storage.sealed_file``), its body compressed JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.cluster.embedded.storage.sealed import AnotherFile, Damaged, check, header_of, seal
+from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, StateError, Where
 from kailab.evidence.decision_file import SchedulerDecisions
@@ -64,7 +64,7 @@ def is_snapshot(data: bytes) -> bool:
     """Whether a file claims to be one."""
     try:
         header_of(data, MAGIC)
-    except AnotherFile:
+    except WrongMagic:
         return False
     return True
 
@@ -74,7 +74,7 @@ def read(path: Path) -> ClusterSnapshot:
     data, place = read_bytes(path, LARGEST), Where(file=str(path))
     try:
         header, body = header_of(data, MAGIC)
-    except AnotherFile:
+    except WrongMagic:
         raise InputError("is no snapshot of kailab's, or its beginning is damaged", place) from None
     if header.version != FORMAT:
         whose = "a newer" if header.version > FORMAT else "an older"
@@ -87,7 +87,7 @@ def read(path: Path) -> ClusterSnapshot:
         found = decoding.decode_json(unpacked(body), ClusterSnapshot)
     except TooLarge as error:
         raise InputError(str(error), place) from None
-    except (Damaged, zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (DamagedFile, zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"damaged: {error}", place) from None
     for kind, objects in found.objects.items():
         for number, obj in enumerate(objects):

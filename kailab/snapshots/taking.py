@@ -21,7 +21,7 @@ from kailab.lab.cluster_copies import ClusterCounters
 from kailab.model import decoding
 from kailab.model.kinds import KINDS, key_of
 from kailab.scheduler import SchedulerSettings
-from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.snapshots.contents import NAMES_ONLY, NEEDED, kinds_taken
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
 from kailab.snapshots.snapshot import ClusterSnapshot
@@ -71,7 +71,7 @@ def of_cluster(
     try:
         looks, left_out = _looks(cluster, partial)
         found = settings_in(cluster, looks) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
-        nodes, accounts = looks.get("Node", []), Accounts(cluster, (), {})
+        nodes, accounts = looks.get("Node", []), GpuAccounts(cluster, (), {})
         facts = LabFacts(
             fleet="cluster",
             backend="kubeconfig",

@@ -24,7 +24,7 @@ from kailab.model.schema_files import SchemaFault, find_duration_faults, read_sc
 from kailab.model.times import duration_seconds
 from kailab.replay.policies import NamedPolicy
 from kailab.replay.queues import MODES
-from kailab.scheduler.settings.policy_files import seen_from
+from kailab.scheduler.settings.policies import resolve_policy_name
 from kailab.studies.study import Study, StudyQuestion, read_search, search_faults
 from kailab.studies.target import ALL, StudyTarget, read_subject, read_target
 
@@ -154,7 +154,11 @@ def placed(name: str, value: Any, base: Path) -> Any:
 
 
 def _policy(told: NamedPolicy, base: Path) -> NamedPolicy:
-    return seen_from(told, base) if isinstance(told, str) else {**told, "policy": seen_from(told["policy"], base)}
+    return (
+        resolve_policy_name(told, base)
+        if isinstance(told, str)
+        else {**told, "policy": resolve_policy_name(told["policy"], base)}
+    )
 
 
 def _find(told: dict[str, Any]) -> StudyQuestion:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.embedded.storage.persistence import StateLock
+from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.errors import StateError
 from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, replace_file

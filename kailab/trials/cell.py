@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
-from kailab.cluster.choices import FLAGS
+from kailab.cluster.registry import FLAGS
 from kailab.errors import KailabError
 from kailab.trials.matrix import TrialCell
 from kailab.trials.results import CellResult

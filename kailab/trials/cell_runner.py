@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kailab.cluster.backends import BACKENDS
-from kailab.cluster.controlplane.log_tail import log_tail
+from kailab.cluster.controlplane.supervision import log_tail
 from kailab.cluster.processes import processors
 from kailab.model.private_files import open_file
 from kailab.trials.cell import CELL

@@ -52,7 +52,7 @@ class TrialCell(msgspec.Struct, frozen=True, kw_only=True):
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """``reference``: the contender that the others are compared with. ``options``: of the backends, by the names of
-    ``kailab.cluster.choices``. ``compared``: of ``KINDS``. ``time_ratio``: how many times as long counts as a difference; None:
+    ``kailab.cluster.registry``. ``compared``: of ``KINDS``. ``time_ratio``: how many times as long counts as a difference; None:
     none does."""
 
     name: str

@@ -18,8 +18,8 @@ from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model import labels
 from kailab.model.objects import condition_of, controller_name
 from kailab.model.times import parse_time
-from kailab.scheduler.observers import Observer, Opening
-from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.observers import LabOpening, Observer
+from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.trials.results import LabPhase, LabResult
 
 _MOVES_ON = ("settle", "advance")
@@ -38,7 +38,7 @@ class CellRecorder(Observer):
         self._pods: dict[str, _Pod] = {}
         self._open = _Open((), 0.0, {})
 
-    def on_opened(self, opening: Opening) -> None:
+    def on_opened(self, opening: LabOpening) -> None:
         self._cluster = opening.cluster
         self._watch = opening.cluster.watch(("Pod",))
         self._classes = _classes(opening.cluster.list("Node"))
@@ -97,14 +97,14 @@ class CellRecorder(Observer):
             (group["metadata"].get("namespace", ""), group["metadata"]["name"]): group
             for group in self._cluster.list("PodGroup")
         }
-        accounts = Accounts(self._cluster, pods, nodes)
+        accounts = GpuAccounts(self._cluster, pods, nodes)
         held = self._held()
         for event in events:
             if event.object["metadata"].get("namespace") not in SYSTEM_NAMESPACES:
                 self._take(event, groups, accounts, held)
 
     def _take(
-        self, event: WatchEvent, groups: Mapping[tuple[str, str], Object], accounts: Accounts, held: dict[str, int]
+        self, event: WatchEvent, groups: Mapping[tuple[str, str], Object], accounts: GpuAccounts, held: dict[str, int]
     ) -> None:
         pod, uid = event.object, event.object["metadata"]["uid"]
         before = self._pods.get(uid)
@@ -149,7 +149,7 @@ class _Pod:
     disrupted: bool
 
     @classmethod
-    def of(cls, pod: Object, groups: Mapping[tuple[str, str], Object], accounts: Accounts, *, gone: bool) -> _Pod:
+    def of(cls, pod: Object, groups: Mapping[tuple[str, str], Object], accounts: GpuAccounts, *, gone: bool) -> _Pod:
         metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase") or "Pending"
         node, ended = pod["spec"].get("nodeName") or "", phase in ("Succeeded", "Failed")
         leaving = gone or bool(metadata.get("deletionTimestamp"))

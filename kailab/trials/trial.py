@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from kailab import __version__
-from kailab.cluster.choices import FLAGS
+from kailab.cluster.registry import FLAGS
 from kailab.evidence.run import digest
 from kailab.model.files import file_bytes
 from kailab.trials import cell_runner

@@ -19,12 +19,12 @@ from kailab.errors import InputError, KailabError
 from kailab.model.objects import Object
 
 if TYPE_CHECKING:
-    from kailab.cluster.controlplane.supervision import Process
+    from kailab.cluster.controlplane.supervision import ProcessStatus
     from kailab.components import ComponentSet
     from kailab.engine.config import EngineConfig
     from kailab.scheduler import SchedulerSettings, UsageParams
     from kailab.scheduler.observers import Observer
-    from kailab.scheduler.present import Present
+    from kailab.scheduler.scheduling_state import SchedulingState
 
 Tell = Callable[[str], None]
 
@@ -122,7 +122,7 @@ class Decider(SteppedPart, Protocol):
 class PresentSource(Protocol):
     """A source of the present state of queues and waiting work, as the engine computes it."""
 
-    def present(self, promised: tuple[str, ...] = ()) -> Present: ...
+    def present(self, promised: tuple[str, ...] = ()) -> SchedulingState: ...
 
     def close(self) -> None: ...
 
@@ -164,7 +164,7 @@ class StartSettings:
 
 
 class Plane(Protocol):
-    """A cluster whose processes kailab supervises, as schedulers use it: see ``kailab.cluster.controlplane.supervised``."""
+    """A cluster whose processes kailab supervises, as schedulers use it: see ``kailab.cluster.controlplane.supervision``."""
 
     folder: Path
 
@@ -177,9 +177,9 @@ class Plane(Protocol):
 
     def spawn(
         self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
-    ) -> Process: ...
+    ) -> ProcessStatus: ...
 
-    def processes(self) -> list[Process]: ...
+    def processes(self) -> list[ProcessStatus]: ...
 
     def log(self, name: str) -> Path: ...
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import tenacity
 
-from kailab.cluster.controlplane.log_tail import tail
+from kailab.cluster.controlplane.supervision import tail
 from kailab.cluster.install import await_established
+from kailab.cluster.polling import wait_until
 from kailab.cluster.protocol import Cluster
-from kailab.cluster.waiting import wait_until
 from kailab.errors import ConnectError
 from kailab.model.objects import Object
 from kailab.undertest.contract import Plane, SchedulerFailed, SchedulerProcesses

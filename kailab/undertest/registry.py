@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab import extensions
-from kailab.cluster.choices import Choice, Registry
+from kailab.cluster.registry import Registry, RegistryEntry
 
 if TYPE_CHECKING:
     from kailab.undertest.contract import SchedulerUnderTest
@@ -39,7 +39,7 @@ class SchedulerOption(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SchedulerKind(Choice):
+class SchedulerKind(RegistryEntry):
     """A scheduler under test. ``options``: the options of a lab that it supports. ``made``: ``module:class`` of its ``SchedulerUnderTest``."""
 
     made: str

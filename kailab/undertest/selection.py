@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab.cluster.backends import BACKENDS, with_api_server
-from kailab.cluster.choices import FLAGS, Spelt
+from kailab.cluster.registry import FLAGS, Spelt
 from kailab.errors import InputError, InputErrors, Where
 from kailab.undertest.registry import SCHEDULERS, BackendConflict, SchedulerKind, make_scheduler
 
@@ -43,7 +43,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 class SchedulerReference(NamedTuple):
     """A parsed name. ``kind``: in the registry. ``name``: of the scheduler. ``options``: the options in the name, by their names in
-    ``kailab.cluster.choices``, with absolute paths."""
+    ``kailab.cluster.registry``, with absolute paths."""
 
     kind: str
     name: str

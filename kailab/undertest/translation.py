@@ -16,7 +16,7 @@ from typing import Any
 from kailab.cluster.protocol import Cluster
 from kailab.engine.snapshot.records import UNLIMITED, Queue, Share
 from kailab.errors import NotFound
-from kailab.grouping import Grouping, GroupingError, group
+from kailab.grouping import Grouping, GroupingError, group_pod
 from kailab.model import labels
 from kailab.model.kinds import api_version_of, is_namespaced, key_of, kind_key
 from kailab.model.labels import GPU_RESOURCE
@@ -24,7 +24,7 @@ from kailab.model.manifests import object_name
 from kailab.model.objects import Object, allocatable_of, annotations_of, labels_of
 from kailab.model.quantities import parse
 from kailab.model.validation.advice import pod_templates
-from kailab.scheduler.reading.podgroups import Priorities, is_preemptible
+from kailab.scheduler.reading.podgroups import PriorityClasses, is_preemptible
 from kailab.scheduler.reading.queues import queue_record
 from kailab.undertest.contract import NotExpressible
 
@@ -186,7 +186,7 @@ class WorkReader:
     def __init__(self, objects: Sequence[Object], there: Cluster, who: str) -> None:
         self._given = _AppliedObjects(objects, there)
         self._who = who
-        self._priorities = Priorities()
+        self._priorities = PriorityClasses()
         for one in (*there.list("PriorityClass"), *(obj for obj in objects if obj["kind"] == "PriorityClass")):
             self._priorities.set(one)
 
@@ -230,7 +230,7 @@ class WorkReader:
             work = self.of_group(written)
             return replace(work, path=path)
         try:
-            grouping = group(pod, owners, self._given)
+            grouping = group_pod(pod, owners, self._given)
         except GroupingError as error:
             raise self._lacks(f"pods of this kind ({error})", obj) from None
         self._check(grouping, obj)
@@ -311,7 +311,7 @@ def _reference(owner: Object) -> dict[str, Any]:
 
 
 class _AppliedObjects:
-    """A ``kailab.grouping.reader.Reader`` of the cluster after objects are applied."""
+    """A ``kailab.grouping.family.ObjectReader`` of the cluster after objects are applied."""
 
     def __init__(self, objects: Sequence[Object], there: Cluster) -> None:
         self._there = there

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from kailab.cluster.controlplane.certificates import Authority, write_private
+from kailab.cluster.controlplane.credentials import Authority, write_private
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.model.objects import Object
 from kailab.model.private_files import make_folder

@@ -158,9 +158,22 @@ class Comparison:
         return f"pods: {told or 'as before'}; {count(len(self.workloads), 'workload')} changed, {alike} as before"
 
     def _repr_html_(self) -> str:
-        from kailab.lab import html
+        return self.html_table("What changes")
 
-        return html.comparison(self)
+    def html_table(self, caption: str) -> str:
+        """The workloads that end differently, as a table for notebooks."""
+        from kailab.model import markup
+
+        rows = (
+            (
+                str(change.workload), change.queue, ", ".join(change.what),
+                change.before.running if change.before else "", change.after.running if change.after else "",
+                len(change.evicted),
+            )
+            for change in self.workloads
+        )  # fmt: skip
+        columns = ("workload", "queue", "what", "ran", "runs", "evicted")
+        return markup.html_table(f"{caption}: {self.summary()}", columns, rows)
 
     def data(self) -> dict[str, Any]:
         """What differs, for programs."""

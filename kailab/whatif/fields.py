@@ -10,23 +10,9 @@ from typing import Any, NamedTuple
 
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Patch
-from kailab.lab.queries import LabQueries
+from kailab.lab.lab import Lab
 from kailab.model.kinds import KINDS, is_namespaced
-from kailab.model.times import duration_seconds
-
-
-def _number(text: str) -> int | float:
-    if text == "unlimited":
-        return -1
-    value = float(text)
-    # Not (...): so that "nan", which compares false with everything, is refused.
-    if not (value >= 0 or value == -1) or value == float("inf"):
-        raise ValueError(text)
-    return int(value) if value == int(value) else value
-
-
-def _whole(text: str) -> int:
-    return int(text)
+from kailab.model.queues import RESOURCES, SHARE_FIELDS, SPEC_FIELDS, parse_name
 
 
 def _from_0(text: str) -> int:
@@ -41,17 +27,6 @@ def _yes_or_no(text: str) -> bool:
     return text == "true"
 
 
-def _duration(text: str) -> str:
-    duration_seconds(text)
-    return text
-
-
-def _name(text: str) -> str:
-    if not text:
-        raise ValueError(text)
-    return text
-
-
 class Field(NamedTuple):
     """Where it stands in the object, and what may stand there."""
 
@@ -60,20 +35,18 @@ class Field(NamedTuple):
     expected: str
 
 
-_AMOUNT = "a number, -1 or unlimited"
-_QUEUE = {
-    f"{resource}.{part}": Field(("spec", "resources", resource, part), _number, _AMOUNT)
-    for resource in ("gpu", "cpu", "memory")
-    for part in ("quota", "limit", "overQuotaWeight")
+_QUEUE_SHARES = {
+    f"{resource}.{key}": (("spec", "resources", resource, key), form)
+    for resource in RESOURCES
+    for key, form in SHARE_FIELDS.items()
 }
+_QUEUE = {key: (("spec", key), form) for key, form in SPEC_FIELDS.items()}
 REPLICAS = Field(("spec", "replicas"), _from_0, "a whole number from 0")
 FIELDS: Mapping[str, Mapping[str, Field]] = {
     "Queue": {
-        **_QUEUE,
-        "priority": Field(("spec", "priority"), _whole, "a whole number"),
-        "parentQueue": Field(("spec", "parentQueue"), _name, "the name of a queue"),
-        "reclaimMinRuntime": Field(("spec", "reclaimMinRuntime"), _duration, "a duration such as 10m"),
-        "preemptMinRuntime": Field(("spec", "preemptMinRuntime"), _duration, "a duration such as 10m"),
+        path: Field(place, form.parse, form.expected)
+        for path, (place, form) in (_QUEUE_SHARES | _QUEUE).items()
+        if form.parse
     },
     "Job": {
         "parallelism": Field(("spec", "parallelism"), _from_0, "a whole number from 0"),
@@ -81,14 +54,14 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     },
     "PodGroup": {
         "minMember": Field(("spec", "minMember"), _from_0, "a whole number from 0"),
-        "queue": Field(("spec", "queue"), _name, "the name of a queue"),
-        "priorityClassName": Field(("spec", "priorityClassName"), _name, "the name of a priority class"),
+        "queue": Field(("spec", "queue"), parse_name, "the name of a queue"),
+        "priorityClassName": Field(("spec", "priorityClassName"), parse_name, "the name of a priority class"),
     },
     "Node": {"unschedulable": Field(("spec", "unschedulable"), _yes_or_no, "true or false")},
 }
 
 
-def patch_of(lab: LabQueries, text: str, namespace: str = "default") -> Patch:
+def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
     """The patch that ``queue/team-a.gpu.quota=24`` stands for. Raises InputError that names what was expected."""
     target, equals, value = text.partition("=")
     word, slash, rest = target.partition("/")

@@ -9,9 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
-from kailab.explain.answer import Answer, Verdict
-from kailab.explain.asking import ask
-from kailab.explain.cause import Code
+from kailab.explain.answer import Answer, Code, Verdict
+from kailab.explain.questions import ask
 from kailab.explain.subject import Subject
 from kailab.lab.fork import fork
 from kailab.model.kinds import KINDS

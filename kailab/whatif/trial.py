@@ -48,9 +48,8 @@ class WhatIf:
     """What is worth saying about the changes, each once."""
 
     def _repr_html_(self) -> str:
-        from kailab.lab import html
-
-        return html.what_if(self)
+        pairs = zip(self.alternatives, self.comparisons, strict=True)
+        return "".join(comparison.html_table(alternative.title) for alternative, comparison in pairs)
 
     def data(self) -> dict[str, Any]:
         """For programs."""

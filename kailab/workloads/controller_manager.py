@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Watch, WatchEvent
-from kailab.cluster.unreadable import UnreadableObjects
+from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model.kinds import KINDS, key_of, kinds_generation, part
 from kailab.model.objects import Object, controller_of, is_ready
 from kailab.workloads.controller import Controller, Key, Reference, Workbench

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.unreadable import UnreadableObjects
+from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model.labels import CLAIM_FINALIZER
 from kailab.model.objects import Object, is_ended, is_terminating, owner_references
 

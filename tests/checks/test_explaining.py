@@ -19,8 +19,7 @@ from checks.explaining.subject import Work, waiting
 from checks.explaining.truth import Truth
 from checks.fuzzing.walk_objects import queue
 from kailab.errors import InputError
-from kailab.explain.answer import Answer, Step, Verdict
-from kailab.explain.cause import Cause, Code
+from kailab.explain.answer import Answer, Cause, Code, Step, Verdict
 
 FLEET = yaml.safe_load("""
 apiVersion: kailab.dev/v1

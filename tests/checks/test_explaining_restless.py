@@ -11,8 +11,7 @@ from checks.explaining.judging import judge
 from checks.explaining.random_situation import seeded
 from checks.explaining.run import Findings, SeedResult
 from checks.explaining.subject import Work
-from kailab.explain.answer import Answer
-from kailab.explain.cause import Code
+from kailab.explain.answer import Answer, Code
 from kailab.lab.change import read_changes
 from kailab.lab.endless_moves import explain_endless_moves
 from kailab.lab.fork import fork

@@ -11,7 +11,7 @@ import pytest
 from checks.fuzzing import odd_manifests
 from checks.fuzzing.odd_manifests import Case, as_text, run_seed, run_seeds
 from checks.fuzzing.odd_seeds import SEEDS
-from kailab.cluster.unreadable import STRICT
+from kailab.cluster.unreadable_objects import STRICT
 from kailab.lab import Lab
 from kailab.model import times
 from kailab.model.validation import advice

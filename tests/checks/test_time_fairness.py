@@ -8,7 +8,7 @@ from itertools import groupby
 import pytest
 
 from checks.recorded.timefairness import Course, differences, simulate, window_usage
-from kailab.scheduler.usage import Piece, UsageHistory, UsageParams
+from kailab.scheduler.usage import UsageHistory, UsageInterval, UsageParams
 
 TWO = {
     "Cycles": 400,
@@ -37,8 +37,8 @@ def test_a_full_window_gives_what_the_scheduler_s_own_history_gives():
     samples = [{"a": 6.0}] * 40 + [{"a": 2.0, "b": 4.0}] * 24
     ours = window_usage(samples, 8.0, window=64, half_life=16)
     pieces = [
-        Piece(0.0, (8.0, 1.0, 1.0), {"a": (6.0, 0.0, 0.0)}),
-        Piece(40.0, (8.0, 1.0, 1.0), {"a": (2.0, 0.0, 0.0), "b": (4.0, 0.0, 0.0)}),
+        UsageInterval(0.0, (8.0, 1.0, 1.0), {"a": (6.0, 0.0, 0.0)}),
+        UsageInterval(40.0, (8.0, 1.0, 1.0), {"a": (2.0, 0.0, 0.0), "b": (4.0, 0.0, 0.0)}),
     ]
     history = UsageHistory(None, UsageParams(window=64.0, half_life=16.0), pieces)  # type: ignore[arg-type]
     exact = history.reckon(64.0)

@@ -113,7 +113,7 @@ def test_a_damaged_record_spoils_no_command(kailab, home: Path) -> None:
     (home / ".kailab" / "lab.state.record" / "so_far").write_text("{")
     done = kailab("apply", "-f", str(MANIFESTS / "queues.yaml"))
     assert done.code == 0
-    assert "what is done now is not recorded" in done.err
+    assert "the steps of this command are not recorded" in done.err
     assert kailab("get", "queue", "team-a").code == 0
 
 

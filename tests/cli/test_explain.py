@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kailab.cluster.embedded.storage.persistence import Packed, read_state, write_state
+from kailab.cluster.embedded.storage.state_file import PackedSection, read_state, write_state
 
 API = """
 apiVersion: apps/v1
@@ -68,7 +68,7 @@ def test_a_look_at_a_saved_lab_tells_what_the_lab_told(busy, home, tmp_path) -> 
 
 def _unpacked(section):
     return (
-        {key: part.unpack() if isinstance(part, Packed) else part for key, part in section.items()}
+        {key: part.unpack() if isinstance(part, PackedSection) else part for key, part in section.items()}
         if isinstance(section, dict)
         else section
     )

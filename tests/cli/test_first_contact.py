@@ -48,7 +48,7 @@ def test_the_first_sentence_of_an_explanation_names_a_taint(kailab, home: Path) 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("kai.scheduler/queue: team-a", "app: x"), "goes to the queue default-queue, which is not there"),
+        (("kai.scheduler/queue: team-a", "app: x"), "goes to the queue default-queue, which does not exist"),
         (("kai.scheduler/queue: team-a", "kai.scheduler/queue: team-b"), "there is no queue 'team-b'"),
         (
             ("schedulerName: kai-scheduler", "restartPolicy: Never"),

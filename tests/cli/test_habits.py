@@ -81,8 +81,8 @@ def test_data_on_a_node_holds_its_pod_back(serving) -> None:
     node = json.loads(serving("get", "pod", "bare", "-o", "json").out)["spec"]["nodeName"]
     done = serving("drain", node)
     assert done.code == 2
-    assert "has no controller and would be gone for good; --force deletes it" in done.err
-    assert "keeps data in an emptyDir, lost with it; --delete-emptydir-data lets it go" in done.err
+    assert "has no controller that replaces it; --force deletes it" in done.err
+    assert "has data in an emptyDir, which would be lost; --delete-emptydir-data allows it" in done.err
     assert serving("drain", node, "--force").code == 2
     assert serving("get", "pod", "bare").code == 0
     done = serving("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.cluster.embedded.storage.persistence import StateLock
+from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.lab import lab_files
 
 

@@ -46,7 +46,7 @@ def test_a_pod_that_nobody_makes_anew_is_drained_only_by_force(started) -> None:
     started("apply", "-f", "-", input=json.dumps(pod))
     done = started("drain", "a100-0")
     assert done.code == 2
-    assert "pod default/lone has no controller and would be gone for good; --force deletes it" in done.err
+    assert "pod default/lone has no controller that replaces it; --force deletes it" in done.err
     assert "unschedulable" not in (nodes(started)["a100-0"].get("spec") or {})
     assert started("drain", "a100-0", "--force").code == 0
     assert held(started) == []
@@ -130,7 +130,7 @@ def test_draining_past_a_disruption_budget_is_told(serving, home) -> None:
     assert (done.code, done.out) == (0, f"node/{node} drained\n")
     for said in (foretold.err, done.err):
         assert "warning: PodDisruptionBudget default/b asks for 2 of 2 pods, and " in said
-        assert "kailab goes past it" in said
+        assert "kailab ignores it" in said
 
 
 @pytest.mark.parametrize("least", ["0", "0%"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.components.cache import Cache
+from kailab.components.cache import ComponentCache
 
 POD = """\
 apiVersion: v1
@@ -238,7 +238,7 @@ def test_folders_in_a_folder_are_applied_only_where_that_is_said(started, home) 
 
 
 def test_a_kustomization_is_applied(started, home) -> None:
-    if not (shutil.which("kustomize") or shutil.which("kubectl") or (Cache().root / "kubernetes").is_dir()):
+    if not (shutil.which("kustomize") or shutil.which("kubectl") or (ComponentCache().root / "kubernetes").is_dir()):
         pytest.skip("neither kustomize nor kubectl is here")
     (home / "kustomization.yaml").write_text("resources: [pod.yaml]\nnamePrefix: my-\n")
     (home / "pod.yaml").write_text(POD.format(name="one"))

@@ -102,5 +102,5 @@ def test_kinds_on_which_nothing_acts_are_told_at_opening(started, home: Path) ->
     started("snapshot", "take", "lab.snap")
     done = started("open", "lab.snap", "--fresh")
     assert done.code == 0, done.err
-    assert "nothing here acts on what there is of ResourceQuota\n" in done.err
-    assert "kailab makes no pods for what there is of Notebook: pods of theirs that go are not made anew\n" in done.err
+    assert "nothing here acts on objects of the kinds ResourceQuota\n" in done.err
+    assert "kailab makes no pods for Notebook: their pods are not replaced when they are deleted\n" in done.err

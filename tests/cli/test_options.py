@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.backends import BACKENDS
-from kailab.cluster.choices import FLAGS
 from kailab.cluster.kind import kind_reason
+from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.venues import open_venue

@@ -10,7 +10,7 @@ import pytest
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.polling import wait_until
 from tests.cli.test_lint import QUEUE
 
 POD = """\

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from kailab.cluster.answered import write_until_answered
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.writes import Chain, Create, Delete, Outcome
+from kailab.cluster.polling import write_until_answered
+from kailab.cluster.writes import Chain, CreateWrite, DeleteWrite, WriteOutcome
 from kailab.errors import AlreadyExists, Invalid, NotFound, Unavailable
 
 
@@ -21,7 +21,7 @@ class Busy:
         self.carries_out = carries_out
         self.batches: list[int] = []
 
-    def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
+    def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
         self.batches.append(len(chains))
         if self.silences == 0:
             return self.cluster.write_all(chains)
@@ -30,7 +30,7 @@ class Busy:
             self.cluster.write_all(chains)
         error = Unavailable("no answer")
         error.doubtful = self.carries_out
-        return [Outcome([], error) for _ in chains]
+        return [WriteOutcome([], error) for _ in chains]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_each_write_is_carried_out_once(cluster, build, carries_out) -> None:
     cluster.create(build.config("old"))
     busy = Busy(cluster, 2, carries_out=carries_out)
     outcomes = write_until_answered(
-        busy, [Delete("ConfigMap", "old", "default"), Create(build.config("new"))], 60, pause=0
+        busy, [DeleteWrite("ConfigMap", "old", "default"), CreateWrite(build.config("new"))], 60, pause=0
     )
     assert [outcome.error for outcome in outcomes] == [None, None]
     assert [obj["metadata"]["name"] for obj in cluster.list("ConfigMap", "default")] == ["new"]
@@ -52,13 +52,13 @@ def test_each_write_is_carried_out_once(cluster, build, carries_out) -> None:
 
 def test_only_what_got_no_answer_is_sent_again(cluster, build) -> None:
     class HalfBusy(Busy):
-        def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
+        def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
             if self.silences == 0 or len(chains) == 1:
                 return super().write_all(chains)
             return [*self.cluster.write_all(chains[:1]), *super().write_all(chains[1:])]
 
     busy = HalfBusy(cluster, 1, carries_out=False)
-    write_until_answered(busy, [Create(build.config(name)) for name in "abc"], 60, pause=0)
+    write_until_answered(busy, [CreateWrite(build.config(name)) for name in "abc"], 60, pause=0)
     assert [obj["metadata"]["name"] for obj in cluster.list("ConfigMap", "default")] == ["a", "b", "c"]
     assert busy.batches == [2, 2]
 
@@ -66,18 +66,20 @@ def test_only_what_got_no_answer_is_sent_again(cluster, build) -> None:
 def test_what_was_there_or_gone_before_is_told(cluster, build) -> None:
     cluster.create(build.config("there"))
     busy = Busy(cluster, 1, carries_out=False)
-    writes = [Create(build.config("there")), Delete("ConfigMap", "gone", "default")]
+    writes = [CreateWrite(build.config("there")), DeleteWrite("ConfigMap", "gone", "default")]
     errors = [outcome.error for outcome in write_until_answered(busy, writes, 60, pause=0)]
     assert [type(error) for error in errors] == [AlreadyExists, NotFound]
 
 
 def test_a_refusal_is_an_answer(cluster, build) -> None:
     busy = Busy(cluster, 0, carries_out=False)
-    (outcome,) = write_until_answered(busy, [Create(build.config("Not a name"))], 60, pause=0)
+    (outcome,) = write_until_answered(busy, [CreateWrite(build.config("Not a name"))], 60, pause=0)
     assert isinstance(outcome.error, Invalid)
     assert busy.batches == [1]
 
 
 def test_patience_has_an_end(cluster, build) -> None:
-    (outcome,) = write_until_answered(Busy(cluster, 10**9, carries_out=False), [Create(build.config())], 0.05, pause=0)
+    (outcome,) = write_until_answered(
+        Busy(cluster, 10**9, carries_out=False), [CreateWrite(build.config())], 0.05, pause=0
+    )
     assert isinstance(outcome.error, Unavailable)

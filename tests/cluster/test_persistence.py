@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster, StateLock
-from kailab.cluster.embedded.storage.persistence import read_state
+from kailab.cluster.embedded.storage.state_file import read_state
 from kailab.errors import StateError
 
 

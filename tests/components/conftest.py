@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.components import FOLDER, Cache, Pin, Sources, pins
+from kailab.components import FOLDER, ComponentCache, DownloadSources, Pin, pins
 from kailab.components.pins import KUBERNETES_PROGRAMS, this_machine
 
 SAYS = {"etcd": "etcd Version: {bare}", "kwok": "kwok version {version} go1.0"}
@@ -73,8 +73,8 @@ class Published:
         return {pin.name: self.publish(pin) for pin in pins()}
 
     @property
-    def sources(self) -> Sources:
-        return Sources(self.url, self.url, self.url)
+    def sources(self) -> DownloadSources:
+        return DownloadSources(self.url, self.url, self.url)
 
 
 def packed(name: str, content: bytes) -> bytes:
@@ -142,8 +142,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
+def cache(tmp_path: Path) -> ComponentCache:
+    return ComponentCache(tmp_path / "cache")
 
 
 @pytest.fixture

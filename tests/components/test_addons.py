@@ -11,12 +11,20 @@ import pytest
 from click.testing import CliRunner
 
 from kailab.cli.main import app
-from kailab.components import ADDONS, Cache, DamagedComponent, Manifests, MissingComponents, find_addon, get_addon
+from kailab.components import (
+    ADDONS,
+    ComponentCache,
+    ComponentManifests,
+    DamagedComponent,
+    MissingComponents,
+    find_addon,
+    get_addon,
+)
 from kailab.components.build import Go, build
-from kailab.components.buildinfo import module_version
 from kailab.components.manifests import write_manifests
 from kailab.components.pins import MANIFESTS
 from kailab.components.recipes import RECIPES
+from kailab.components.versions import module_version
 from tests.components.test_building import REQUIRED
 from tests.undertest.test_kai_version import program
 
@@ -87,7 +95,7 @@ def test_a_module_lends_what_go_heeds_only_in_the_module_that_it_is_called_in(tm
     assert (tmp_path / "asked").read_text().split()[-1] == "sigs.k8s.io/kueue/cmd/kueue"
 
 
-def test_an_addon_is_got_once_with_its_manifests(cache: Cache, go: Go, tmp_path: Path) -> None:
+def test_an_addon_is_got_once_with_its_manifests(cache: ComponentCache, go: Go, tmp_path: Path) -> None:
     told: list[str] = []
     with pytest.raises(MissingComponents, match=r"kueue v0.19.2, manifests.zip v0.19.2. `kailab components get --with"):
         find_addon("kueue", cache)
@@ -104,7 +112,7 @@ def test_an_addon_is_got_once_with_its_manifests(cache: Cache, go: Go, tmp_path:
     assert not (tmp_path / "asked").exists()
 
 
-def test_a_program_of_another_version_is_not_taken(cache: Cache, go: Go, tmp_path: Path) -> None:
+def test_a_program_of_another_version_is_not_taken(cache: ComponentCache, go: Go, tmp_path: Path) -> None:
     program(tmp_path / "made", f"path\tx\nmod\t{RECIPES['kueue'].module}\tv0.1.0\th1:x\n")
     with pytest.raises(Exception, match=r"it is kueue v0.1.0; v0.19.2 was expected"):
         get_addon("kueue", cache=cache)
@@ -117,17 +125,17 @@ def test_the_same_files_make_the_same_bytes(tmp_path: Path, module: Path) -> Non
         os.utime(module / "config/components/crd/bases/a.yaml", (1e9, 1e9))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     with pytest.raises(DamagedComponent, match=r"one: has no file config/\*\.yml"):
-        Manifests(tmp_path / "one").objects("config/*.yml")
+        ComponentManifests(tmp_path / "one").objects("config/*.yml")
 
 
 def test_a_file_that_is_no_archive_is_told(tmp_path: Path) -> None:
     (tmp_path / MANIFESTS).write_bytes(b"no archive")
     with pytest.raises(DamagedComponent, match=r"manifests\.zip: can't be read"):
-        Manifests(tmp_path / MANIFESTS).objects("*")
+        ComponentManifests(tmp_path / MANIFESTS).objects("*")
     with zipfile.ZipFile(tmp_path / "binary.zip", "w") as kept:
         kept.writestr("a.yaml", b"\xff\xfe")
     with pytest.raises(DamagedComponent, match=r"can't be read"):
-        Manifests(tmp_path / "binary.zip").objects("*")
+        ComponentManifests(tmp_path / "binary.zip").objects("*")
 
 
 def test_the_command_line(go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

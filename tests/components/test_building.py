@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import find
-from kailab.cluster.waiting import wait_until
-from kailab.components import Cache, MissingComponents, Way, get_components, pins
+from kailab.components import AcquisitionMethod, ComponentCache, MissingComponents, get_components, pins
 from kailab.components.build import Go, build, find_go
-from kailab.components.failures import BuildFailed
+from kailab.components.errors import BuildFailed
 from kailab.components.versions import reported_version
 
 ETCD = pins()[0]
@@ -30,11 +30,11 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_what_go_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Cache) -> None:
+def test_what_go_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: ComponentCache) -> None:
     stand_in(tmp_path / "go", monkeypatch, "echo 'go: downloading x' >&2; echo 'go.mod requires go >= 2.0' >&2; exit 1")
     told: list[str] = []
     with pytest.raises(MissingComponents) as failed:
-        get_components(way=Way.build, cache=cache, tell=told.append)
+        get_components(way=AcquisitionMethod.build, cache=cache, tell=told.append)
     assert "etcd v3.6.8 can't be built: `go mod download` of go1.99.1 failed:\n  go.mod requires go >= 2.0" in str(
         failed.value
     )

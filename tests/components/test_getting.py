@@ -13,11 +13,11 @@ import pytest
 
 from kailab.components import (
     FOLDER,
-    Cache,
+    AcquisitionMethod,
+    ComponentCache,
     DamagedComponent,
+    DownloadSources,
     MissingComponents,
-    Sources,
-    Way,
     WrongChecksum,
     WrongComponent,
     find_components,
@@ -25,7 +25,7 @@ from kailab.components import (
     pins,
 )
 from kailab.components.cache import sha256_of
-from kailab.components.inventory import inventory, verified
+from kailab.components.lookup import inventory, verified_inventory
 from kailab.components.pins import PROGRAMS
 from kailab.errors import InputError, StateError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 APISERVER = next(pin for pin in pins() if pin.name == "kube-apiserver")
 
 
-def test_the_whole_set_is_downloaded_and_found(published: Published, cache: Cache) -> None:
+def test_the_whole_set_is_downloaded_and_found(published: Published, cache: ComponentCache) -> None:
     paths = published.publish_all()
     with pytest.raises(MissingComponents, match=r"kailab components get --kubernetes v1\.35\.4") as missing:
         find_components(cache=cache)
@@ -55,14 +55,14 @@ def test_the_whole_set_is_downloaded_and_found(published: Published, cache: Cach
         assert got.path(name).stat().st_mode & stat.S_IXUSR
         assert any(line.startswith(f"{name} v") and path in line for line in told)
     assert find_components(cache=cache) == got
-    assert {item.state for item in verified(cache=cache)} == {"ok"}
+    assert {item.state for item in verified_inventory(cache=cache)} == {"ok"}
     assert not [path for path in cache.root.rglob("*") if path.name.endswith((".part", ".arriving", ".unpacked"))]
     published.asked.clear()
     get_components(cache=cache, sources=published.sources)
     assert published.asked == []
 
 
-def test_versions_live_side_by_side(published: Published, cache: Cache) -> None:
+def test_versions_live_side_by_side(published: Published, cache: ComponentCache) -> None:
     published.publish_all()
     for pin in pins("1.34"):
         published.publish(pin)
@@ -74,7 +74,7 @@ def test_versions_live_side_by_side(published: Published, cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["resumed", "from the start where the server can't resume"])
-def test_a_transfer_that_breaks_off_goes_on(published: Published, cache: Cache, ranges: bool) -> None:
+def test_a_transfer_that_breaks_off_goes_on(published: Published, cache: ComponentCache, ranges: bool) -> None:
     path = published.publish_all()["kube-apiserver"]
     published.ranges = ranges
     published.break_after[path] = [1_000_000, 500_000]
@@ -85,7 +85,7 @@ def test_a_transfer_that_breaks_off_goes_on(published: Published, cache: Cache, 
     assert sha256_of(cache.path(APISERVER)) == published.files[f"{path}.sha256"].decode()
 
 
-def test_a_later_command_goes_on_where_one_was_killed(published: Published, cache: Cache) -> None:
+def test_a_later_command_goes_on_where_one_was_killed(published: Published, cache: ComponentCache) -> None:
     path = published.publish_all()["kube-apiserver"]
     part = cache.folder(APISERVER) / "kube-apiserver.part"
     part.parent.mkdir(parents=True)
@@ -95,7 +95,7 @@ def test_a_later_command_goes_on_where_one_was_killed(published: Published, cach
 
 
 @pytest.mark.parametrize("length", [100_000, 9_000_000], ids=["shorter", "longer than what is published"])
-def test_a_part_of_something_else_is_thrown_away(published: Published, cache: Cache, length: int) -> None:
+def test_a_part_of_something_else_is_thrown_away(published: Published, cache: ComponentCache, length: int) -> None:
     path = published.publish_all()["kube-apiserver"]
     part = cache.folder(APISERVER) / "kube-apiserver.part"
     part.parent.mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_a_part_of_something_else_is_thrown_away(published: Published, cache: Ca
     assert sha256_of(cache.path(APISERVER)) == published.files[f"{path}.sha256"].decode()
 
 
-def test_what_is_not_as_published_is_never_kept(published: Published, cache: Cache, tmp_path: Path) -> None:
+def test_what_is_not_as_published_is_never_kept(published: Published, cache: ComponentCache, tmp_path: Path) -> None:
     path = published.publish_all()["kube-apiserver"]
     ran = tmp_path / "it ran"
     published.files[path] = f"#!/bin/sh\ntouch '{ran}'\necho Kubernetes v1.35.4\n".encode()
@@ -115,7 +115,7 @@ def test_what_is_not_as_published_is_never_kept(published: Published, cache: Cac
     assert not (cache.folder(APISERVER) / "kube-apiserver.part").exists()
 
 
-def test_another_version_than_was_promised(published: Published, cache: Cache) -> None:
+def test_another_version_than_was_promised(published: Published, cache: ComponentCache) -> None:
     path = published.publish_all()["kube-apiserver"]
     older = published.publish(next(pin for pin in pins("1.34") if pin.name == "kube-apiserver"))
     for ending in ("", ".sha256"):
@@ -125,7 +125,7 @@ def test_another_version_than_was_promised(published: Published, cache: Cache) -
     assert cache.checked(APISERVER) is None
 
 
-def test_a_busy_server_is_asked_again(published: Published, cache: Cache) -> None:
+def test_a_busy_server_is_asked_again(published: Published, cache: ComponentCache) -> None:
     path = published.publish_all()["kube-apiserver"]
     published.busy = {path: 2, f"{path}.sha256": 2}
     get_components(cache=cache, sources=published.sources)
@@ -133,7 +133,7 @@ def test_a_busy_server_is_asked_again(published: Published, cache: Cache) -> Non
 
 
 @pytest.mark.usefixtures("no_go")
-def test_what_is_not_published_is_told_one_by_one(published: Published, cache: Cache) -> None:
+def test_what_is_not_published_is_told_one_by_one(published: Published, cache: ComponentCache) -> None:
     paths = published.publish_all()
     del published.files[paths["kubectl"]]
     release = next(path for path in published.files if path.startswith("/repos/"))
@@ -151,20 +151,20 @@ def test_what_is_not_published_is_told_one_by_one(published: Published, cache: C
 
 
 @pytest.mark.usefixtures("no_go")
-def test_a_host_that_cannot_be_reached_is_tried_once(published: Published, cache: Cache) -> None:
+def test_a_host_that_cannot_be_reached_is_tried_once(published: Published, cache: ComponentCache) -> None:
     published.publish_all()
     nowhere = "http://127.0.0.1:9"
     told: list[str] = []
     with pytest.raises(MissingComponents) as missing:
-        get_components(cache=cache, sources=Sources(nowhere, published.url, published.url), tell=told.append)
+        get_components(cache=cache, sources=DownloadSources(nowhere, published.url, published.url), tell=told.append)
     assert [pin.project for pin in missing.value.pins] == ["kubernetes"] * 4
     assert str(missing.value).count("127.0.0.1 can't be reached: Connection refused") == 4
     assert sum(nowhere in line for line in told) == 1
     with pytest.raises(MissingComponents, match="can't be reached: Connection refused"):
-        get_components(way=Way.download, cache=cache, sources=Sources(nowhere, nowhere, nowhere))
+        get_components(way=AcquisitionMethod.download, cache=cache, sources=DownloadSources(nowhere, nowhere, nowhere))
 
 
-def test_what_changed_in_the_cache_is_not_run(published: Published, cache: Cache) -> None:
+def test_what_changed_in_the_cache_is_not_run(published: Published, cache: ComponentCache) -> None:
     published.publish_all()
     get_components(cache=cache, sources=published.sources)
     path = cache.path(APISERVER)
@@ -177,7 +177,7 @@ def test_what_changed_in_the_cache_is_not_run(published: Published, cache: Cache
         with pytest.raises(DamagedComponent, match=r"it will not be run; get it again with `kailab components get"):
             find_components(cache=cache)
     assert {item.name: item.state for item in inventory(cache=cache)}["kube-apiserver"] == "damaged"
-    assert [item.name for item in verified(cache=cache) if item.state != "ok"] == ["kube-apiserver"]
+    assert [item.name for item in verified_inventory(cache=cache) if item.state != "ok"] == ["kube-apiserver"]
     told: list[str] = []
     get_components(cache=cache, sources=published.sources, tell=told.append)
     assert "it is got again" not in told[1]
@@ -185,7 +185,7 @@ def test_what_changed_in_the_cache_is_not_run(published: Published, cache: Cache
     assert find_components(cache=cache)
 
 
-def test_a_file_that_nobody_put_there_does_not_count(cache: Cache) -> None:
+def test_a_file_that_nobody_put_there_does_not_count(cache: ComponentCache) -> None:
     cache.path(APISERVER).parent.mkdir(parents=True)
     cache.path(APISERVER).write_text("#!/bin/sh\n")
     assert cache.checked(APISERVER) is None
@@ -194,15 +194,15 @@ def test_a_file_that_nobody_put_there_does_not_count(cache: Cache) -> None:
         find_components(cache=cache)
 
 
-def test_programs_are_adopted_from_a_folder(published: Published, cache: Cache, tmp_path: Path) -> None:
+def test_programs_are_adopted_from_a_folder(published: Published, cache: ComponentCache, tmp_path: Path) -> None:
     published.publish_all()
-    first = get_components(cache=Cache(tmp_path / "first"), sources=published.sources)
+    first = get_components(cache=ComponentCache(tmp_path / "first"), sources=published.sources)
     mine = tmp_path / "mine"
     mine.mkdir()
     for name, path in first.paths.items():
         (mine / name).write_bytes(path.read_bytes())
         (mine / name).chmod(0o755)
-    got = get_components(adopt=mine, cache=cache, sources=Sources("http://127.0.0.1:9"))
+    got = get_components(adopt=mine, cache=cache, sources=DownloadSources("http://127.0.0.1:9"))
     assert {entry.how for pin in pins() if (entry := cache.entry(pin))} == {"adopted"}
     assert sha256_of(got.path("etcd")) == sha256_of(mine / "etcd")
     (mine / "kwok").write_text("#!/bin/sh\necho kwok version v0.1.0\n")
@@ -218,7 +218,7 @@ def test_programs_are_adopted_from_a_folder(published: Published, cache: Cache, 
 
 def test_a_folder_of_ones_own(published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published.publish_all()
-    first = get_components(cache=Cache(tmp_path / "first"), sources=published.sources)
+    first = get_components(cache=ComponentCache(tmp_path / "first"), sources=published.sources)
     mine = tmp_path / "mine"
     mine.mkdir()
     for name, path in first.paths.items():
@@ -239,7 +239,7 @@ def test_a_folder_of_ones_own(published: Published, tmp_path: Path, monkeypatch:
 def test_a_cache_that_cannot_be_written(published: Published, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateError, match="the cache can't be written"):
-        get_components(cache=Cache(tmp_path / "file"), sources=published.sources)
+        get_components(cache=ComponentCache(tmp_path / "file"), sources=published.sources)
 
 
 def test_releases_that_are_not_known() -> None:
@@ -252,13 +252,13 @@ def test_releases_that_are_not_known() -> None:
 GETS = """
 import sys
 from pathlib import Path
-from kailab.components import Cache, Sources, get_components
+from kailab.components import ComponentCache, DownloadSources, get_components
 url = sys.argv[2]
-get_components(cache=Cache(Path(sys.argv[1])), sources=Sources(url, url, url), tell=print)
+get_components(cache=ComponentCache(Path(sys.argv[1])), sources=DownloadSources(url, url, url), tell=print)
 """
 
 
-def test_two_processes_get_each_program_once(published: Published, cache: Cache) -> None:
+def test_two_processes_get_each_program_once(published: Published, cache: ComponentCache) -> None:
     paths = published.publish_all()
     started = [
         subprocess.Popen(
@@ -273,4 +273,4 @@ def test_two_processes_get_each_program_once(published: Published, cache: Cache)
         assert one.returncode == 0, said.decode()
     asked = [path for path, _ in published.asked]
     assert {name: asked.count(path) for name, path in paths.items()} == dict.fromkeys(PROGRAMS, 1)
-    assert {item.state for item in verified(cache=cache)} == {"ok"}
+    assert {item.state for item in verified_inventory(cache=cache)} == {"ok"}

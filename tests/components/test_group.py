@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import find
-from kailab.cluster.waiting import wait_until
-from kailab.components.process_group import group
+from kailab.components.process_group import process_group
 
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def leave(script: str, ready: Callable[[subprocess.Popen[bytes]], object], error: BaseException) -> None:
-    with group(["/bin/sh", "-c", script]) as process:
+    with process_group(["/bin/sh", "-c", script]) as process:
         ready(process)
         raise error
 
@@ -55,7 +55,7 @@ def test_what_outlives_its_command_ends_too(tmp_path: Path) -> None:
 
 
 def test_a_command_that_ends_by_itself_is_left_alone() -> None:
-    with group(["/bin/sh", "-c", "echo said; exit 3"], stdout=subprocess.PIPE) as process:
+    with process_group(["/bin/sh", "-c", "echo said; exit 3"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.read() == b"said\n"
     assert process.returncode == 3
@@ -65,11 +65,11 @@ def test_who_hears_a_signal_hears_it_still(tmp_path: Path) -> None:
     heard: list[int] = []
     before = {number: signal.signal(number, lambda number, _: heard.append(number)) for number in ENDINGS}
     try:
-        with group(["/bin/sh", "-c", f"kill -TERM {os.getpid()}; kill -HUP {os.getpid()}"]) as process:
+        with process_group(["/bin/sh", "-c", f"kill -TERM {os.getpid()}; kill -HUP {os.getpid()}"]) as process:
             process.wait(60)
             assert wait_until(lambda: sorted(heard) == sorted(ENDINGS), 60)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with group(["/bin/sh", "-c", f"kill -HUP {os.getpid()}"]) as process:
+        with process_group(["/bin/sh", "-c", f"kill -HUP {os.getpid()}"]) as process:
             process.wait(60)
     finally:
         for number, handler in before.items():
@@ -77,6 +77,6 @@ def test_who_hears_a_signal_hears_it_still(tmp_path: Path) -> None:
 
 
 def test_a_signal_between_commands_ends_us_as_ever() -> None:
-    with group(["/bin/sh", "-c", "exit 0"]) as process:
+    with process_group(["/bin/sh", "-c", "exit 0"]) as process:
         process.wait(60)
     assert all(signal.getsignal(number) is signal.SIG_DFL for number in ENDINGS)

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kailab.cluster.controlplane import ControlPlane, ControlPlaneFailed, plane, planefolder, take_down
+from kailab.cluster.controlplane import ControlPlane, ControlPlaneFailed, cluster_folder, control_plane, take_down
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.components import ComponentSet
@@ -29,7 +29,7 @@ Finds = Callable[[Path], list[psutil.Process]]
 Waits = Callable[[Callable[[], bool]], None]
 
 
-def look(control_plane: ControlPlane, name: str) -> plane.Process:
+def look(control_plane: ControlPlane, name: str) -> control_plane.ProcessStatus:
     return next(one for one in control_plane.processes() if one.name == name)
 
 
@@ -174,7 +174,7 @@ def test_a_port_that_got_taken(
             asked.append(found)
             return found
 
-        monkeypatch.setattr(plane, "free_ports", ports)
+        monkeypatch.setattr(control_plane, "free_ports", ports)
         made = ControlPlane.up(tmp_path / "plane", components)
         try:
             assert len(asked) == 2
@@ -207,7 +207,7 @@ def test_a_folder_that_cannot_be_written(components: ComponentSet, tmp_path: Pat
 
 
 def test_a_disk_that_is_full(components: ComponentSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planefolder, "LEAST_FREE_BYTES", 10**18)
+    monkeypatch.setattr(cluster_folder, "LEAST_FREE_BYTES", 10**18)
     with pytest.raises(StateError, match=r"MB are free there; a control plane needs"):
         ControlPlane.up(tmp_path / "plane", components)
     assert not (tmp_path / "plane").exists()

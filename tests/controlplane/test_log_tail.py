@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.cluster.controlplane.log_tail import log_tail
+from kailab.cluster.controlplane.supervision import log_tail
 
 LOGS = {
     "nothing": ("", ""),

@@ -15,9 +15,9 @@ import pytest
 from kailab.cluster import processes
 from kailab.cluster.controlplane import ControlPlane, running
 from kailab.cluster.controlplane import supervision as module
-from kailab.cluster.controlplane.planefolder import PlaneRecord
-from kailab.cluster.controlplane.supervision import Supervision, processes_of, record
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.controlplane.cluster_folder import ControlPlaneRecord
+from kailab.cluster.controlplane.supervision import Supervision, new_process_record, processes_of
+from kailab.cluster.polling import wait_until
 from kailab.errors import StateError
 
 
@@ -42,7 +42,7 @@ def test_a_process_that_takes_up_its_program_has_not_ended(
     def late_cmdline(process: psutil.Process) -> list[str]:
         return [] if unreadable.get(process.pid, 5) > 0 else read[1](process)
 
-    one = record("sleeper", ["/bin/sleep", "60"])
+    one = new_process_record("sleeper", ["/bin/sleep", "60"])
     supervision.start(one)
     monkeypatch.setattr(psutil.Process, "environ", late_environ)
     monkeypatch.setattr(psutil.Process, "cmdline", late_cmdline)
@@ -58,7 +58,7 @@ def test_a_process_whose_end_the_shell_above_has_not_seen_runs(
     supervision: Supervision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it shows nothing of itself."""
-    one = record("sleeper", ["/bin/sleep", "60"])
+    one = new_process_record("sleeper", ["/bin/sleep", "60"])
     supervision.start(one)
     pid, environ, cmdline = supervision.look(one).pid, psutil.Process.environ, psutil.Process.cmdline
     monkeypatch.setattr(psutil.Process, "environ", lambda asked: {} if asked.pid == pid else environ(asked))
@@ -72,7 +72,7 @@ def test_a_process_whose_end_the_shell_above_has_not_seen_runs(
 
 
 def test_a_process_that_was_killed_with_the_shell_above_it(supervision: Supervision) -> None:
-    one = record("sleeper", ["/bin/sleep", "60"])
+    one = new_process_record("sleeper", ["/bin/sleep", "60"])
     supervision.start(one)
     (shell,) = {process.pid for process in processes_of(supervision.folder)} - {supervision.look(one).pid}
     os.killpg(shell, signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_a_process_may_end_at_any_question(
     supervision: Supervision, monkeypatch: pytest.MonkeyPatch, question: str, answered: bool
 ) -> None:
     """As all do when a control plane goes down while somebody looks: each is a zombie right before a question or right after."""
-    one = record("sleeper", ["/bin/sleep", "60"])
+    one = new_process_record("sleeper", ["/bin/sleep", "60"])
     supervision.start(one)
     mine = {process.pid for process in processes_of(supervision.folder)}
     if question == "cmdline":  # asked of the shell above, where it has not told yet how the process ended
@@ -149,7 +149,7 @@ def test_a_start_whose_process_is_a_zombie_was_cut_short(tmp_path: Path) -> None
     child = subprocess.Popen(["/bin/sleep", "600"])
     folder = tmp_path / "plane"
     folder.mkdir()
-    known = PlaneRecord(
+    known = ControlPlaneRecord(
         kubernetes="v1.35.4",
         ports={},
         binaries={},
@@ -167,7 +167,7 @@ def test_a_start_whose_process_is_a_zombie_was_cut_short(tmp_path: Path) -> None
 
 
 def test_how_a_process_ended_is_known(supervision: Supervision) -> None:
-    one = record("short", ["/bin/sh", "-c", "echo enough of this; exit 7"])
+    one = new_process_record("short", ["/bin/sh", "-c", "echo enough of this; exit 7"])
     supervision.start(one)
     assert wait_until(lambda: not supervision.look(one).running, 120)
     seen = supervision.look(one)

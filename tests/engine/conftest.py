@@ -123,7 +123,7 @@ class World:
         """``devices``: so many, whichever they are; or ``requests``."""
         self.records.append(ResourceClaim(name=f"default/{name}", **{"requests": any_devices(devices), **fields}))
 
-    def job(  # long: whatever a test may say of a job is an argument
+    def job(
         self,
         name: str,
         queue: str = "team",

@@ -12,8 +12,7 @@ from kailab.evidence.history import LabHistory
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.evidence.subject_timeline import subject_timeline
-from kailab.explain.answer import Verdict
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code, Verdict
 from kailab.explain.past import explained
 from kailab.lab import Lab
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from tests.explain.situations import faults, opened, questions
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.explain.cause import Cause
+from kailab.explain.answer import Cause
 from kailab.explain.grouping import first_causes, waiting_groups
 from kailab.explain.subject import Subject
 from kailab.fleet import read_fleet

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
 from tests.explain.building import queue

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.explain import lasting
-from kailab.explain.answer import Verdict
-from kailab.explain.cause import Code
+from kailab.explain import grouping
+from kailab.explain.answer import Code, Verdict
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
 
@@ -172,7 +171,7 @@ def test_a_day_of_refusals_is_not_looked_at_to_its_end(lab, monkeypatch):
     lab.settle()
     lab.cluster.refuse_binds("default", "web-1", "the webhook says no")
     monkeypatch.setattr(Lab, "moments", count)
-    monkeypatch.setattr(lasting, "MOMENTS", 80)
+    monkeypatch.setattr(grouping, "MOMENTS", 80)
     answer = lab.explain("StatefulSet", "web")
     assert (answer.running, answer.verdict, answer.cause.code) == (1, Verdict.NEVER, Code.BIND_REFUSED)
     assert 0 < len(counted) <= 80

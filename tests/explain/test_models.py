@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.lab import Lab
 from tests.explain.manifests import Object, fleet, job, queue
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code
 from kailab.lab import Lab
 from tests.explain.building import causes
 from tests.explain.node_building import MODEL, assert_told, change_node, on, opened, pod, pool, put, told

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kailab.engine.relaxing.rules import AllTolerated, TopologyGone
-from kailab.explain.cause import Code
-from kailab.explain.causes.case import cases
+from kailab.explain.answer import Code
+from kailab.explain.causes.question_context import cases
 from kailab.explain.subject import Subject
 from tests.explain.building import causes
 from tests.explain.node_building import (

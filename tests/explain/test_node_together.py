@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code
 from tests.explain.building import causes, queue
 from tests.explain.node_building import (
     MODEL,

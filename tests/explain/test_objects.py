@@ -10,8 +10,8 @@ import pytest
 
 from kailab.advice.health import health
 from kailab.errors import NotFound, Unavailable
-from kailab.explain.asking import ask
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code
+from kailab.explain.questions import ask
 from kailab.lab import Lab
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.explain.answer import Verdict
-from kailab.explain.asking import ask
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code, Verdict
+from kailab.explain.questions import ask
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
 from kailab.lab.lab_changes import LabChanges

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kailab.errors import InputError
-from kailab.explain.asking import ask
-from kailab.explain.cause import Code
-from kailab.explain.wanted import min_member
+from kailab.explain.answer import Code
+from kailab.explain.questions import ask
+from kailab.explain.subject import min_member
 from kailab.lab import Lab
 from kailab.whatif.simulation import When, simulate
 from tests.builders import job

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code
 from tests.explain.building import OPEN, causes, gang, lab, pod, pods, queue, settled
 
 

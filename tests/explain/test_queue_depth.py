@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code
 from tests.explain.building import queue
 from tests.explain.node_building import deployment, opened, pod, pool, put, told
 

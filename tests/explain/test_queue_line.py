@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kailab.advice.audit import audit
 from kailab.advice.audit.finding import FindingCode
-from kailab.explain.asking import ask
-from kailab.explain.cause import Cause, Code
+from kailab.explain.answer import Cause, Code
+from kailab.explain.questions import ask
 from kailab.lab import Lab
 from kailab.lab.fork import fork
 from kailab.lab.owners import work_title

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from kailab.explain.cause import Cause, Code
+from kailab.explain.answer import Cause, Code
 from kailab.lab import Lab
 from tests.explain.building import causes, lab, pods, queue, settled
 

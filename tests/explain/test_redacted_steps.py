@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kailab.explain.answer import Step
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Patch, carry_out, read_changes
 from kailab.lab.redacted_changes import redacted_data

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from kailab.engine.relaxing.rules import MadePreemptible
-from kailab.explain.steps import trial
-from kailab.explain.steps.proposal import Change, Disturbance, Proposal, Way, apply, patch
+from kailab.explain.steps import search
+from kailab.explain.steps.proposals import Change, Disturbance, Proposal, Way, apply, patch
+from kailab.explain.steps.search import can_ask
 from kailab.explain.steps.setting import Setting
-from kailab.explain.steps.sifting import can_ask
 from kailab.explain.subject import Subject
 from kailab.explain.verdict import could_run
 from kailab.lab import Lab
@@ -37,8 +37,8 @@ def test_changes_are_read_where_what_they_change_is_there(changes: tuple[Change,
 @pytest.fixture
 def beyond(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """A Deployment of which half waits for its queue's quota, and in the same queue a pod larger than any node; taken for a large lab."""
-    monkeypatch.setattr(trial, "SIFTED_FROM", 0)
-    monkeypatch.setattr(trial, "SLOW_FROM", 0)
+    monkeypatch.setattr(search, "SIFTED_FROM", 0)
+    monkeypatch.setattr(search, "SLOW_FROM", 0)
     with Lab.open(fleet({"count": 2, "gpus": 4})) as lab:
         lab.apply([queue("a", quota=2), deployment("web", "a", 4, 1, priority=""), pod("giant", "a", 8)])
         lab.settle()
@@ -63,10 +63,10 @@ def test_a_change_that_takes_away_one_of_two_causes_is_no_way_to_run(beyond: Lab
 def test_what_cannot_run_with_a_change_is_not_tried_with_it(beyond: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
-    def noted(self: trial.Trials, setting: Setting, proposal: Proposal) -> None:
+    def noted(self: search.Trials, setting: Setting, proposal: Proposal) -> None:
         tried.append(proposal.do)
 
-    monkeypatch.setattr(trial.Trials, "of", noted)
+    monkeypatch.setattr(search.Trials, "of", noted)
     beyond.explain("Deployment", "web")
     assert any(do.startswith("Make it preemptible") for do in tried)
     tried.clear()

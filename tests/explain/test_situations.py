@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checks.shared import VARIABLE
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from tests.explain.situations import FOLDER, Question, faults, opened, questions, says
 
 QUESTIONS = questions()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kailab.explain.answer import Step
-from kailab.explain.asking import ask
-from kailab.explain.steps.proposal import Disturbance, Proposal, apply, delete, together
+from kailab.explain.questions import ask
+from kailab.explain.steps.proposals import Disturbance, Proposal, apply, delete, together
 from kailab.lab import Lab
 from tests.explain.manifests import Object, fleet, job, pod, queue
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.answer import Step
-from kailab.explain.asking import ask
-from kailab.explain.cause import Cause, Code
+from kailab.explain.answer import Cause, Code, Step
+from kailab.explain.questions import ask
 from kailab.explain.steps.search import steps_for
 from kailab.explain.subject import Subject
 from kailab.fleet import Fleet

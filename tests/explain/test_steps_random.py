@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kailab.explain.asking import ask
-from kailab.explain.steps import trial
+from kailab.explain.questions import ask
+from kailab.explain.steps import search
 from kailab.explain.subject import Subject
 from kailab.lab import Lab
 from tests.explain.manifests import Object, deployment, fleet, job, pod, queue
@@ -60,9 +60,9 @@ def opened(pool: Object, batches: list[list[Object]]) -> Lab:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sifted_from", [trial.SIFTED_FROM, 0], ids=["all tried", "sifted"])
+@pytest.mark.parametrize("sifted_from", [search.SIFTED_FROM, 0], ids=["all tried", "sifted"])
 def test_every_step_lets_it_run(sifted_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "SIFTED_FROM", sifted_from)
+    monkeypatch.setattr(search, "SIFTED_FROM", sifted_from)
     told = 0
 
     @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

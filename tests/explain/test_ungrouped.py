@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.asking import ask
-from kailab.explain.cause import Code
+from kailab.explain.answer import Code
+from kailab.explain.questions import ask
 from kailab.lab import Lab
 from tests.builders import job
 from tests.explain.building import queue

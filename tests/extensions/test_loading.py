@@ -19,14 +19,14 @@ def test_an_extension_is_found_by_name_and_loaded_when_asked(bring) -> None:
         "[kailab.policies]\nquick = acme_one:Quick\n[console_scripts]\nacme = acme_one:main\n",
         acme_one="Quick = 7\n",
     )
-    found = extensions.named(POLICIES, "quick")
+    found = extensions.find_extension(POLICIES, "quick")
     assert found is not None
     assert (found.distribution, found.version) == ("acme", "1.2")
     assert "acme_one" not in sys.modules
     assert found.load() == 7
-    assert extensions.names(POLICIES) == ("quick",)
-    assert extensions.named(POLICIES, "slow") is None
-    assert extensions.named(BACKENDS, "quick") is None
+    assert extensions.extension_names(POLICIES) == ("quick",)
+    assert extensions.find_extension(POLICIES, "slow") is None
+    assert extensions.find_extension(BACKENDS, "quick") is None
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_extension_is_found_by_name_and_loaded_when_asked(bring) -> None:
 def test_what_can_t_be_loaded_is_told_with_whose_it_is(bring, request, source: str, told: str) -> None:
     module = f"acme_broken_{abs(hash(request.node.name))}"
     bring("acme", f"[kailab.policies]\nquick = {module}:Quick\n", **{module: source})
-    found = extensions.named(POLICIES, "quick")
+    found = extensions.find_extension(POLICIES, "quick")
     assert found is not None
     with pytest.raises(ExtensionError, match=rf"kailab.policies 'quick' of acme 1.2 can't be loaded \(.*\): {told}"):
         found.load()
@@ -51,13 +51,13 @@ def test_a_name_brought_twice(bring) -> None:
     bring("acme", "[kailab.policies]\nquick = a:B\n")
     bring("other", "[kailab.policies]\nquick = c:D\n", version="3.0")
     with pytest.raises(ExtensionError, match=r"'quick' is brought by acme 1.2 and other 3.0; one of them must go"):
-        extensions.named(POLICIES, "quick")
+        extensions.find_extension(POLICIES, "quick")
 
 
 def test_a_name_of_kailab_s_own(bring) -> None:
     bring("acme", "[kailab.policies]\npriority = a:B\n")
     with pytest.raises(ExtensionError, match=r"'priority' of acme 1.2 has a name of kailab's own"):
-        extensions.named(POLICIES, "priority", built_in=("priority",))
+        extensions.find_extension(POLICIES, "priority", built_in=("priority",))
 
 
 def test_the_same_distribution_twice_on_the_path_counts_once(bring, tmp_path, monkeypatch) -> None:
@@ -67,17 +67,17 @@ def test_the_same_distribution_twice_on_the_path_counts_once(bring, tmp_path, mo
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.2\n")
     (other / "entry_points.txt").write_text("[kailab.policies]\nquick = a:B\n")
     monkeypatch.syspath_prepend(other.parent)
-    assert extensions.named(POLICIES, "quick") is not None
+    assert extensions.find_extension(POLICIES, "quick") is not None
 
 
 def test_a_damaged_distribution_hides_no_other(bring) -> None:
     bring("acme", "[kailab.policies]\nquick = a:B\n")
     bring("damaged", "[kailab.policies]\nno equals sign here\n")
-    assert extensions.named(POLICIES, "quick") is not None
-    assert [(one.distribution, one.why) for one in extensions.broken()] == [
-        ("damaged", extensions.broken()[0].why),
+    assert extensions.find_extension(POLICIES, "quick") is not None
+    assert [(one.distribution, one.why) for one in extensions.broken_distributions()] == [
+        ("damaged", extensions.broken_distributions()[0].why),
     ]
-    assert extensions.broken()[0].why.startswith("its entry points can't be read: ")
+    assert extensions.broken_distributions()[0].why.startswith("its entry points can't be read: ")
 
 
 def test_a_listing_tells_the_state_of_each(bring) -> None:
@@ -88,7 +88,7 @@ def test_a_listing_tells_the_state_of_each(bring) -> None:
     )
     states = {
         found.extension.name: found.state
-        for found in extensions.examined(POLICIES, lambda extension: extension.load(), ("priority",))
+        for found in extensions.examine_extensions(POLICIES, lambda extension: extension.load(), ("priority",))
     }
     assert states["good"] == "ok"
     assert "has no attribute 'Bad'" in states["bad"]

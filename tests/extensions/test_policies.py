@@ -11,7 +11,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.policies import contract
 from kailab.engine.policies.settings import PolicyChoice, WeightedOrder
 from kailab.errors import ExtensionError, InputError, PolicyError
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.lab import Lab, expect
 from kailab.scheduler import read_settings
 from kailab.scheduler.observers import Observer

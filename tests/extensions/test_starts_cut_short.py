@@ -16,7 +16,7 @@ BACKEND = """
 import os, shutil, signal
 from pathlib import Path
 from kailab.cluster.backends import Backend
-from kailab.cluster.controlplane.supervision import Supervision, record
+from kailab.cluster.controlplane.supervision import Supervision, new_process_record
 from kailab.lab.venues import Place
 from kailab.lab.venues.embedded import EmbeddedProvider
 
@@ -29,7 +29,7 @@ class SleepingProvider(EmbeddedProvider):
         if os.environ["DIES"] == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         request.folder.mkdir(parents=True)
-        Supervision(request.folder).start(record("sleeper", ["sleep", "86400"]))
+        Supervision(request.folder).start(new_process_record("sleeper", ["sleep", "86400"]))
         if os.environ["DIES"] == "after":
             os.kill(os.getpid(), signal.SIGKILL)
         raise RuntimeError("it does not work")
@@ -63,7 +63,7 @@ def test_down_finds_what_a_start_that_was_killed_has_left(kailab, tmp_path: Path
     assert bool(processes_of(folder / "sleeping")) == (dies == "after")
     told = kailab("status")
     assert told.returncode == 2
-    assert "its start was cut short" in told.stderr
+    assert "its start was interrupted" in told.stderr
     assert "kailab down" in told.stderr
     assert kailab("down").stdout == "The lab is down.\n"
     assert processes_of(folder / "sleeping") == []

@@ -21,8 +21,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from kailab.cluster.controlplane.certificates import Authority
-from kailab.cluster.controlplane.kubeconfigs import write_kubeconfig
+from kailab.cluster.controlplane.credentials import Authority, write_kubeconfig
 
 _HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host", "content-length"}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kailab.cluster.protocol import Object
-from kailab.grouping import Grouping, GroupingConfig, group
+from kailab.grouping import Grouping, GroupingConfig, group_pod
 
 
 class Objects:
@@ -68,7 +68,7 @@ def grouped(
     member: Object, *owners: Object, reads: tuple[Object, ...] = (), config: GroupingConfig | None = None
 ) -> Grouping:
     """``group`` with the cluster holding ``reads`` alone."""
-    return group(member, owners, Objects(*reads), config)
+    return group_pod(member, owners, Objects(*reads), config)
 
 
 def sub_group_of(grouping: Grouping, name: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.grouping import GroupingConfig, GroupingError, group, podgroup_object
+from kailab.grouping import GroupingConfig, GroupingError, group_pod, podgroup_object
 from kailab.model.kinds import KINDS
 
 words = st.sampled_from(
@@ -132,7 +132,7 @@ def test_any_owner_and_pod(key, spec, labels, owner_annotations, pod_annotations
 
     def ask():
         try:
-            return group(pod, [owner], Echo(read), GroupingConfig())
+            return group_pod(pod, [owner], Echo(read), GroupingConfig())
         except GroupingError as refusal:
             return str(refusal)
 

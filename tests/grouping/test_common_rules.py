@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kailab.grouping import GroupingConfig, OwnerReference, TopologyConstraint
-from kailab.grouping.ownermeta import top_owner_metadata
+from kailab.grouping import GroupingConfig, GroupOwner, PlannedTopology
+from kailab.grouping.default import top_owner_metadata
 
 yaml = pytest.importorskip("yaml")
 
@@ -26,7 +26,7 @@ def test_a_group_is_named_after_its_top_owner_and_owned_by_it(make, grouped, own
     grouping = grouped(make.pod(), owner())
     assert grouping.name == "pg-web-uid-statefulset-web"
     assert grouping.namespace == "ns"
-    assert grouping.owner == OwnerReference("apps/v1", "StatefulSet", "web", "uid-statefulset-web")
+    assert grouping.owner == GroupOwner("apps/v1", "StatefulSet", "web", "uid-statefulset-web")
     assert grouping.min_member == 1
 
 
@@ -141,9 +141,9 @@ def test_topology_is_asked_for_on_the_owner(make, grouped, owner):
         "kai.scheduler/topology-required-placement": "rack",
         "kai.scheduler/topology-preferred-placement": "node",
     }
-    expected = TopologyConstraint("racks", required_level="rack", preferred_level="node")
+    expected = PlannedTopology("racks", required_level="rack", preferred_level="node")
     assert grouped(make.pod(), owner(annotations=annotations)).topology == expected
-    assert grouped(make.pod(annotations=annotations), owner()).topology == TopologyConstraint()
+    assert grouped(make.pod(annotations=annotations), owner()).topology == PlannedTopology()
 
 
 def test_in_a_chain_the_nearest_owner_speaks_first(make, grouped):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.grouping import GroupingConfig, GroupingError, TopologyConstraint
+from kailab.grouping import GroupingConfig, GroupingError, PlannedTopology
 
 
 def shape(grouping):
@@ -54,7 +54,7 @@ def test_segments_of_workers(make, grouped, sub_group_of):
         ("worker-1", 4, None, "worker"),
         ("worker-2", 0, None, "worker"),
     ]
-    assert grouping.sub_groups[2].topology == TopologyConstraint("racks", required_level="rack")
+    assert grouping.sub_groups[2].topology == PlannedTopology("racks", required_level="rack")
     assert sub_group_of(grouping, "llm-worker-9") == "worker-2"
 
 
@@ -270,7 +270,7 @@ def test_a_pod_gang_of_grove_is_the_group(make, grouped, sub_group_of):
         ("prefill", 2, None, "serving"),
         ("decode", 1, None, None),
     ]
-    assert grouping.sub_groups[0].topology == TopologyConstraint("racks", required_level="rack")
+    assert grouping.sub_groups[0].topology == PlannedTopology("racks", required_level="rack")
     assert sub_group_of(grouping, "b") == "prefill"
     with pytest.raises(GroupingError, match="PodGang ns/g"):
         grouped(member, top)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.grouping import GroupingConfig, GroupingError, OwnerReference
+from kailab.grouping import GroupingConfig, GroupingError, GroupOwner
 
 
 def test_a_bare_pod_is_a_group_of_its_own(make, grouped):
     grouping = grouped(make.pod("solo"))
     assert (grouping.name, grouping.min_member, grouping.priority_class) == ("pg-solo-uid-pod-solo", 1, "train")
-    assert grouping.owner == OwnerReference("v1", "Pod", "solo", "uid-pod-solo")
+    assert grouping.owner == GroupOwner("v1", "Pod", "solo", "uid-pod-solo")
 
 
 def test_spark_pods_share_the_group_of_their_application(make, grouped):
@@ -52,7 +52,7 @@ def test_each_replica_of_a_deployment_is_a_group_owned_by_its_pod(make, grouped)
     replica_set = make.thing("apps/v1", "ReplicaSet", "web-1", {})
     grouping = grouped(make.pod("web-1-a"), replica_set, deployment)
     assert grouping.name == "pg-web-1-a-uid-pod-web-1-a"
-    assert grouping.owner == OwnerReference("v1", "Pod", "web-1-a", "uid-pod-web-1-a")
+    assert grouping.owner == GroupOwner("v1", "Pod", "web-1-a", "uid-pod-web-1-a")
     assert (grouping.queue, grouping.priority_class) == ("q", "inference")
 
 

@@ -7,19 +7,19 @@ import pytest
 from kailab.grouping import (
     Grouping,
     GroupingConfig,
-    OwnerReference,
-    SubGroup,
-    TopologyConstraint,
+    GroupOwner,
+    PlannedSubGroup,
+    PlannedTopology,
+    keep_foreign_fields,
     podgroup_object,
-    surviving,
 )
-from kailab.grouping.podgroup import updated
+from kailab.grouping.podgroup import updated_podgroup
 
 CONFIG = GroupingConfig()
 
 
 def grouping(**fields):
-    owner = OwnerReference("batch/v1", "Job", "j", "u1")
+    owner = GroupOwner("batch/v1", "Job", "j", "u1")
     return Grouping("pg", "ns", "team", "train", owner, **fields)
 
 
@@ -37,8 +37,8 @@ def test_a_podgroup_says_what_the_grouping_says():
         preemption_delay="30s",
         staleness_grace_period="-1s",
         labels={"a": "b"},
-        topology=TopologyConstraint("racks", preferred_level="rack"),
-        sub_groups=[SubGroup("w", min_sub_group=1), SubGroup("w-0", 4, parent="w", pods=("p",))],
+        topology=PlannedTopology("racks", preferred_level="rack"),
+        sub_groups=[PlannedSubGroup("w", min_sub_group=1), PlannedSubGroup("w-0", 4, parent="w", pods=("p",))],
     )
     assert podgroup_object(made) == {
         "apiVersion": "scheduling.run.ai/v2alpha2",
@@ -72,7 +72,7 @@ def test_min_sub_group_takes_the_place_of_min_member():
     ("field", "value"), [("queue", "moved"), ("markUnschedulable", False), ("schedulingBackoff", -1)]
 )
 def test_what_others_wrote_survives(field, value):
-    kept = surviving(stored(grouping(), **{field: value}), podgroup_object(grouping(min_member=9)), CONFIG)
+    kept = keep_foreign_fields(stored(grouping(), **{field: value}), podgroup_object(grouping(min_member=9)), CONFIG)
     assert kept["spec"][field] == value
     assert kept["spec"]["minMember"] == 9
 
@@ -80,31 +80,31 @@ def test_what_others_wrote_survives(field, value):
 def test_a_topology_given_from_outside_survives_until_the_workload_names_one():
     outside = {"topology": "theirs", "requiredTopologyLevel": "zone"}
     old = stored(grouping(), topologyConstraint=outside)
-    unnamed = podgroup_object(grouping(topology=TopologyConstraint(preferred_level="rack")))
-    named = podgroup_object(grouping(topology=TopologyConstraint("ours", "rack")))
-    assert surviving(old, unnamed, CONFIG)["spec"]["topologyConstraint"] == outside
-    assert surviving(old, named, CONFIG)["spec"]["topologyConstraint"]["topology"] == "ours"
+    unnamed = podgroup_object(grouping(topology=PlannedTopology(preferred_level="rack")))
+    named = podgroup_object(grouping(topology=PlannedTopology("ours", "rack")))
+    assert keep_foreign_fields(old, unnamed, CONFIG)["spec"]["topologyConstraint"] == outside
+    assert keep_foreign_fields(old, named, CONFIG)["spec"]["topologyConstraint"]["topology"] == "ours"
 
 
 def test_the_node_pool_label_is_somebody_elses_also_when_it_is_absent():
     new = podgroup_object(grouping(labels={CONFIG.node_pool_label: "b", CONFIG.queue_label: "q2"}))
     old = stored(grouping(labels={CONFIG.node_pool_label: "a", CONFIG.queue_label: "q1"}))
     expected = {CONFIG.node_pool_label: "a", CONFIG.queue_label: "q1"}
-    assert surviving(old, new, CONFIG)["metadata"]["labels"] == expected
-    assert surviving(stored(grouping()), new, CONFIG)["metadata"]["labels"] == {CONFIG.queue_label: "q2"}
+    assert keep_foreign_fields(old, new, CONFIG)["metadata"]["labels"] == expected
+    assert keep_foreign_fields(stored(grouping()), new, CONFIG)["metadata"]["labels"] == {CONFIG.queue_label: "q2"}
 
 
 def test_a_podgroup_that_is_right_is_left_alone():
     made = grouping(min_member=2, labels={"a": "b"})
     old = stored(made, markUnschedulable=True, topologyConstraint={})
     old["metadata"]["labels"] = {"a": "b", "more": "labels"}
-    assert updated(old, made, CONFIG) is None
+    assert updated_podgroup(old, made, CONFIG) is None
 
 
 def test_an_update_keeps_foreign_labels_and_the_resource_version():
     old = stored(grouping(labels={"a": "b"}))
     old["metadata"]["labels"] = {"a": "b", "foreign": "yes"}
-    new = updated(old, grouping(min_member=3, labels={"a": "c"}), CONFIG)
+    new = updated_podgroup(old, grouping(min_member=3, labels={"a": "c"}), CONFIG)
     assert new["spec"]["minMember"] == 3
     assert new["metadata"]["labels"] == {"a": "c", "foreign": "yes"}
     assert new["metadata"]["resourceVersion"] == "5"
@@ -116,17 +116,17 @@ def test_an_update_keeps_foreign_labels_and_the_resource_version():
 def test_a_podgroup_says_of_its_owner_all_that_was_given(fields):
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u1", **fields}
     made = grouping()
-    made.owner = OwnerReference.of_object(reference)
+    made.owner = GroupOwner.of_object(reference)
     assert podgroup_object(made)["metadata"]["ownerReferences"] == [reference]
-    assert updated(stored(made), made, CONFIG) is None
-    assert updated(stored(grouping()), made, CONFIG)["metadata"]["ownerReferences"] == [reference]
+    assert updated_podgroup(stored(made), made, CONFIG) is None
+    assert updated_podgroup(stored(grouping()), made, CONFIG)["metadata"]["ownerReferences"] == [reference]
 
 
 def test_a_shared_podgroup_keeps_its_content_and_gains_owners():
     old = stored(grouping(min_member=4, shared=True))
     other = grouping(min_member=9, shared=True)
-    other.owner = OwnerReference("v1", "Pod", "p", "u2")
-    new = updated(old, other, CONFIG)
+    other.owner = GroupOwner("v1", "Pod", "p", "u2")
+    new = updated_podgroup(old, other, CONFIG)
     assert new["spec"] == old["spec"]
     assert [each["uid"] for each in new["metadata"]["ownerReferences"]] == ["u1", "u2"]
-    assert updated(new, other, CONFIG) is None
+    assert updated_podgroup(new, other, CONFIG) is None

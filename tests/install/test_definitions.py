@@ -8,7 +8,7 @@ from kailab.cluster.install import claimed_nodes, crds, fleet_devices
 from kailab.fleet import load_fleet
 from kailab.model.kinds import KINDS
 from kailab.model.validation import validate
-from kailab.scheduler.reading.claims import Claims
+from kailab.scheduler.reading.claims import ClaimIndex
 
 DEFINITIONS = {crd["spec"]["names"]["kind"]: crd for crd in crds()}
 
@@ -32,7 +32,7 @@ def test_a_fleets_devices_are_its_whole_gpus() -> None:
     fleet = load_fleet("lesson")
     first, *slices = fleet_devices(fleet)
     assert (first["kind"], first["metadata"]["name"]) == ("DeviceClass", "gpu.nvidia.com")
-    claims = Claims()
+    claims = ClaimIndex()
     for each in slices:
         assert validate(each, "ResourceSlice") == []
         claims.take("ResourceSlice", each, gone=False)

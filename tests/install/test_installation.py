@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kailab.cluster.base import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, priority_class
+from kailab.cluster.base_objects import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, priority_class
 from kailab.cluster.install import INSTALLED_BY, crds, install, installed, uninstall
 from kailab.errors import ConnectError, Invalid, NotFound
 

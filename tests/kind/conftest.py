@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from kailab.cluster.kind import KindPlane, kind_reason
-from kailab.cluster.kind.choices import choose
-from kailab.cluster.kind.node_image import image_reason
+from kailab.cluster.kind.docker import image_reason
+from kailab.cluster.kind.options import choose_options
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.components import ComponentSet, MissingComponents, find_components
 from tests.planes import connected, taken_down
@@ -26,7 +26,7 @@ def kind_here() -> None:
     reason = kind_reason()
     if reason is not None:
         _give_up(f"no kind cluster can be made here: {reason}")
-    reason = image_reason(choose().image)
+    reason = image_reason(choose_options().image)
     if reason is not None:
         _give_up(reason)
 

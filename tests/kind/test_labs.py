@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.controlplane.supervision import processes_of
-from kailab.cluster.kind.choices import choose, name_for
-from kailab.cluster.kind.engine import containers
+from kailab.cluster.kind.docker import node_containers
+from kailab.cluster.kind.options import choose_options, name_for
 from kailab.components import ComponentSet
 from kailab.lab import Lab, expect
 from kailab.lab.venues import open_venue
@@ -56,7 +56,7 @@ def test_a_lab_of_its_own(components: ComponentSet, manifests: Path, tmp_path: P
             assert places <= {"a100-0", "a100-1", "h100-0", "l40s-0", "l40s-1", None}
     finally:
         venue.close()
-    assert containers(name_for(folder)) == []
+    assert node_containers(name_for(folder)) == []
     assert processes_of(folder) == []
     assert not folder.exists()
 
@@ -102,13 +102,13 @@ def test_labs_on_the_fixture_of_pytest_kind(components: ComponentSet, manifests:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
     assert list(tmp_path.glob("runs/*/run.json"))
-    assert containers(name) == []
+    assert node_containers(name) == []
     # Nothing was downloaded.
     assert not list(tmp_path.glob(".pytest-kind/*/kind-*"))
 
 
 def test_the_fixture_of_pytest_kind(components: ComponentSet, manifests: Path, tmp_path: Path) -> None:
-    choices = choose()
+    choices = choose_options()
     name = name_for(tmp_path)
     (tmp_path / "test_mine.py").write_text(_TEST)
     command = [
@@ -119,4 +119,4 @@ def test_the_fixture_of_pytest_kind(components: ComponentSet, manifests: Path, t
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
-    assert containers(name) == []
+    assert node_containers(name) == []

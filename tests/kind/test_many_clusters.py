@@ -14,12 +14,12 @@ import yaml
 
 from kailab.cluster.controlplane.supervision import processes_of
 from kailab.cluster.kind import KindPlane, nodes, take_down
-from kailab.cluster.kind.choices import choose, name_for
-from kailab.cluster.kind.creation import Maker
-from kailab.cluster.kind.engine import containers
+from kailab.cluster.kind.docker import node_containers
+from kailab.cluster.kind.kind_command import KindCommand
+from kailab.cluster.kind.options import choose_options, name_for
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import ask
-from kailab.cluster.waiting import wait_until
 from kailab.components import ComponentSet
 from kailab.errors import StateError
 
@@ -29,13 +29,13 @@ SECONDS = 300.0
 
 
 def _left_of(folder: Path) -> list[object]:
-    return [*containers(name_for(folder)), *processes_of(folder), *folder.parent.glob(folder.name)]
+    return [*node_containers(name_for(folder)), *processes_of(folder), *folder.parent.glob(folder.name)]
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """A configuration of kind's, on top of the one that this machine may need."""
-    needed = choose().config
+    needed = choose_options().config
     described = (
         yaml.safe_load(needed.read_text()) if needed else {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4"}
     )
@@ -104,7 +104,7 @@ def test_a_start_cut_short(components: ComponentSet, tmp_path: Path, number: int
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        assert wait_until(lambda: bool(containers(name_for(folder))), SECONDS)
+        assert wait_until(lambda: bool(node_containers(name_for(folder))), SECONDS)
     finally:
         starting.send_signal(number)
         starting.wait(SECONDS)
@@ -114,5 +114,5 @@ def test_a_start_cut_short(components: ComponentSet, tmp_path: Path, number: int
         take_down(folder)
     assert _left_of(folder) == []
     assert not list(Path(tempfile.gettempdir()).glob(f"*{name_for(folder)}*"))
-    choices = choose()
-    assert name_for(folder) not in Maker(choices.kind, choices.kind).clusters()
+    choices = choose_options()
+    assert name_for(folder) not in KindCommand(choices.kind, choices.kind).clusters()

@@ -16,18 +16,18 @@ import msgspec
 import pytest
 
 from kailab.cluster.kept_images import ARCHIVE, RECORD, CannotBuild
-from kailab.cluster.kind import engine
-from kailab.cluster.kind.choices import choose
+from kailab.cluster.kind import docker
+from kailab.cluster.kind.docker import default_node_image, load_built_image, provide_image
 from kailab.cluster.kind.image import making, needs
 from kailab.cluster.kind.image.debian import Root
-from kailab.cluster.kind.image.ingredients import SUITE, gathered
+from kailab.cluster.kind.image.ingredients import SUITE, gather_inputs
 from kailab.cluster.kind.image.layers import write_image
 from kailab.cluster.kind.image.node_files import put_kinds_files
 from kailab.cluster.kind.image.parts import put_with_libraries
-from kailab.cluster.kind.image.store import NodeImage, Store
-from kailab.cluster.kind.node_image import load, node_image, provide_image
-from kailab.cluster.waiting import wait_until
-from kailab.components import KIND, Cache, find_components, pins
+from kailab.cluster.kind.image.store import NodeImage, NodeImageStore
+from kailab.cluster.kind.options import choose_options
+from kailab.cluster.polling import wait_until
+from kailab.components import KIND, ComponentCache, find_components, pins
 from kailab.components.manifests import write_files
 from kailab.components.pins import NODE_FILES, node_pins, this_machine
 from kailab.errors import ConnectError, InputError, StateError
@@ -47,12 +47,12 @@ AS_ROOT = pytest.mark.skipif(
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ComponentCache:
     """Programs that are none, in a cache of their own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("KAILAB_COMPONENTS", raising=False)
     monkeypatch.delenv("KAILAB_KIND_IMAGE", raising=False)
-    made = Cache()
+    made = ComponentCache()
     for pin in (*pins(), *node_pins()):
         file = tmp_path / pin.name
         file.write_text(f"#!/bin/sh\necho {pin}\n")
@@ -103,7 +103,7 @@ def record(number: int = 1, **fields: object) -> NodeImage:
     return NodeImage(**given)
 
 
-def kept(store: Store, image: NodeImage) -> NodeImage:
+def kept(store: NodeImageStore, image: NodeImage) -> NodeImage:
     store.folder(image.name).mkdir(parents=True)
     store.archive(image).write_bytes(b"an archive")
     store.put(image)
@@ -136,7 +136,7 @@ class TestNeeds:
         assert not (tmp_path / "cache").exists()
 
     @AS_ROOT
-    def test_where_nothing_is_missing(self, cache: Cache, mirror: str, tools: Callable[[str], None]) -> None:
+    def test_where_nothing_is_missing(self, cache: ComponentCache, mirror: str, tools: Callable[[str], None]) -> None:
         tools("exit 1")
         assert making.check(mirror=mirror) == ()
 
@@ -150,36 +150,36 @@ class TestNeeds:
 
 
 class TestName:
-    def test_it_follows_from_what_is_in_it(self, cache: Cache, tmp_path: Path) -> None:
-        first = gathered(find_components())
-        assert gathered(find_components()).name == first.name
+    def test_it_follows_from_what_is_in_it(self, cache: ComponentCache, tmp_path: Path) -> None:
+        first = gather_inputs(find_components())
+        assert gather_inputs(find_components()).name == first.name
         assert first.name.startswith("kailab/node:v1.35.4-")
         # Where packages come from makes no other image.
-        assert gathered(find_components(), "http://another.invalid/debian").name == first.name
+        assert gather_inputs(find_components(), "http://another.invalid/debian").name == first.name
         (kubelet,) = (pin for pin in node_pins() if pin.name == "kubelet")
         another = tmp_path / "another"
         another.write_text("#!/bin/sh\n")
         cache.put(kubelet, another, "built", "this test")
-        assert gathered(find_components()).name != first.name
+        assert gather_inputs(find_components()).name != first.name
 
-    def test_the_newest_that_was_made_here_is_the_default(self, cache: Cache, tmp_path: Path) -> None:
+    def test_the_newest_that_was_made_here_is_the_default(self, cache: ComponentCache, tmp_path: Path) -> None:
         kind = tmp_path / "kind"
         kind.write_text("#!/bin/sh\n")
         kind.chmod(0o755)
-        assert choose(kind).image == "kindest/node:v1.35.4"
-        store = Store()
+        assert choose_options(kind).image == "kindest/node:v1.35.4"
+        store = NodeImageStore()
         kept(store, record(1))
         kept(store, record(2))
         kept(store, record(3, kubernetes="v1.34.4"))
         kept(store, record(4, recipe=0))
-        assert choose(kind).image == record(2).name
-        assert node_image("v1.34.4") == record(3).name
-        assert choose(kind, "mine:1").image == "mine:1"
+        assert choose_options(kind).image == record(2).name
+        assert default_node_image("v1.34.4") == record(3).name
+        assert choose_options(kind, "mine:1").image == "mine:1"
 
 
 class TestStore:
     def test_what_is_kept_is_found_and_removed(self, tmp_path: Path) -> None:
-        store = Store(tmp_path / "images")
+        store = NodeImageStore(tmp_path / "images")
         assert store.images() == []
         first, second = kept(store, record(1)), kept(store, record(2))
         assert store.images() == [second, first]
@@ -191,7 +191,7 @@ class TestStore:
             store.get(first.name)
 
     def test_what_is_damaged_is_not_loaded(self, tmp_path: Path) -> None:
-        store = Store(tmp_path)
+        store = NodeImageStore(tmp_path)
         image = kept(store, record())
         store.archive(image).write_bytes(b"something else")
         with pytest.raises(StateError, match=r"its sha256 is .* was made; it is not loaded; .*--again"):
@@ -232,11 +232,11 @@ def test_an_image_of_one_layer(tmp_path: Path) -> None:
 
 
 def test_an_image_in_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = engine.docker_reason()
+    reason = docker.docker_reason()
     if reason is not None:
         pytest.skip(reason)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    store, image = Store(), record(9)
+    store, image = NodeImageStore(), record(9)
     store.folder(image.name).mkdir(parents=True)
     root = Root(tmp_path / "root")
     root.write("hello", "one")
@@ -249,15 +249,15 @@ def test_an_image_in_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     try:
         provide_image(image.name, told.append)
         assert told == [f"loading the node image {image.name}"]
-        assert engine.layers(image.name) == [layer]
+        assert docker.image_layers(image.name) == [layer]
         provide_image(image.name, told.append)
         assert len(told) == 1
         with pytest.raises(ConnectError, match="another image of the name"):
-            load(msgspec.structs.replace(image, layer="sha256:2"), told.append)
+            load_built_image(msgspec.structs.replace(image, layer="sha256:2"), told.append)
     finally:
-        engine.remove_image(image.name)
-    assert not engine.has_image(image.name)
-    engine.remove_image(image.name)
+        docker.remove_image(image.name)
+    assert not docker.has_image(image.name)
+    docker.remove_image(image.name)
 
 
 def test_kinds_own_files_come_from_its_module(tmp_path: Path) -> None:
@@ -296,19 +296,19 @@ def test_programs_run_in_an_image_of_their_own(tmp_path: Path) -> None:
 @AS_ROOT
 class TestBuildsThatFail:
     def test_the_last_words_are_told_and_nothing_is_left(
-        self, cache: Cache, mirror: str, tools: Callable[[str], None]
+        self, cache: ComponentCache, mirror: str, tools: Callable[[str], None]
     ) -> None:
         tools("echo W: no such suite; exit 3")
         told: list[str] = []
         with pytest.raises(StateError, match=r"(?s)could not be made; see .*build\.log:.*no such suite"):
             making.build(mirror=mirror, tell=told.append)
         assert told == ["installing Debian packages"]
-        (folder,) = (path for path in Store().root.iterdir() if path.name != "downloads")
+        (folder,) = (path for path in NodeImageStore().root.iterdir() if path.name != "downloads")
         assert {path.name for path in folder.iterdir()} == {".lock", "build.log"}
-        assert Store().images() == []
+        assert NodeImageStore().images() == []
 
     def test_a_build_that_is_killed_takes_all_with_it(
-        self, cache: Cache, mirror: str, tools: Callable[[str], None], tmp_path: Path
+        self, cache: ComponentCache, mirror: str, tools: Callable[[str], None], tmp_path: Path
     ) -> None:
         begun, command = tmp_path / "begun", f"sleep 9{os.getpid():08}"  # nobody else's
         # Its second process is in a session of its own, as daemons are.
@@ -322,7 +322,7 @@ class TestBuildsThatFail:
             building.send_signal(signal.SIGKILL)
             building.wait(SECONDS)
         assert wait_until(lambda: not _running(command), SECONDS)
-        assert not list(Store().root.glob(f"*/{ARCHIVE}"))
+        assert not list(NodeImageStore().root.glob(f"*/{ARCHIVE}"))
 
 
 def _running(command: str) -> list[str]:
@@ -341,10 +341,10 @@ class TestCommands:
             [sys.executable, "-m", "kailab", "kind", "image", *arguments], capture_output=True, text=True, check=False
         )
 
-    def test_list_show_and_remove(self, cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_list_show_and_remove(self, cache: ComponentCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
         assert "`kailab kind image build` makes one" in self.kailab("list").stderr
-        image = kept(Store(), record())
+        image = kept(NodeImageStore(), record())
         (listed,) = json.loads(self.kailab("list", "-o", "json").stdout)
         assert listed["name"] == image.name
         assert image.name in self.kailab("list").stdout
@@ -360,7 +360,7 @@ class TestCommands:
         gone = self.kailab("show", image.name)
         assert (gone.returncode, "there are: none" in gone.stderr) == (2, True)
 
-    def test_what_can_not_be_built_is_exit_2(self, cache: Cache, mirror: str) -> None:
+    def test_what_can_not_be_built_is_exit_2(self, cache: ComponentCache, mirror: str) -> None:
         refused = self.kailab("build", "--check", "--mirror", f"{mirror}/nothing")
         assert refused.returncode == 2
         assert "no node image can be made here" in refused.stderr

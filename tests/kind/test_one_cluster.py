@@ -9,7 +9,7 @@ import pytest
 from kailab.cluster.controlplane import ControlPlaneFailed
 from kailab.cluster.kind import KindPlane, nodes
 from kailab.cluster.kubernetes import KubernetesCluster
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.polling import wait_until
 from kailab.components import ComponentSet
 from kailab.errors import NotFound, StateError
 from kailab.fleet import load_fleet

@@ -13,13 +13,20 @@ import psutil
 import pytest
 import yaml
 
-from kailab.cluster.kind import KindPlane, creation, kind_reason, kindfolder
-from kailab.cluster.kind.choices import choose, find_kind, name_for
-from kailab.cluster.kind.config import API, cluster_config
-from kailab.cluster.kind.node_image import node_image
-from kailab.cluster.kind.reasons import reason
-from kailab.cluster.waiting import wait_until
-from kailab.components import KIND, PROGRAMS, Cache, ComponentSet, DamagedComponent, Way, get_program
+from kailab.cluster.kind import KindPlane, kind_cluster, kind_command, kind_reason
+from kailab.cluster.kind.docker import default_node_image
+from kailab.cluster.kind.kind_command import failure_reason
+from kailab.cluster.kind.options import API, choose_options, cluster_config, find_kind, name_for
+from kailab.cluster.polling import wait_until
+from kailab.components import (
+    KIND,
+    PROGRAMS,
+    AcquisitionMethod,
+    ComponentCache,
+    ComponentSet,
+    DamagedComponent,
+    get_program,
+)
 from kailab.errors import ConnectError, InputError, KailabError, StateError
 
 
@@ -43,7 +50,7 @@ def _refused(folder: Path, programs: ComponentSet, **options: object) -> KailabE
 
 
 def test_the_extra_is_not_installed(tmp_path: Path, programs: ComponentSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "find_spec", lambda name: None)
+    monkeypatch.setattr(kind_command, "find_spec", lambda name: None)
     assert "kailab[kind]" in str(_refused(tmp_path / "lab", programs))
     assert "kailab[kind]" in str(kind_reason())
 
@@ -51,7 +58,7 @@ def test_the_extra_is_not_installed(tmp_path: Path, programs: ComponentSet, monk
 class TestNoEngine:
     @pytest.fixture(autouse=True)
     def _installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(creation, "find_spec", lambda name: object())
+        monkeypatch.setattr(kind_command, "find_spec", lambda name: object())
 
     def test_no_docker(self, tmp_path: Path, programs: ComponentSet, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
@@ -79,7 +86,7 @@ class TestChoices:
     def test_kind_is_looked_for_in_order(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ConnectError, match="no kind here"):
             find_kind()
-        cached = Cache().put(KIND, _program(tmp_path / "made" / "kind"), "built", "this test")
+        cached = ComponentCache().put(KIND, _program(tmp_path / "made" / "kind"), "built", "this test")
         assert cached.is_relative_to(tmp_path / "cache")
         assert find_kind() == cached
         cached.write_text("something else")
@@ -99,16 +106,16 @@ class TestChoices:
 
     def test_image_and_configuration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         kind = _program(tmp_path / "kind")
-        assert choose(kind)[1:] == (node_image(), None)
-        assert choose(kind, kubernetes="v1.34.4").image == "kindest/node:v1.34.4"
+        assert choose_options(kind)[1:] == (default_node_image(), None)
+        assert choose_options(kind, kubernetes="v1.34.4").image == "kindest/node:v1.34.4"
         config = tmp_path / "kind.yaml"
         monkeypatch.setenv("KAILAB_KIND_IMAGE", "mine:1")
         monkeypatch.setenv("KAILAB_KIND_CONFIG", str(config))
         with pytest.raises(InputError, match=r"kind\.yaml: there is no such file"):
-            choose(kind)
+            choose_options(kind)
         config.write_text("kind: Cluster\n")
-        assert choose(kind)[1:] == ("mine:1", config)
-        assert choose(kind, "other:2")[1:] == ("other:2", config)
+        assert choose_options(kind)[1:] == ("mine:1", config)
+        assert choose_options(kind, "other:2")[1:] == ("other:2", config)
 
 
 def test_an_image_that_can_not_be_pulled(kind_here: None, tmp_path: Path, programs: ComponentSet) -> None:
@@ -131,13 +138,13 @@ def test_a_folder_with_something_in_it(kind_here: None, tmp_path: Path, programs
 
 def test_a_folder_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "lab"
-    kindfolder.claim(folder)
+    kind_cluster.claim_kind_folder(folder)
     assert folder.stat().st_mode & 0o777 == 0o700
     (folder / "mine").write_text("kept")
     with pytest.raises(StateError, match=r"not empty \(mine \.\.\.\); a kind cluster needs a folder of its own"):
-        kindfolder.claim(folder)
+        kind_cluster.claim_kind_folder(folder)
     with pytest.raises(StateError, match="can't be the folder of a kind cluster"):
-        kindfolder.claim(folder / "mine")
+        kind_cluster.claim_kind_folder(folder / "mine")
 
 
 @pytest.mark.slow
@@ -183,16 +190,16 @@ main.main
 
 class TestReasons:
     def test_kubeadms_own_error_comes_with_kinds(self) -> None:
-        said = reason(_SAID)
+        said = failure_reason(_SAID)
         assert said.startswith(
             "failed to create cluster: failed to init node with kubeadm: error execution phase wait-"
         )
         assert said.endswith("kube-apiserver check failed at https://172.18.0.2:6443/livez: context deadline exceeded")
 
     def test_where_no_command_failed(self) -> None:
-        assert reason("ERROR: failed to delete\n\nStack Trace: \nmain\n") == "failed to delete"
-        assert reason("Traceback\nNameError: x\n") == "NameError: x"
-        assert reason("\n") == "kind gave no reason"
+        assert failure_reason("ERROR: failed to delete\n\nStack Trace: \nmain\n") == "failed to delete"
+        assert failure_reason("Traceback\nNameError: x\n") == "NameError: x"
+        assert failure_reason("\n") == "kind gave no reason"
 
 
 class TestLogsOfStartsThatFailed:
@@ -206,15 +213,15 @@ class TestLogsOfStartsThatFailed:
         return folder
 
     def test_they_outlive_the_folder(self, tmp_path: Path) -> None:
-        kept = kindfolder.keep_logs(self.logs(tmp_path / "lab", "first"), "lab")
+        kept = kind_cluster.save_failed_logs(self.logs(tmp_path / "lab", "first"), "lab")
         assert kept is not None
-        again = kindfolder.keep_logs(self.logs(tmp_path / "again", "second"), "lab")
+        again = kind_cluster.save_failed_logs(self.logs(tmp_path / "again", "second"), "lab")
         assert again == kept
         assert [path.read_text() for path in kept.iterdir()] == ["second"]
-        assert kindfolder.keep_logs(tmp_path / "none", "other") is None
+        assert kind_cluster.save_failed_logs(tmp_path / "none", "other") is None
 
     def test_only_the_last_few_are_kept(self, tmp_path: Path) -> None:
-        kept = [kindfolder.keep_logs(self.logs(tmp_path / f"{n}", ""), f"lab-{n}") for n in range(9)]
+        kept = [kind_cluster.save_failed_logs(self.logs(tmp_path / f"{n}", ""), f"lab-{n}") for n in range(9)]
         there = [path for path in kept if path is not None and path.is_dir()]
         assert len(there) == 5
         assert kept[-1] in there
@@ -223,7 +230,7 @@ class TestLogsOfStartsThatFailed:
 def test_names_are_valid_and_differ(tmp_path: Path) -> None:
     names = {name_for(tmp_path / text) for text in ("lab", "Lab", "a b", "kailab-x_y", "é", "x" * 200)}
     assert len(names) == 6
-    assert all(creation.check_name(name) == name for name in names)
+    assert all(kind_command.check_name(name) == name for name in names)
     assert name_for(tmp_path / "lab") == name_for(tmp_path / "." / "lab")
 
 
@@ -272,7 +279,7 @@ def test_the_control_plane_has_time_on_a_busy_machine(tmp_path: Path) -> None:
     minutes = re.fullmatch(r"(\d+)m0s", patch["apiServer"]["timeoutForControlPlane"])
     assert minutes is not None
     # kubeadm's own is four; beyond ours kind itself is given up.
-    assert 4 * 60 < int(minutes[1]) * 60 < creation.CREATE_SECONDS
+    assert 4 * 60 < int(minutes[1]) * 60 < kind_command.CREATE_SECONDS
 
 
 @pytest.mark.slow
@@ -280,7 +287,7 @@ def test_kind_is_built_with_go(tmp_path: Path) -> None:
     if shutil.which("go") is None:
         pytest.skip("there is no Go here")
     told: list[str] = []
-    path = get_program(KIND, way=Way.build, cache=Cache(tmp_path), tell=told.append)
+    path = get_program(KIND, way=AcquisitionMethod.build, cache=ComponentCache(tmp_path), tell=told.append)
     assert (
         subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1] == "0.30.0"
     )
@@ -290,20 +297,20 @@ def test_kind_is_built_with_go(tmp_path: Path) -> None:
 def test_a_start_whose_process_has_ended_is_no_start(tmp_path: Path) -> None:
     """Also where nobody has taken note of its end, and where a stranger has its process id now."""
     child = subprocess.Popen(["/bin/sleep", "600"])
-    described = kindfolder.KindRecord(
+    described = kind_cluster.KindRecord(
         name="lab", kind="", kubectl="", image="", created=0.0, starter=child.pid, since=born(child.pid)
     )
     described.write(tmp_path)
-    known = kindfolder.read(tmp_path)
+    known = kind_cluster.read_record(tmp_path)
     assert known is not None
-    assert kindfolder.starts(known)
-    assert not kindfolder.starts(msgspec.structs.replace(known, since=known.since - 100))
+    assert kind_cluster.is_starting(known)
+    assert not kind_cluster.is_starting(msgspec.structs.replace(known, since=known.since - 100))
     child.kill()
-    assert wait_until(lambda: not kindfolder.starts(known), 60)
+    assert wait_until(lambda: not kind_cluster.is_starting(known), 60)
     child.wait()
-    assert not kindfolder.starts(known)
-    assert kindfolder.starts(known.begun())
-    assert not kindfolder.starts(known.begun().done())
+    assert not kind_cluster.is_starting(known)
+    assert kind_cluster.is_starting(known.begun())
+    assert not kind_cluster.is_starting(known.begun().done())
 
 
 def born(pid: int) -> float:
@@ -314,7 +321,7 @@ def test_a_lock_that_its_last_holder_removed_meanwhile_is_taken_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    maker = creation.Maker(_program(tmp_path / "kind"), tmp_path / "kubectl")
+    maker = kind_command.KindCommand(_program(tmp_path / "kind"), tmp_path / "kubectl")
     first, lock, locked = ExitStack(), fcntl.flock, []
 
     def late(file: int, operation: int) -> None:

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.cluster.kubernetes.cache import Cache
-from kailab.cluster.kubernetes.informer import News
+from kailab.cluster.kubernetes.cache import ObjectCache
+from kailab.cluster.kubernetes.informer import InformerUpdate
 from tests.cluster.test_live_cache import pod
 
 
@@ -13,14 +13,14 @@ def state(version: int, node: str = "", uid: str = "u", **labels: str) -> dict:
     return {**made, "metadata": {**made["metadata"], "labels": labels}}
 
 
-def cache() -> Cache:
-    made = Cache()
-    made.take(News("Pod", "LISTED", {}, []))
+def cache() -> ObjectCache:
+    made = ObjectCache()
+    made.take(InformerUpdate("Pod", "LISTED", {}, []))
     return made
 
 
-def event(obj: dict, type: str = "MODIFIED") -> News:
-    return News("Pod", type, obj, [])
+def event(obj: dict, type: str = "MODIFIED") -> InformerUpdate:
+    return InformerUpdate("Pod", type, obj, [])
 
 
 @given(st.permutations(range(1, 8)), st.lists(st.booleans(), min_size=7, max_size=7))
@@ -76,7 +76,7 @@ def test_a_new_list_tells_what_changed_in_between():
     known.take(event({**state(2, uid="w"), "metadata": {**state(2, uid="w")["metadata"], "name": "gone"}}, "ADDED"))
     watch = known.open(["Pod"])
     watch.poll()
-    known.take(News("Pod", "LISTED", {}, [state(4, step="new")]))
+    known.take(InformerUpdate("Pod", "LISTED", {}, [state(4, step="new")]))
     told = sorted((seen.type, seen.object["metadata"]["name"]) for seen in watch.poll())
     assert told == [("DELETED", "gone"), ("MODIFIED", "p")]
 
@@ -86,7 +86,7 @@ def test_a_list_that_says_the_same_is_no_news():
     known.take(event(state(1), "ADDED"))
     watch = known.open(["Pod"])
     watch.poll()
-    known.take(News("Pod", "LISTED", {}, [state(1)]))
+    known.take(InformerUpdate("Pod", "LISTED", {}, [state(1)]))
     assert watch.poll() == []
 
 

@@ -5,7 +5,7 @@ from itertools import groupby
 import pytest
 
 from kailab.cluster.kubernetes import KubernetesCluster
-from kailab.cluster.writes import Bind, Create, Delete, Evict, Patch
+from kailab.cluster.writes import BindWrite, CreateWrite, DeleteWrite, EvictWrite, PatchWrite
 from kailab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from tests.kubernetes.made import config_map, pod, soon
 
@@ -154,12 +154,12 @@ def test_kinds_that_the_server_lacks_are_empty_and_watched_for(cluster):
 def test_chains_go_side_by_side_and_each_stops_at_its_first_refusal(cluster):
     chains = [
         [
-            Create(pod("a")),
-            Bind("default", "a", "n1"),
-            Patch("Pod", "a", "default", {"metadata": {"labels": {"x": "y"}}}),
+            CreateWrite(pod("a")),
+            BindWrite("default", "a", "n1"),
+            PatchWrite("Pod", "a", "default", {"metadata": {"labels": {"x": "y"}}}),
         ],
-        [Create(pod("b")), Bind("default", "nobody", "n1"), Create(config_map("never"))],
-        [Delete("Pod", "nobody", "default")],
+        [CreateWrite(pod("b")), BindWrite("default", "nobody", "n1"), CreateWrite(config_map("never"))],
+        [DeleteWrite("Pod", "nobody", "default")],
     ]
     first, second, third = cluster.write_all(chains)
     assert first.error is None
@@ -176,7 +176,7 @@ def test_what_is_handed_over_to_be_bound_counts_at_once_and_is_told_later(cluste
         cluster.create(pod(name))
     watch = cluster.watch(["Pod"])
     watch.poll()
-    handed = cluster.hand_over([[Bind("default", name, "n1")] for name in "abc"])
+    handed = cluster.hand_over([[BindWrite("default", name, "n1")] for name in "abc"])
     assert [cluster.get("Pod", name, "default")["spec"]["nodeName"] for name in "abc"] == ["n1"] * 3
     taken = []
     soon(lambda: watch.poll() is None or taken.extend(handed.take()) or len(taken) == 3)
@@ -189,7 +189,7 @@ def test_a_handed_over_pod_that_is_refused_is_given_back(cluster):
     cluster.create(pod("a", schedulingGates=[{"name": "not-yet"}]))
     watch = cluster.watch(["Pod"])
     watch.poll()
-    handed = cluster.hand_over([[Bind("default", "a", "n1")]])
+    handed = cluster.hand_over([[BindWrite("default", "a", "n1")]])
     seen, taken = [], []
     soon(lambda: seen.extend(watch.poll()) or taken.extend(handed.take()) or bool(taken))
     assert isinstance(taken[0][1].error, ApiError)
@@ -203,7 +203,7 @@ def test_a_handed_over_pod_that_is_refused_is_given_back(cluster):
 def test_what_is_handed_over_is_created_once_and_a_name_that_is_there_is_told(cluster, other):
     cluster.watch(["ConfigMap"])
     other.create(config_map("a-3"))
-    handed = cluster.hand_over([[Create(config_map(f"a-{n}"))] for n in range(200)])
+    handed = cluster.hand_over([[CreateWrite(config_map(f"a-{n}"))] for n in range(200)])
     taken = []
     soon(lambda: cluster.take_news() or taken.extend(handed.take()) or len(taken) == 200)
     assert {number for number, outcome in taken if outcome.error is not None} == {3}
@@ -211,7 +211,7 @@ def test_what_is_handed_over_is_created_once_and_a_name_that_is_there_is_told(cl
 
 
 def test_hundreds_of_writes_are_each_carried_out_once(cluster):
-    outcomes = cluster.write_all([[Create(config_map(f"m{number}"))] for number in range(300)])
+    outcomes = cluster.write_all([[CreateWrite(config_map(f"m{number}"))] for number in range(300)])
     assert [outcome.error for outcome in outcomes] == [None] * 300
     assert len(cluster.list("ConfigMap", "default", {})) >= 300
 
@@ -222,7 +222,7 @@ def test_an_eviction_of_a_pod_on_its_way_out_is_done_already(cluster):
     cluster.bind("default", "a", "n1")
     cluster.evict("default", "a", "Reason", "once")
     before = cluster.get("Pod", "a", "default")["metadata"]["resourceVersion"]
-    (outcome,) = cluster.write_all([[Evict("default", "a", "Reason", "twice")]])
+    (outcome,) = cluster.write_all([[EvictWrite("default", "a", "Reason", "twice")]])
     assert outcome.error is None
     assert cluster.get("Pod", "a", "default")["metadata"]["resourceVersion"] == before
 

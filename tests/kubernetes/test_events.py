@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from kailab.cluster.kubernetes import eventwriter
-from kailab.cluster.writes import Create, Patch
+from kailab.cluster.writes import CreateWrite, PatchWrite
 from tests.kubernetes.made import config_map, pod, soon
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def test_repeated_events_count_up(cluster):
 
 def test_events_give_way_to_writes_that_somebody_waits_for(cluster, other):
     about = other.create(pod("a"))
-    chains = [[Create(config_map(f"many-{number:03}"))] for number in range(400)]
+    chains = [[CreateWrite(config_map(f"many-{number:03}"))] for number in range(400)]
     writing = threading.Thread(target=cluster.write_all, args=(chains,))
     writing.start()
     soon(lambda: len(other.list("ConfigMap", "default")) > 5)
@@ -48,14 +48,14 @@ def test_while_others_are_urgent_warnings_are_sent_and_hardly_anything_else(clus
     monkeypatch.setattr(eventwriter, "REST", 1e9)
     about = other.create(pod("a"))
     names = [f"busy-{number:02}" for number in range(20)]
-    cluster.write_all([[Create(config_map(name))] for name in names])
+    cluster.write_all([[CreateWrite(config_map(name))] for name in names])
     ended = threading.Event()
 
     def write() -> None:
         rounds = count()
         while not ended.is_set():
             data = {"data": {"round": str(next(rounds))}}
-            cluster.write_all([[Patch("ConfigMap", name, "default", data)] for name in names])
+            cluster.write_all([[PatchWrite("ConfigMap", name, "default", data)] for name in names])
 
     def told(type: str) -> int:
         uid = about["metadata"]["uid"]

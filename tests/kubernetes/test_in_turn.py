@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from kubernetes.aio.client import Configuration
 
 from kailab.cluster.kubernetes.apiclient.connection import Connection
-from kailab.cluster.kubernetes.apiclient.inturn import InTurn
 from kailab.cluster.kubernetes.apiclient.transport import Transport
+from kailab.cluster.kubernetes.writer import FairQueue
 
 
 class Worked:
@@ -55,7 +55,7 @@ def unused() -> Transport:
 def test_a_small_batch_does_not_wait_for_the_end_of_a_large_one() -> None:
     transport = unused()
     try:
-        worked, in_turn = Worked(transport), InTurn(transport)
+        worked, in_turn = Worked(transport), FairQueue(transport)
         large, small = worked.works("large", 2000), worked.works("small", 5)
         in_turn.add(large)
         in_turn.add(small)
@@ -74,7 +74,7 @@ def test_a_small_batch_does_not_wait_for_the_end_of_a_large_one() -> None:
 def test_it_goes_on_after_the_gate_has_become_narrow() -> None:
     transport = unused()
     try:
-        worked, in_turn = Worked(transport), InTurn(transport)
+        worked, in_turn = Worked(transport), FairQueue(transport)
         worked.answer()
         works = worked.works("some", 500)
         shrunk = transport.pressure.overloaded
@@ -93,7 +93,7 @@ def test_it_goes_on_after_the_gate_has_become_narrow() -> None:
 def test_nothing_is_left_under_way_when_all_is_done() -> None:
     transport = unused()
     try:
-        worked, in_turn = Worked(transport), InTurn(transport)
+        worked, in_turn = Worked(transport), FairQueue(transport)
         worked.answer()
         for _ in range(3):
             in_turn.add(worked.works("some", 50))

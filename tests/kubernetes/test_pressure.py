@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from kailab.cluster.kubernetes.apiclient.pressure import FIRST, LEAST, MOST, NARROW, Pressure
+from kailab.cluster.kubernetes.apiclient.transport import FIRST, LEAST, MOST, NARROW, RequestLimit
 
 
 def test_it_widens_while_answers_come_as_fast_as_ever() -> None:
     async def run() -> float:
-        pressure = Pressure()
+        pressure = RequestLimit()
         while pressure.under_way < int(pressure.limit):
             await pressure.enter()
         for number in range(20_000):
@@ -25,7 +25,7 @@ def test_a_server_with_two_at_work_is_not_given_a_long_queue() -> None:
     """One answer alone takes 10 ms; what is beyond two at work waits in the server."""
 
     async def run() -> list[float]:
-        pressure = Pressure()
+        pressure = RequestLimit()
         await pressure.enter()
         pressure.answered(0.01, 0.0)
         now, found = 0.0, []
@@ -47,7 +47,7 @@ def test_a_server_with_two_at_work_is_not_given_a_long_queue() -> None:
 
 def test_slow_answers_alone_leave_enough_under_way() -> None:
     async def run() -> float:
-        pressure = Pressure()
+        pressure = RequestLimit()
         await pressure.enter()
         pressure.answered(0.001, 0.0)
         for number in range(20):
@@ -60,7 +60,7 @@ def test_slow_answers_alone_leave_enough_under_way() -> None:
 
 def test_refusals_lead_further_down() -> None:
     async def run() -> float:
-        pressure = Pressure()
+        pressure = RequestLimit()
         for number in range(20):
             await pressure.enter()
             pressure.overloaded(10.0 * (number + 1))

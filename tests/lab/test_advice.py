@@ -91,16 +91,16 @@ def test_pods_that_nobody_places_here_are_told(advised) -> None:
         "spec": {"containers": [{"name": "main", "image": "x"}]},
     }
     assert advised(stranger) == [
-        "Pod/p: spec.schedulerName: names no scheduler of this lab, so nobody places its pods: say kai-scheduler (and a queue, "
-        "by the label kai.scheduler/queue), or begin the lab with --adopt-default-scheduler"
+        "Pod/p: spec.schedulerName: names no scheduler of this lab, so no scheduler places its pods: name kai-scheduler (and a queue, "
+        "by the label kai.scheduler/queue), or open the lab with --adopt-default-scheduler"
     ]
 
 
 def test_work_in_kais_own_namespace(advised, job) -> None:
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kai-scheduler"}}
     (said,) = advised(space, job("x", "a", 1), namespace="kai-scheduler")
-    assert "kai-scheduler is where KAI itself runs" in said
-    assert "a namespace of your own" in said
+    assert "kai-scheduler is KAI's own namespace" in said
+    assert "use another namespace" in said
     assert advised(job("y", "a", 1)) == []
 
 
@@ -151,7 +151,7 @@ def test_gpus_of_one_vendor_may_be_had_of_the_other(two_vendors, job, asked, oth
     pod = work["spec"]["template"]["spec"]
     pod["containers"][0]["resources"] = {"limits": {asked: 1}}
     (said,) = two_vendors.apply([work]).warnings
-    assert f"asks for {asked}, and names no nodes" in said
+    assert f"asks for {asked} but selects no nodes" in said
     assert other in said
     pod["nodeSelector"] = {"kubernetes.io/hostname": "h100-0" if other == "mi300x-0" else "mi300x-0"}
     work["metadata"]["name"] = "y"

@@ -17,12 +17,12 @@ from kailab.engine.snapshot.records import ALLOCATED, ON_NODE, Status
 from kailab.errors import Invalid
 from kailab.evidence.cluster_state import read_cluster_state
 from kailab.evidence.decision_log import DecisionLog, NameIndex
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.lab import Lab, expect
 from kailab.lab.picture import Picture
 from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.scheduler import Mirror
-from kailab.scheduler.present import PresentReader
+from kailab.scheduler.scheduling_state import SchedulingStateReader
 
 Obj = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -209,7 +209,7 @@ def test_every_row_is_as_the_engine_counts(drawn):
             assert row.milli_gpus_used == sum(pod.milli_gpus for pod in here) - again * 2000
     finally:
         session.close()
-    looking = PresentReader(cluster, EngineConfig(), None, ["kai-scheduler"])
+    looking = SchedulingStateReader(cluster, EngineConfig(), None, ["kai-scheduler"])
     picture = Picture(cluster, DecisionLog(NameIndex(cluster), cluster.now()), looking.present)
     assert picture.shares["team"].allocated == team.allocated[2]
     assert picture.shares["team"].requested == team.request[2]
@@ -289,7 +289,7 @@ def test_every_face_shows_the_same(drawn):
             name = pod["metadata"]["name"]
             assert ask(lab, "Pod", name, tried=False, picture=picture).data()["milli_gpus"] == row.milli_gpus
         allocated = sum(row.milli_gpus for row in picture.rows if row.holds and row.phase == "Running")
-        lab._changed = False  # as it stands, pods that are leaving included
+        lab._activity.unsettled = False  # as it stands, pods that are leaving included
         expect(lab.queue("team")).holding(allocated / 1000)
         assert ask(lab, "Queue", "team", tried=False).data()["allocated"] == allocated
         columns = {column.header: column for column in columns_of("Node", False)}

@@ -8,7 +8,7 @@ from kailab.advice.audit import audit
 from kailab.advice.audit.finding import Audit, Finding, FindingCode, Severity
 from kailab.engine.report.unplaceable import unplaceable_groups
 from kailab.lab import Lab
-from kailab.scheduler.present import PresentReader
+from kailab.scheduler.scheduling_state import SchedulingStateReader
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def test_a_gang_within_a_domain_where_the_scheduler_keeps_no_mirror(queue, job):
         lab.apply(queue("team", -1), job("filler", "team", 30), job("small", "team", 8, gang=True, annotations=where))
         lab.apply(job("big", "team", 9, gang=True, annotations=where))
         lab.settle()
-        reader = PresentReader(lab.cluster, lab.config, None, ["kai-scheduler"])
+        reader = SchedulingStateReader(lab.cluster, lab.config, None, ["kai-scheduler"])
         moment = reader.present().moment()
         (one,) = unplaceable_groups(moment.snapshot, moment.config, moment.now)
         assert reader.present().podgroup(one.podgroups[0]).startswith("default/pg-big")

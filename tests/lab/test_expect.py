@@ -165,7 +165,7 @@ def test_a_queue_that_a_word_names_is_there_too(lent, word):
 
 
 def test_an_action_that_nobody_has_evicts_nobody(lent):
-    with pytest.raises(InputError, match="no action that evicts is called 'reclame'; there are: reclaim,"):
+    with pytest.raises(InputError, match="no evicting action has the name 'reclame'; there are: reclaim,"):
         expect(lent.queue("team-a")).evicted(pods=0, by="reclame")
     expect(lent.queue("team-a")).evicted(pods=0, by="reclaim")
 
@@ -340,9 +340,9 @@ def test_time_goes_forward_only(lab):
 
 def test_a_reason_that_nobody_has_is_no_reason(lent):
     """Also where nobody waits: it would hold for any word."""
-    with pytest.raises(InputError, match="no reason to wait is called 'OverLimitt'; there are: OverLimit,"):
+    with pytest.raises(InputError, match="no reason for pending has the name 'OverLimitt'; there are: OverLimit,"):
         expect(lent.queue("team-a")).pending(pods=0, reason="OverLimitt")
-    with pytest.raises(InputError, match="no reason to wait is called 'Overlimit'"):
+    with pytest.raises(InputError, match="no reason for pending has the name 'Overlimit'"):
         expect(lent.queue("team-a")).waits_whole(reason="Overlimit")
     expect(lent.queue("team-a")).pending(pods=0, reason="OverLimit")
 
@@ -354,5 +354,5 @@ def test_what_is_no_amount_is_refused(lent, amount):
 
 
 def test_an_expectation_is_about_a_lab_or_a_part_of_it(lent):
-    with pytest.raises(InputError, match=r"as lab.queue\('team-a'\) is, not 'team-a'"):
+    with pytest.raises(InputError, match=r"such as lab.queue\('team-a'\), not 'team-a'"):
         expect("team-a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.lab import Lab
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.explain.answer import Answer
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.lab import Lab
 
 

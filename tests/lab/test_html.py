@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from kailab.errors import NothingThere
-from kailab.explain.explanation import Explanation
+from kailab.explain.answer import Explanation
 from kailab.lab import Lab
 from kailab.lab.change import Apply
 from kailab.model.markup import SHOWN, html_table

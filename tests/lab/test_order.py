@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kailab.engine.queueing.order_records import JobCriterion, QueueCriterion
 from kailab.explain.answer import Answer
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.fleet import Fleet, load_fleet
 from kailab.lab import Lab
 from kailab.lab.picture import Picture

@@ -9,7 +9,7 @@ import pytest
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 from kailab.errors import InputError
 from kailab.explain.answer import Answer
-from kailab.explain.asking import ask
+from kailab.explain.questions import ask
 from kailab.lab import Lab, expect
 from kailab.scheduler import UsageParams
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kailab.cluster.controlplane import planefolder
-from kailab.cluster.controlplane.supervision import Supervision, processes_of, record
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.controlplane import cluster_folder
+from kailab.cluster.controlplane.supervision import Supervision, new_process_record, processes_of
+from kailab.cluster.polling import wait_until
 from kailab.lab.venues.reaper import Reaper
 
 HOLDS = """
@@ -31,9 +31,9 @@ sys.stdin.read()
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Path:
-    folder = planefolder.claimed(tmp_path / "plane")
+    folder = cluster_folder.claim_folder(tmp_path / "plane")
     supervision = Supervision(folder)
-    supervision.start(record("sleeper", ["/bin/sleep", "600"]))
+    supervision.start(new_process_record("sleeper", ["/bin/sleep", "600"]))
     return folder
 
 
@@ -73,7 +73,7 @@ def test_nobody_looks_on_once_the_plane_is_down(plane: Path) -> None:
     watchers = _watching(plane)
     reaper = Reaper(plane, "controlplane")
     assert len(_watching(plane)) == len(watchers) + 1
-    planefolder.remove(plane)
+    cluster_folder.remove(plane)
     reaper.close()
     assert wait_until(lambda: not _watching(plane), 60)
 

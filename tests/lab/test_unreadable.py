@@ -8,7 +8,7 @@ import pytest
 
 from checks.fuzzing.odd_seeds import SEEDS
 from kailab.cluster.embedded.storage import store
-from kailab.cluster.unreadable import REASON, STRICT
+from kailab.cluster.unreadable_objects import REASON, STRICT
 from kailab.errors import Invalid
 from kailab.lab import Lab
 from kailab.workloads.jobset import JobSetController

@@ -9,7 +9,7 @@ import pytest
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.polling import wait_until
 from kailab.errors import InputError, KailabError
 from kailab.lab import Lab, expect
 from kailab.lab.venues.kubernetes import MARK, clear
@@ -108,7 +108,7 @@ def test_a_node_that_is_theirs_is_not_taken_over(plane, owner):
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a100-0"}, "status": {}}
     owner.apply(node)
     try:
-        with pytest.raises(InputError, match="node 'a100-0' that is not this lab's"):
+        with pytest.raises(InputError, match="node 'a100-0' that does not belong to this lab"):
             Lab.open("lesson", backend="kubeconfig", kubeconfig=plane.kubeconfig)
         assert MARK not in (owner.get("Node", "a100-0")["metadata"].get("labels") or {})
         assert len(owner.list("Node")) == 1

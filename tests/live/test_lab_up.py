@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import ask, find
-from kailab.cluster.waiting import wait_until
 from kailab.evidence import store
 from kailab.evidence.entries import PodBound
 

@@ -13,8 +13,8 @@ from kailab.errors import KailabError
 from kailab.model.defaults import apply_defaults
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import dump, from_objects, load_text
-from kailab.model.queue_checks import check_queues
-from kailab.model.records import NodeObject, PodGroupObject, PodObject, QueueObject, TopologyObject
+from kailab.model.queues import QueueObject, check_queue_tree
+from kailab.model.records import NodeObject, PodGroupObject, PodObject, TopologyObject
 
 TYPES = {
     "Pod": PodObject,
@@ -149,7 +149,7 @@ def damaged(seed, where, how, odd):
 def digest(objects):
     """All that happens to objects on their way in."""
     manifests = from_objects(objects)
-    check_queues([m for m in manifests if m.kind == "Queue"])
+    check_queue_tree([m for m in manifests if m.kind == "Queue"])
     for manifest in manifests:
         filled = apply_defaults(manifest.object, manifest.kind)
         if manifest.kind in TYPES:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.writes import Chain, Outcome
+from kailab.cluster.writes import Chain, WriteOutcome
 from kailab.errors import Unavailable
 from kailab.operators.processes import define_kind
 
@@ -38,7 +38,7 @@ class Slow(EmbeddedCluster):
         self.carries_out = carries_out
         self.asked = 0
 
-    def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
+    def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
         self.asked += 1
         if self.asked > 1:
             return super().write_all(chains)
@@ -46,7 +46,7 @@ class Slow(EmbeddedCluster):
             super().write_all(chains)
         error = Unavailable("no answer in time")
         error.doubtful = True
-        return [Outcome([], error) for _ in chains]
+        return [WriteOutcome([], error) for _ in chains]
 
 
 @pytest.mark.parametrize("carries_out", [True, False])

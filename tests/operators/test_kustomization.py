@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kailab.components import DamagedComponent, Manifests
+from kailab.components import ComponentManifests, DamagedComponent
 from kailab.components.manifests import write_manifests
 from kailab.operators.processes import apply_json_patch, apply_kustomization
 
 
-def manifests(tmp_path: Path, **files: object) -> Manifests:
+def manifests(tmp_path: Path, **files: object) -> ComponentManifests:
     """Of a folder ``hooks``, written as JSON, which is YAML."""
     (tmp_path / "module" / "hooks").mkdir(parents=True)
     for name, content in files.items():
@@ -20,7 +20,7 @@ def manifests(tmp_path: Path, **files: object) -> Manifests:
         text = "\n---\n".join(json.dumps(one) for one in documents)
         (tmp_path / "module" / "hooks" / f"{name}.yaml").write_text(text)
     write_manifests(tmp_path / "manifests.zip", tmp_path / "module", ("hooks",))
-    return Manifests(tmp_path / "manifests.zip")
+    return ComponentManifests(tmp_path / "manifests.zip")
 
 
 def hook(kind: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from kailab.cli.main import app
-from kailab.components import ADDONS, Cache, ComponentSet
+from kailab.components import ADDONS, ComponentCache, ComponentSet
 from kailab.components.manifests import write_manifests
 from kailab.lab import Lab
 from kailab.lab.venues.plane import PlaneVenue, open_plane
@@ -94,7 +94,7 @@ def cache(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) ->
             (folder / "programs" / name).symlink_to(path)
         patched.setenv("XDG_CACHE_HOME", str(folder / "xdg"))
         for pin in (PROGRAM, MANIFESTS):
-            Cache().put(pin, folder / pin.name, "adopted", "a test")
+            ComponentCache().put(pin, folder / pin.name, "adopted", "a test")
         yield folder
 
 
@@ -139,17 +139,17 @@ def test_its_kinds_outlast_a_lab_and_its_end_is_told(
 
 
 def test_one_that_does_not_start_leaves_nothing(cache: Path, tmp_path: Path) -> None:
-    kept = Cache().path(PROGRAM).read_bytes()
+    kept = ComponentCache().path(PROGRAM).read_bytes()
     try:
         (tmp_path / "ends").write_text("#!/bin/sh\necho 'Unable to load the configuration'\nexit 3\n")
-        Cache().put(PROGRAM, tmp_path / "ends", "adopted", "a test")
+        ComponentCache().put(PROGRAM, tmp_path / "ends", "adopted", "a test")
         with pytest.raises(
             OperatorFailed, match=r"(?s)jobset does not run: .*code 3.*Unable to load the configuration"
         ):
             open_plane("controlplane", folder=tmp_path / "plane", operators="jobset")
     finally:
         (tmp_path / "before").write_bytes(kept)
-        Cache().put(PROGRAM, tmp_path / "before", "adopted", "a test")
+        ComponentCache().put(PROGRAM, tmp_path / "before", "adopted", "a test")
     assert not (tmp_path / "plane").exists()
 
 

@@ -20,7 +20,7 @@ from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import queues_for
 from kailab.replay.run import replay
 from kailab.replay.trace import read_trace
-from kailab.scheduler import patience
+from kailab.scheduler import policy_timeouts
 from tests.replay.clusters_file import TEAMS, clusters_file, dispatched, rows, where
 
 POLICIES = (
@@ -208,14 +208,14 @@ register_policy("test-answers", _Answers)
         ("number", "choose of job a at .*: 7; expected None or one of west, east"),
         ("north", "choose of job a at .*: 'north'; expected None or one of west, east"),
         ("nowhere", "turn of job a at .*: nan; expected a number, or several"),
-        ("never", "choose of job a at .*: NoAnswer: no answer came"),
+        ("never", "choose of job a at .*: PolicyTimeout: no answer came"),
     ],
 )
 def test_an_answer_that_is_none_is_refused_with_the_policys_name(
     trace_file, tmp_path, monkeypatch, answer, told
 ) -> None:
-    monkeypatch.setattr(patience.PATIENCE, "_looks", 2)
-    monkeypatch.setattr(patience.PATIENCE, "_every", 0.05)
+    monkeypatch.setattr(policy_timeouts.WATCHDOG, "_looks", 2)
+    monkeypatch.setattr(policy_timeouts.WATCHDOG, "_every", 0.05)
     clusters = clusters_file(
         tmp_path, {"name": "west", "nodes": 1, "teams": ["blue"]}, {"name": "east", "nodes": 1},
         dispatch={"policy": "test-answers", "parameters": {"answer": answer}},

@@ -1,7 +1,14 @@
 """NUMA zones and resource claims as objects: what nodes and pods tell, and what the scheduler writes."""
 
 from kailab.engine.snapshot.records import ContainerRequest, ZoneShare
-from kailab.scheduler.reading.numa import OBSERVED, PREDICTED, as_annotation, containers, numa_record, zones_held
+from kailab.scheduler.reading.numa import (
+    OBSERVED,
+    PREDICTED,
+    container_requests,
+    numa_record,
+    zones_annotation,
+    zones_held,
+)
 
 
 def topology(node, *cpus, policy="single-numa-node", scope="pod"):
@@ -47,18 +54,18 @@ def test_an_unknown_policy_aligns_nothing():
 
 def test_what_an_agent_saw_goes_before_what_was_predicted():
     seen, predicted = (ZoneShare(zone="node-1", amounts=(("cpu", 1500),)),), (ZoneShare(zone="node-0"),)
-    told = {OBSERVED: as_annotation(seen), PREDICTED: as_annotation(predicted)}
+    told = {OBSERVED: zones_annotation(seen), PREDICTED: zones_annotation(predicted)}
     assert zones_held(told) == seen
-    assert zones_held({PREDICTED: as_annotation(predicted)}) == predicted
-    assert zones_held({OBSERVED: "no json", PREDICTED: as_annotation(predicted)}) == predicted
+    assert zones_held({PREDICTED: zones_annotation(predicted)}) == predicted
+    assert zones_held({OBSERVED: "no json", PREDICTED: zones_annotation(predicted)}) == predicted
     assert zones_held({OBSERVED: '[{"zone": 1}]'}) == ()
 
 
 def test_containers_are_told_apart_only_where_there_are_several():
     one = {"resources": {"requests": {"cpu": "1"}}}
-    assert containers({"containers": [one]}) == ()
+    assert container_requests({"containers": [one]}) == ()
     sidecar = one | {"restartPolicy": "Always"}
-    assert containers({"initContainers": [one, sidecar], "containers": [one]}) == (
+    assert container_requests({"initContainers": [one, sidecar], "containers": [one]}) == (
         ContainerRequest(amounts=(("cpu", 1000),), stage="init"),
         ContainerRequest(amounts=(("cpu", 1000),), stage="sidecar"),
         ContainerRequest(amounts=(("cpu", 1000),), stage="app"),

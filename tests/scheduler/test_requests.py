@@ -25,12 +25,12 @@ def container(cpu: str | None = None, restart: str | None = None, **limits: obje
 
 def test_containers_add_up_and_limits_stand_in_for_requests() -> None:
     spec = {"containers": [container("100m", gpu=1), container("1.5", memory="1Gi", gpu="2")]}
-    assert requests.of_pod(spec) == {"cpu": 1600, "nvidia.com/gpu": 3, "memory": 1 << 30}
+    assert requests.pod_amounts(spec) == {"cpu": 1600, "nvidia.com/gpu": 3, "memory": 1 << 30}
 
 
 def test_an_init_container_counts_by_its_peak() -> None:
     spec = {"initContainers": [container("4"), container("2")], "containers": [container("1"), container("2")]}
-    assert requests.of_pod(spec) == {"cpu": 4000}
+    assert requests.pod_amounts(spec) == {"cpu": 4000}
 
 
 def test_a_sidecar_adds_to_containers_and_to_later_init_containers() -> None:
@@ -38,15 +38,15 @@ def test_a_sidecar_adds_to_containers_and_to_later_init_containers() -> None:
         "initContainers": [container("1"), container("500m", restart="Always"), container("3")],
         "containers": [container("2")],
     }
-    assert requests.of_pod(spec) == {"cpu": 3500}
+    assert requests.pod_amounts(spec) == {"cpu": 3500}
 
 
 def test_overhead_is_added() -> None:
-    assert requests.of_pod({"containers": [container("1")], "overhead": {"cpu": "250m"}}) == {"cpu": 1250}
+    assert requests.pod_amounts({"containers": [container("1")], "overhead": {"cpu": "250m"}}) == {"cpu": 1250}
 
 
 def test_text_that_is_no_quantity_counts_as_nothing() -> None:
-    assert requests.of_pod({"containers": [container("lots")]}) == {"cpu": 0}
+    assert requests.pod_amounts({"containers": [container("lots")]}) == {"cpu": 0}
 
 
 @pytest.mark.parametrize(

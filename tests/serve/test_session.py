@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kailab.cluster.embedded.storage.persistence import StateLock
+from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.errors import InputError, StateError
 from kailab.lab import Lab, lab_files
 from kailab.lab.settle import NotSettled

@@ -24,7 +24,7 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.components import ComponentSet
 from kailab.errors import NotFound, Unavailable
 from kailab.fleet import load_fleet
-from kailab.scheduler.service import Election, Service, Settings, Terms
+from kailab.scheduler.service import Election, LeaseTerms, SchedulerService, ServiceSettings
 from kailab.workloads import ResourceClaimController
 from tests.planes import connected, taken_down
 from tests.waiting import eventually
@@ -73,9 +73,9 @@ class Candidate:
     def __init__(self, cluster: EmbeddedCluster, identity: str, **more: Any) -> None:
         self.cluster = cluster
         self.cut = Cut(cluster)
-        self.election = Election(self.cut, identity, "kai-scheduler", "kailab-scheduler", Terms(), cluster.now)
-        settings = Settings(identity=identity, lease="kailab-scheduler", **more)
-        self.service = Service(
+        self.election = Election(self.cut, identity, "kai-scheduler", "kailab-scheduler", LeaseTerms(), cluster.now)
+        settings = ServiceSettings(identity=identity, lease="kailab-scheduler", **more)
+        self.service = SchedulerService(
             cluster, settings, self.election, clock=cluster.now, rest=lambda seconds: cluster.advance(seconds)
         )
         self.next_step = cluster.now()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.cluster.writes import Outcome
+from kailab.cluster.writes import WriteOutcome
 from kailab.errors import Conflict, Unavailable
 from kailab.model.labels import CLAIM_FINALIZER
 from kailab.scheduler.binding.claim_allocation import ClaimAllocator
-from kailab.scheduler.binding.preparing import Binding
+from kailab.scheduler.binding.preparation import Binding
 
 V1 = "resource.k8s.io/v1"
 DRIVER = "gpu.nvidia.com"
@@ -236,7 +236,7 @@ def test_devices_that_a_claim_may_have_are_nobody_elses(led, build) -> None:
             self.news.late = True
             error = Unavailable("no answer")
             error.doubtful = True
-            return [Outcome([], error) for _ in outcomes]
+            return [WriteOutcome([], error) for _ in outcomes]
 
     lossy = Lossy()
     allocator = ClaimAllocator(lossy)
@@ -273,13 +273,15 @@ def test_a_claim_still_to_be_made_from_a_template_holds_its_pod_back(led, build)
 def chosen(world, claim_object, *more):
     """Devices for one claim on n1, or why not."""
     from kailab.engine.snapshot.devices import choose_devices
-    from kailab.scheduler.reading.devices import Inventory, read_requests
+    from kailab.scheduler.reading.claims import DeviceInventory, read_device_requests
 
-    inventory = Inventory()
+    inventory = DeviceInventory()
     for obj in [*world.cluster.list("ResourceSlice"), *more]:
         inventory.take(obj, gone=False)
     classes = {obj["metadata"]["name"]: obj for obj in world.cluster.list("DeviceClass")}
-    found = choose_devices(read_requests(claim_object["spec"], classes), inventory.on("n1"), lambda device: False)
+    found = choose_devices(
+        read_device_requests(claim_object["spec"], classes), inventory.on("n1"), lambda device: False
+    )
     if isinstance(found, str):
         return found
     return [(choice.request, choice.device.name) for choice in found]

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import pytest
 
-from kailab.cluster.kubernetes.apiclient.answers import Answers
+from kailab.cluster.kubernetes.apiclient.transport import AnswerCounts
 from kailab.errors import NotFound
-from kailab.scheduler.service.credentials import Credentials
+from kailab.scheduler.service.process import CredentialCheck
 from kailab.trials.upgrade.service_accounts import ACCOUNT, NAMESPACE, ActingPlane
 
 
@@ -24,7 +24,7 @@ class Moment:
 
 def test_refused_counts_from_the_first_of_an_unbroken_row() -> None:
     clock = Moment()
-    answers = Answers(clock)
+    answers = AnswerCounts(clock)
     told = []
     for code in (200, 401, 0, 401, 403, 401, 409):
         clock.now += 1.0
@@ -44,7 +44,7 @@ def acting(plane, live) -> Iterator[ActingPlane]:
 
 @pytest.mark.slow
 def test_a_server_that_takes_them_again_is_worked_with(live) -> None:
-    credentials = Credentials(patience=5.0)
+    credentials = CredentialCheck(patience=5.0)
     credentials.watch(live.transport)
     live.transport.answers.heard(401)
     credentials.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.errors import InputError
-from kailab.scheduler.service import Election, Terms
+from kailab.scheduler.service import Election, LeaseTerms
 
 
 def lease(world):
@@ -185,7 +185,7 @@ def test_the_clock_of_the_fence_runs_from_when_the_renewal_was_sent(world) -> No
 
 @pytest.mark.parametrize(
     "terms",
-    [Terms(10, 10, 2), Terms(15, 2, 2), Terms(15, 10, 0), Terms(0.5, 0.4, 0.1)],
+    [LeaseTerms(10, 10, 2), LeaseTerms(15, 2, 2), LeaseTerms(15, 10, 0), LeaseTerms(0.5, 0.4, 0.1)],
     ids=["lease not longer", "deadline too short", "no period", "lease too short"],
 )
 def test_terms_that_would_let_two_act_are_refused(world, terms) -> None:

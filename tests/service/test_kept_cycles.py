@@ -11,7 +11,7 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.evidence import cycles
 from kailab.evidence.cycles import cycle_file_path, read_cycle_file, whole_cycles
 from kailab.evidence.decision_file import DecisionFile
-from kailab.scheduler.service import Alone, Service, Settings
+from kailab.scheduler.service import NoElection, SchedulerService, ServiceSettings
 
 
 class Keeping:
@@ -26,8 +26,8 @@ class Keeping:
     def begin(self) -> None:
         """Anew, as a new process does."""
         cluster = self.world.cluster
-        self.service = Service(
-            cluster, Settings(), Alone(), clock=cluster.now, rest=cluster.advance,
+        self.service = SchedulerService(
+            cluster, ServiceSettings(), NoElection(), clock=cluster.now, rest=cluster.advance,
             observers=lambda cluster: [DecisionFile(self.decisions, cluster.now(), cluster.now, cycles=True)],
         )  # fmt: skip
 

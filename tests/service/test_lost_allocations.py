@@ -11,9 +11,9 @@ import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import WatchEvent
-from kailab.cluster.writes import Chain, Outcome, Patch
+from kailab.cluster.writes import Chain, PatchWrite, WriteOutcome
 from kailab.errors import ApiError
-from kailab.scheduler.composition import Composition
+from kailab.scheduler.composition import SchedulerComposition
 from kailab.workloads import ResourceClaimController
 from tests.service.conftest import node, pod, queue
 from tests.service.test_claims import claim, device_class, gpu, slices
@@ -64,18 +64,18 @@ class Lossy:
     def watch(self, kinds: Iterable[str] | None = None) -> LateNews:
         return LateNews(self._inner.watch(kinds), self)
 
-    def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
+    def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
         return [self._write(chain) for chain in chains]
 
-    def _write(self, chain: Chain) -> Outcome:
+    def _write(self, chain: Chain) -> WriteOutcome:
         (outcome,) = self._inner.write_all([chain])
         match chain[0]:
-            case Patch("ResourceClaim", name, _, _, "status") if self.most and self._random.random() < 0.75:
+            case PatchWrite("ResourceClaim", name, _, _, "status") if self.most and self._random.random() < 0.75:
                 self.most -= 1
                 self._known_at[name] = self._inner.now() + self._random.choice((0.2, 0.5, 1.0, 2.0, 4.0))
                 error = ApiError("no answer")
                 error.doubtful = True
-                return Outcome([], error)
+                return WriteOutcome([], error)
         return outcome
 
 
@@ -90,7 +90,7 @@ def test_nobody_is_evicted_for_devices_in_doubt(seed: int) -> None:
     cluster.create(queue("team"))
     lossy = Lossy(cluster, seed, most=60)
     claims = ResourceClaimController(cluster)
-    composed = Composition(reservations=False).over(lossy)  # type: ignore[arg-type]
+    composed = SchedulerComposition(reservations=False).over(lossy)  # type: ignore[arg-type]
     for number in range(PODS):
         cluster.create(claim(f"c{number}"))
         wanted = [{"name": "gpu", "resourceClaimName": f"c{number}"}]

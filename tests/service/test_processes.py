@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from kailab.cluster.writes import Create
+from kailab.cluster.writes import CreateWrite
 from kailab.errors import Unavailable
 from kailab.evidence.decision_file import read_decisions
 from kailab.model.times import parse_time
@@ -179,7 +179,7 @@ def test_a_batch_is_not_sent_to_its_end_by_who_may_write_no_more(live, build) ->
 
     live.transport.may_write = sixty_times
     try:
-        outcomes = live.write_all([[Create(build.live_pod(f"p{number}"))] for number in range(40)])
+        outcomes = live.write_all([[CreateWrite(build.live_pod(f"p{number}"))] for number in range(40)])
     finally:
         live.transport.may_write = None
     made = sum(outcome.error is None for outcome in outcomes)
@@ -193,7 +193,7 @@ def test_writes_one_after_the_other_end_with_the_right_to_write(live, build) -> 
     answers = iter([True] * 20)
     live.transport.may_write = lambda: next(answers, False)
     try:
-        (outcome,) = live.write_all([[Create(build.live_pod(f"p{number}")) for number in range(40)]])
+        (outcome,) = live.write_all([[CreateWrite(build.live_pod(f"p{number}")) for number in range(40)]])
     finally:
         live.transport.may_write = None
     assert isinstance(outcome.error, Unavailable)
@@ -205,7 +205,7 @@ def test_who_may_write_no_more_when_the_bytes_would_go_out_sends_none(live, buil
     answers = iter([True, False])
     live.transport.may_write = lambda: next(answers)
     try:
-        outcomes = live.write_all([[Create(build.live_pod("late"))]])
+        outcomes = live.write_all([[CreateWrite(build.live_pod("late"))]])
     finally:
         live.transport.may_write = None
     error = outcomes[0].error

@@ -8,7 +8,7 @@ import pytest
 
 from kailab.errors import Conflict, Unavailable
 from kailab.scheduler import Baseline
-from kailab.scheduler.binding.reservation import reservation_name
+from kailab.scheduler.binding.reservation_pods import reservation_name
 
 SPACE = "kai-resource-reservation"
 GROUP = "runai-gpu-group"

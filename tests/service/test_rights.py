@@ -15,7 +15,7 @@ from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.engine.config import EngineConfig
 from kailab.errors import InputError, NotFound
 from kailab.model.kinds import KINDS
-from kailab.scheduler.service import Election, Service, Settings
+from kailab.scheduler.service import Election, SchedulerService, ServiceSettings
 from kailab.scheduler.service.manifests import manifests
 
 USER = "system:serviceaccount:kai-scheduler:kailab-scheduler"
@@ -187,9 +187,9 @@ class Steps:
     def __init__(self, kubeconfig) -> None:
         self.clusters = [KubernetesCluster(Connection.from_kubeconfig(kubeconfig)) for _ in range(2)]
         election = Election(self.clusters[1], "steps", "kai-scheduler", "kailab-scheduler")
-        settings = Settings(config=EngineConfig(k_value=1.0), identity="steps")
+        settings = ServiceSettings(config=EngineConfig(k_value=1.0), identity="steps")
         self.election = election
-        self.service = Service(self.clusters[0], settings, election)
+        self.service = SchedulerService(self.clusters[0], settings, election)
 
     def until(self, build, holds) -> None:
         def turn() -> bool:

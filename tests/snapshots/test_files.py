@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.cluster.embedded.storage.sealed import seal
+from kailab.cluster.embedded.storage.sealed_file import seal
 from kailab.errors import InputError
 from kailab.lab.lab import Lab
 from kailab.snapshots import opening, snapshot, taking

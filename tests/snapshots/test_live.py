@@ -14,7 +14,7 @@ import yaml
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.install import install
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.cluster.kubernetes.apiclient.answers import Answers
+from kailab.cluster.kubernetes.apiclient.transport import AnswerCounts
 from kailab.components import ComponentSet
 from kailab.errors import Forbidden, InputError
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
@@ -164,7 +164,7 @@ def test_it_reads_with_the_rights_that_are_printed(
     looker: Path, busy: KubernetesCluster, secrets: Secrets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, int]] = []
-    monkeypatch.setattr(Answers, "count", lambda self, method, code: asked.append((method, code)))
+    monkeypatch.setattr(AnswerCounts, "count", lambda self, method, code: asked.append((method, code)))
     found = taking.of_cluster(looker)
     monkeypatch.undo()
     assert {method for method, _ in asked} == {"GET"}

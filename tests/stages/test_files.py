@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from kailab.cluster import lifecycle
+from kailab.cluster import pod_lifecycle
 from kailab.cluster.stages import stages, write_stages
 
 
@@ -32,4 +32,4 @@ def test_every_status_of_a_pod_is_tied_to_the_state_it_was_made_for() -> None:
 
 def test_a_lost_checkpoint_is_told_in_the_words_of_the_embedded_cluster() -> None:
     said = {tuple(stage["spec"]["next"]["event"].values()) for stage in stages() if "event" in stage["spec"]["next"]}
-    assert said == {tuple(lifecycle.CHECKPOINTED), tuple(lifecycle.CHECKPOINT_LOST)}
+    assert said == {tuple(pod_lifecycle.CHECKPOINTED), tuple(pod_lifecycle.CHECKPOINT_LOST)}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kailab.cluster.controlplane import ControlPlane
-from kailab.cluster.writes import Create
+from kailab.cluster.writes import CreateWrite
 from tests.stages.conftest import NODE
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,9 @@ def test_a_store_that_dies_under_kwoks_hands(real: Any, plane: ControlPlane) -> 
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": notes}, "spec": spec}
         for name in names
     ]
-    failed = [outcome.error for outcome in real.cluster.write_all([[Create(pod)] for pod in pods]) if outcome.error]
+    failed = [
+        outcome.error for outcome in real.cluster.write_all([[CreateWrite(pod)] for pod in pods]) if outcome.error
+    ]
     assert failed == []
     real.until(names[0], lambda pod: pod["status"]["phase"] == "Running")  # and the others are about to
     plane.kill("etcd")

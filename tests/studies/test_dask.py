@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.polling import wait_until
 from kailab.errors import ConnectError
 from kailab.studies import sweep as sweeping
 from kailab.studies.study_file import read_study

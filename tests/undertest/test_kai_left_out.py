@@ -3,7 +3,7 @@
 import pytest
 
 from kailab.cluster.controlplane import ControlPlane
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.polling import wait_until
 from kailab.undertest.contract import SchedulerFailed
 from kailab.undertest.kai.processes import KaiProcesses
 

@@ -8,7 +8,7 @@ import yaml
 from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 from kailab.scheduler import load_settings, read_settings
-from kailab.scheduler.settings.policy_section import KEYS
+from kailab.scheduler.settings.config_file import POLICY_SECTION_KEYS
 from kailab.undertest.contract import Unsupported
 from kailab.undertest.kai.releases import LINES, ReleaseFeatures
 from kailab.undertest.kai.settings import _OWN, kai_arguments
@@ -105,7 +105,7 @@ def test_every_setting_is_told_or_refused() -> None:
 
 
 def test_settings_are_named_as_the_reader_names_them() -> None:
-    assert {name.partition(" ")[0] for name in _OWN.values()} <= set(KEYS)
+    assert {name.partition(" ")[0] for name in _OWN.values()} <= set(POLICY_SECTION_KEYS)
 
 
 def test_an_older_release_is_told_only_of_the_plugins_that_it_has() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kailab.components.buildinfo import build_information
+from kailab.components.versions import build_information
 from kailab.undertest.binaries import named_version
 from kailab.undertest.kai.folder import KaiFolder, built_version, kai_version
 from kailab.undertest.kai.releases import ReleaseFeatures

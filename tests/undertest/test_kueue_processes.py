@@ -13,7 +13,7 @@ from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.install import CRD, install
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Cluster, Object
-from kailab.components import ADDONS, Cache, ComponentSet, DamagedComponent, MissingComponents
+from kailab.components import ADDONS, ComponentCache, ComponentSet, DamagedComponent, MissingComponents
 from kailab.lab import Lab
 from kailab.lab.intake import apply_all
 from kailab.model.manifests import Manifest
@@ -233,16 +233,16 @@ CONFIGURATION = "MutatingWebhookConfiguration.admissionregistration.k8s.io"
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ComponentCache:
     """A cache with Kueue's manifests as they are, and a stand-in for its program."""
     try:
-        manifests = Cache().checked(MANIFESTS)
+        manifests = ComponentCache().checked(MANIFESTS)
     except DamagedComponent as error:
         pytest.skip(str(error))
     if manifests is None:
         pytest.skip("Kueue's manifests are not here: `kailab components get --with kueue`")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    cache = Cache()
+    cache = ComponentCache()
     for pin, content in ((MANIFESTS, manifests.read_bytes()), (PROGRAM, webhookserver.program())):
         (tmp_path / pin.name).write_bytes(content)
         cache.put(pin, tmp_path / pin.name, "adopted", "a test")
@@ -274,7 +274,7 @@ def test_where_it_is_not_here_that_is_said(
 
 
 def test_one_that_ends_leaves_no_webhook_behind(
-    programs: Cache, own_plane: ControlPlane, own_cluster: KubernetesCluster, tmp_path: Path
+    programs: ComponentCache, own_plane: ControlPlane, own_cluster: KubernetesCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "ends").write_text("#!/bin/sh\necho 'Unable to validate the configuration'\nexit 3\n")
     programs.put(PROGRAM, tmp_path / "ends", "adopted", "a test")
@@ -286,7 +286,7 @@ def test_one_that_ends_leaves_no_webhook_behind(
 
 
 def test_its_kinds_take_the_words_and_its_webhooks_are_called(
-    programs: Cache, own_plane: ControlPlane, own_cluster: KubernetesCluster
+    programs: ComponentCache, own_plane: ControlPlane, own_cluster: KubernetesCluster
 ) -> None:
     install(own_cluster)
     beside = KueueProcesses(own_plane)

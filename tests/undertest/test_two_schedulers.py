@@ -10,8 +10,8 @@ import pytest
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import KubernetesCluster
+from kailab.cluster.polling import wait_until
 from kailab.cluster.protocol import Object
-from kailab.cluster.waiting import wait_until
 from kailab.components import ComponentSet
 from kailab.errors import InputError
 from kailab.lab import Lab, expect

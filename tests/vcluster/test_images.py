@@ -12,20 +12,19 @@ from kailab.cli.main import app
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.kept_images import ARCHIVE, RECORD, CannotBuild
 from kailab.cluster.vcluster import image as images
-from kailab.cluster.vcluster.image import REPOSITORY, Store, VclusterImage
-from kailab.cluster.vcluster.own_image import provided
-from kailab.cluster.vcluster.values import values
-from kailab.components import DEFAULT_KUBERNETES, HELM, VCLUSTER, Cache, pins
+from kailab.cluster.vcluster.image import REPOSITORY, VclusterImage, VclusterImageStore
+from kailab.cluster.vcluster.virtual_cluster import provide_control_plane_image, vcluster_chart_values
+from kailab.components import DEFAULT_KUBERNETES, HELM, VCLUSTER, ComponentCache, pins
 from kailab.components.pins import IMAGE_OF_VCLUSTER, SYNCER
 from kailab.errors import InputError, StateError
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ComponentCache:
     """Programs that are none, in a cache of their own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("KAILAB_COMPONENTS", raising=False)
-    made = Cache()
+    made = ComponentCache()
     for pin in (*pins(), *IMAGE_OF_VCLUSTER, HELM):
         file = tmp_path / pin.name
         file.write_text(f"#!/bin/sh\necho {pin}\n")
@@ -39,10 +38,10 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 class TestBuild:
-    def test_each_program_is_where_the_chart_and_the_others_look_for_it(self, cache: Cache) -> None:
+    def test_each_program_is_where_the_chart_and_the_others_look_for_it(self, cache: ComponentCache) -> None:
         made = images.build()
         assert made.name.startswith(f"{REPOSITORY}:{VCLUSTER.version}-{DEFAULT_KUBERNETES}-")
-        with tarfile.open(Store().archive(made)) as archive:
+        with tarfile.open(VclusterImageStore().archive(made)) as archive:
             (manifest,) = json.load(archive.extractfile("manifest.json"))
             assert manifest["RepoTags"] == [made.name]
             config = json.load(archive.extractfile(manifest["Config"]))
@@ -64,7 +63,9 @@ class TestBuild:
         assert {stat.S_IMODE(files[name].mode) for name in programs} == {0o755}
         assert stat.S_IMODE(files["tmp"].mode) == 0o1777
 
-    def test_the_same_is_not_made_again_and_another_program_makes_another(self, cache: Cache, tmp_path: Path) -> None:
+    def test_the_same_is_not_made_again_and_another_program_makes_another(
+        self, cache: ComponentCache, tmp_path: Path
+    ) -> None:
         told: list[str] = []
         first = images.build()
         assert images.build(tell=told.append) == first
@@ -75,8 +76,8 @@ class TestBuild:
         cache.put(SYNCER, tmp_path / "another", "built", "this test")
         second = images.build()
         assert second.name != first.name
-        assert {one.name for one in Store().images()} == {first.name, second.name}
-        assert not list(Store().root.glob("*/.root*"))
+        assert {one.name for one in VclusterImageStore().images()} == {first.name, second.name}
+        assert not list(VclusterImageStore().root.glob("*/.root*"))
 
     def test_what_is_missing_is_said_and_nothing_is_got(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
@@ -98,15 +99,15 @@ class TestBuild:
         with pytest.raises(InputError, match="not among the releases"):
             images.check("1.2")
 
-    def test_a_damaged_archive_is_told(self, cache: Cache) -> None:
+    def test_a_damaged_archive_is_told(self, cache: ComponentCache) -> None:
         made = images.build()
-        Store().archive(made).write_bytes(b"something else")
+        VclusterImageStore().archive(made).write_bytes(b"something else")
         with pytest.raises(StateError, match=r"is not loaded; `kailab vcluster image build --again` makes it anew"):
             images.build()
         assert images.build(again=True).sha256 == made.sha256
 
 
-def test_the_command_line(cache: Cache) -> None:
+def test_the_command_line(cache: ComponentCache) -> None:
     assert "`kailab vcluster image build` makes one" in run("list")[2]
     code, name, _ = run("build")
     assert code == 0
@@ -119,12 +120,12 @@ def test_the_command_line(cache: Cache) -> None:
     assert code == 2
     assert f"there are: {name.strip()}" in told
     assert run("remove", name.strip())[0] == 0
-    assert Store().images() == []
+    assert VclusterImageStore().images() == []
 
 
 class TestHosts:
     @pytest.fixture
-    def made(self, cache: Cache) -> VclusterImage:
+    def made(self, cache: ComponentCache) -> VclusterImage:
         return images.build()
 
     @staticmethod
@@ -140,7 +141,7 @@ class TestHosts:
         return {"status": {"images": [{"names": ["registry.k8s.io/pause:3.10", name]}]}}
 
     def provided(self, *nodes: dict, kubernetes: str = DEFAULT_KUBERNETES) -> VclusterImage | None:
-        return provided(self.host(*nodes), kubernetes, Path("kubectl"), lambda _: None)
+        return provide_control_plane_image(self.host(*nodes), kubernetes, Path("kubectl"), lambda _: None)
 
     def test_one_whose_nodes_have_it(self, made: VclusterImage) -> None:
         told = f"docker.io/{made.name}"
@@ -155,20 +156,20 @@ class TestHosts:
         assert self.provided({"spec": {"providerID": "kind://docker/kailab-none-of-these/node-0"}}) is None
         assert self.provided() is None
 
-    def test_where_none_was_made(self, cache: Cache) -> None:
+    def test_where_none_was_made(self, cache: ComponentCache) -> None:
         assert self.provided(self.has("kailab/vcluster:any")) is None
 
     def test_one_of_another_recipe_is_not_taken(self, made: VclusterImage) -> None:
-        record = Store().folder(made.name) / RECORD
+        record = VclusterImageStore().folder(made.name) / RECORD
         record.write_text(record.read_text().replace('"recipe": 1', '"recipe": 0'))
-        assert (Store().folder(made.name) / ARCHIVE).is_file()
+        assert (VclusterImageStore().folder(made.name) / ARCHIVE).is_file()
         assert self.provided(self.has(made.name)) is None
 
 
 def test_the_chart_is_told_one_image_for_both() -> None:
-    told = values("v1.35.4", "kailab/vcluster:v0.30.0-x")["controlPlane"]
+    told = vcluster_chart_values("v1.35.4", "kailab/vcluster:v0.30.0-x")["controlPlane"]
     own = {"registry": "", "repository": "kailab/vcluster", "tag": "v0.30.0-x"}
     assert told["statefulSet"]["image"] == told["distro"]["k8s"]["image"] == own
     # Else the chart takes it for the tag.
     assert "version" not in told["distro"]["k8s"]
-    assert values("v1.35.4")["controlPlane"]["distro"]["k8s"]["version"] == "v1.35.4"
+    assert vcluster_chart_values("v1.35.4")["controlPlane"]["distro"]["k8s"]["version"] == "v1.35.4"

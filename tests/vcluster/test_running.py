@@ -10,10 +10,10 @@ import pytest
 
 from kailab.cluster.controlplane.supervision import processes_of
 from kailab.cluster.kind import KindPlane, kind_reason
-from kailab.cluster.kind.choices import choose
-from kailab.cluster.kind.node_image import image_reason
+from kailab.cluster.kind.docker import image_reason
+from kailab.cluster.kind.options import choose_options
 from kailab.cluster.vcluster import find_tools, tools_reason
-from kailab.cluster.vcluster.image import Store
+from kailab.cluster.vcluster.image import VclusterImageStore
 from kailab.components import ComponentSet
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
@@ -50,9 +50,9 @@ def _lacking() -> str | None:
         return reason
     if find_tools().chart is None:
         return "the chart is not here: `kailab components get --vcluster` gets it"
-    if Store().newest("v1.35.4") is None:
+    if VclusterImageStore().newest("v1.35.4") is None:
         return "there is no image of a virtual control plane here: `kailab vcluster image build` makes one"
-    return image_reason(choose().image)
+    return image_reason(choose_options().image)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_nodes_that_the_host_has_by_the_same_names_are_refused(host: Path, tmp_p
     with connected(host, "host") as cluster:
         cluster.create(fake)
         try:
-            with pytest.raises(InputError, match="the host has nodes of the same names as the fleet: a100-0;"):
+            with pytest.raises(InputError, match="the host has nodes with the same names as the fleet: a100-0;"):
                 Lab.open(backend="vcluster", venue=venue)
         finally:
             cluster.delete("Node", "a100-0")

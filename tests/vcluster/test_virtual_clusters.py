@@ -20,9 +20,9 @@ from kailab.cluster.controlplane.supervision import processes_of
 from kailab.cluster.helm import HELM_VARIABLE, Chart, Helm, Release, find_helm
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.vcluster import VclusterPlane, find_tools, take_down, tools_reason
-from kailab.cluster.vcluster.tools import CHART_VARIABLE, VCLUSTER_VARIABLE, Tools, packed_chart
-from kailab.cluster.vcluster.values import NO_NODE, values
-from kailab.components import VCLUSTER_CHART, Cache, ComponentSet
+from kailab.cluster.vcluster.vcluster_command import CHART_VARIABLE, VCLUSTER_VARIABLE, VclusterTools, packed_chart
+from kailab.cluster.vcluster.virtual_cluster import NO_NODE, vcluster_chart_values
+from kailab.components import VCLUSTER_CHART, ComponentCache, ComponentSet
 from kailab.errors import ConnectError, InputError, KailabError, StateError
 from kailab.lab.venues import open_venue, provider_of
 from kailab.lab.venues.contract import Place
@@ -34,7 +34,7 @@ from tests.planes import taken_down
 @pytest.fixture
 def chart() -> Path:
     """The pinned version's, as it is in its module."""
-    found = Cache().checked(VCLUSTER_CHART)
+    found = ComponentCache().checked(VCLUSTER_CHART)
     if found is None:
         pytest.skip("the chart is not here: `kailab components get --vcluster` gets it")
     return found
@@ -48,23 +48,23 @@ def schema(chart: Path) -> Any:
 
 class TestValues:
     def test_they_are_what_the_charts_schema_allows(self, schema: Any) -> None:
-        jsonschema.validate(values("v1.35.4"), schema)
+        jsonschema.validate(vcluster_chart_values("v1.35.4"), schema)
 
     def test_the_schema_would_refuse_a_word_that_there_is_not(self, schema: Any) -> None:
-        told = values("v1.35.4")
+        told = vcluster_chart_values("v1.35.4")
         told["sync"]["toHost"]["podz"] = {"enabled": False}
         with pytest.raises(jsonschema.ValidationError, match="podz"):
             jsonschema.validate(told, schema)
 
     def test_nothing_that_can_be_synced_is_left_out(self, schema: Any) -> None:
         """What a chart adds later would be synced by its own default."""
-        told = values("v1.35.4")["sync"]
+        told = vcluster_chart_values("v1.35.4")["sync"]
         for way, definition in (("toHost", "SyncToHost"), ("fromHost", "SyncFromHost")):
             kinds = set(schema["$defs"][definition]["properties"]) - {"customResources"}
             assert kinds == set(told[way])
 
     def test_a_scheduler_decides_inside_and_nothing_goes_out(self) -> None:
-        told = values("v1.35.4")
+        told = vcluster_chart_values("v1.35.4")
         assert told["controlPlane"]["distro"]["k8s"]["scheduler"] == {"enabled": True}
         assert not any(one["enabled"] for one in told["sync"]["toHost"].values())
         synced = {kind for kind, one in told["sync"]["fromHost"].items() if one["enabled"]}
@@ -76,10 +76,10 @@ class TestValues:
             helm = find_helm()
         except ConnectError as error:
             pytest.skip(str(error))
-        packed = packed_chart(Tools(tmp_path, helm, chart), tmp_path / "chart")
+        packed = packed_chart(VclusterTools(tmp_path, helm, chart), tmp_path / "chart")
         assert packed is not None
         assert packed.name == f"vcluster-{VCLUSTER_CHART.version.removeprefix('v')}.tgz"
-        objects = Helm(helm).template(Release("a", "a"), Chart(str(packed)), values("v1.35.4"))
+        objects = Helm(helm).template(Release("a", "a"), Chart(str(packed)), vcluster_chart_values("v1.35.4"))
         (pod,) = [one["spec"]["template"]["spec"] for one in objects if one["kind"] in ("Deployment", "StatefulSet")]
         assert pod["containers"][0]["image"] == f"ghcr.io/loft-sh/vcluster-oss:{packed.stem.partition('-')[2]}"
         assert pod["initContainers"][0]["image"] == "ghcr.io/loft-sh/kubernetes:v1.35.4"
@@ -176,9 +176,9 @@ class TestTheCli:
         """A process that makes one, once the CLI has put all of it into the host."""
         script = tmp_path / "up.py"
         script.write_text(
-            "import sys; from pathlib import Path; from kailab.cluster.vcluster import Host, VclusterPlane\n"
+            "import sys; from pathlib import Path; from kailab.cluster.vcluster import HostCluster, VclusterPlane\n"
             "from kailab.components import find_components\n"
-            "VclusterPlane.up(Path(sys.argv[1]), host=Host(Path(sys.argv[2])), components=find_components())\n"
+            "VclusterPlane.up(Path(sys.argv[1]), host=HostCluster(Path(sys.argv[2])), components=find_components())\n"
         )
         process = subprocess.Popen(
             [sys.executable, str(script), str(folder), str(host.kubeconfig)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.explain.wanted import wanted_pods
+from kailab.explain.subject import wanted_pods
 
 RUN = "kailab.dev/run-seconds"
 FAIL = "kailab.dev/fail"

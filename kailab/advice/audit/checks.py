@@ -15,11 +15,11 @@ from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
 from kailab.engine.queueing.order_records import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
-from kailab.explain.queue_returns import entitled, return_data, returns, stops
+from kailab.explain.queues import entitled, return_data, returns, stops
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some
 from kailab.scheduler.reading.podgroups import LAST_EVICTION, node_pool
-from kailab.scheduler.reading.queues import created, moment
+from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 
 
 def beyond_capacity(picture: Picture) -> Iterable[Finding]:
@@ -72,7 +72,7 @@ def fitting_nowhere(picture: Picture) -> Iterable[Finding]:
         return
     from kailab.engine.report import unplaceable
 
-    present = picture.reckoned()
+    present = picture.compute_present()
     moment = present.moment()
     for one in unplaceable.unplaceable_groups(moment.snapshot, moment.config, moment.now):
         names = sorted(present.podgroup(uid) for uid in one.podgroups)
@@ -366,7 +366,9 @@ def waits(picture: Picture) -> Iterable[QueueWait]:
         if group is None:
             continue
         metadata = group["metadata"]
-        since = max(created(metadata), moment((metadata.get("annotations") or {}).get(LAST_EVICTION)) or 0.0)
+        since = max(
+            creation_time(metadata), timestamp_or_none((metadata.get("annotations") or {}).get(LAST_EVICTION)) or 0.0
+        )
         queues.setdefault(entry.queue, []).append((max(0.0, picture.now - since), name))
     found = [_wait(queue, waiting) for queue, waiting in queues.items()]
     return sorted(found, key=lambda one: (-one.seconds, one.queue))

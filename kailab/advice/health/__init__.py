@@ -11,7 +11,7 @@ from kailab.advice.health import checks
 from kailab.advice.health.report import Evictions, Health, Lag, LastCycle, Loop, Refusal, Served
 from kailab.advice.unserved_work import in_other_pools, served_pool, ungrouped, unscheduled
 from kailab.engine.decisions import Decisions
-from kailab.explain.events import latest_event
+from kailab.explain.evictions import latest_event
 from kailab.lab.picture import group_of
 from kailab.lab.wording import count, some
 from kailab.scheduler.binding.bind_backoff import REFUSED

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from kailab.advice.practice import checks
 from kailab.advice.practice.checks import check_guaranteed, check_queues
 from kailab.advice.practice.rules import MOST_CLASSES, RULES, Finding
-from kailab.cluster.base import KAI_PRIORITY_CLASSES
+from kailab.cluster.base_objects import KAI_PRIORITY_CLASSES
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import InputErrors
 from kailab.fleet import Fleet
 from kailab.lab import advice, intake
 from kailab.lab.unknown_fields import warn_unknown_fields
-from kailab.model import labels, queue_checks
+from kailab.model import labels
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.model.queues import check_queue_tree, check_workload_queues
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 from kailab.undertest.translation import AppliedQueues
@@ -39,7 +40,7 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
     for node in nodes:
         cluster.create(node)
     given = {one.object["metadata"]["name"]: one for one in manifests if one.kind == "Queue"}
-    errors, notices = queue_checks.check_queues(given.values())
+    errors, notices = check_queue_tree(given.values())
     if errors:
         raise InputErrors.of(errors)
     queues = AppliedQueues([one.object for one in given.values()], cluster)
@@ -72,7 +73,7 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
 
 def _named(manifests: Manifests) -> list[Notice]:
     queues = [one for one in manifests if one.kind == "Queue"]
-    return queue_checks.check_workload_queues(intake.queues_named(manifests), queues)
+    return check_workload_queues(intake.queues_named(manifests), queues)
 
 
 def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notice]:

@@ -14,7 +14,7 @@ from kailab.lab.wording import count, gpus
 from kailab.model import labels
 from kailab.model.manifests import Manifest
 from kailab.model.validation.advice import pod_templates
-from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.undertest.contract import NotExpressible
 from kailab.undertest.translation import AppliedQueues, TemplateWork, WorkReader
 
@@ -83,7 +83,7 @@ def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[Placed],
     """All work that KAI is to place, and what can't be judged: names with the reason."""
     reading = WorkReader([one.object for one in manifests], cluster, "kailab lint")
     pods = [(one, path, _pod(one.object, pod)) for one in manifests for path, pod in pod_templates(one.object)]
-    accounts = Accounts(cluster, [pod for _, _, pod in pods], {})
+    accounts = GpuAccounts(cluster, [pod for _, _, pod in pods], {})
     found: list[Placed] = []
     unknown: list[str] = []
     for one in manifests:

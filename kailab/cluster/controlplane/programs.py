@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kailab.cluster.controlplane import kwok
-from kailab.cluster.controlplane.certificates import Authority, Pair, signing_key
-from kailab.cluster.controlplane.kubeconfigs import ADMIN_GROUP, write_kubeconfig
+from kailab.cluster.controlplane.credentials import ADMIN_GROUP, Authority, Pair, signing_key, write_kubeconfig
 from kailab.cluster.controlplane.ports import LOOPBACK
-from kailab.cluster.controlplane.supervision import Record, record
+from kailab.cluster.controlplane.supervision import ProcessRecord, new_process_record
 from kailab.cluster.stages.nodes import HEARTBEAT_SECONDS
 from kailab.model.private_files import make_folder
 
@@ -98,7 +97,7 @@ class Programs:
         write_kubeconfig(path, self.server, authority, authority.client(pki, file, user, groups), user)
         return path
 
-    def record(self, name: str) -> Record:
+    def record(self, name: str) -> ProcessRecord:
         arguments = {
             ETCD: self._etcd,
             APISERVER: self._apiserver,
@@ -106,7 +105,7 @@ class Programs:
             KWOK: self._kwok,
             SCHEDULER: self._scheduler,
         }[name]()
-        return record(name, [self.binaries[name], *arguments], port=self.ports[name])
+        return new_process_record(name, [self.binaries[name], *arguments], port=self.ports[name])
 
     def look(self, name: str) -> str | None:
         """One look at a program: None if it works, else what is missing."""
@@ -215,7 +214,7 @@ class Programs:
         ]
 
     def _kwok(self) -> list[str]:
-        return kwok.arguments(self.folder / "kwok.kubeconfig", self.ports[KWOK], leases=False)
+        return kwok.kwok_arguments(self.folder / "kwok.kubeconfig", self.ports[KWOK], leases=False)
 
     def _scheduler(self) -> list[str]:
         return [*self._client(SCHEDULER), "--kube-api-qps=1000", "--kube-api-burst=2000"]

@@ -1,32 +1,87 @@
-"""Processes that outlive the command that started them.
+"""Supervision of processes that outlive the command that started them.
 
-Each has a shell above it, in a session of its own, that waits for it and writes down how it ended; so any later command can
-say so. What is known of a process is in files named after it, one writer each. Its environment names the folder it belongs
-to: that tells it apart from a stranger who got its process id, and finds it where files were lost.
+Each process has a parent shell, in a session of its own, that waits for it and records how it ended, so that any later command can report it.
+Files named after a process hold what is known about it; each file has one writer. A variable in the process's environment names the folder it
+belongs to: it tells the process apart from a stranger with a reused process id, and finds it when files were lost. ``log_tail`` gives
+the part of a log that says why a process ended.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal as signals
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
 
-from kailab.cluster.controlplane.certificates import write_private
-from kailab.cluster.controlplane.log_tail import log_tail
+from kailab.cluster.controlplane.credentials import write_private
+from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import ask, environment, find, send
-from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
 from kailab.model import decoding
 from kailab.model.private_files import make_folder
 
 if TYPE_CHECKING:
     import psutil
+
+
+LINES = 8
+_TAIL_BYTES = 64_000
+_LONGEST = 400
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+# A crash of a Go program, klog's fatal level, etcd's, what cobra prints last. What follows it is its detail.
+_FATAL = re.compile(r'^(panic: |fatal error: |Error: |F\d{4} |Traceback )|"level":"(fatal|panic)"|^level=FATAL|^FATAL')
+_TRACE = re.compile(r"^(goroutine \d+|created by |\t| {4})")
+
+
+class _Said(msgspec.Struct):
+    """What etcd and KWOK write."""
+
+    level: str = ""
+    msg: str = ""
+    error: str = ""
+    err: str = ""
+
+
+def log_tail(log: Path, lines: int = LINES) -> str:
+    """At most so many lines, indented; empty if there are none."""
+    said = [line for line in tail(log) if not _TRACE.match(line)]
+    # The last such line: earlier ones belong to earlier starts, which share the log.
+    fatal = next((at for at in range(len(said) - 1, -1, -1) if _FATAL.search(said[at])), None)
+    # A Python traceback says at its end what happened.
+    chosen = said[-lines:] if fatal is None or said[fatal].startswith("Traceback") else said[fatal : fatal + lines]
+    return "\n".join(f"  {_plain(line)[:_LONGEST]}" for line in chosen)
+
+
+def _plain(line: str) -> str:
+    """A line of a log in JSON as text, without the place in the source; any other as it is."""
+    if not line.startswith("{"):
+        return line
+    try:
+        said = decoding.decode_json(line, _Said)
+    except msgspec.MsgspecError:
+        return line
+    about = said.error or said.err
+    return f"{said.level.lower()}: {said.msg}{f': {about}' if about else ''}" if said.msg else line
+
+
+def tail(log: Path) -> list[str]:
+    """The last lines of a log that are not blank, without colours."""
+    try:
+        with open(log, "rb") as file:
+            # Nothing ever cuts the log of a plane: it may be large.
+            file.seek(max(os.fstat(file.fileno()).st_size - _TAIL_BYTES, 0))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [line.rstrip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
+
 
 MARK = "KAILAB_CONTROL_PLANE"
 POLL_SECONDS = 0.02
@@ -49,7 +104,7 @@ echo $? >"$files.exit"
 """
 
 
-class Record(msgspec.Struct, frozen=True):
+class ProcessRecord(msgspec.Struct, frozen=True):
     """How a process was started. ``since``: the first time, seconds since the epoch; ``stopped``: it was ended on purpose."""
 
     name: str
@@ -64,7 +119,7 @@ class Record(msgspec.Struct, frozen=True):
 _STOPPED = "stopped"
 
 
-class Process(NamedTuple):
+class ProcessStatus(NamedTuple):
     """One process as it is now. ``pid`` and ``port`` 0: none. ``exit``: as a shell counts (128 + n: killed by signal n), None
     while it runs, or if the shell that would have told it is gone. ``why``: why it doesn't run, with its last words; empty if it does."""
 
@@ -92,18 +147,18 @@ class Supervision:
         # Those that this Python process started itself: it has to take note of their end, or they stay as zombies.
         self._own: list[subprocess.Popen[bytes]] = []
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[ProcessRecord]:
         """In the order of their first start. A damaged one is left out."""
         found = []
         for path in self._files.glob("*.json"):
             try:
-                found.append(decoding.decode_json(path.read_bytes(), Record))
+                found.append(decoding.decode_json(path.read_bytes(), ProcessRecord))
             except (OSError, msgspec.MsgspecError):
                 continue
         # The plane's own first: what was spawned relies on them.
         return sorted(found, key=lambda one: (one.spawned, one.since))
 
-    def record(self, name: str) -> Record:
+    def record(self, name: str) -> ProcessRecord:
         """Raises StateError if there is none of this name."""
         known = {record.name: record for record in self.records()}
         if name not in known:
@@ -113,7 +168,7 @@ class Supervision:
     def log(self, name: str) -> Path:
         return self._logs / f"{name}.log"
 
-    def start(self, record: Record) -> None:
+    def start(self, record: ProcessRecord) -> None:
         """Returns when it has a process id. Raises StateError if one of that name runs, or if it can't be started."""
         files = self._files / record.name
         if self._alive(record.name):
@@ -148,7 +203,7 @@ class Supervision:
         if not self._pid(record.name):
             raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")
 
-    def look(self, record: Record) -> Process:
+    def look(self, record: ProcessRecord) -> ProcessStatus:
         running, code = self._alive(record.name), None
         if not running:
             code = self._exit(record.name)
@@ -156,7 +211,7 @@ class Supervision:
             running = code is None and not self._is_over(record.name)
         why = "" if running else self._why(record, code)
         pid = self._pid(record.name)
-        return Process(record.name, pid, running, record.port, self.log(record.name), code, why)
+        return ProcessStatus(record.name, pid, running, record.port, self.log(record.name), code, why)
 
     def signal(self, name: str, number: int) -> None:
         """Raises StateError if it does not run."""
@@ -229,14 +284,16 @@ class Supervision:
         files = str(self._files / name)
         return any(files in (ask(one, lambda asked: asked.cmdline()) or ()) for one in processes_of(self.folder))
 
-    def _why(self, record: Record, code: int | None) -> str:
+    def _why(self, record: ProcessRecord, code: int | None) -> str:
         if record.stopped:
             return _STOPPED
         words = log_tail(self.log(record.name))
-        return f"{told_exit(code)}; its last words:\n{words}" if words else f"{told_exit(code)}; it said nothing"
+        return (
+            f"{describe_exit(code)}; its last words:\n{words}" if words else f"{describe_exit(code)}; it said nothing"
+        )
 
 
-def told_exit(code: int | None) -> str:
+def describe_exit(code: int | None) -> str:
     if code is None:
         return "it was killed together with the shell above it, which would have told how it ended"
     if code > 128:
@@ -266,15 +323,15 @@ def mark_of(process: psutil.Process) -> str:
     return environment(process).get(MARK, "")
 
 
-def record(
+def new_process_record(
     name: str,
     argv: Sequence[str | Path],
     environment: Mapping[str, str] | None = None,
     port: int = 0,
     spawned: bool = False,
-) -> Record:
+) -> ProcessRecord:
     command = [str(part) for part in argv]
-    return Record(name, command, dict(environment or {}), port, spawned, since=time.time())
+    return ProcessRecord(name, command, dict(environment or {}), port, spawned, since=time.time())
 
 
 def _number(path: Path) -> int | None:
@@ -287,3 +344,74 @@ def _number(path: Path) -> int | None:
 
 def _until(done: Callable[[], bool], seconds: float) -> bool:
     return wait_until(done, seconds, pause=POLL_SECONDS)
+
+
+RESTART_GRACE_SECONDS = 2.0  # an API server waits for its watchers to leave, and they don't
+
+
+class ControlPlaneFailed(StateError):
+    """A process of a control plane ended, or did not get to work. The text has its last words."""
+
+
+class SupervisedCluster(ABC):
+    """``own``: names of processes that are the plane's, so that none that is spawned may have them."""
+
+    own: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._supervision = Supervision(folder)
+
+    def processes(self) -> list[ProcessStatus]:
+        """All, as they are now: those of the plane, then those spawned."""
+        return [self._supervision.look(one) for one in self._supervision.records()]
+
+    status = processes
+
+    def check(self, names: Sequence[str] | None = None) -> None:
+        """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose) has ended."""
+        for one in self._supervision.records():
+            # Named ones count even if they were stopped on purpose: whoever names them needs them.
+            if one.name in names if names is not None else not one.stopped:
+                process = self._supervision.look(one)
+                if not process.running:
+                    raise ControlPlaneFailed(f"{self.folder}: {one.name} does not run: {process.why}")
+
+    def log(self, name: str) -> Path:
+        return self._supervision.log(name)
+
+    def spawn(
+        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
+    ) -> ProcessStatus:
+        """Run one more process, which lives and ends with the plane. Returns at once.
+
+        ``env``: added to this process's own environment. Paths in ``argv`` should be absolute: it runs in the folder of the
+        plane. Raises StateError if one of this name runs.
+        """
+        if not name or name in self.own or "/" in name:
+            raise StateError(f"{name!r} can't be the name of a spawned process")
+        made = new_process_record(name, argv, env, port, spawned=True)
+        self._supervision.start(made)
+        return self._supervision.look(made)
+
+    def kill(self, name: str, signal: int = 9) -> None:
+        """Send a signal (SIGKILL) to a process. Raises StateError if it does not run."""
+        self._supervision.signal(name, signal)
+
+    def stop(self, name: str, grace: float = GRACE_SECONDS) -> None:
+        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. One that has ended by itself
+        counts as stopped then, and is no failure any more."""
+        self._supervision.record(name)
+        self._supervision.stop([name], grace)
+
+    def restart(self, name: str, grace: float = RESTART_GRACE_SECONDS) -> None:
+        """Stop it if it runs, start it as before, with its data and ports; one of the plane works on return."""
+        one = self._supervision.record(name)
+        self._supervision.stop([name], grace)
+        self._supervision.start(one)
+        if not one.spawned:
+            self._await([name])
+
+    @abstractmethod
+    def _await(self, names: Sequence[str]) -> None:
+        """Until these processes of the plane work. Raises what its ``up`` does."""

@@ -1,20 +1,102 @@
-"""What a cluster accepts: names, namespaces, defaults, validation, priority classes, and fields that may not change."""
+"""Admission of objects, as an API server does it: defaults, validation, namespaces, generated names, and RuntimeClasses.
+
+A RuntimeClass adds its overhead and its node selector to the pods that name it. Kubernetes' admission plugin refuses a pod whose class does
+not exist. Here such a pod is admitted, because work is often tried without the classes of its cluster, and ``kailab.lab.references`` reports
+the missing class.
+
+Users submit thousands of equal jobs, and the PodGroups of their pods differ only in name. ``AdmissionCache`` reuses the result of the first for
+all objects that are equal apart from their metadata.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from kailab.cluster.embedded.alike import AdmittedBefore
 from kailab.cluster.embedded.merge import same
-from kailab.cluster.embedded.runtimeclasses import with_runtime_class
-from kailab.cluster.embedded.storage.store import Store
+from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.protocol import Object
-from kailab.errors import ApiError, Invalid, NotFound
+from kailab.errors import ApiError, Forbidden, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
+from kailab.model.objects import content_key
+from kailab.model.quantities import parse
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
 from kailab.model.validation.fields import Faults, check_metadata, shown
+
+
+def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
+    """The pod spec with what its class adds; the same object where that is nothing. Raises Forbidden."""
+    wanted = spec.get("runtimeClassName")
+    overhead = spec.get("overhead")
+    if not wanted:
+        if overhead:
+            raise Forbidden(f"Pod {name!r}: spec.overhead: is the RuntimeClass's to give, and the pod names none")
+        return spec
+    found = store.table("RuntimeClass").objects.get(("", wanted))
+    if found is None:
+        return spec
+    added: Object = {}
+    given = (found.get("overhead") or {}).get("podFixed") or {}
+    if overhead and _amounts(overhead) != _amounts(given):
+        raise Forbidden(f"Pod {name!r}: spec.overhead: is not the overhead of RuntimeClass {wanted!r}; leave it out")
+    if given:
+        added["overhead"] = given
+    scheduling = found.get("scheduling") or {}
+    if nodes := scheduling.get("nodeSelector"):
+        own = spec.get("nodeSelector") or {}
+        for key, value in nodes.items():
+            if own.get(key, value) != value:
+                raise Forbidden(
+                    f"Pod {name!r}: spec.nodeSelector[{key}]: is {own[key]!r}, and RuntimeClass {wanted!r} asks for {value!r}"
+                )
+        added["nodeSelector"] = {**own, **nodes}
+    if tolerations := scheduling.get("tolerations"):
+        own = spec.get("tolerations") or []
+        added["tolerations"] = [*own, *(one for one in tolerations if one not in own)]
+    return {**spec, **added} if added else spec
+
+
+def _amounts(overhead: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: parse(amount) for name, amount in overhead.items()}
+
+
+_MOST = 1024
+# All of metadata, and of owners, that the checks of metadata look at: whoever has more is looked at as a whole.
+_METADATA = frozenset(("name", "generateName", "namespace", "labels", "annotations", "ownerReferences"))
+_OWNER = frozenset(("apiVersion", "kind", "name", "uid", "controller"))
+
+
+class AdmissionCache:
+    """All but the metadata of objects as they were admitted, by what they said when they came."""
+
+    def __init__(self) -> None:
+        self._admitted: dict[bytes, Object] = {}
+
+    @staticmethod
+    def said(kind: str, obj: Object) -> bytes | None:
+        """What an object says beside its metadata; None where that does not decide what comes of it."""
+        known = KINDS.get(kind)
+        if known is None or not known.spec_alone or not obj["metadata"].keys() <= _METADATA:
+            return None
+        owners = obj["metadata"].get("ownerReferences") or ()
+        if type(owners) not in (list, tuple) or any(
+            type(one) is not dict or not one.keys() <= _OWNER for one in owners
+        ):
+            return None
+        return content_key(kind, [(field, value) for field, value in obj.items() if field != "metadata"])
+
+    def of(self, said: bytes) -> Object | None:
+        """What such an object has beside its metadata once it is admitted; None where there was none yet."""
+        return self._admitted.get(said)
+
+    def take(self, said: bytes, admitted: Object) -> None:
+        """Such an object was admitted, and came out so."""
+        if len(self._admitted) >= _MOST:
+            self._admitted.clear()
+        self._admitted[said] = {field: value for field, value in admitted.items() if field != "metadata"}
+
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 # The fields of Kubernetes' ValidatePodUpdate; it is stricter, and lets tolerations only be added.
@@ -35,9 +117,9 @@ def invalid(kind: str, name: str, field: str, message: str) -> Invalid:
 class Admission:
     """Admits objects to a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._before = AdmittedBefore()
+        self._before = AdmissionCache()
 
     def identify(self, obj: Any) -> tuple[str, str, str]:
         """(kind key, namespace, name) of what is given; the name is "" where generateName stands. Raises Invalid."""
@@ -78,7 +160,7 @@ class Admission:
         # Kinds that kailab does not know keep the status they came with.
         if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
-        said = AdmittedBefore.said(kind, obj)
+        said = AdmissionCache.said(kind, obj)
         if said is not None and (alike := self._as_before(kind, obj, said)) is not None:
             return alike
         admitted = self._checked(kind, obj, name)

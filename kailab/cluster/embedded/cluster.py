@@ -6,27 +6,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from kailab.cluster.embedded import podwrites
+from kailab.cluster.base_objects import base_objects
+from kailab.cluster.embedded import pod_status
 from kailab.cluster.embedded.admission import Admission
-from kailab.cluster.embedded.bootstrap import base_objects
 from kailab.cluster.embedded.clock import EPOCH, VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.nodes.kubelet import Kubelet
-from kailab.cluster.embedded.nodes.lifecycle import NodeLifecycle
-from kailab.cluster.embedded.storage.persistence import collection_paused, read_state, write_state
-from kailab.cluster.embedded.storage.store import Reference, Store, key_of
+from kailab.cluster.embedded.nodes.node_lifecycle import NodeLifecycle
+from kailab.cluster.embedded.storage.state_file import collection_paused, read_state, write_state
+from kailab.cluster.embedded.storage.store import ObjectStore, Reference, key_of
 from kailab.cluster.embedded.updates import SERVERS, Updates
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import matches, selector_of
-from kailab.cluster.writes import Chain, Outcome, Subresource, in_turn
+from kailab.cluster.writes import Chain, Subresource, WriteOutcome, write_sequentially
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
 from kailab.model.defaults import with_host_ports
 from kailab.model.times import format_time
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
-Outcomes: TypeAlias = list[Outcome]
+Outcomes: TypeAlias = list[WriteOutcome]
 
 
 class EmbeddedCluster:
@@ -40,11 +40,11 @@ class EmbeddedCluster:
     """
 
     def __init__(self, start: float = EPOCH) -> None:
-        self._begin(start, Store())
+        self._begin(start, ObjectStore())
         for obj in base_objects():
             self.create(obj)
 
-    def _begin(self, start: float, store: Store) -> None:
+    def _begin(self, start: float, store: ObjectStore) -> None:
         self.store = store
         self._refusals: list[tuple[str, str, str]] = []
         self.clock = VirtualClock(start)
@@ -248,7 +248,7 @@ class EmbeddedCluster:
         for where, prefix, message in self._refusals:
             if namespace == where and pod.startswith(prefix):
                 raise Forbidden(message)
-        self.store.replace("Pod", key, old, podwrites.bound(old, node, annotations, self._stamp()))
+        self.store.replace("Pod", key, old, pod_status.bound_pod(old, node, annotations, self._stamp()))
 
     def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
         key = (namespace, pod)
@@ -256,11 +256,11 @@ class EmbeddedCluster:
         if "deletionTimestamp" in old["metadata"]:
             return
         # The condition comes first: the deletion may end the pod at once, and its last state is to say why it went.
-        marked = self.store.replace("Pod", key, old, podwrites.disrupted(old, reason, message, self._stamp()))
+        marked = self.store.replace("Pod", key, old, pod_status.disrupted_pod(old, reason, message, self._stamp()))
         self._deletion.delete("Pod", key, marked, grace_seconds)
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
-        return in_turn(self, chains)
+        return write_sequentially(self, chains)
 
     def event(
         self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
@@ -306,7 +306,7 @@ class EmbeddedCluster:
         only what is asked for."""
         # Not by __init__: the base objects are among those restored, and would take uids and versions a second time.
         cluster = cls.__new__(cls)
-        store = Store()
+        store = ObjectStore()
         cluster._begin(float(state["now"]), store)
         store.version = int(state["version"])
         store.uids = int(state["uids"])

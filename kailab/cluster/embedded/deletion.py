@@ -8,7 +8,7 @@ way, only at once: nothing is left to a later sweep). A namespace goes when all 
 from __future__ import annotations
 
 from kailab.cluster.embedded.clock import VirtualClock
-from kailab.cluster.embedded.storage.store import Store
+from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Invalid
@@ -23,7 +23,7 @@ DEFAULT_GRACE = 30  # Kubernetes' default of terminationGracePeriodSeconds
 class Deletion:
     """Deletes from a store, one rule for all kinds."""
 
-    def __init__(self, store: Store, clock: VirtualClock) -> None:
+    def __init__(self, store: ObjectStore, clock: VirtualClock) -> None:
         self._store = store
         self._clock = clock
         self._leaving: dict[str, int] = {}  # terminating namespace -> objects still in it

@@ -14,7 +14,7 @@ import msgspec
 from kailab.cluster.embedded.admission import Admission, invalid
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.merge import apply_patch, merge_patch, same
-from kailab.cluster.embedded.storage.store import Store
+from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
@@ -45,7 +45,7 @@ class Updates:
     """Changes objects of a store. ``create`` is the cluster's: for what is applied and not there yet."""
 
     def __init__(
-        self, store: Store, admission: Admission, deletion: Deletion, create: Callable[[Object], Object]
+        self, store: ObjectStore, admission: Admission, deletion: Deletion, create: Callable[[Object], Object]
     ) -> None:
         self._store = store
         self._admission = admission

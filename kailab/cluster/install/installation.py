@@ -12,10 +12,10 @@ from typing import TypeAlias, TypeVar
 
 import tenacity
 
-from kailab.cluster.base import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
+from kailab.cluster.base_objects import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
 from kailab.cluster.install.definitions import crds
+from kailab.cluster.polling import poll_until
 from kailab.cluster.protocol import Cluster, Object
-from kailab.cluster.waiting import look_until
 from kailab.errors import AlreadyExists, Conflict, ConnectError, NotFound
 from kailab.model.objects import condition_of, has_condition
 
@@ -195,4 +195,4 @@ def _established(crd: Object | None) -> bool:
 
 def _await(left: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
     """Ask again and again until nothing is left; what is left in the end."""
-    return look_until(left, lambda rest: not rest, seconds, pause=tenacity.wait_exponential(multiplier=0.05, max=1.0))
+    return poll_until(left, lambda rest: not rest, seconds, pause=tenacity.wait_exponential(multiplier=0.05, max=1.0))

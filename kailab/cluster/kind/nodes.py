@@ -23,7 +23,7 @@ _PAUSE_SECONDS = 0.5
 _SYSTEM_NAMESPACES = ("kube-system", "local-path-storage")
 
 
-def prepare(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]:
+def prepare_nodes(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]:
     """Wait until the real nodes are Ready and pods can be made; then keep the lab's pods off the control plane and the
     system's pods off fake nodes. Returns the names of the real nodes. Raises ConnectError if that takes too long."""
     _await(seconds, lambda: _not_ready(cluster))

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from kailab.cluster.kubernetes.informer import Inquiry, News
+from kailab.cluster.kubernetes.informer import InformerUpdate, WriteInquiry
 from kailab.cluster.memorywatch import MemoryWatch, WatchHub
 from kailab.cluster.protocol import Object, WatchEvent
 
@@ -36,7 +36,7 @@ def version_of(obj: Object) -> int:
     return int(obj["metadata"].get("resourceVersion") or 0)
 
 
-class Cache:
+class ObjectCache:
     """Objects by kind and key. A kind is there from its first list on."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Cache:
         """A kind that the server does not have: no objects, and none will come."""
         self.kinds.setdefault(kind, {})
 
-    def take(self, news: News) -> None:
+    def take(self, news: InformerUpdate) -> None:
         """One piece of news from the server."""
         if news.type == "LISTED":
             self._listed(news)
@@ -77,7 +77,7 @@ class Cache:
             self._untold.pop(news.object["metadata"].get("uid", ""), None)
             self.put(news.kind, news.object)
 
-    def _listed(self, news: News) -> None:
+    def _listed(self, news: InformerUpdate) -> None:
         known = self.kinds.setdefault(news.kind, {})
         there = {key_of(obj): obj["metadata"]["uid"] for obj in news.listed}
         for key, obj in list(known.items()):
@@ -206,11 +206,11 @@ class Cache:
         self.hub.publish("MODIFIED", "Pod", pod)
         return True
 
-    def doubt(self, doubt: Inquiry) -> None:
+    def doubt(self, doubt: WriteInquiry) -> None:
         """The answer to this question, and to none before it, will say what became of a write."""
         self._unanswered[doubt.uid] = doubt.number
 
-    def _looked_up(self, news: News) -> None:
+    def _looked_up(self, news: InformerUpdate) -> None:
         """What the server has under the name of an object of which we were in doubt: itself, another one, nothing. Watchers
         are told, even if it is what they knew."""
         if news.doubt is None:

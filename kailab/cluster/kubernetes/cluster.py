@@ -15,30 +15,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal, TypeAlias
 
-from kailab.cluster.handed import Handed
 from kailab.cluster.kubernetes.apiclient import requests
 from kailab.cluster.kubernetes.apiclient.connection import Connection
 from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
-from kailab.cluster.kubernetes.apiclient.listing import METADATA, list_all
-from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.requests import body_of
-from kailab.cluster.kubernetes.apiclient.resources import Resources
-from kailab.cluster.kubernetes.apiclient.transport import PATIENCE_SECONDS, Answer, Transport
-from kailab.cluster.kubernetes.cache import Cache, key_of
+from kailab.cluster.kubernetes.apiclient.resources import METADATA, ApiResources, list_all
+from kailab.cluster.kubernetes.apiclient.transport import PATIENCE_SECONDS, HttpAnswer, Transport, refusal
+from kailab.cluster.kubernetes.cache import ObjectCache, key_of
 from kailab.cluster.kubernetes.eventwriter import EventWriter
-from kailab.cluster.kubernetes.informer import Informer, News
-from kailab.cluster.kubernetes.unanswered_writes import UnansweredWrites
-from kailab.cluster.kubernetes.writer import Answered, Writer
+from kailab.cluster.kubernetes.informer import Informer, InformerUpdate
+from kailab.cluster.kubernetes.writer import ChainAnswer, UnansweredWrites, Writer
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import Selector, matches, selector_of
-from kailab.cluster.writes import Chain, OneByOne, Outcome
+from kailab.cluster.submitted_writes import SubmittedBatch
+from kailab.cluster.writes import Chain, SingleWrites, WriteOutcome
 from kailab.errors import Invalid, NotFound, Unavailable
 from kailab.model import kinds as known_kinds
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
-Outcomes: TypeAlias = list[Outcome]
+Outcomes: TypeAlias = list[WriteOutcome]
 
 SYNC_SECONDS = 180.0  # for the first lists of a large cluster on a busy server
 LOOK_AGAIN_SECONDS = 5.0  # how often a server is asked for the kinds that it lacks
@@ -59,8 +56,8 @@ class LiveWatch:
         self._inner.close()
 
 
-class KubernetesCluster(OneByOne):
-    """Implements ``Cluster`` and ``LiveNews``. ``version``: the server's. ``marks``: labels put on all that is created or
+class KubernetesCluster(SingleWrites):
+    """Implements ``Cluster`` and ``LiveUpdates``. ``version``: the server's. ``marks``: labels put on all that is created or
     applied here. Raises ConnectError where the server can't be used.
 
     ``patience``: seconds for which a server that does not answer is asked again, for one write or a batch of them.
@@ -84,9 +81,9 @@ class KubernetesCluster(OneByOne):
         except BaseException:
             self.transport.close()
             raise
-        self.resources = Resources(self._ask)
+        self.resources = ApiResources(self._ask)
         self.events = EventWriter(self.transport, socket.gethostname())
-        self._cache = Cache()
+        self._cache = ObjectCache()
         self._decoder = SharingDecoder()
         unanswered = UnansweredWrites(self.transport, self._tell)
         self._writer = Writer(
@@ -95,7 +92,7 @@ class KubernetesCluster(OneByOne):
         self._informers: dict[str, Informer] = {}
         self._missing: dict[str, None] = {}  # kinds watched that the server does not have
         self._looked_at = 0.0
-        self._inbox: deque[News | Answered] = deque()
+        self._inbox: deque[InformerUpdate | ChainAnswer] = deque()
         self._news = threading.Event()
 
     @property
@@ -113,7 +110,7 @@ class KubernetesCluster(OneByOne):
 
     # --- news --------------------------------------------------------------------------------------------------------
 
-    def _tell(self, news: News | Answered) -> None:
+    def _tell(self, news: InformerUpdate | ChainAnswer) -> None:
         self._inbox.append(news)
         self._news.set()
 
@@ -128,7 +125,7 @@ class KubernetesCluster(OneByOne):
         """Bring what is known up to what has come in."""
         while self._inbox:
             news = self._inbox.popleft()
-            if isinstance(news, Answered):
+            if isinstance(news, ChainAnswer):
                 self._writer.answered(news)
             else:
                 self._cache.take(news)
@@ -170,7 +167,7 @@ class KubernetesCluster(OneByOne):
             # Looked for before anything is taken in: taking in passes over a refusal.
             for news in list(self._inbox):
                 if (
-                    isinstance(news, News)
+                    isinstance(news, InformerUpdate)
                     and news.type == "REFUSED"
                     and news.kind in open_kinds
                     and news.refused is not None
@@ -188,7 +185,7 @@ class KubernetesCluster(OneByOne):
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def _ask(self, path: str) -> Answer:
+    def _ask(self, path: str) -> HttpAnswer:
         return self.transport.call(self.transport.request("GET", path, patience=self._patience))
 
     def _read(self, path: str, asked: str) -> Object:
@@ -324,7 +321,7 @@ class KubernetesCluster(OneByOne):
             self.transport.call(requests.send(self.transport, requests.deleting_all(resource, space), self._patience))
 
     def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
-        """See ``Assuming``."""
+        """See ``AssumeCache``."""
         self.take_news()
         return self._cache.assume(namespace, pod, dict(annotations))
 
@@ -338,11 +335,11 @@ class KubernetesCluster(OneByOne):
 
     @property
     def under_way(self) -> int:
-        """See ``HandingOver``."""
+        """See ``AsyncWrites``."""
         return self._writer.under_way
 
-    def hand_over(self, chains: Sequence[Chain]) -> Handed:
-        """See ``HandingOver``. Batches that were handed over are sent in turn, a chain of each."""
+    def hand_over(self, chains: Sequence[Chain]) -> SubmittedBatch:
+        """See ``AsyncWrites``. Batches that were handed over are sent in turn, a chain of each."""
         self.take_news()
         return self._writer.hand_over(chains, self._tell)
 

@@ -17,10 +17,8 @@ import aiohttp
 import msgspec
 
 from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
-from kailab.cluster.kubernetes.apiclient.listing import list_all
-from kailab.cluster.kubernetes.apiclient.refusals import refusal
-from kailab.cluster.kubernetes.apiclient.resources import Resource
-from kailab.cluster.kubernetes.apiclient.transport import Transport
+from kailab.cluster.kubernetes.apiclient.resources import ApiResource, list_all
+from kailab.cluster.kubernetes.apiclient.transport import Transport, refusal
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import ApiError, Gone, Unavailable
 
@@ -29,7 +27,7 @@ _LONGEST_PAUSE = 10.0
 _LASTING_SECONDS = 5.0  # a watch that held for so long was no trouble
 
 
-class Inquiry(NamedTuple):
+class WriteInquiry(NamedTuple):
     """What the server was asked about an object, by namespace and name; ``number`` grows from question to question."""
 
     key: tuple[str, str]
@@ -37,7 +35,7 @@ class Inquiry(NamedTuple):
     number: int
 
 
-class News(NamedTuple):
+class InformerUpdate(NamedTuple):
     """``listed``: all objects of the kind as of ``version``. Otherwise one event of the watch; ``refused``: why there is no
     list. LOOKED_UP answers ``doubt``, a question about an object; no object: there is none of that name."""
 
@@ -46,7 +44,7 @@ class News(NamedTuple):
     object: Object
     listed: list[Object]
     refused: ApiError | None = None
-    doubt: Inquiry | None = None
+    doubt: WriteInquiry | None = None
     version: int = 0
 
 
@@ -54,7 +52,11 @@ class Informer:
     """``tell`` takes news, from the loop's thread. ``decoder``: with which parts of objects are shared. ``restarts`` counts lists beyond the first, ``watches`` all watches."""
 
     def __init__(
-        self, transport: Transport, resource: Resource, tell: Callable[[News], None], decoder: SharingDecoder
+        self,
+        transport: Transport,
+        resource: ApiResource,
+        tell: Callable[[InformerUpdate], None],
+        decoder: SharingDecoder,
     ) -> None:
         self.resource = resource
         # The first list is no restart.
@@ -90,7 +92,7 @@ class Informer:
             except ApiError as error:
                 # Whoever began the watch waits for its first list alone, and a server that is only away may come back.
                 if not self._version and not isinstance(error, Unavailable):
-                    self._tell(News(self.resource.key, "REFUSED", {}, [], error))
+                    self._tell(InformerUpdate(self.resource.key, "REFUSED", {}, [], error))
                 await self._rest()
             except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, UnicodeDecodeError):
                 await self._rest()
@@ -110,7 +112,7 @@ class Informer:
             self._transport, self.resource, patience=LIST_PATIENCE_SECONDS, decoder=self._decoder
         )
         self.restarts += 1
-        self._tell(News(self.resource.key, "LISTED", {}, found, version=int(self._version)))
+        self._tell(InformerUpdate(self.resource.key, "LISTED", {}, found, version=int(self._version)))
 
     async def _watch(self) -> None:
         await self._transport.prepare()
@@ -144,4 +146,4 @@ class Informer:
             raise refusal(int(obj.get("code") or 500), msgspec.json.encode(obj), f"watch {self.resource.plural}")
         self._version = obj["metadata"]["resourceVersion"]
         if type in ("ADDED", "MODIFIED", "DELETED"):  # no bookmark
-            self._tell(News(self.resource.key, cast(EventType, type), obj, []))
+            self._tell(InformerUpdate(self.resource.key, cast(EventType, type), obj, []))

@@ -1,29 +1,142 @@
-"""Writes on their way to the server: turned into requests, sent side by side, their answers counted at once."""
+"""Writes on their way to the server: turned into requests, sent side by side, their answers counted at once.
+
+The path of a write whose answer is lost: ``Writer._doubt`` decides whether the cluster's real state matters, ``UnansweredWrites`` asks the server in
+the background until it answers, and the ``InformerUpdate`` with its answer resolves the ``WriteInquiry`` in the cache. Until then a pod counts
+as bound to the node it was sent to, and for every other write both states count, so that a GPU that may be taken is not given away.
+
+``FairQueue`` sends the batches that nobody waits for, a chain of each in turn, so that a small batch does not wait for the end of a large one. It
+begins a little more than ``RequestLimit`` lets through, so that writes that somebody waits for find few before them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from kailab.cluster.handed import Handed
+import tenacity
+
 from kailab.cluster.kubernetes.apiclient import requests
 from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
-from kailab.cluster.kubernetes.apiclient.inturn import InTurn
-from kailab.cluster.kubernetes.apiclient.refusals import refusal
-from kailab.cluster.kubernetes.apiclient.requests import Batch, Request, body_of
-from kailab.cluster.kubernetes.apiclient.resources import Resource, Resources
-from kailab.cluster.kubernetes.apiclient.transport import Answer, NoAnswer, Transport, side_by_side
-from kailab.cluster.kubernetes.cache import Cache, key_of
-from kailab.cluster.kubernetes.unanswered_writes import UnansweredWrites
+from kailab.cluster.kubernetes.apiclient.requests import ApiRequest, RequestBatch, body_of
+from kailab.cluster.kubernetes.apiclient.resources import ApiResource, ApiResources
+from kailab.cluster.kubernetes.apiclient.transport import HttpAnswer, NoAnswer, Transport, refusal, side_by_side
+from kailab.cluster.kubernetes.cache import ObjectCache, key_of
+from kailab.cluster.kubernetes.informer import InformerUpdate, WriteInquiry
 from kailab.cluster.protocol import Object
-from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
+from kailab.cluster.submitted_writes import SubmittedBatch
+from kailab.cluster.writes import (
+    BindWrite,
+    Chain,
+    CreateWrite,
+    DeleteWrite,
+    EvictWrite,
+    PatchWrite,
+    UpdateWrite,
+    Write,
+    WriteOutcome,
+)
 from kailab.errors import ApiError, Conflict, Unavailable
 from kailab.model.times import format_time
 
-# More than the most that ``Pressure`` lets through, so that it alone decides how many are under way.
+_PATIENCE_SECONDS = 5.0
+_LONGEST_PAUSE = 10.0
+_UNDER_WAY_SECONDS = 1.0
+"""A server whose client has hung up ends what it did for it, at once or not at all."""
+
+
+class UnansweredWrites:
+    """``tell`` takes what the server says, from the loop's thread."""
+
+    def __init__(self, transport: Transport, tell: Callable[[InformerUpdate], None]) -> None:
+        self._transport = transport
+        self._tell = tell
+        self._asked = 0
+
+    def ask(self, resource: ApiResource, namespace: str, name: str, uid: str, under_way: bool) -> WriteInquiry:
+        """Find out what is true of an object. ``under_way``: a request that nobody waits for any more may still be at work.
+        Returns the question; the news that answers it names it."""
+        self._asked += 1
+        doubt = WriteInquiry((namespace, name), uid, self._asked)
+        self._transport.start(self._find_out(resource, doubt, under_way))
+        return doubt
+
+    async def _find_out(self, resource: ApiResource, doubt: WriteInquiry, under_way: bool) -> None:
+        if under_way:
+            await asyncio.sleep(_UNDER_WAY_SECONDS)
+        # It has no end: until there is an answer, the pod or the device stays counted on the safe side.
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(ApiError),
+            wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),
+        )
+        found: Object = await retrying(self._get, resource, *doubt.key)
+        self._tell(InformerUpdate(resource.key, "LOOKED_UP", found, [], doubt=doubt))
+
+    async def _get(self, resource: ApiResource, namespace: str, name: str) -> Object:
+        path = resource.path(namespace or None, name)
+        answer = await self._transport.request("GET", path, patience=_PATIENCE_SECONDS)
+        # Nothing of that name is an answer, too: the write was not carried out, or what it made has gone.
+        if answer.code == 404:
+            return {}
+        if answer.code != 200:
+            raise refusal(answer.code, answer.body, f"GET {path}")
+        return body_of(answer)
+
+
+Work = Callable[[], Awaitable[None]]
+_MORE = 2  # than are let through: the gate widens only while somebody waits at it
+
+
+class FairQueue:
+    """For one transport; ``add`` may be called from any thread."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._batches: deque[deque[Work]] = deque()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._at_work = 0  # counted at once, where a task ends a little later
+
+    def add(self, works: Iterable[Work]) -> None:
+        """``works`` must not raise."""
+        batch = deque(works)
+        if batch:
+            self._transport.soon(lambda: self._take_up(batch))
+
+    def _take_up(self, batch: deque[Work]) -> None:
+        self._batches.append(batch)
+        self._staff()
+
+    def _staff(self) -> None:
+        waiting = sum(map(len, self._batches))
+        for _ in range(min(waiting, self._places() - self._at_work)):
+            self._at_work += 1
+            # Held, because the loop holds tasks weakly.
+            worker = self._transport.loop.create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    def _places(self) -> int:
+        return int(self._transport.pressure.limit) + _MORE
+
+    async def _work(self) -> None:
+        try:
+            with self._transport.urgently():
+                while self._batches and self._at_work <= self._places():
+                    batch = self._batches.popleft()
+                    work = batch.popleft()
+                    if batch:
+                        self._batches.append(batch)
+                    await work()
+                    self._staff()
+        finally:
+            self._at_work -= 1
+
+
+# More than the most that ``RequestLimit`` lets through, so that it alone decides how many are under way.
 MOST_AT_ONCE = 256
-Sent: TypeAlias = tuple[list[Answer], ApiError | None]
+Sent: TypeAlias = tuple[list[HttpAnswer], ApiError | None]
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
 
 
@@ -31,15 +144,15 @@ class _Planned(NamedTuple):
     """One write: where it goes, the UID of the pod it is about (if known), its requests."""
 
     write: Write
-    resource: Resource
+    resource: ApiResource
     uid: str
-    requests: list[Request]
+    requests: list[ApiRequest]
 
 
-class Answered(NamedTuple):
+class ChainAnswer(NamedTuple):
     """What came of one chain of those handed over. ``failed``: why its end could not be planned."""
 
-    handed: Handed
+    handed: SubmittedBatch
     number: int
     plan: list[_Planned]
     failed: ApiError | None
@@ -52,8 +165,8 @@ class Writer:
     def __init__(
         self,
         transport: Transport,
-        resources: Resources,
-        cache: Cache,
+        resources: ApiResources,
+        cache: ObjectCache,
         unanswered: UnansweredWrites,
         decoder: SharingDecoder,
         marks: Mapping[str, str],
@@ -68,9 +181,9 @@ class Writer:
         self._patience = patience
         self.created: set[str] = set()
         self.under_way = 0
-        self._in_turn = InTurn(transport)
+        self._in_turn = FairQueue(transport)
 
-    def marked(self, obj: Object, resource: Resource) -> Object:
+    def marked(self, obj: Object, resource: ApiResource) -> Object:
         """As it is sent: without what is the server's, in a namespace if its kind has one, with the marks."""
         self.created.add(resource.key)
         metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_FIELDS}
@@ -82,14 +195,14 @@ class Writer:
             metadata.pop("namespace", None)
         return {**obj, "metadata": metadata}
 
-    def send(self, resource: Resource, request: Request) -> Object:
+    def send(self, resource: ApiResource, request: ApiRequest) -> Object:
         """One request whose answer is the object. Raises ApiError."""
         answer = self._transport.call(requests.send(self._transport, request, self._patience))
         return self._cache.put(resource.key, self._object(answer.body))
 
-    def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
+    def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
         """See ``Cluster.write_all``."""
-        batch = Batch(self._patience)
+        batch = RequestBatch(self._patience)
         plans: list[tuple[list[_Planned], ApiError | None]] = [self._plan(chain) for chain in chains]
         work = [
             partial(requests.send_in_order, self._transport, [r for one in plan for r in one.requests], batch)
@@ -100,12 +213,12 @@ class Writer:
         try:
             results = self._transport.call(self._urgently(work))
         except Unavailable as error:  # closed
-            return [Outcome([], error) for _ in plans]
+            return [WriteOutcome([], error) for _ in plans]
         return [self._outcome(plan, failed, *result) for (plan, failed), result in zip(plans, results, strict=True)]
 
     def _outcome(
-        self, plan: Sequence[_Planned], failed: ApiError | None, answers: list[Answer], refused: ApiError | None
-    ) -> Outcome:
+        self, plan: Sequence[_Planned], failed: ApiError | None, answers: list[HttpAnswer], refused: ApiError | None
+    ) -> WriteOutcome:
         """Count the answers to a chain. ``failed``: why its end could not even be planned."""
         objects: list[Object | None] = []
         position = 0
@@ -119,26 +232,28 @@ class Writer:
         # The first write without its answers is the one that was refused; nothing after it was sent.
         if refused is not None and len(objects) < len(plan):
             self._doubt(plan[len(objects)], refused)
-        return Outcome(objects, refused or failed)
+        return WriteOutcome(objects, refused or failed)
 
     # --- not waited for ----------------------------------------------------------------------------------------------
 
-    def hand_over(self, chains: Sequence[Chain], tell: Callable[[Answered], None]) -> Handed:
-        """See ``HandingOver``. ``tell`` takes the answers, from the loop's thread, for ``answered``."""
-        batch = Batch(self._patience)
-        handed = Handed()
+    def hand_over(self, chains: Sequence[Chain], tell: Callable[[ChainAnswer], None]) -> SubmittedBatch:
+        """See ``AsyncWrites``. ``tell`` takes the answers, from the loop's thread, for ``answered``."""
+        batch = RequestBatch(self._patience)
+        handed = SubmittedBatch()
         works = []
         for number, chain in enumerate(chains):
             plan, failed = self._plan(chain)
             for one in plan:
-                if isinstance(one.write, Bind) and one.uid:
+                if isinstance(one.write, BindWrite) and one.uid:
                     self._cache.bound(one.write.namespace, one.write.pod, one.uid, one.write.node)
-            works.append(partial(self._send, partial(Answered, handed, number, plan, failed), batch, tell))
+            works.append(partial(self._send, partial(ChainAnswer, handed, number, plan, failed), batch, tell))
         self.under_way += len(works)
         self._in_turn.add(works)
         return handed
 
-    async def _send(self, made: Callable[[Sent], Answered], batch: Batch, tell: Callable[[Answered], None]) -> None:
+    async def _send(
+        self, made: Callable[[Sent], ChainAnswer], batch: RequestBatch, tell: Callable[[ChainAnswer], None]
+    ) -> None:
         plan = made(([], None)).plan
         try:
             sent = await requests.send_in_order(self._transport, [r for one in plan for r in one.requests], batch)
@@ -149,14 +264,14 @@ class Writer:
             sent = [], lost
         tell(made(sent))
 
-    def answered(self, answered: Answered) -> None:
+    def answered(self, answered: ChainAnswer) -> None:
         """Count an answer to what was handed over."""
         self.under_way -= 1
         plan = answered.plan
         outcome = self._outcome(plan, answered.failed, *answered.sent)
         for place, one in enumerate(plan[len(outcome.objects) :]):
             in_doubt = place == 0 and outcome.error is not None and outcome.error.doubtful
-            if isinstance(one.write, Bind) and one.uid and not in_doubt:
+            if isinstance(one.write, BindWrite) and one.uid and not in_doubt:
                 self._cache.not_bound(one.write.namespace, one.write.pod, one.uid)
         answered.handed.done.append((answered.number, outcome))
 
@@ -166,19 +281,19 @@ class Writer:
         if not (error.doubtful or isinstance(error, Conflict)):
             return
         match planned.write:
-            case Bind(namespace, pod, node, _) if planned.uid:
+            case BindWrite(namespace, pod, node, _) if planned.uid:
                 if error.doubtful:
                     self._cache.bound(namespace, pod, planned.uid, node)
                 self._ask(planned, namespace, pod, planned.uid, error)
-            case Evict(namespace, pod) if planned.uid:
+            case EvictWrite(namespace, pod) if planned.uid:
                 self._ask(planned, namespace, pod, planned.uid, error)
             # Only a pod that brings its node (it reserves a shared GPU) takes up room from its creation on.
-            case Create(obj) if error.doubtful and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
+            case CreateWrite(obj) if error.doubtful and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
                 made = self.marked(obj, planned.resource)
                 if supposed := self._cache.suppose(made, format_time(self._transport.now())):
                     self._ask(planned, *key_of(made), supposed, error)
             # With a precondition: its writer decided on a state that may no longer hold.
-            case Patch(kind, name, namespace, patch, _) if (patch.get("metadata") or {}).get("resourceVersion"):
+            case PatchWrite(kind, name, namespace, patch, _) if (patch.get("metadata") or {}).get("resourceVersion"):
                 space = _space(planned.resource, namespace) or ""
                 if (known := self._cache.kinds.get(kind, {}).get((space, name))) is not None:
                     self._ask(planned, space, name, known["metadata"]["uid"], error)
@@ -202,21 +317,21 @@ class Writer:
 
     def _planned(self, write: Write) -> _Planned:
         match write:
-            case Create(obj):
+            case CreateWrite(obj):
                 resource = self._resources.of_object(obj)
                 return _Planned(write, resource, "", [requests.creating(resource, self.marked(obj, resource))])
-            case Update(obj):
+            case UpdateWrite(obj):
                 resource = self._resources.of_object(obj)
                 return _Planned(write, resource, "", [requests.updating(resource, self._versioned(obj, resource))])
-            case Patch(kind, name, namespace, patch, sub):
+            case PatchWrite(kind, name, namespace, patch, sub):
                 resource = self._resources.of(kind)
                 request = requests.patching(resource, name, _space(resource, namespace), patch, sub)
                 return _Planned(write, resource, "", [request])
-            case Delete(kind, name, namespace, grace):
+            case DeleteWrite(kind, name, namespace, grace):
                 resource = self._resources.of(kind)
                 request = requests.deleting(resource, name, _space(resource, namespace), grace)
                 return _Planned(write, resource, "", [request])
-            case Bind(namespace, pod, node, annotations):
+            case BindWrite(namespace, pod, node, annotations):
                 resource = self._resources.of("Pod")
                 uid = self._uid(namespace, pod)
                 # The API server puts the annotations of a Binding on the pod: what was only assumed so far gets there
@@ -224,7 +339,7 @@ class Writer:
                 notes = {**self._cache.assumed.get(uid, {}), **(annotations or {})}
                 request = requests.binding(resource, namespace, pod, uid, node, notes)
                 return _Planned(write, resource, uid, [request])
-            case Evict(namespace, pod, reason, message, grace):
+            case EvictWrite(namespace, pod, reason, message, grace):
                 resource = self._resources.of("Pod")
                 found = self._pod(namespace, pod)
                 if found is not None and "deletionTimestamp" in found["metadata"]:
@@ -234,7 +349,7 @@ class Writer:
                 said = requests.disrupting(resource, namespace, pod, uid, reason, message, stamp)
                 return _Planned(write, resource, uid, [said, requests.deleting(resource, pod, namespace, grace, uid)])
 
-    def _versioned(self, obj: Object, resource: Resource) -> Object:
+    def _versioned(self, obj: Object, resource: ApiResource) -> Object:
         """With the resourceVersion that is stored, if it names none: custom resources can't do without."""
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
@@ -253,24 +368,24 @@ class Writer:
         found = self._pod(namespace, pod)
         return str(found["metadata"]["uid"]) if found is not None else ""
 
-    def _done(self, planned: _Planned, answers: list[Answer]) -> Object | None:
+    def _done(self, planned: _Planned, answers: list[HttpAnswer]) -> Object | None:
         """Count the answers to a write, and give what the write gives."""
         resource = planned.resource
         match planned.write:
-            case Create():
+            case CreateWrite():
                 return self._cache.created(resource.key, self._object(answers[0].body))
-            case Update() | Patch():
+            case UpdateWrite() | PatchWrite():
                 return self._cache.put(resource.key, self._object(answers[0].body))
-            case Bind(namespace, pod, node, _):
+            case BindWrite(namespace, pod, node, _):
                 self._cache.bound(namespace, pod, planned.uid, node)
-            case Delete(_, name, namespace, _):
+            case DeleteWrite(_, name, namespace, _):
                 self._gone(resource, _space(resource, namespace) or "", name, answers[0])
-            case Evict(namespace, pod) if answers:
+            case EvictWrite(namespace, pod) if answers:
                 self._cache.put("Pod", self._object(answers[0].body))
                 self._gone(resource, namespace, pod, answers[1])
         return None
 
-    def _gone(self, resource: Resource, namespace: str, name: str, answer: Answer) -> None:
+    def _gone(self, resource: ApiResource, namespace: str, name: str, answer: HttpAnswer) -> None:
         left = body_of(answer)
         metadata = left.get("metadata") or {}
         leaving = left.get("kind") == resource.kind and "deletionTimestamp" in metadata
@@ -283,5 +398,5 @@ class Writer:
             self._cache.deleted(resource.key, namespace, name)
 
 
-def _space(resource: Resource, namespace: str | None) -> str | None:
+def _space(resource: ApiResource, namespace: str | None) -> str | None:
     return (namespace or "default") if resource.namespaced else None

@@ -1,5 +1,5 @@
 """KWOK stages (kwok.x-k8s.io/v1alpha1, of KWOK v0.7.0) that give the fake nodes and pods of a real cluster the life that
-those of the embedded cluster have: ``kailab.cluster.lifecycle``.
+those of the embedded cluster have: ``kailab.cluster.pod_lifecycle``.
 
 What stages can't do, because a stage sees its own object only:
 

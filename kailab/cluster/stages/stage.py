@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kailab.cluster.lifecycle import PodEvent
+from kailab.cluster.pod_lifecycle import PodEvent
 from kailab.cluster.protocol import Object
 
 API_VERSION = "kwok.x-k8s.io/v1alpha1"
 
 
-class Rule(NamedTuple):
+class StageRule(NamedTuple):
     """A condition on the object: values of a jq expression, and an operator (In, NotIn, Exists, DoesNotExist)."""
 
     key: str
@@ -18,26 +18,26 @@ class Rule(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-def absent(key: str) -> Rule:
-    return Rule(key, "DoesNotExist")
+def absent(key: str) -> StageRule:
+    return StageRule(key, "DoesNotExist")
 
 
-def present(key: str) -> Rule:
-    return Rule(key, "Exists")
+def present(key: str) -> StageRule:
+    return StageRule(key, "Exists")
 
 
-def among(key: str, *values: str) -> Rule:
-    return Rule(key, "In", values)
+def among(key: str, *values: str) -> StageRule:
+    return StageRule(key, "In", values)
 
 
-def outside(key: str, *values: str) -> Rule:
-    return Rule(key, "NotIn", values)
+def outside(key: str, *values: str) -> StageRule:
+    return StageRule(key, "NotIn", values)
 
 
 def stage(
     name: str,
     kind: str,
-    rules: list[Rule],
+    rules: list[StageRule],
     *,
     due: str = "",
     default_delay: float = 0.0,
@@ -68,6 +68,6 @@ def stage(
     return {"apiVersion": API_VERSION, "kind": "Stage", "metadata": {"name": name}, "spec": spec}
 
 
-def _expression(rule: Rule) -> dict[str, Any]:
+def _expression(rule: StageRule) -> dict[str, Any]:
     values = {"values": list(rule.values)} if rule.values else {}
     return {"key": rule.key, "operator": rule.operator, **values}

@@ -20,7 +20,7 @@ import msgspec
 from kailab.cluster.image_needs import missing_components, tell_missing, without_go, without_room
 from kailab.cluster.kept_images import ARCHIVE, CannotBuild, ImageStore
 from kailab.cluster.kind.image.layers import write_image
-from kailab.components import HELM, VCLUSTER, Cache, Pin, get_components, get_program
+from kailab.components import HELM, VCLUSTER, ComponentCache, Pin, get_components, get_program
 from kailab.components.cache import sha256_of
 from kailab.components.pins import IMAGE_OF_VCLUSTER, SYNCER, kubernetes_version, this_machine
 from kailab.errors import StateError
@@ -65,7 +65,7 @@ class VclusterImage(msgspec.Struct, frozen=True, kw_only=True):
     recipe: int = RECIPE
 
 
-class Store(ImageStore[VclusterImage]):
+class VclusterImageStore(ImageStore[VclusterImage]):
     """``root``: None for the user's own."""
 
     def __init__(self, root: Path | None = None) -> None:
@@ -76,11 +76,11 @@ def check(
     kubernetes: str | None = None,
     components: Path | None = None,
     *,
-    store: Store | None = None,
-    cache: Cache | None = None,
+    store: VclusterImageStore | None = None,
+    cache: ComponentCache | None = None,
 ) -> tuple[Pin, ...]:
     """Programs that have to be got before an image can be made. Raises CannotBuild, InputError; nothing is got or made."""
-    store, cache = store or Store(), cache or Cache()
+    store, cache = store or VclusterImageStore(), cache or ComponentCache()
     version = kubernetes_version(kubernetes)
     missing = missing_components(_PINS, version, components, cache)
     if reasons := [*_lacking(store.root), *without_go(missing)]:
@@ -93,8 +93,8 @@ def build(
     components: Path | None = None,
     *,
     again: bool = False,
-    store: Store | None = None,
-    cache: Cache | None = None,
+    store: VclusterImageStore | None = None,
+    cache: ComponentCache | None = None,
     tell: Tell = lambda text: None,
 ) -> VclusterImage:
     """The image of a release of Kubernetes (None: the default), as an archive in the store: made, unless the same is there already.
@@ -102,7 +102,7 @@ def build(
     ``components``: a folder with the programs of a control plane; ``again``: made anew in any case. Raises CannotBuild before
     anything is got or made; MissingComponents, StateError, InputError.
     """
-    store, cache = store or Store(), cache or Cache()
+    store, cache = store or VclusterImageStore(), cache or ComponentCache()
     tell_missing(check(kubernetes, components, store=store, cache=cache), tell)
     found = get_components(kubernetes, components, cache=cache, tell=tell)
     programs = {name: found.path(name) for name in _OF_KUBERNETES}

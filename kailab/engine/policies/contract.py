@@ -26,7 +26,7 @@ from kailab.engine.policies.dispatching import ClusterView, DispatchJob
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, NodesView, QueueView
 from kailab.engine.snapshot.records import Task
-from kailab.errors import InputError, PolicyError, told
+from kailab.errors import InputError, PolicyError, describe_error
 
 Key = float | tuple[float, ...]
 """One number, or several of which the first that differ decide."""
@@ -201,7 +201,7 @@ def make_policy(choice: PolicyChoice, kind: type[P]) -> P:
         known = ", ".join(found.__struct_fields__) or "none"
         raise PolicyError(f"policy {choice.name!r}: parameters: {error} (it has: {known})") from None
     except Exception as error:  # of its own __post_init__
-        raise PolicyError(f"policy {choice.name!r}: it can't be made: {told(error)}") from error
+        raise PolicyError(f"policy {choice.name!r}: it can't be made: {describe_error(error)}") from error
 
 
 def _named(policy: Any) -> str:

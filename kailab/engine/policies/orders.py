@@ -17,7 +17,7 @@ from kailab.engine.policies.views import JobView, Resources
 from kailab.engine.queueing.victims import held_by
 from kailab.engine.working.queues import Amounts
 from kailab.engine.working.state import Job, WTask
-from kailab.errors import PolicyError, told
+from kailab.errors import PolicyError, describe_error
 
 if TYPE_CHECKING:
     from kailab.engine.decisions import QueueState
@@ -186,7 +186,9 @@ def call_policy(choice: PolicyChoice, method: str, about: str, ask: Callable[[],
         raise
     # SystemExit too, and what is derived from nothing but BaseException: a policy of others must not end the process of the scheduler.
     except BaseException as error:
-        raise PolicyError(f"policy {choice.told}: {method} of {about} failed: {told(error)}{_place(error)}") from error
+        raise PolicyError(
+            f"policy {choice.told}: {method} of {about} failed: {describe_error(error)}{_place(error)}"
+        ) from error
 
 
 def _place(error: BaseException) -> str:

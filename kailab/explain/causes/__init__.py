@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TypeAlias
 
-from kailab.explain.cause import LAST, Cause
-from kailab.explain.causes.case import Case
+from kailab.explain.answer import LAST, Cause
+from kailab.explain.causes.question_context import Case
 
 Finder: TypeAlias = Callable[[Case], Iterable[Cause]]
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
 from kailab.evidence.entries import PodRow
-from kailab.explain.cause import Cause, Code, Ref
-from kailab.explain.causes.case import Case
-from kailab.explain.events import latest_event
-from kailab.explain.wanted import min_member
+from kailab.explain.answer import Cause, Code, Ref
+from kailab.explain.causes.question_context import Case
+from kailab.explain.evictions import latest_event
+from kailab.explain.subject import min_member
+from kailab.grouping.default import DEFAULT_QUEUE
 from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
-from kailab.lab.wording import count
+from kailab.lab.wording import count, some
+from kailab.model import labels
 from kailab.model.kinds import KINDS
-from kailab.model.labels import PRIORITY_CLASS
+from kailab.model.labels import PRIORITY_CLASS, QUEUE
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import PASSING, REFUSED
 
@@ -237,3 +240,114 @@ def _line(case: Case) -> Iterator[Object]:
 
 def _ref(obj: Any) -> Ref:
     return Ref(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+def ungrouped(case: Case) -> Iterable[Cause]:
+    """At most one, of pods that exist: a scheduler that is not named comes before all that this scheduler's grouping says."""
+    if not case.pods or not case.picture.scheduler.knows_queues:
+        return
+    row = case.pods[0]
+    ref = (Ref("Pod", *row.name.split("/", 1)),)
+    # A pod keeps its PodGroup's annotation whatever its scheduler is: the scheduler decides first.
+    if not case.is_ours:
+        ours = case.picture.scheduler.scheduler_name
+        theirs = case.scheduler_name
+        nobody = f", and nobody here places pods of {theirs}" if case.is_nobodys else ""
+        yield Cause(
+            Code.OTHER_SCHEDULER,
+            f"{_it(case)} spec.schedulerName {theirs}, so {ours} leaves it alone{nobody}.",
+            ref,
+            {"schedulerName": theirs, "expected": ours, "nobody": case.is_nobodys},
+        )
+    elif case.podgroup is not None:
+        return
+    elif row.podgroup and not case.has_owner:
+        yield Cause(
+            Code.POD_GROUP_MISSING,
+            f"{_it(case)} the annotation {labels.POD_GROUP}: {row.podgroup}, and there is no PodGroup {case.group}: "
+            f"{count(len(case.pods), 'pod')} {'waits' if len(case.pods) == 1 else 'wait'} until it is made.",
+            (Ref("PodGroup", *case.group.split("/", 1)), *ref),
+            {"podgroup": case.group},
+        )
+    elif case.grouping_error:
+        yield Cause(
+            Code.GROUPING_FAILED,
+            f"It can't be grouped, so it has no PodGroup and is not considered: {case.grouping_error.rstrip('.')}.",
+            ref,
+            {"error": case.grouping_error},
+        )
+    elif case.grouping is None and case.is_grouping_known:
+        yield Cause(
+            Code.POD_GROUP_MISSING,
+            f"It, or an owner of it, has the annotation {labels.SKIP_PODGROUPER}: true, so no PodGroup is made for it, and it names none "
+            f"({labels.POD_GROUP}).",
+            ref,
+            {"podgroup": ""},
+        )
+
+
+def _it(case: Case) -> str:
+    return "It has" if case.subject.kind == "Pod" else "A pod of it has"
+
+
+def queue_there(case: Case) -> Iterable[Cause]:
+    """At most one: a queue that is not there has no parent and no children. None of pods that no scheduler takes into a queue: others
+    place them, or they can't be grouped."""
+    if not case.pods or not case.picture.scheduler.knows_queues or not case.is_ours:
+        return
+    if case.podgroup is None and case.grouping is None:
+        return
+    queues = {one["metadata"]["name"]: one["spec"].get("parentQueue") or "" for one in case.lab.cluster.list("Queue")}
+    name = case.queue
+    leaves = sorted(set(queues) - set(queues.values()))
+    if name not in queues:
+        yield _missing(name, leaves, named=_names_it(case, name))
+        return
+    children = sorted(one for one, parent in queues.items() if parent == name)
+    if children:
+        yield Cause(
+            Code.QUEUE_NOT_LEAF,
+            f"Its queue {name} has child queues ({some(children, 4)}); only queues without children run work.",
+            (Ref("Queue", "", name),),
+            {"queue": name, "children": children},
+        )
+        return
+    line = [name]
+    while parent := queues.get(line[-1]):
+        if parent not in queues or parent in line:
+            what = "which there is not" if parent not in queues else "which is below itself"
+            yield Cause(
+                Code.QUEUE_PARENT_MISSING,
+                f"Its queue {name} is there, but the parent of {line[-1]} is {parent}, {what}: nothing runs in a queue that "
+                "leads to no root.",
+                (Ref("Queue", "", line[-1]), Ref("Queue", "", parent)),
+                {"queue": name, "below": line[-1], "parent": parent},
+            )
+            return
+        line.append(parent)
+
+
+def _names_it(case: Case, name: str) -> bool:
+    """Whether the pod or an owner of it says so itself."""
+    pod = case.pod(case.pods[0])
+    owners = (case.podgroup, pod, *owners_of(case.lab, pod))
+    return any(name in ((obj or {}).get("metadata", {}).get("labels") or {}).values() for obj in owners)
+
+
+def _missing(name: str, leaves: list[str], *, named: bool) -> Cause:
+    known = f" Leaf queues there are: {some(leaves, 6)}." if leaves else " There are no queues yet."
+    if not name or (name == DEFAULT_QUEUE and not named):
+        return Cause(
+            Code.QUEUE_LABEL_MISSING,
+            f"It has no label {QUEUE}, so it counts for {DEFAULT_QUEUE}, which there is not.{known}",
+            (),
+            {"label": QUEUE, "leaves": leaves},
+        )
+    close = get_close_matches(name, leaves, 1)
+    meant = f" Did you mean {close[0]}?" if close else known
+    return Cause(
+        Code.QUEUE_MISSING,
+        f"It names the queue {name}, which there is not.{meant}",
+        (Ref("Queue", "", name),),
+        {"queue": name, "close": close, "leaves": leaves},
+    )

@@ -19,11 +19,10 @@ from kailab.engine.relaxing.rules import (
 )
 from kailab.engine.report.eviction_blockers import EvictionBlocker, Holder, ReachableCapacity
 from kailab.engine.snapshot.records import UNLIMITED
-from kailab.explain.cause import Cause, Code
-from kailab.explain.causes.case import Case
-from kailab.explain.causes.queue_line import in_line
-from kailab.explain.causes.queue_victims import context, stands_still, victims
-from kailab.explain.causes.queue_words import queue_ref, queue_title, quota_words, share, wants
+from kailab.explain.answer import Cause, Code
+from kailab.explain.causes.question_context import Case
+from kailab.explain.causes.queue_limits import queue_ref, queue_title, quota_words, share, wants
+from kailab.explain.causes.queue_order import context, in_line, stands_still, victims
 from kailab.lab.wording import amount_text, capitalized, some
 
 

@@ -10,12 +10,12 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState, TaskAmounts
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import queue_ancestry
-from kailab.explain.cause import Cause
+from kailab.explain.answer import Cause
 from kailab.explain.subject import Standing, Subject
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.validation.advice import pod_templates
-from kailab.scheduler.reading.podgroups import Priorities
+from kailab.scheduler.reading.podgroups import PriorityClasses
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -120,8 +120,8 @@ class Setting:
         return self._priorities.of(group["spec"].get("priorityClassName") or "")
 
     @cached_property
-    def _priorities(self) -> Priorities:
-        found = Priorities()
+    def _priorities(self) -> PriorityClasses:
+        found = PriorityClasses()
         for one in self.lab.cluster.list("PriorityClass"):
             found.set(one)
         return found

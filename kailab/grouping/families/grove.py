@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping, duration
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer, objects, string, strings, title
-from kailab.grouping.records import Grouping, GroupingError, Plan, SubGroup, TopologyConstraint
+from kailab.grouping.records import Grouping, GroupingError, Plan, PlannedSubGroup, PlannedTopology
 from kailab.model.labels import (
     PREEMPTIBILITY,
     PREEMPTION_DELAY,
@@ -66,15 +66,15 @@ def _apply_inherited(grouping: Grouping) -> None:
     delay = grouping.annotations.get(PREEMPTION_DELAY)
     if delay is not None:
         grouping.preemption_delay = duration(delay) or grouping.preemption_delay
-    grouping.topology = TopologyConstraint(
+    grouping.topology = PlannedTopology(
         grouping.topology.topology or grouping.annotations.get(TOPOLOGY, ""),
         grouping.topology.required_level or grouping.annotations.get(TOPOLOGY_REQUIRED, ""),
         grouping.topology.preferred_level or grouping.annotations.get(TOPOLOGY_PREFERRED, ""),
     )
 
 
-def _parents(gang: Object, topology: str) -> tuple[list[SubGroup], dict[str, str]]:
-    parents: list[SubGroup] = []
+def _parents(gang: Object, topology: str) -> tuple[list[PlannedSubGroup], dict[str, str]]:
+    parents: list[PlannedSubGroup] = []
     parent_of: dict[str, str] = {}
     for index, config in enumerate(objects(gang, "spec", "topologyConstraintGroupConfigs") or ()):
         name = string(config, "name")
@@ -84,7 +84,7 @@ def _parents(gang: Object, topology: str) -> tuple[list[SubGroup], dict[str, str
         if children:
             parent_of.update(dict.fromkeys(children, name))
             constraint = _constraint(config, topology, *_PACKING)
-            parents.append(SubGroup(name, min_sub_group=len(children), topology=constraint))
+            parents.append(PlannedSubGroup(name, min_sub_group=len(children), topology=constraint))
     return parents, parent_of
 
 
@@ -92,7 +92,9 @@ def _indexed_groups(gang: Object) -> list[tuple[int, dict[str, Any]]]:
     return list(enumerate(objects(gang, "spec", "podgroups") or ()))
 
 
-def _leaf(gang: Object, spec: dict[str, Any], index: int, topology: str, parent_of: Mapping[str, str]) -> SubGroup:
+def _leaf(
+    gang: Object, spec: dict[str, Any], index: int, topology: str, parent_of: Mapping[str, str]
+) -> PlannedSubGroup:
     where = f"{title(gang)}: spec.podgroups.{index}"
     name = string(spec, "name")
     least = integer(spec, "minReplicas")
@@ -103,7 +105,7 @@ def _leaf(gang: Object, spec: dict[str, Any], index: int, topology: str, parent_
         raise GroupingError(f"{where}.minReplicas is {least}, expected 1 or more")
     pods = tuple(_referenced_pod(gang, reference, where) for reference in references)
     constraint = _constraint(spec, topology, *_PACKING)
-    return SubGroup(name, least, parent=parent_of.get(name), topology=constraint, pods=pods)
+    return PlannedSubGroup(name, least, parent=parent_of.get(name), topology=constraint, pods=pods)
 
 
 def _referenced_pod(gang: Object, reference: dict[str, Any], where: str) -> str:
@@ -115,13 +117,13 @@ def _referenced_pod(gang: Object, reference: dict[str, Any], where: str) -> str:
     return name
 
 
-def _constraint(obj: Object, topology: str, *path: str) -> TopologyConstraint | None:
+def _constraint(obj: Object, topology: str, *path: str) -> PlannedTopology | None:
     preferred, required = string(obj, *path, "preferred"), string(obj, *path, "required")
     if preferred is None and required is None:
         return None
     if not topology:
         raise GroupingError(f"{'.'.join(path)}: a topology constraint needs the name of a topology")
-    return TopologyConstraint(topology, required or "", preferred or "")
+    return PlannedTopology(topology, required or "", preferred or "")
 
 
 GROVE = Family("grove", _grove, per_owner=False)

@@ -15,7 +15,7 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping, pod_group_name
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer, objects, string, title, whole_number
-from kailab.grouping.records import GroupingError, Plan, SubGroup, TopologyConstraint
+from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup, PlannedTopology
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import BATCH_MIN_MEMBER, TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
 from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
@@ -60,7 +60,7 @@ def _min_sub_group(top: Object, replicated_jobs: int, in_order: bool) -> int:
     return 1 if in_order else replicated_jobs
 
 
-def _sub_groups(replicated_job: dict[str, Any], index: int) -> list[SubGroup]:
+def _sub_groups(replicated_job: dict[str, Any], index: int) -> list[PlannedSubGroup]:
     name = string(replicated_job, "name")
     if not name:
         raise GroupingError(f"spec.replicatedJobs.{index} has no name")
@@ -72,18 +72,18 @@ def _sub_groups(replicated_job: dict[str, Any], index: int) -> list[SubGroup]:
     if override:
         least = whole_number(override, f"replicatedJob {name}: annotation {BATCH_MIN_MEMBER}", least=1)
     topology = _topology(replicated_job)
-    parent = SubGroup(name, min_sub_group=replicas)
+    parent = PlannedSubGroup(name, min_sub_group=replicas)
     return [
         parent,
-        *(SubGroup(f"{name}-replica-{i}", least, parent=name, topology=topology) for i in range(replicas)),
+        *(PlannedSubGroup(f"{name}-replica-{i}", least, parent=name, topology=topology) for i in range(replicas)),
     ]
 
 
-def _topology(replicated_job: dict[str, Any]) -> TopologyConstraint | None:
+def _topology(replicated_job: dict[str, Any]) -> PlannedTopology | None:
     topology, required, preferred = (
         _template_annotation(replicated_job, key) for key in (TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED)
     )
-    return TopologyConstraint(topology, required, preferred) if topology and (required or preferred) else None
+    return PlannedTopology(topology, required, preferred) if topology and (required or preferred) else None
 
 
 def _template_annotation(replicated_job: dict[str, Any], key: str) -> str:

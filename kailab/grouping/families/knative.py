@@ -8,10 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kailab.cluster.protocol import Object
-from kailab.grouping.default import group_annotations, group_labels, pod_group_name, reference_to
+from kailab.grouping.default import (
+    INFERENCE,
+    group_annotations,
+    group_labels,
+    pod_group_name,
+    priority_class_of,
+    queue_of,
+    reference_to,
+)
 from kailab.grouping.family import Context, Family
-from kailab.grouping.priority import INFERENCE, priority_class_of
-from kailab.grouping.queues import queue_of
 from kailab.grouping.records import Grouping, GroupingError, Plan
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import POD_GROUP

@@ -14,7 +14,7 @@ from kailab.grouping.default import default_grouping
 from kailab.grouping.families.segments import SEGMENT_SIZE, check_count, segment_topology
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer, mapping, string, title, whole_number
-from kailab.grouping.records import GroupingError, Plan, SubGroup
+from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup
 from kailab.model.objects import annotations_of, labels_of
 from kailab.model.quantities import parse_count
 
@@ -58,10 +58,10 @@ def _size_when_leader_ready(pod: Object, size: int) -> int:
     return parse_count(text, size)
 
 
-def _leader_and_workers(size: int, pod: Object) -> tuple[list[SubGroup], str]:
-    groups = [SubGroup("leader", 1)]
+def _leader_and_workers(size: int, pod: Object) -> tuple[list[PlannedSubGroup], str]:
+    groups = [PlannedSubGroup("leader", 1)]
     if size > 1:
-        groups.append(SubGroup("workers", size - 1))
+        groups.append(PlannedSubGroup("workers", size - 1))
     if _is_leader(pod):
         return groups, "leader"
     return groups, "workers" if size > 1 else ""
@@ -82,7 +82,7 @@ def _segment_size(top: Object, size: int) -> int | None:
     return segment
 
 
-def _segments(top: Object, pod: Object, size: int, segment: int) -> tuple[list[SubGroup], str]:
+def _segments(top: Object, pod: Object, size: int, segment: int) -> tuple[list[PlannedSubGroup], str]:
     leader_is_extra = (size - 1) % segment == 0
     count = _segment_of(size - 1, size, segment) + 1
     check_count(count)
@@ -91,7 +91,7 @@ def _segments(top: Object, pod: Object, size: int, segment: int) -> tuple[list[S
     index = whole_number(labels_of(pod).get(_WORKER_INDEX, ""), f"{title(pod)}: label {_WORKER_INDEX}", least=0)
     if index >= size:
         raise GroupingError(f"{title(pod)}: worker index {index} is beyond the group's size {size}")
-    groups = [SubGroup(f"segment-{i}", segment, topology=topology) for i in range(count)]
+    groups = [PlannedSubGroup(f"segment-{i}", segment, topology=topology) for i in range(count)]
     # As KAI counts: a single segment counts the leader too, which comes on top of it below.
     groups[-1].min_member = sum(1 for i in range(size) if _segment_of(i, size, segment) == count - 1)
     own = groups[_segment_of(index, size, segment)].name
@@ -101,15 +101,15 @@ def _segments(top: Object, pod: Object, size: int, segment: int) -> tuple[list[S
             raise GroupingError(
                 f"{title(top)}: LeaderExcluded needs the workers ({size - 1}) to divide into segments of {segment}"
             )
-        groups.insert(0, SubGroup("leader", 1))
+        groups.insert(0, PlannedSubGroup("leader", 1))
         return groups, "leader" if _is_leader(pod) else own
     if policy == "LeaderWorker":
         first = groups[0]
         members = first.min_member + 1 if leader_is_extra else first.min_member
         # A parent counts its children: KAI's webhook refuses minMember on it.
         first.min_member, first.min_sub_group = 0, 2
-        groups.append(SubGroup("leader", 1, parent=first.name))
-        groups.append(SubGroup("workers", members - 1, parent=first.name))
+        groups.append(PlannedSubGroup("leader", 1, parent=first.name))
+        groups.append(PlannedSubGroup("workers", members - 1, parent=first.name))
         if _is_leader(pod):
             own = "leader"
         elif own == first.name:

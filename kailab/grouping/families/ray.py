@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family, MakePlan
 from kailab.grouping.fields import boolean, integer, mapping, objects, string, title
-from kailab.grouping.records import GroupingError, Plan, SubGroup, TopologyConstraint
+from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup, PlannedTopology
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
 from kailab.model.objects import labels_of, name_of, namespace_of
@@ -62,9 +62,9 @@ def _named_in_status(*paths: tuple[str, ...]) -> Callable[[Object, Context], Obj
     return cluster_of
 
 
-def _sub_groups(cluster: Object) -> list[SubGroup]:
+def _sub_groups(cluster: Object) -> list[PlannedSubGroup]:
     head = mapping(cluster, "spec", "headGroupSpec") or {}
-    groups = [SubGroup(_HEAD, 1, topology=_topology(head, "headGroupSpec"))]
+    groups = [PlannedSubGroup(_HEAD, 1, topology=_topology(head, "headGroupSpec"))]
     for index, spec in enumerate(objects(cluster, "spec", "workerGroupSpecs") or ()):
         replicas = _least_replicas(spec, cluster, index)
         if not replicas:
@@ -72,7 +72,7 @@ def _sub_groups(cluster: Object) -> list[SubGroup]:
         hosts = integer(spec, "numOfHosts")
         name = string(spec, "groupName") or f"worker-group-{index}"
         topology = _topology(spec, f"workerGroupSpecs.{name}")
-        groups.append(SubGroup(name, replicas * (1 if hosts is None else hosts), topology=topology))
+        groups.append(PlannedSubGroup(name, replicas * (1 if hosts is None else hosts), topology=topology))
     return groups
 
 
@@ -89,7 +89,7 @@ def _least_replicas(spec: dict[str, Any], cluster: Object, index: int) -> int:
     return least if least > 0 else desired
 
 
-def _topology(spec: dict[str, Any], where: str) -> TopologyConstraint | None:
+def _topology(spec: dict[str, Any], where: str) -> PlannedTopology | None:
     annotations = mapping(spec, "template", "metadata", "annotations") or {}
     topology, required, preferred = (
         string(annotations, key) or "" for key in (TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED)
@@ -98,7 +98,7 @@ def _topology(spec: dict[str, Any], where: str) -> TopologyConstraint | None:
         return None
     if not topology:
         raise GroupingError(f"{where}: a topology placement needs the annotation {TOPOLOGY} too")
-    return TopologyConstraint(topology, required, preferred)
+    return PlannedTopology(topology, required, preferred)
 
 
 def _is_legacy(namespace: str, name: str, context: Context) -> bool:

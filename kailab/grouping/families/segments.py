@@ -10,7 +10,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.fields import string
-from kailab.grouping.records import GroupingError, TopologyConstraint
+from kailab.grouping.records import GroupingError, PlannedTopology
 from kailab.model.labels import TOPOLOGY
 from kailab.model.objects import annotations_of
 
@@ -27,12 +27,12 @@ def check_count(segments: int) -> None:
         raise GroupingError(f"{segments} segments are more than the {MOST_SEGMENTS} allowed")
 
 
-def segment_topology(pod: Object, template: dict[str, Any], owner: Object) -> TopologyConstraint | None:
+def segment_topology(pod: Object, template: dict[str, Any], owner: Object) -> PlannedTopology | None:
     """The constraint of each segment; None without a topology or without a level."""
     topology = annotation(pod, template, TOPOLOGY) or annotations_of(owner).get(TOPOLOGY, "")
     required = annotation(pod, template, SEGMENT_REQUIRED)
     preferred = annotation(pod, template, SEGMENT_PREFERRED)
-    return TopologyConstraint(topology, required, preferred) if topology and (required or preferred) else None
+    return PlannedTopology(topology, required, preferred) if topology and (required or preferred) else None
 
 
 def annotation(pod: Object, template: dict[str, Any], key: str) -> str:

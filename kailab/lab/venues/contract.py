@@ -1,5 +1,5 @@
-"""What a backend gives to labs: a *provider* opens venues, attaches to those that were left, and takes them down; a *venue* is a
-cluster in which labs live, one after the other.
+"""The interfaces of a backend. A *provider* opens venues, attaches to existing ones, and takes them down. A *venue* is a cluster in which
+labs live, one after the other.
 
 A new backend is a module with these two, and its name in the registry (``kailab.cluster.backends``).
 """
@@ -29,16 +29,16 @@ Tell = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Tells nobody."""
+    """Ignore the message."""
 
 
 def unrecorded(_: Place) -> None:
-    """Keeps nothing."""
+    """Ignore the place."""
 
 
 class Place(msgspec.Struct, kw_only=True, frozen=True):
-    """Where the cluster of a lab is, as the lab's file has it. ``folder``: of its processes and data, empty where none are ours.
-    ``mark``: what the lab's objects carry there. ``more``: whatever else the backend needs to find it."""
+    """Where the cluster of a lab is, as the lab's file keeps it. ``folder``: of its processes and data, empty if none are ours. ``mark``:
+    the label value of the lab's objects. ``more``: other data that the backend needs."""
 
     backend: str
     folder: str = ""
@@ -50,10 +50,10 @@ class Place(msgspec.Struct, kw_only=True, frozen=True):
 
 @dataclass(frozen=True)
 class Request:
-    """What a venue is asked for. ``folder``: where it keeps its files (None: a temporary one, and the venue ends with this process).
-    ``scheduler``: the first that is to decide there, so that what it lacks is told before anything is started. ``get``: download
-    or build programs that are missing, which may take many minutes. ``options``: by the names of ``kailab.cluster.choices``. ``record``: is told
-    where the venue will be, before the first process or object of it is made there, so that it is found even if this process is killed."""
+    """A request for a venue. ``folder``: for its files (None: a temporary one, and the venue ends with this process). ``scheduler``: the
+    first one to run there, so that missing programs are reported before anything starts. ``get``: download or build missing programs,
+    which may take many minutes. ``options``: by the names of ``kailab.cluster.registry``. ``record``: called with the place of the venue
+    before its first process or object is made, so that it is found even if this process is killed."""
 
     scheduler: SchedulerUnderTest
     folder: Path | None = None
@@ -64,7 +64,7 @@ class Request:
 
 
 class RunningProcess(Protocol):
-    """A process of a venue. ``why``: for what reason it does not run."""
+    """A process of a venue. ``why``: the reason why it does not run."""
 
     @property
     def name(self) -> str: ...
@@ -77,14 +77,14 @@ class RunningProcess(Protocol):
 
 
 class LabCluster(Cluster, Protocol):
-    """What a lab needs of its cluster."""
+    """The cluster of a lab."""
 
     def kinds(self) -> Sequence[str]:
-        """Kinds beside those that kailab knows."""
+        """Kinds beyond those that kailab knows."""
 
 
 class Venue(Protocol):
-    """A cluster in which labs live, one after the other. It is left by ``clear`` (for the next lab), ``leave`` (as it is) or
+    """A cluster in which labs live, one after the other. A lab leaves it with ``clear`` (for the next lab), ``leave`` (as it is) or
     ``close`` (for good)."""
 
     @property
@@ -99,73 +99,73 @@ class Venue(Protocol):
 
     @property
     def kubernetes(self) -> str:
-        """Version of the API server; empty where there is none."""
+        """Version of the API server; empty if there is none."""
 
     @property
     def kubeconfig(self) -> Path | None:
-        """For kubectl and others; None: nobody else can reach it."""
+        """For kubectl and others; None: no other process can reach the cluster."""
 
     @property
     def exclusive(self) -> bool:
-        """Whether nothing but the lab's own parts can act in the cluster."""
+        """Whether only the parts of the lab act in the cluster."""
 
     def furnish(
         self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
     ) -> None:
-        """A lab moves in: what it needs, the nodes of the fleet, and the scheduler under test. ``devices``: the fleet's GPUs are
-        there for claims."""
+        """Prepare the cluster for a lab: kinds, the nodes of the fleet, and the scheduler under test. ``devices``: the fleet's GPUs are
+        offered to resource claims."""
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
-        """Of what a lab runs on here (``kubernetes``, ``scheduler`` ...), as far as they are known."""
+        """Known versions of the software here (``kubernetes``, ``scheduler`` ...)."""
 
     def run(self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]) -> tuple[Parts, Settling]:
-        """Controllers and the scheduler over the cluster, and how time passes there. ``observer`` is told what happens; ``changing``
-        names what the latest cycle changed."""
+        """Start controllers and scheduler over the cluster. Returns them with the object that lets time pass. ``observer``: hears of
+        decisions; ``changing``: names the changes of the latest cycle."""
 
     def decided(self, scheduler: SchedulerUnderTest) -> SchedulerDecisions | None:
-        """What a scheduler decided that runs in a process of its own and keeps a file of it."""
+        """The decisions of a scheduler in its own process, from the file that it writes."""
 
     def answers_at(self, scheduler: SchedulerUnderTest) -> str | None:
-        """Where a scheduler that runs in a process of its own serves its health and kailab's metrics; None: not known."""
+        """URL of health and kailab's metrics of a scheduler in its own process; None: unknown."""
 
     def processes(self) -> Sequence[RunningProcess]:
-        """Those that are ours."""
+        """The processes that are ours."""
 
     def dry_run(self) -> None:
-        """From now on writes are only tried. Where the cluster is kept in the lab's file, nobody sees them before it is saved."""
+        """From now on writes are only tried. This does nothing if the cluster is kept in the lab's file, because nobody else sees it before
+        it is saved."""
 
     def outlive(self, spec: LabSpec, config: Path | None, tell: Tell) -> None:
-        """Make the lab go on when this process ends. ``config``: the file of the scheduler's settings, if one was given."""
+        """Let the lab go on when this process ends. ``config``: the given file of the scheduler's settings."""
 
     def save(self, path: Path, sections: Callable[[], dict[str, Any]]) -> None:
-        """Write the lab's file anew, if the cluster is kept there; ``sections``: what the lab adds. Raises StateError."""
+        """Write the lab's file again, if the cluster is kept there; ``sections``: those of the lab. Raises StateError."""
 
     def clear(self) -> None:
-        """Take out what the lab brought in; its nodes may stay for the next one."""
+        """Remove what the lab created; its nodes may stay for the next lab."""
 
     def leave(self) -> None:
-        """Let go of the cluster; all stays as it is."""
+        """Disconnect from the cluster; everything stays as it is."""
 
     def close(self) -> None:
-        """End what is ours: processes and files, or in a cluster of somebody else's all that carries the mark."""
+        """End our processes and remove our files; in somebody else's cluster, remove all objects with the mark."""
 
 
 class Provider(Protocol):
     """The code of a backend."""
 
     def lacking(self) -> str | None:
-        """Why it can't be used here; None: it can, as far as a quick look tells."""
+        """Why the backend can't be used here; None: a quick look finds no reason."""
 
     def completed(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Options with what is meant where nothing was said, as ``open`` would take it from the environment, so that a lab that is
-        up can be compared with what is asked for."""
+        """The options with the defaults that ``open`` would take from the environment, to compare a lab that is up with a new request."""
 
     def open(self, request: Request) -> Venue:
-        """A new venue, empty. If it fails nothing is left. Raises KailabError."""
+        """Open a new, empty venue. If it fails nothing is left. Raises KailabError."""
 
     def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> Venue:
-        """The venue of a saved lab. ``state``: what its file holds; ``read_only``: it is not to be changed. Raises StateError;
-        ConnectError where its cluster does not answer."""
+        """The venue of a saved lab. ``state``: the content of its file; ``read_only``: the venue is not changed. Raises StateError, and
+        ConnectError if its cluster does not answer."""
 
     def take_down(self, place: Place) -> None:
-        """End it and remove all that is left of it. Raises KailabError; then it can be tried again."""
+        """End the venue and remove all that is left of it. Raises KailabError; then it can be tried again."""

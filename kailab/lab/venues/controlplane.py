@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class ControlPlanes:
     def check(self) -> None:
-        """It needs nothing but its programs."""
+        """Nothing but the programs is needed."""
 
     def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> ControlPlane:
         return ControlPlane.up(folder, programs, tell=tell)
@@ -28,7 +28,7 @@ class ControlPlanes:
         take_down(folder)
 
     def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
-        """Any will do."""
+        """All names are allowed."""
 
 
 class ControlPlaneProvider(PlaneProvider):

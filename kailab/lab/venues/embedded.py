@@ -1,4 +1,4 @@
-"""The backend embedded: a cluster in this process, with a clock of its own, that a lab's file keeps."""
+"""The backend embedded: a cluster in this process, with a virtual clock, kept in the lab's file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from kailab import __version__
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.embedded.storage.persistence import write_state
+from kailab.cluster.embedded.storage.state_file import write_state
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import Decider, SchedulerUnderTest
 
-# A lab that is only looked at runs nothing: no controllers, no scheduler.
+# Showing a lab runs no controllers and no scheduler.
 if TYPE_CHECKING:
     from kailab.fleet import Fleet
     from kailab.lab.parts import Parts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedVenue:
-    """Has room for one lab."""
+    """A venue for one lab."""
 
     backend = "embedded"
     place: Place | None = None
@@ -53,7 +53,7 @@ class EmbeddedVenue:
     def run(
         self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]
     ) -> tuple[Parts, VirtualSettling]:
-        """The controllers of Kubernetes and of the operators are stood in for, too."""
+        """Controllers of Kubernetes and of the operators run here too."""
         from kailab.lab.parts import parts_over
         from kailab.lab.settle import VirtualSettling
         from kailab.workloads import ResourceClaimController, WorkloadControllers
@@ -66,32 +66,32 @@ class EmbeddedVenue:
             parts.scheduler,
             changing,
             retry_at=parts.retry_at,
-            as_kai=partial(_as_kai, parts.scheduler),
+            as_kai=partial(_explain_as_kai, parts.scheduler),
         )
 
     def decided(self, scheduler: SchedulerUnderTest) -> None:
-        """Who decides does so in this process."""
+        """The scheduler decides in this process."""
 
     def answers_at(self, scheduler: SchedulerUnderTest) -> None:
-        """Nobody serves anything."""
+        """Nothing is served."""
 
     def processes(self) -> Sequence[RunningProcess]:
         return ()
 
     def dry_run(self) -> None:
-        """Changes are nobody's before they are saved."""
+        """Nobody else sees changes before they are saved."""
 
     def outlive(self, spec: LabSpec, config: Path | None, tell: Tell) -> None:
-        """Its file is all that goes on."""
+        """Only the file goes on."""
 
     def save(self, path: Path, sections: Callable[[], dict[str, Any]]) -> None:
         write_state(path, {**self.cluster.dump(), **sections()})
 
     def clear(self) -> None:
-        """Nobody moves in after a lab."""
+        """No other lab follows."""
 
     def leave(self) -> None:
-        """It goes with whoever holds it."""
+        """Nothing to do: the cluster is an object of this process."""
 
     close = leave
 
@@ -107,17 +107,17 @@ class EmbeddedProvider:
         return EmbeddedVenue(EmbeddedCluster())
 
     def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> EmbeddedVenue:
-        """Of one that is only looked at, just what is asked for is taken in, which is quick however large it is."""
+        """A read-only cluster loads only what is asked for, which is quick however large it is."""
         try:
             return EmbeddedVenue(EmbeddedCluster.restore(state, read_only=read_only))
-        except InputError as error:  # nobody's input: what the file holds is not what was saved
+        except InputError as error:  # the file is at fault, not the user
             raise ValueError(str(error)) from error
 
     def take_down(self, place: Place) -> None:
-        """Its file is all there is of it."""
+        """Nothing but the file exists."""
 
 
-def _as_kai(scheduler: Decider) -> str:
+def _explain_as_kai(scheduler: Decider) -> str:
     from kailab.lab.endless_moves import explain_endless_moves
     from kailab.scheduler.loop import Scheduler
 

@@ -29,7 +29,7 @@ class KindPlanes:
         take_down(folder)
 
     def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
-        """Any will do."""
+        """All names are allowed."""
 
 
 class KindProvider(PlaneProvider):

@@ -1,5 +1,6 @@
-"""The backend kubeconfig: any cluster that a kubeconfig names. Whoever decides there decides, but for a scheduler that is installed for
-the lab by its chart; kailab's own runs in the process of a lab, or there with ``kailab scheduler run``."""
+"""The backend kubeconfig: any cluster that a kubeconfig names. The cluster's own schedulers decide, unless one is installed for the lab by
+its chart. Kailab's scheduler runs in the process of a lab, or in the cluster with ``kailab scheduler run``.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _INSTALLED = "installed"
 
 
 @dataclass
-class SomebodyElses:
-    """A cluster in which no process is ours, as far as a scheduler that is installed there needs it (``undertest.contract.Plane``)."""
+class ForeignCluster:
+    """A cluster without processes of ours, in the form that an installed scheduler needs (``undertest.contract.Plane``)."""
 
     kubeconfig: Path
     context: str | None = None
@@ -40,13 +41,13 @@ class SomebodyElses:
     def spawn(
         self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
     ) -> NoReturn:
-        raise StateError("in a cluster of somebody else's no process is started")
+        raise StateError("no process can be started in a cluster that is somebody else's")
 
     def stop(self, name: str) -> NoReturn:
-        raise StateError("in a cluster of somebody else's no process is ours to end")
+        raise StateError("no process can be ended in a cluster that is somebody else's")
 
     def start_kube_scheduler(self) -> NoReturn:
-        raise StateError("in a cluster of somebody else's no scheduler is started")
+        raise StateError("no scheduler can be started in a cluster that is somebody else's")
 
 
 class KubeconfigProvider:
@@ -61,17 +62,17 @@ class KubeconfigProvider:
         one = request.scheduler
         if one.installed:
             one.check_options()
-        # Whoever takes the lab down later finds by this what was installed for it.
-        told = {"kind": one.kind, "name": one.name, "options": dict(one.options)}
-        more = {_INSTALLED: msgspec.json.encode(told).decode()} if one.installed else {}
+        # Taking the lab down needs to know what was installed for it.
+        installed = {"kind": one.kind, "name": one.name, "options": dict(one.options)}
+        more = {_INSTALLED: msgspec.json.encode(installed).decode()} if one.installed else {}
         place = Place(backend=BACKEND, kubeconfig=str(path.absolute()), context=context, mark=new_mark(), more=more)
-        deciding = InstalledSchedulers(SomebodyElses(path.absolute(), context), None, request.options)
+        deciding = InstalledSchedulers(ForeignCluster(path.absolute(), context), None, request.options)
         venue = KubernetesVenue(place, Connection.from_kubeconfig(path, context), deciding)
         request.record(place)
         return venue
 
     def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> KubernetesVenue:
-        # Whoever decides there is another process: a command that attaches must not decide beside it.
+        # The scheduler is another process: a command that attaches must not decide too.
         return KubernetesVenue(place, Connection.from_kubeconfig(place.kubeconfig, place.context), detached=True)
 
     def take_down(self, place: Place) -> None:
@@ -83,16 +84,16 @@ class KubeconfigProvider:
 
 
 class _Left(KubernetesVenue):
-    """One whose lab was opened by another process."""
+    """A venue whose lab was opened by another process."""
 
     def _end_schedulers(self) -> None:
-        if told := self.place.more.get(_INSTALLED):
-            known = msgspec.json.decode(told)
+        if installed := self.place.more.get(_INSTALLED):
+            known = msgspec.json.decode(installed)
             one = make_scheduler(known["kind"], known["name"], known["options"])
-            if (there := one.beside(SomebodyElses(self.kubeconfig, self.place.context))) is not None:
+            if (there := one.beside(ForeignCluster(self.kubeconfig, self.place.context))) is not None:
                 there.end()
 
 
 def kubeconfig_of(given: str | Path | None) -> Path:
-    """The kubeconfig that is meant: the one given, else as kubectl finds it."""
+    """The given kubeconfig, else the one that kubectl would use."""
     return Path(given or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config").expanduser()

@@ -1,7 +1,8 @@
-"""Taking out of a real cluster what a lab has brought in, and nothing else.
+"""Venues on a Kubernetes API server, whoever runs it: labs move in and out, one after the other.
 
-What a lab creates carries its mark. What others made of it (the pods of its Jobs, their PodGroups) goes with its owner, and
-is helped along where a fake node would take its time.
+Everything that a lab creates carries its mark; in somebody else's cluster only marked objects are removed. Objects that controllers made
+from them (the pods of Jobs, their PodGroups) are removed with their owners, and faster than a fake node would let them go. Equal nodes
+stay from lab to lab, which is why the next lab begins within a second.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kailab.cluster.answered import write_until_answered
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.install import furnishings, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.polling import poll_until, write_until_answered
 from kailab.cluster.protocol import Object
-from kailab.cluster.waiting import look_until
-from kailab.cluster.writes import Create, Delete
+from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.errors import ConnectError, InputError, NotFound, Unavailable
 from kailab.fleet import Fleet
 from kailab.lab.live_settling import DEADLINE_SECONDS, LiveSettling
@@ -37,18 +37,24 @@ if TYPE_CHECKING:
 
 
 MARK = "kailab.dev/lab"
-"""Label of all that a lab creates; its value says which lab."""
+"""Label of all objects that a lab creates; its value names the lab."""
 
 PATIENCE_SECONDS = 180.0
+NODES_SECONDS = 120.0
+_NOT_READY = "node.kubernetes.io/not-ready"
+_WATCHED = (
+    "Namespace", "PriorityClass", "Node", "Queue", "Topology", "PodGroup", "Pod", "Job", "CronJob", "Deployment",
+    "ReplicaSet", "StatefulSet", "DaemonSet", "ConfigMap",
+)  # fmt: skip
 _MAKERS = ("ReplicaSet", "Job", "StatefulSet", "Deployment")
 _FOLLOWERS = ("Pod", "PodGroup")
 _LAST = (
     "Node", "ClusterQueue", "Cohort", "ResourceFlavor", "Queue", "Topology", "PriorityClass", "Namespace",
     "CustomResourceDefinition",
 )  # fmt: skip
-"""Deleted when everything else is gone, and waited for: what others stand on. Owners whose objects were not marked come before. Kinds of these
-names are of any group: Volcano's scheduler ends where a queue of its own goes before the pods that it holds. Kueue holds a ResourceFlavor until no
-ClusterQueue names it: the next lab's, applied before, would go with it."""
+"""Kinds that are deleted when everything else is gone, in this order, because other objects depend on them. The bare names stand for kinds
+of any group: Volcano's scheduler ends if its Queue is deleted before the pods in it. Kueue keeps a ResourceFlavor until no ClusterQueue
+names it; a flavor that the next lab applies before that would be deleted too."""
 
 Found: TypeAlias = list[tuple[str, Object]]
 
@@ -61,9 +67,9 @@ def clear(
     keep: Iterable[str] = (),
     makers: Iterable[str] = (),
 ) -> None:
-    """Delete all that carries the mark, wait until it is gone with all that hung on it. ``kinds``: the only ones there can be
-    any of (None: look at all that the server has). ``keep``: kinds to leave. ``makers``: further kinds whose objects others make, and that
-    make some themselves. Raises ConnectError for what does not go."""
+    """Delete all objects with the mark, and wait until they are gone with everything that depends on them. ``kinds``: the only kinds to look
+    at (None: all of the server). ``keep``: kinds to leave. ``makers``: further kinds whose objects are made by controllers and own
+    objects themselves. Raises ConnectError for objects that do not go."""
     makers = (*makers, *_MAKERS)
     looked_at = [kind for kind in (kinds if kinds is not None else _all_kinds(cluster)) if kind not in keep]
     found = [
@@ -77,11 +83,11 @@ def clear(
     nodes = {node["metadata"]["name"] for node in cluster.list("Node", labels={MARK: mark})}
 
     def left() -> list[str]:
-        """What is still there; pods are sent off at once."""
-        hanging = _hanging(cluster, mark, gone, nodes, makers)
-        gone.update(obj["metadata"]["uid"] for _, obj in hanging)
-        _delete(cluster, hanging)
-        return [f"{kind} {_name(obj)}" for kind, obj in hanging]
+        """Objects that still exist; new ones among them are deleted."""
+        dependents = _dependents(cluster, mark, gone, nodes, makers)
+        gone.update(obj["metadata"]["uid"] for _, obj in dependents)
+        _delete(cluster, dependents)
+        return [f"{kind} {_name(obj)}" for kind, obj in dependents]
 
     _until_gone(cluster, left)
     kinds_last = sorted(filter(_is_last, looked_at), key=lambda kind: _LAST.index(_bare(kind)))
@@ -102,12 +108,12 @@ def _is_last(kind: str) -> bool:
 
 
 def _bare(kind: str) -> str:
-    """Without the group that tells it from another kind of its name."""
+    """The kind without its group."""
     return kind.partition(".")[0]
 
 
-def _hanging(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str], makers: Iterable[str]) -> Found:
-    """Marked objects, those that belong to what is gone, and pods on nodes of the lab."""
+def _dependents(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str], makers: Iterable[str]) -> Found:
+    """Marked objects, objects whose owner is deleted, and pods on nodes of the lab."""
     found: Found = []
     for kind in (*makers, *_FOLLOWERS):
         for obj in cluster.list(kind):
@@ -127,21 +133,21 @@ def _delete(cluster: KubernetesCluster, found: Found) -> None:
         grace = 0.0 if kind == "Pod" else None
         if kind != "Pod" and "deletionTimestamp" in metadata:
             continue
-        writes.append(Delete(kind, metadata["name"], metadata.get("namespace"), grace))
+        writes.append(DeleteWrite(kind, metadata["name"], metadata.get("namespace"), grace))
     for outcome in write_until_answered(cluster, writes, PATIENCE_SECONDS, sleep=cluster.wait):
         if isinstance(outcome.error, Unavailable):
             raise ConnectError(f"the cluster can't be cleared: {outcome.error}")
 
 
 def _until_gone(cluster: KubernetesCluster, left: Callable[[], list[str]]) -> None:
-    there = look_until(left, lambda names: not names, PATIENCE_SECONDS, pause=0.15, sleep=cluster.wait)
+    there = poll_until(left, lambda names: not names, PATIENCE_SECONDS, pause=0.15, sleep=cluster.wait)
     if there:
-        told = ", ".join(there[:5])
-        raise ConnectError(f"{cluster.name}: still there {PATIENCE_SECONDS:.0f} s after it was deleted: {told}")
+        names = ", ".join(there[:5])
+        raise ConnectError(f"{cluster.name}: still there {PATIENCE_SECONDS:.0f} s after it was deleted: {names}")
 
 
 def _all_kinds(cluster: KubernetesCluster) -> list[str]:
-    """Kinds that objects of a lab can have: those that kailab knows and the server has, and those of its CRDs."""
+    """Kinds that objects of a lab can have: kailab's kinds that the server has, and those of CRDs."""
     there = []
     for kind in dict.fromkeys((*KINDS, *cluster.kinds())):
         try:
@@ -157,21 +163,14 @@ def _name(obj: Object) -> str:
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
 
 
-# The nodes of a fleet in a real cluster: brought in, taken out, and waited for. Those that are the same stay from lab to lab,
-# which is why the next one begins within a second.
-
-NODES_SECONDS = 120.0
-_NOT_READY = "node.kubernetes.io/not-ready"
-
-
 def provide(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object]) -> None:
-    """Have these nodes, by name, of the lab with this mark; ones of an earlier lab that are the same stay. Raises InputError where
-    a node of that name is somebody else's."""
+    """Make these nodes, by name, the nodes of the lab with this mark; equal nodes of an earlier lab stay. Raises InputError if somebody else
+    has a node of the same name."""
     there = {node["metadata"]["name"]: node for node in cluster.list("Node")}
     for name in wanted.keys() & there.keys():
         if not _is_own(there[name], mark):
             raise InputError(
-                f"the cluster has a node {name!r} that is not this lab's; use a fleet whose nodes have other names, "
+                f"the cluster has a node {name!r} that does not belong to this lab; use a fleet whose nodes have other names, "
                 "or end the lab that has it"
             )
     stale = [
@@ -179,10 +178,10 @@ def provide(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object])
         for name, node in there.items()
         if _is_own(node, mark) and (name not in wanted or not _same(node, wanted[name]))
     ]
-    _write(cluster, [Delete("Node", name) for name in stale])
+    _write(cluster, [DeleteWrite("Node", name) for name in stale])
     kept = there.keys() - stale
     new = [node for name, node in wanted.items() if name not in kept]
-    _write(cluster, [Create(node) for node in new])
+    _write(cluster, [CreateWrite(node) for node in new])
 
 
 def _is_own(node: Object, mark: str) -> bool:
@@ -190,7 +189,7 @@ def _is_own(node: Object, mark: str) -> bool:
 
 
 def _same(there: Object, wanted: Object) -> bool:
-    """Whether a node is as a fleet has it, whatever Kubernetes added."""
+    """Whether a node is as the fleet describes it. Kubernetes' own additions do not count."""
     own, given = there["metadata"], wanted["metadata"]
     labels = {**(own.get("labels") or {})}
     notes = own.get("annotations") or {}
@@ -209,7 +208,7 @@ def _same(there: Object, wanted: Object) -> bool:
 
 
 def await_ready(cluster: KubernetesCluster, names: Collection[str]) -> None:
-    """As long as more of them become ready; a large fleet takes its time. Raises ConnectError."""
+    """Wait until the nodes are ready, as long as some become ready every ``NODES_SECONDS``. Raises ConnectError."""
 
     def look() -> list[str]:
         nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
@@ -220,7 +219,7 @@ def await_ready(cluster: KubernetesCluster, names: Collection[str]) -> None:
 
     late = sorted(names)
     while late:
-        seen = look_until(look, fewer, NODES_SECONDS, sleep=cluster.wait)
+        seen = poll_until(look, fewer, NODES_SECONDS, sleep=cluster.wait)
         if not fewer(seen):
             raise ConnectError(
                 f"{len(seen)} of {len(names)} nodes ({', '.join(seen[:3])} ...) do not become ready, and none has for "
@@ -238,30 +237,20 @@ def _is_ready(node: Object | None) -> bool:
     return bool(ready and ready["status"] == "True" and not any(taint["key"] == _NOT_READY for taint in taints))
 
 
-def _write(cluster: KubernetesCluster, writes: Sequence[Create | Delete]) -> None:
+def _write(cluster: KubernetesCluster, writes: Sequence[CreateWrite | DeleteWrite]) -> None:
     for outcome in write_until_answered(cluster, writes, NODES_SECONDS, sleep=cluster.wait):
         if outcome.error is not None and not isinstance(outcome.error, NotFound):
             raise outcome.error
 
 
-# Venues on a Kubernetes API server, whoever started it: one lab after the other moves in and out.
-#
-# What a lab creates carries its mark. In a cluster of somebody else's only that is taken out.
-
-_WATCHED = (
-    "Namespace", "PriorityClass", "Node", "Queue", "Topology", "PodGroup", "Pod", "Job", "CronJob", "Deployment",
-    "ReplicaSet", "StatefulSet", "DaemonSet", "ConfigMap",
-)  # fmt: skip
-
-
 def new_mark() -> str:
-    """Unlike that of any other lab."""
+    """A unique mark."""
     return uuid.uuid4().hex[:12]
 
 
 class KubernetesVenue:
-    """``deciding`` None: whoever decides is there already. ``detached``: kailab's scheduler decides in a process of its own, not in
-    the one that holds the lab."""
+    """``deciding``: the schedulers that run or are installed for labs here; None: the scheduler is there already. ``detached``: kailab's
+    scheduler decides in its own process, not in the one that holds the lab."""
 
     exclusive = False
 
@@ -272,7 +261,7 @@ class KubernetesVenue:
         self.backend = place.backend
         self.detached = detached
         self.installed = False
-        self.patience = DEADLINE_SECONDS  # of one settling; who looks for what never comes to rest has less
+        self.patience = DEADLINE_SECONDS  # of one settling; searches for labs that never settle use less
         self.cluster = KubernetesCluster(connection, place.backend, marks={MARK: place.mark})
         self._deciding = deciding
 
@@ -289,14 +278,14 @@ class KubernetesVenue:
     def furnish(
         self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
     ) -> None:
-        """Raises ConnectError where the nodes do not become ready."""
+        """Raises ConnectError if the nodes do not become ready."""
         cluster = self.cluster
         if self._deciding is not None:
-            # Without the mark: definitions and what belongs to them outlast the lab, and serve the next one.
+            # Without the mark, because definitions outlast the lab and serve the next one.
             with cluster.unmarked():
                 self._deciding.prepare(cluster, scheduler)
         if not self.installed:
-            # A closed watch leaves its informer behind: what follows is looked up here, not asked for object by object.
+            # A closed watch leaves its informer running, so that the following look-ups need no requests.
             cluster.watch(("CustomResourceDefinition",)).close()
             with cluster.unmarked():
                 install(cluster)
@@ -311,11 +300,11 @@ class KubernetesVenue:
         for obj in wanted:
             if obj["kind"] != "Node":
                 cluster.apply(obj)
-        # Last: the nodes become ready while the rest is written.
+        # The nodes become ready while the other objects are written.
         await_ready(cluster, fakes)
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
-        """The API server's, and as far as they are ours those of etcd, KWOK and a scheduler under test that is not kailab's."""
+        """Versions of the API server and, if they are ours, of etcd, KWOK and a scheduler under test that is not kailab's."""
         found = {"kubernetes": self.cluster.version, "scheduler": scheduler.version(live=True)}
         return found if self._deciding is None else {**found, **self._deciding.versions(scheduler)}
 
@@ -337,17 +326,17 @@ class KubernetesVenue:
         return parts, pace
 
     def operators(self) -> Operators | None:
-        """Those whose processes are ours; None: there are none."""
+        """Operators whose processes are ours; None: there are none."""
         return None
 
     def rest(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
-        """What tells whether the scheduler under test is done; None if nothing does."""
+        """An idle detector of the scheduler under test; None: it has none."""
 
     def decided(self, scheduler: SchedulerUnderTest) -> SchedulerDecisions | None:
-        """None: nothing is known of who decides."""
+        """None: the scheduler's decisions are unknown."""
 
     def answers_at(self, scheduler: SchedulerUnderTest) -> str | None:
-        """None: nothing is known of who decides."""
+        """None: the scheduler's address is unknown."""
 
     def processes(self) -> Sequence[RunningProcess]:
         return ()
@@ -359,29 +348,29 @@ class KubernetesVenue:
         self.detached = True
 
     def save(self, path: Path, sections: Callable[[], dict[str, Any]]) -> None:
-        """All there is of the lab is in its cluster."""
+        """The cluster itself keeps the lab."""
 
     # --- it moves out ------------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        # Kinds of operators, of which there may be many: only those that this lab wrote are looked through.
+        # Operators may have many kinds, so only the kinds of which this lab created objects are searched.
         others = [kind for kind in self.cluster.created if kind not in _WATCHED]
         operators = self.operators()
-        # Operators make such objects of each other's: a RayJob its RayCluster.
+        # Operators make objects of each other's kinds, such as the RayCluster of a RayJob.
         made = () if operators is None else operators.kinds
         kinds = dict.fromkeys((*_WATCHED, *others, *made))
         clear(self.cluster, self.place.mark, kinds=kinds, keep=("Node",), makers=made)
 
     def vacate(self) -> None:
-        """Take all of the lab out of somebody else's cluster; the kinds it installed, too, if nobody else uses them."""
+        """Remove the lab from somebody else's cluster, with the kinds that it installed if nobody else uses them."""
         clear(self.cluster, self.place.mark)
         self._end_schedulers()
-        # Of anybody's: deleting a definition deletes all objects of its kind.
+        # Nobody may have such objects, because deleting a definition deletes all objects of its kind.
         if not self.cluster.list("Queue") and not self.cluster.list("PodGroup"):
             uninstall(self.cluster)
 
     def _end_schedulers(self) -> None:
-        """Those that were started, or installed, for labs here."""
+        """End schedulers that were started or installed for labs here."""
         if self._deciding is not None:
             self._deciding.end()
 

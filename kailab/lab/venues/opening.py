@@ -1,4 +1,4 @@
-"""From the name of a backend to a venue."""
+"""Open a venue by the name of its backend."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kailab.undertest.selection import check_options, choose_scheduler
 
 
 def provider_of(backend: str) -> Provider:
-    """Raises InputError for a backend that there is not."""
+    """Raises InputError for an unknown backend."""
     BACKENDS.check(backend)
     provider: Provider = BACKENDS.load(backend, _lacks)
     return provider
@@ -36,21 +36,22 @@ def open_venue(
     record: Callable[[Place], None] = unrecorded,
     **options: Any,
 ) -> Venue:
-    """A venue of this backend, empty. ``options``: by the names of ``kailab.cluster.choices``, as the backend understands them; for
-    the others see ``Request``. Raises InputError for what it does not understand, ConnectError, and what the backend raises."""
+    """Open an empty venue. ``options``: by the names of ``kailab.cluster.registry``, as the backend understands them; for the other arguments
+    see ``Request``. Raises InputError for options that it does not understand, ConnectError, and the backend's errors."""
     provider = provider_of(backend)
-    # The scheduler's own options are checked by itself: one venue may have several decide, one after the other.
+    # The scheduler checks its own options, because several may decide in one venue, one after the other.
     check_options(backend, None, options)
     one = choose_scheduler(scheduler, options) if isinstance(scheduler, str) else scheduler
     return provider.open(Request(scheduler=one, folder=folder, get=get, options=options, tell=tell, record=record))
 
 
 def venue_for(venue: Venue | None, backend: str, scheduler: SchedulerUnderTest, **options: Any) -> Venue:
-    """The venue given, or a new one. Raises InputError where it is another than was asked for, and what ``open_venue`` raises."""
+    """The given venue, or a new one. Raises InputError if the given venue does not match the other arguments, and the errors of
+    ``open_venue``."""
     if venue is None:
         return open_venue(backend, scheduler=scheduler, **options)
     if venue.backend != backend:
-        raise InputError(f"the venue given is of the backend {venue.backend}, not {backend}")
+        raise InputError(f"the given venue belongs to the backend {venue.backend}, not {backend}")
     if given := [name for name, value in options.items() if value is not None]:
-        raise InputError(f"a venue knows its cluster: leave out {' and '.join(given)}, or the venue")
+        raise InputError(f"a given venue has its cluster already: leave out {' and '.join(given)}, or the venue")
     return venue

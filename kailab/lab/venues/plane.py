@@ -1,8 +1,8 @@
-"""Venues whose processes are ours: a plane (a control plane, or a kind cluster with what runs beside it), and the schedulers under
-test as processes beside it.
+"""Venues whose processes are ours: a plane (a control plane, or a kind cluster with the processes beside it), and the schedulers under test
+as processes beside it.
 
-A plane that a user opened by name goes on until it is taken down, with kailab's scheduler as one of its processes; one without
-a folder of its own ends with the process that opened it.
+A plane with a folder that the user chose goes on until it is taken down, with kailab's scheduler as one of its processes. A plane in a
+temporary folder ends with the process that opened it.
 """
 
 from __future__ import annotations
@@ -40,23 +40,22 @@ class Planes(Protocol):
     """The planes of a backend."""
 
     def check(self) -> None:
-        """Before programs are got, which may take long. Raises KailabError where none can be brought up here."""
+        """Called before programs are downloaded or built, which may take long. Raises KailabError if no plane can be started here."""
 
     def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> ControlPlane: ...
 
     def attach(self, folder: Path) -> ControlPlane:
-        """Raises StateError: there is none, or it is not whole."""
+        """Raises StateError if there is no plane, or it is incomplete."""
 
     def remove(self, folder: Path) -> None:
-        """In whatever state it is. Raises StateError."""
+        """Remove a plane in any state. Raises StateError."""
 
     def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
-        """Raises InputError where a fleet's nodes may not have these names in it."""
+        """Raises InputError for names that nodes of a fleet can't have there."""
 
 
 class PlaneVenue(KubernetesVenue):
-    """``deciding`` None: the plane was opened by another process. ``reaper``: what sees to it that the plane ends with this
-    process; None: it goes on."""
+    """``deciding`` None: the plane was opened by another process. ``reaper``: ends the plane with this process; None: the plane goes on."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class PlaneVenue(KubernetesVenue):
     def furnish(
         self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
     ) -> None:
-        """Raises OperatorFailed, too, where one has ended since the last lab; InputError for nodes that can't live here."""
+        """Raises OperatorFailed too, if one has ended since the last lab, and InputError for nodes that can't exist here."""
         self._operators.check()
         self._planes.check_nodes(self.plane, {node["metadata"]["name"] for node in fleet.nodes()})
         super().furnish(fleet, scheduler, settings, devices=devices)
@@ -103,14 +102,14 @@ class PlaneVenue(KubernetesVenue):
         try:
             return read_decisions(beside.decisions)
         except StateError:
-            return None  # it has not been through a cycle yet
+            return None  # no cycle has run yet
 
     def answers_at(self, scheduler: SchedulerUnderTest) -> str | None:
         beside = self._beside(scheduler)
         return None if beside is None else beside.url
 
     def _beside(self, scheduler: SchedulerUnderTest) -> SchedulerProcesses | None:
-        """It, where it is no part of this process."""
+        """The processes of the scheduler under test; None if it decides in this process."""
         return None if scheduler.always_in_process and not self.detached else scheduler.beside(self.plane)
 
     def processes(self) -> Sequence[RunningProcess]:
@@ -125,7 +124,7 @@ class PlaneVenue(KubernetesVenue):
 
     def clear(self) -> None:
         super().clear()
-        # Reservations and events of the lab before would be news to the next one.
+        # The next lab must not see reservations and events of this one.
         for kind, namespace in (("Pod", "kai-resource-reservation"), ("Event", None)):
             self.cluster.delete_all(kind, namespace)
 
@@ -139,7 +138,7 @@ class PlaneVenue(KubernetesVenue):
 
 
 class PlaneProvider:
-    """The code of a backend that brings up planes. ``backend``: its name."""
+    """The provider of a backend that starts planes. ``backend``: its name."""
 
     def __init__(self, backend: str, planes: Planes) -> None:
         self._backend = backend
@@ -152,32 +151,32 @@ class PlaneProvider:
         return dict(options)
 
     def open(self, request: Request) -> PlaneVenue:
-        """Understands ``components`` (the folder of its programs), ``kubernetes`` (their version), ``operators`` (names of those that run
-        beside it), and what says which scheduler under test one means; that of the one that is to decide is looked at now."""
+        """Understands ``components`` (the folder of the programs), ``kubernetes`` (their version), ``operators`` (names of those that run
+        beside the plane), and the options of schedulers under test. The options of the first scheduler are checked at once."""
         options = request.options
-        # None of these is built on the way: what is missing is said before anything else is got.
+        # These are not built here, so report what is missing before anything else is downloaded.
         find_addons(_operators(options))
         request.scheduler.check_options()
         for name, kind in SCHEDULERS.items():
-            # One that may come to decide later is looked at now, too: a wrong folder is told before minutes are spent.
+            # Options of other schedulers are checked too: a wrong folder is reported before minutes are spent.
             if name != request.scheduler.kind and any(options.get(own.option) for own in kind.own):
                 choose_scheduler(name, options).check_options()
         self._planes.check()
         programs = _programs(options.get("components"), options.get("kubernetes"), request.get, request.tell)
         if request.folder is not None:
             request.record(Place(backend=self._backend, folder=str(request.folder)))
-            return self._opened(request.folder, programs, options, request.tell)
+            return self._open(request.folder, programs, options, request.tell)
         folder = Path(tempfile.mkdtemp(prefix="kailab-"))
-        # Before the plane: whatever of it is up when this process is killed is taken down.
+        # The reaper comes first: if this process is killed, it takes down whatever has started.
         reaper = Reaper(folder, self._backend)
         try:
-            return self._opened(folder, programs, options, request.tell, reaper)
+            return self._open(folder, programs, options, request.tell, reaper)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             reaper.close()
             raise
 
-    def _opened(
+    def _open(
         self, folder: Path, programs: ComponentSet, given: Mapping[str, Any], tell: Tell, reaper: Reaper | None = None
     ) -> PlaneVenue:
         plane = self._planes.up(folder, programs, tell)
@@ -190,9 +189,9 @@ class PlaneProvider:
                 RunningSchedulers(plane, programs, given),
                 reaper=reaper,
             )
-            # The one at hand, instead of one attached anew.
+            # Use this plane, so that none is attached again.
             venue.plane = plane
-            # Without the mark: they and their kinds outlast the lab, and serve the next one.
+            # Without the mark, because operators and their kinds outlast the lab and serve the next one.
             with venue.cluster.unmarked():
                 Operators(plane, _operators(given)).start(venue.cluster, tell)
         except BaseException:
@@ -201,7 +200,7 @@ class PlaneProvider:
         return venue
 
     def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> PlaneVenue:
-        """A ConnectError tells what has become of the processes."""
+        """The message of a ConnectError includes processes that have ended."""
         try:
             return PlaneVenue(
                 self._planes, place, Connection.from_kubeconfig(place.kubeconfig, place.context), detached=True
@@ -223,15 +222,15 @@ class PlaneProvider:
         try:
             plane = self._planes.attach(folder)
         except StateError:
-            # What is not whole can't be attached to, but its processes and files have to go all the same.
+            # An incomplete plane can't be attached to, but its processes and files must be removed.
             self._planes.remove(folder)
         else:
             plane.down()
 
 
 def _operators(options: Mapping[str, Any]) -> tuple[str, ...]:
-    said = options.get("operators")
-    return () if said is None else choose_operators(said)
+    names = options.get("operators")
+    return () if names is None else choose_operators(names)
 
 
 def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell) -> ComponentSet:
@@ -241,9 +240,9 @@ def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell
 
 
 def open_plane(backend: str, **how: Any) -> PlaneVenue:
-    """See ``open_venue``. Raises InputError for a backend whose processes are not ours."""
+    """See ``open_venue``. Raises InputError for a backend without processes of ours."""
     venue = open_venue(backend, **how)
     if not isinstance(venue, PlaneVenue):
         venue.close()
-        raise InputError(f"the backend {backend} has no processes of ours")
+        raise InputError(f"the backend {backend} starts no processes, so it has no plane")
     return venue

@@ -1,5 +1,6 @@
-"""A plane of a test or a benchmark ends with the process that opened it, however that ends: a shell in a session of its own looks
-on, and takes down what is left. (One that a user opened by name goes on: that is what it is for.)"""
+"""End the plane of a test or a benchmark with the process that opened it, however that ends: a shell in its own session watches and takes
+the plane down. (A plane that a user opened with a folder goes on.)
+"""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from pathlib import Path
 from kailab.lab.venues.contract import Place
 from kailab.lab.venues.opening import provider_of
 
-# It waits for the end of a pipe that nobody ever writes to, and that only the other process holds. A process id would still be
-# there with a zombie, or with a stranger.
+# The shell waits for the end of a pipe that only the opening process holds and to which nobody writes. A process id would be less
+# reliable: it exists while the process is a zombie, and may be reused.
 _WATCH = """
 exec 3<&0
 (
@@ -24,20 +25,19 @@ exec 3<&0
 
 
 class Reaper:
-    """In force until this process ends, or closes it; then the plane is taken down if it is still there. ``folder``: of a plane of
-    this backend."""
+    """Watches until this process ends or ``close`` is called, then takes the plane in ``folder`` down if it still exists."""
 
     def __init__(self, folder: Path, backend: str) -> None:
-        looked_at, self._held = os.pipe()
-        # A child would hold the pipe open beyond the end of this process.
+        read_end, self._held = os.pipe()
+        # A child process would keep the pipe open after the end of this process.
         os.register_at_fork(after_in_child=self._let_go)
         try:
-            # Through a shell that ends at once: nobody here has to wait for the one that looks on.
+            # Started through a shell that ends at once, so that nobody here has to wait for the watching one.
             arguments = (str(folder), sys.executable, backend)
             command = ["/bin/sh", "-c", _WATCH, "kailab-reaper", *arguments]
-            subprocess.run(command, stdin=looked_at, start_new_session=True, check=True)
+            subprocess.run(command, stdin=read_end, start_new_session=True, check=True)
         finally:
-            os.close(looked_at)
+            os.close(read_end)
 
     def close(self) -> None:
         self._let_go()

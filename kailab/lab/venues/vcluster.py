@@ -1,4 +1,4 @@
-"""The backend vcluster: virtual clusters in one host cluster, which a kubeconfig names; each with KWOK beside it."""
+"""The backend vcluster: virtual clusters in one host cluster that a kubeconfig names; each with its own KWOK."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.kubernetes import Connection
-from kailab.cluster.vcluster import Host, VclusterPlane, find_tools, take_down, tools_reason
+from kailab.cluster.vcluster import HostCluster, VclusterPlane, find_tools, take_down, tools_reason
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Request, Tell
 from kailab.lab.venues.kubeconfig import kubeconfig_of
@@ -21,13 +21,13 @@ BACKEND = "vcluster"
 
 
 class Vclusters:
-    """``host`` None: those that are there are only attached to and taken down; each knows its own."""
+    """``host`` None: existing clusters are only attached to and taken down; each knows its host."""
 
-    def __init__(self, host: Host | None = None) -> None:
+    def __init__(self, host: HostCluster | None = None) -> None:
         self._host = host
 
     def check(self) -> None:
-        """Raises InputError for a host whose kubeconfig can't be used, ConnectError for a program that is not here."""
+        """Raises InputError for a host whose kubeconfig can't be used, ConnectError for a missing program."""
         find_tools()
         host = self._of_host()
         Connection.from_kubeconfig(host.kubeconfig, host.context)
@@ -42,15 +42,15 @@ class Vclusters:
         take_down(folder)
 
     def check_nodes(self, plane: Any, names: Collection[str]) -> None:
-        """VCluster takes a node whose name is one of the host's for that one, and deletes it as soon as no pod is on it."""
+        """VCluster treats a node with the name of a host's node as that node, and deletes it as soon as no pod is on it."""
         if taken := sorted(names & plane.host_nodes()):
             raise InputError(
-                f"the host has nodes of the same names as the fleet: {some(taken)}; vCluster would delete the fleet's. "
+                f"the host has nodes with the same names as the fleet: {some(taken)}; vCluster would delete the fleet's nodes. "
                 "Use a fleet whose nodes have other names, or end the lab that has them in the host"
             )
 
-    def _of_host(self) -> Host:
-        return self._host or Host(kubeconfig_of(None).absolute())
+    def _of_host(self) -> HostCluster:
+        return self._host or HostCluster(kubeconfig_of(None).absolute())
 
 
 class VclusterProvider(PlaneProvider):
@@ -64,7 +64,7 @@ class VclusterProvider(PlaneProvider):
         return {**options, "kubeconfig": kubeconfig_of(options.get("kubeconfig"))}
 
     def open(self, request: Request) -> PlaneVenue:
-        """Understands ``kubeconfig`` and ``context``, too: of the host."""
+        """Understands ``kubeconfig`` and ``context`` too: of the host."""
         path = kubeconfig_of(request.options.get("kubeconfig")).absolute()
-        host = Host(path, request.options.get("context"))
+        host = HostCluster(path, request.options.get("context"))
         return PlaneProvider(BACKEND, Vclusters(host)).open(request)

@@ -1,62 +1,14 @@
-"""Queue, PodGroup, Topology and PriorityClass. The rules are those of KAI's schemas and webhooks, a little
-stricter on numbers: a queue's quota and limit are -1 (unlimited) or zero and more, its weight zero and
-more."""
+"""Check PodGroup, Topology and PriorityClass by the rules of KAI's schemas and webhooks, and of Kubernetes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kailab.errors import InputError
-from kailab.model import quantities
 from kailab.model.labels import HOSTNAME
 from kailab.model.validation.fields import LABEL_RULE, LARGEST_INT32, Faults, is_dns_label, is_label_key
 
-RESOURCES = ("gpu", "cpu", "memory")
-_READ = {"gpu": quantities.queue_gpu, "cpu": quantities.queue_cpu, "memory": quantities.queue_memory}
 MOST_PRIORITY = 10**9  # of a class that is not the system's
 _MOST_LEVELS = 16  # maxItems in KAI's definition
-
-
-def check_queue(faults: Faults, obj: dict[str, Any]) -> None:
-    spec = faults.mapping(obj, "spec", "spec") or {}
-    faults.text(spec, "displayName", "spec.displayName")
-    parent = faults.text(spec, "parentQueue", "spec.parentQueue")
-    meta = obj.get("metadata")
-    if parent and isinstance(meta, dict) and meta.get("name") == parent:
-        faults.add("spec.parentQueue", "a queue can't be its own parent")
-    faults.integer(spec, "priority", "spec.priority", least=-(2**31))
-    faults.duration(spec, "preemptMinRuntime", "spec.preemptMinRuntime", signed=False)
-    faults.duration(spec, "reclaimMinRuntime", "spec.reclaimMinRuntime", signed=False)
-    resources = faults.mapping(spec, "resources", "spec.resources") or {}
-    for name in RESOURCES:
-        block = faults.mapping(resources, name, f"spec.resources.{name}") or {}
-        for key in ("quota", "limit"):
-            _check_amount(faults, block, key, name)
-        weight = block.get("overQuotaWeight")
-        if weight is not None:
-            path = f"spec.resources.{name}.overQuotaWeight"
-            if not _is_number(weight):
-                faults.wrong(path, weight, "a number of 0 or more")
-            elif not 0 <= weight < 1e15:
-                faults.wrong(path, weight, "a number of 0 or more (below 1e15)")
-
-
-def advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
-    spec = obj.get("spec") or {}
-    resources = spec.get("resources")
-    if resources is None:
-        faults.add("spec.resources", "is missing: quota, weight and limit are 0 throughout, so the queue runs nothing")
-        return
-    for name in RESOURCES:
-        block = resources.get(name)
-        path = f"spec.resources.{name}"
-        if block is None:
-            faults.add(path, f"is missing: its quota and limit are 0, so work that asks for {name} never runs here")
-        elif "limit" not in block:
-            faults.add(f"{path}.limit", f"is missing, which means 0: work that asks for {name} never runs here")
-        # A quota below 0 is unlimited, and so above any limit.
-        elif block["limit"] >= 0 and (block.get("quota", 0) > block["limit"] or block.get("quota", 0) < 0):
-            faults.add(f"{path}.quota", f"is more than the limit of {block['limit']}: the part above is never reached")
 
 
 def check_podgroup(faults: Faults, obj: dict[str, Any]) -> None:
@@ -130,20 +82,6 @@ def check_priority_class(faults: Faults, obj: dict[str, Any]) -> None:
     faults.one_of(obj, "preemptionPolicy", "preemptionPolicy", ("PreemptLowerPriority", "Never"))
 
 
-def _check_amount(faults: Faults, block: dict[str, Any], key: str, resource: str) -> None:
-    value = block.get(key)
-    if value is None:
-        return
-    path = f"spec.resources.{resource}.{key}"
-    if not _is_number(value):
-        faults.wrong(path, value, "a number: -1 for unlimited, or 0 and more")
-        return
-    try:
-        _READ[resource](value)
-    except InputError as error:
-        faults.add(path, error.message)
-
-
 def _check_constraint(faults: Faults, parent: dict[str, Any], path: str) -> None:
     constraint = faults.mapping(parent, "topologyConstraint", f"{path}.topologyConstraint")
     for key in ("topology", "requiredTopologyLevel", "preferredTopologyLevel"):
@@ -197,7 +135,3 @@ def _circular(name: str, parents: dict[str, str | None]) -> bool:
     while at is not None and at != name and steps <= len(parents):
         at, steps = parents.get(at), steps + 1
     return at == name
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

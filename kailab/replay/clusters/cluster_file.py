@@ -50,8 +50,7 @@ from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import NamedPolicy, files_of, uses_random_numbers, with_replay_policies
 from kailab.replay.queues import MODES, NO_QUOTA, priorities_of, queues_for
 from kailab.replay.trace import Trace, unknown_priority, without
-from kailab.scheduler.settings.policies import loaded
-from kailab.scheduler.settings.policy_files import is_file, seen_from
+from kailab.scheduler.settings.policies import load_choice, names_policy_file, resolve_policy_name
 
 _SCHEMA = Path(__file__).with_name("clusters.schema.json")
 DEFAULT = "spill-over"
@@ -119,7 +118,7 @@ def named_files(path: Path) -> list[Path]:
     ]
     policies = [name for one in value["clusters"] for name in one.get("policies", ())]
     policies += [value.get("dispatch", {}).get("policy", "")]
-    named += [name.rpartition(":")[0] for name in policies if is_file(name)]
+    named += [name.rpartition(":")[0] for name in policies if names_policy_file(name)]
     named += [name for config in _configurations(value, base) for name in files_of(config)]
     return [path, *(place for name in dict.fromkeys(named) if (place := seen(name, base)).is_file())]
 
@@ -149,7 +148,7 @@ def _reading_context(
     with _named_in(path, f"{field}.queues" if queues else ""):
         priorities = priorities_of(how, fleet)
     own = told.get("policies")
-    policies = otherwise.policies if own is None else tuple(seen_from(name, base) for name in own)
+    policies = otherwise.policies if own is None else tuple(resolve_policy_name(name, base) for name in own)
     return _ReadingContext(told=told, field=field, fleet=fleet, policies=policies, how=how, priorities=priorities)
 
 
@@ -233,7 +232,7 @@ def _strangers(value: Mapping[str, Any], trace: Trace, path: Path) -> Iterator[s
 
 
 def _dispatching(told: Mapping[str, Any], instead: str | PolicyChoice, base: Path, path: Path) -> DispatchSettings:
-    name = seen_from(told["policy"], base) if "policy" in told else DEFAULT
+    name = resolve_policy_name(told["policy"], base) if "policy" in told else DEFAULT
     field = "dispatch"
     choice = PolicyChoice(name=name, parameters=told.get("parameters", {}))
     if isinstance(instead, PolicyChoice):
@@ -351,7 +350,7 @@ def dispatch_facts(sites: ClusterSites, lasting: int | None) -> dict[str, str]:
         dict(sites.datasets),
         list(sites.outages),
     )
-    found["the dispatch policy"] = facts_digest(loaded(dispatching.policy))
+    found["the dispatch policy"] = facts_digest(load_choice(dispatching.policy))
     plan = sites.sites[0].plan
     found["--for, --checkpoint or --arrivals-only"] = f"{lasting} {plan.checkpoint} {plan.endless}"
     return {**found, **program_facts()}

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from kailab.engine.policies.contract import Dispatch
 from kailab.engine.policies.dispatching import ClusterView, DispatchJob
 from kailab.engine.policies.orders import quoted_answer
-from kailab.errors import PolicyError, told
+from kailab.errors import PolicyError, describe_error
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
 from kailab.replay.accounts import ReplayedJob
@@ -22,7 +22,7 @@ from kailab.replay.clusters.replica import ClusterReplica
 from kailab.replay.clusters.sites import ClusterSites, TransferPlanner, dispatch_policy
 from kailab.replay.job import LONGEST, WHOLE
 from kailab.replay.run import Progress, open_replay_lab
-from kailab.scheduler.patience import PATIENCE
+from kailab.scheduler.policy_timeouts import WATCHDOG
 
 T = TypeVar("T")
 
@@ -58,14 +58,14 @@ class CheckedDispatchPolicy:
         return found
 
     def _ask(self, method: str, job: DispatchJob, ask: Callable[[], T]) -> T:
-        with PATIENCE.ends(_answered.__code__):
+        with WATCHDOG.ends(_answered.__code__):
             try:
                 return _answered(ask)
             except KeyboardInterrupt:  # somebody else's wish, as SIGTERM is
                 raise
             # SystemExit too, and what is derived from nothing but BaseException: a policy of others must not end the process.
             except BaseException as error:
-                raise self._failed(method, job, told(error)) from error
+                raise self._failed(method, job, describe_error(error)) from error
 
     def _failed(self, method: str, job: DispatchJob, what: str) -> PolicyError:
         return PolicyError(f"dispatch policy {self._name!r}: {method} of job {job.name:.80} at {job.now}: {what}")

@@ -10,7 +10,7 @@ from kailab.engine.queueing.capacity import refuses
 from kailab.engine.working.queues import GPU, RESOURCES, Amounts, QueueTree
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
-from kailab.scheduler.reading.podgroups import Priorities, is_preemptible
+from kailab.scheduler.reading.podgroups import PriorityClasses, is_preemptible
 from kailab.scheduler.reading.queues import queue_record
 
 MIB = 2**20
@@ -22,7 +22,7 @@ class QueueBounds:
     def __init__(self, plan: ReplayPlan, classes: Iterable[Object]) -> None:
         self._records = [queue_record(one) for one in plan.queues.objects]
         self._queue_of = plan.queues.of_team
-        self._priorities = Priorities()
+        self._priorities = PriorityClasses()
         for one in classes:
             self._priorities.set(one)
 

@@ -1,29 +1,318 @@
-"""The baseline's loop: pods one by one, by priority, then in order of arrival; no queues, no gangs.
+"""The baseline scheduler: kube-scheduler's default profile, pod by pod, without queues or gangs.
 
-Source: kube-scheduler with its default plugins. A pod that fits nowhere waits until something that may help it has
-changed: a pod gone, a node new or different.
+Pods go by priority, then by arrival. A pod that fits nowhere waits until a pod leaves or a node is new or changes.
+
+Filters: NodeResourcesFit, node affinity, taints, host ports, InterPodAffinity. Scores (0..100) and weights: NodeResourcesFit (least
+allocated) 1, balanced allocation 1, topology spreading of a controller's pods 2, preferred node affinity 2, preferred pod affinity 2,
+PreferNoSchedule taints 3. kube-scheduler breaks ties at random; the baseline takes the node with fewer pods, then the first name, so
+that runs are repeatable. Preemption is that of DefaultPreemption without disruption budgets. Source: kube-scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.engine.snapshot.records import Node, Shape
+from kailab.engine.snapshot.records import Node, PodTerm, Shape
 from kailab.errors import ApiError, NotFound
 from kailab.model.labels import DEFAULT_SCHEDULER_NAME, GPU_RESOURCE
-from kailab.scheduler.baseline.neighbours import refusals
-from kailab.scheduler.baseline.pods import BaselinePod, baseline_pod, needs_of
-from kailab.scheduler.baseline.preemption import find_victims
-from kailab.scheduler.baseline.scoring import Standing, best_node
-from kailab.scheduler.baseline.table import Amounts, Mask, NodeTable
+from kailab.scheduler.baseline.table import (
+    Amounts,
+    BaselineNodeTable,
+    BaselinePod,
+    Mask,
+    baseline_pod,
+    matches_term,
+    pod_needs,
+    scored_needs,
+)
+from kailab.scheduler.reading.affinity import tolerates
 from kailab.scheduler.reading.nodes import node_record
-from kailab.scheduler.reading.podgroups import Priorities
+from kailab.scheduler.reading.podgroups import PriorityClasses
 from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.status.conditions import not_scheduled, with_condition
+
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+
+def affinity_refusals(
+    pod: BaselinePod, table: BaselineNodeTable, placed: Iterable[BaselinePod], keeping_away: Mapping[str, BaselinePod]
+) -> list[tuple[Mask, str]]:
+    """(nodes refused, reason) in the order in which kube-scheduler looks.
+
+    ``keeping_away``: placed pods that have anti-affinity of their own.
+    """
+    found: list[tuple[Mask, str]] = []
+    wanted = [term for term in pod.shape.affinity if not term.weight]
+    hated = [term for term in pod.shape.anti_affinity if not term.weight]
+    # Walked several times below.
+    others = list(placed) if wanted or hated else []
+    if wanted:
+        # Only pods that all terms mean count, for each term.
+        meant = [other for other in others if _all_mean(wanted, other)]
+        near = [_near(term, table, meant) for term in wanted]
+        # The first of a series that wants its own kind may start anywhere that has the topology.
+        if not any(nodes.any() for nodes in near) and _all_mean(wanted, pod):
+            near = [_has_key(term, table) for term in wanted]
+        found.append((~np.logical_and.reduce(near), AFFINITY))
+    if hated:
+        refused = np.zeros(len(table), bool)
+        for term in hated:
+            refused |= _near(term, table, [other for other in others if _all_mean([term], other)])
+        found.append((refused, ANTI_AFFINITY))
+    refused = np.zeros(len(table), bool)
+    # Anti-affinity holds both ways: a pod that is there may refuse the new one.
+    for other in keeping_away.values():
+        for term in other.shape.anti_affinity:
+            if not term.weight and pod.matches(term.requirements, term.namespaces):
+                refused |= _domain(term.topology_key, other.node, table)
+    if refused.any():
+        found.append((refused, OTHERS_ANTI_AFFINITY))
+    return found
+
+
+def affinity_points(pod: BaselinePod, table: BaselineNodeTable, placed: Iterable[BaselinePod]) -> np.ndarray | None:
+    """Points from preferred terms, per node; None where the pod has none."""
+    terms = [(term, 1) for term in pod.shape.affinity if term.weight]
+    terms += [(term, -1) for term in pod.shape.anti_affinity if term.weight]
+    if not terms:
+        return None
+    others = list(placed)
+    points = np.zeros(len(table), np.float64)
+    for term, sign in terms:
+        for other in others:
+            if other.matches(term.requirements, term.namespaces):
+                points += sign * term.weight * _domain(term.topology_key, other.node, table)
+    return points
+
+
+def _all_mean(terms: Iterable[PodTerm], pod: BaselinePod) -> bool:
+    return all(pod.matches(term.requirements, term.namespaces) for term in terms)
+
+
+def _near(term: PodTerm, table: BaselineNodeTable, meant: Iterable[BaselinePod]) -> Mask:
+    """Nodes in a domain of the term's topology with one of these pods."""
+    values = {
+        table.labels[position].get(term.topology_key)
+        for other in meant
+        if (position := table.index.get(other.node)) is not None
+    } - {None}
+    if not values:
+        return np.zeros(len(table), bool)
+    return np.array([labels.get(term.topology_key) in values for labels in table.labels], bool)
+
+
+def _has_key(term: PodTerm, table: BaselineNodeTable) -> Mask:
+    return np.array([term.topology_key in labels for labels in table.labels], bool)
+
+
+def _domain(key: str, node: str, table: BaselineNodeTable) -> Mask:
+    """Nodes in the same domain as one node; none if it has no such label."""
+    position = table.index.get(node)
+    value = table.labels[position].get(key) if position is not None else None
+    if value is None:
+        return np.zeros(len(table), bool)
+    return np.array([labels.get(key) == value for labels in table.labels], bool)
+
+
+Scores = npt.NDArray[np.float64]
+
+
+class ShapeScores:
+    """Where pods of one shape fit and what each node scores for its resources, kept up to date node by node.
+
+    Most pods are like the one before them, and since then a single node has changed.
+    """
+
+    def __init__(self, pod: BaselinePod, table: BaselineNodeTable) -> None:
+        self._pod = pod
+        self._table = table
+        self._seen = -1
+        self.fits: Mask = np.zeros(len(table), bool)
+        self.scores: Scores = np.zeros(len(table), np.float64)
+
+    def refresh(self) -> None:
+        table, pod = self._table, self._pod
+        changes = table.changes
+        # Beyond some share of the nodes the array expressions are faster than node by node.
+        if self._seen < 0 or len(changes) - self._seen > len(table) // 8:
+            self.fits = table.allowed(pod.shape)[0] & table.fitting(pod.needs, table.free)
+            self.scores = _resource_scores(pod, table)
+        else:
+            allowed = table.allowed(pod.shape)[0]
+            for position in dict.fromkeys(changes[self._seen :]):
+                self.fits[position] = allowed[position] and not table.lacking(position, pod.needs, table.free)
+                self.scores[position] = _resource_score(pod, table, position)
+        self._seen = len(changes)
+
+
+def best_node(
+    pod: BaselinePod, table: BaselineNodeTable, fits: Mask, resources: Scores, placed: Iterable[BaselinePod]
+) -> int:
+    """The position of the node to take; ``fits`` has at least one. ``resources``: scores of all nodes for resources."""
+    candidates = np.flatnonzero(fits)
+    scores = resources[candidates]
+    counts = table.kin.get(pod.kin) if pod.kin else None
+    if counts is not None:
+        own = counts[candidates]
+        most = own.max()
+        if most:
+            # Whole points, as in kube-scheduler: fractions would break ties that it has.
+            scores += 2 * np.floor((most - own) * 100 / most)
+    if pod.shape.preferred:
+        scores += 2 * _up_to_100(_preferred(pod, table, candidates))
+    if table.soft_taints:
+        bad = _soft_taints(pod, table, candidates)
+        if bad.any():
+            # The other way round: the node with the most taints that are not tolerated gets nothing.
+            scores += 3 * (100 - _up_to_100(bad))
+    points = affinity_points(pod, table, placed) if pod.shape.affinity or pod.shape.anti_affinity else None
+    if points is not None:
+        near = points[candidates]
+        width = near.max() - near.min()
+        if width:
+            scores += 2 * np.floor((near - near.min()) * 100 / width)
+    best = candidates[scores == scores.max()]
+    # argmin gives the first of several, and the table is in the order of names.
+    return int(best[int(np.argmin(table.count[best]))])
+
+
+def _resource_scores(pod: BaselinePod, table: BaselineNodeTable) -> Scores:
+    """Least allocated and balanced, over cpu and memory."""
+    cpu, memory = scored_needs(pod)
+    capacity = table.allocatable[:2]
+    used = table.scored + np.array([[cpu], [memory]], np.int64)
+    # A node may offer none of it.
+    safe = np.maximum(capacity, 1)
+    free = np.where(used > capacity, 0, (capacity - used) * 100 // safe)
+    parts = np.minimum(used / safe, 1.0)
+    scores: Scores = free.sum(axis=0) // 2 + np.floor((1 - np.abs(parts[0] - parts[1]) / 2) * 100)
+    return scores
+
+
+def _resource_score(pod: BaselinePod, table: BaselineNodeTable, position: int) -> float:
+    """The same for one node."""
+    free = 0
+    parts = []
+    for row, wanted in enumerate(scored_needs(pod)):
+        capacity = int(table.allocatable[row, position])
+        used = int(table.scored[row, position]) + wanted
+        safe = max(capacity, 1)
+        free += 0 if used > capacity else (capacity - used) * 100 // safe
+        parts.append(min(used / safe, 1.0))
+    return free // 2 + math.floor((1 - abs(parts[0] - parts[1]) / 2) * 100)
+
+
+def _up_to_100(points: Scores) -> Scores:
+    most = points.max()
+    return np.floor(points * 100 / most) if most else points
+
+
+def _preferred(pod: BaselinePod, table: BaselineNodeTable, candidates: npt.NDArray[np.intp]) -> Scores:
+    points = np.zeros(len(candidates), np.float64)
+    for place, position in enumerate(candidates):
+        name, labels = table.names[position], table.labels[position]
+        for term in pod.shape.preferred:
+            if matches_term(name, labels, term.requirements, term.fields):
+                points[place] += term.weight
+    return points
+
+
+def _soft_taints(pod: BaselinePod, table: BaselineNodeTable, candidates: npt.NDArray[np.intp]) -> Scores:
+    return np.array(
+        [
+            sum(
+                taint.effect == "PreferNoSchedule" and not any(tolerates(t, taint) for t in pod.shape.tolerations)
+                for taint in table.nodes[position].taints
+            )
+            for position in candidates
+        ],
+        np.float64,
+    )
+
+
+# kube-scheduler's defaults: candidates for a tenth of the nodes are enough, but no fewer than a hundred.
+FEWEST_CANDIDATES = 100
+
+
+class NodePreemption(NamedTuple):
+    node: str
+    victims: list[BaselinePod]
+
+
+def find_victims(pod: BaselinePod, table: BaselineNodeTable, free: Amounts, lowest: int) -> NodePreemption | None:
+    """The node where making room hurts least; None if no node can be made to fit.
+
+    ``free``: with what is kept for other nominated pods taken off. ``lowest``: the lowest priority there is on any
+    node.
+    """
+    if not pod.preempts or pod.priority <= lowest:
+        return None
+    allowed, _ = table.allowed(pod.shape)
+    enough = max(FEWEST_CANDIDATES, len(table) // 10)
+    best: tuple[tuple[int, int, int, float, str], NodePreemption] | None = None
+    found = 0
+    for position, name in enumerate(table.names):
+        if not allowed[position]:
+            continue
+        victims = _victims_on(position, pod, table, free)
+        if not victims:
+            continue
+        highest = max(victim.priority for victim in victims)
+        earliest = min(victim.created for victim in victims if victim.priority == highest)
+        # DefaultPreemption's criteria. The offset leaves no priority negative, so that more victims are never better.
+        key = (highest, sum(victim.priority + 2**31 for victim in victims), len(victims), -earliest, name)
+        if best is None or key < best[0]:
+            best = (key, NodePreemption(name, victims))
+        found += 1
+        if found >= enough:
+            break
+    return best[1] if best else None
+
+
+def _victims_on(position: int, pod: BaselinePod, table: BaselineNodeTable, free: Amounts) -> list[BaselinePod]:
+    """The fewest important pods of one node without which ``pod`` fits; empty if even all of them are not enough."""
+    lower = [other for other in table.pods[position].values() if other.priority < pod.priority and not other.leaving]
+    if not lower:
+        return []
+    room: dict[str, int] = {}
+    for name, amount in pod.needs.items():
+        # A resource that no node has is not to be had by evicting.
+        row = table.rows.get(name)
+        if row is None:
+            return []
+        room[name] = int(free[row, position]) - amount + sum(other.needs.get(name, 0) for other in lower)
+    if min(room.values()) < 0 or _ports_taken(position, pod, table):
+        return []
+    victims = []
+    # The most important, and of those the oldest, are let off first.
+    for other in sorted(lower, key=lambda other: (-other.priority, other.created, other.uid)):
+        if all(left >= other.needs.get(name, 0) for name, left in room.items()) and not pod.shape.ports:
+            for name in room:
+                room[name] -= other.needs.get(name, 0)
+        else:
+            victims.append(other)
+    return victims
+
+
+def _ports_taken(position: int, pod: BaselinePod, table: BaselineNodeTable) -> bool:
+    """Host ports held by pods that may not be evicted."""
+    held = {
+        port[1:]
+        for other in table.pods[position].values()
+        if other.priority >= pod.priority
+        for port in other.shape.ports
+    }
+    return any(port[1:] in held for port in pod.shape.ports)
+
 
 COMPONENT = "default-scheduler"
 _TERMINAL = ("Succeeded", "Failed")
@@ -41,16 +330,16 @@ class Baseline:
         self._watch = cluster.watch(("PriorityClass", "Node", "Pod"))
         self._shapes = ShapeCache(sharing=False)
         self._needs: dict[Shape, dict[str, int]] = {}
-        self._priorities = Priorities()
+        self._priorities = PriorityClasses()
         self._nodes: dict[str, Node] = {}
         self._placed: dict[str, BaselinePod] = {}
         self._waiting: dict[str, BaselinePod] = {}  # in order of arrival
         self._new: dict[str, None] = {}  # of those waiting: not tried yet
         self._keeping_away: dict[str, BaselinePod] = {}
-        self._table: NodeTable | None = None
+        self._table: BaselineNodeTable | None = None
         # Equal pods fail alike as long as nothing moves: of thousands that wait, one is tried.
         self._failed: dict[tuple[Shape, int], tuple[int, str]] = {}  # why, and at which version of the table
-        self._standings: dict[Shape, Standing] = {}
+        self._standings: dict[Shape, ShapeScores] = {}
         self._nominated: dict[str, BaselinePod] = {}  # of those waiting: room is being made for them
         self._messages: dict[str, str] = {}
         self.cycles = 0
@@ -71,7 +360,7 @@ class Baseline:
         self.cycles += 1
         self._new = {}
         if self._table is None:
-            self._table = NodeTable(self._nodes, self._placed.values())
+            self._table = BaselineNodeTable(self._nodes, self._placed.values())
             self._failed.clear()
             self._standings.clear()
         wrote = False
@@ -119,7 +408,7 @@ class Baseline:
         shape = self._shapes.of(pod)
         needs = self._needs.get(shape)
         if needs is None:
-            needs = self._needs[shape] = needs_of(shape)
+            needs = self._needs[shape] = pod_needs(shape)
         new = baseline_pod(pod, shape, needs, self._priorities)
         if new.node:
             self._drop(uid)
@@ -168,7 +457,7 @@ class Baseline:
 
     # --- one pod -----------------------------------------------------------------------------------------------------
 
-    def _schedule(self, pod: BaselinePod, table: NodeTable) -> bool:
+    def _schedule(self, pod: BaselinePod, table: BaselineNodeTable) -> bool:
         failed = self._failed.get((pod.shape, pod.priority))
         # Whether terms of affinity hold depends on the pod's labels too, which are not in the key.
         looks_around = bool(pod.shape.affinity or pod.shape.anti_affinity or self._keeping_away)
@@ -187,14 +476,14 @@ class Baseline:
             self._failed[pod.shape, pod.priority] = (table.version, message)
         return self._give_up(pod, message) or preempted
 
-    def _standing(self, pod: BaselinePod, table: NodeTable) -> Standing:
+    def _standing(self, pod: BaselinePod, table: BaselineNodeTable) -> ShapeScores:
         standing = self._standings.get(pod.shape)
         if standing is None:
-            standing = self._standings[pod.shape] = Standing(pod, table)
+            standing = self._standings[pod.shape] = ShapeScores(pod, table)
         standing.refresh()
         return standing
 
-    def _free_for(self, pod: BaselinePod, table: NodeTable) -> Amounts:
+    def _free_for(self, pod: BaselinePod, table: BaselineNodeTable) -> Amounts:
         """Free resources less what is kept for nominated pods that are as important or more so."""
         free = table.free
         for other in self._nominated.values():
@@ -210,7 +499,7 @@ class Baseline:
         return free
 
     def _fits(
-        self, pod: BaselinePod, table: NodeTable, free: Amounts, standing: Standing
+        self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts, standing: ShapeScores
     ) -> tuple[Mask, list[tuple[Mask, str]]]:
         fits = standing.fits
         # The standing is of the table's own figures.
@@ -220,12 +509,12 @@ class Baseline:
             fits = fits & ~table.port_conflicts(pod.shape)
         others: list[tuple[Mask, str]] = []
         if pod.shape.affinity or pod.shape.anti_affinity or self._keeping_away:
-            others = refusals(pod, table, self._placed.values(), self._keeping_away)
+            others = affinity_refusals(pod, table, self._placed.values(), self._keeping_away)
             for refused, _ in others:
                 fits = fits & ~refused
         return fits, others
 
-    def _why(self, pod: BaselinePod, table: NodeTable, free: Amounts, others: list[tuple[Mask, str]]) -> str:
+    def _why(self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts, others: list[tuple[Mask, str]]) -> str:
         """kube-scheduler's text: each node counts for the first plugin that refuses it."""
         if not len(table):
             return "no nodes available to schedule pods"
@@ -280,7 +569,7 @@ class Baseline:
         except ApiError:
             return  # gone meanwhile, or told again when it is tried again
 
-    def _preempt(self, pod: BaselinePod, table: NodeTable, free: Amounts) -> bool:
+    def _preempt(self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts) -> bool:
         nominated = table.index.get(pod.nominated) if pod.nominated else None
         if nominated is not None and any(
             other.leaving and other.priority < pod.priority for other in table.pods[nominated].values()

@@ -1,17 +1,110 @@
-"""Nodes as arrays (resources x nodes), in the order of their names, with the pods on them."""
+"""Pods and nodes as kube-scheduler sees them: requests, priorities, placements, and the free capacity of nodes as arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from kailab.cluster.protocol import Object
 from kailab.engine.placing.fit import untolerated_reason
 from kailab.engine.snapshot.records import GPU, UNREPORTED_CAPACITY, Node, Requirement, Shape, Taint
 from kailab.model import labels as names
-from kailab.scheduler.baseline.pods import BaselinePod, holds
 from kailab.scheduler.reading.affinity import tolerates
+from kailab.scheduler.reading.podgroups import PriorityClasses
+from kailab.scheduler.reading.queues import creation_time
+
+_NOTHING: Mapping[str, Any] = {}
+# Of these kube-scheduler's system defaults spread the pods; those of Jobs have no such default.
+_SPREAD_OWNERS = ("ReplicaSet", "StatefulSet", "ReplicationController")
+
+
+class BaselinePod(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """``needs``: resource -> amount (cpu in millicores, memory in bytes, devices whole). ``kin``: the controller whose
+    pods are spread over nodes; "" for none. ``node``: where it is bound. ``leaving``: being deleted."""
+
+    uid: str
+    name: str
+    namespace: str
+    shape: Shape
+    needs: Mapping[str, int]
+    priority: int
+    preempts: bool
+    labels: Mapping[str, str]
+    kin: str = ""
+    node: str = ""
+    leaving: bool = False
+    created: float = 0.0
+    nominated: str = ""
+    object: Object
+
+    def matches(self, requirements: tuple[Requirement, ...], namespaces: tuple[str, ...]) -> bool:
+        """Whether a pod affinity term means this pod."""
+        return self.namespace in namespaces and all(requirement_holds(r, self.labels) for r in requirements)
+
+
+def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """One label requirement. ``NotIn`` holds where the label is missing, as in Kubernetes."""
+    value = labels.get(requirement.key)
+    operator = requirement.operator
+    if operator == "In":
+        return value in requirement.values
+    if operator == "NotIn":
+        return value not in requirement.values
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
+    try:
+        number, bound = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return number > bound if operator == "Gt" else number < bound
+
+
+def pod_needs(shape: Shape) -> dict[str, int]:
+    """What a pod takes of a node: one place for a pod, and its resources."""
+    needs = {"cpu": shape.cpu, "memory": shape.memory, "pods": 1}
+    if shape.gpu.mig:
+        needs.update(shape.gpu.mig)
+    elif shape.gpu.devices:
+        # Whole devices: to kube-scheduler KAI's annotations mean nothing, and ``ShapeCache(sharing=False)`` reads none.
+        needs[names.GPU_RESOURCE] = shape.gpu.devices * shape.gpu.portion // GPU
+    needs.update(shape.extended)
+    return {name: amount for name, amount in needs.items() if amount}
+
+
+def baseline_pod(pod: Object, shape: Shape, needs: Mapping[str, int], priorities: PriorityClasses) -> BaselinePod:
+    metadata, spec = pod["metadata"], pod["spec"]
+    status = pod.get("status") or _NOTHING
+    class_name = spec.get("priorityClassName") or ""
+    priority = spec.get("priority")
+    # Admission fills it in; objects from elsewhere may lack it.
+    if priority is None:
+        priority = priorities.values.get(class_name, priorities.default(0))
+    policy = spec.get("preemptionPolicy") or ("Never" if class_name in priorities.never_preempt else "")
+    kin = ""
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller") and owner.get("kind") in _SPREAD_OWNERS:
+            kin = owner.get("uid", "")
+    return BaselinePod(
+        uid=metadata["uid"],
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        shape=shape,
+        needs=needs,
+        priority=int(priority),
+        preempts=policy != "Never",
+        labels=metadata.get("labels") or _NOTHING,
+        kin=kin,
+        node=spec.get("nodeName") or "",
+        leaving=bool(metadata.get("deletionTimestamp")),
+        created=creation_time(metadata),
+        nominated=status.get("nominatedNodeName") or "",
+        object=pod,
+    )
+
 
 Mask = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.int64]
@@ -22,7 +115,7 @@ _CORDON = Taint(key="node.kubernetes.io/unschedulable")
 _DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 1024 * 1024
 
 
-class NodeTable:
+class BaselineNodeTable:
     """``version`` moves with every change of use. ``pods``: those on each node, by UID, in order of arrival."""
 
     def __init__(self, nodes: Mapping[str, Node], placed: Iterable[BaselinePod]) -> None:
@@ -112,7 +205,7 @@ class NodeTable:
         for taint in taints:
             if taint.effect != "PreferNoSchedule" and not any(tolerates(t, taint) for t in tolerations):
                 return untolerated_reason(taint)
-        if not selected(node.name, labels, shape):
+        if not is_selected(node.name, labels, shape):
             return "node(s) didn't match Pod's node affinity/selector"
         return ""
 
@@ -149,9 +242,9 @@ def scored_needs(pod: BaselinePod) -> tuple[int, int]:
     return pod.shape.cpu or _DEFAULT_CPU, pod.shape.memory or _DEFAULT_MEMORY
 
 
-def selected(name: str, labels: Mapping[str, str], shape: Shape) -> bool:
+def is_selected(name: str, labels: Mapping[str, str], shape: Shape) -> bool:
     """Both nodeSelector and required node affinity hold."""
-    if not all(holds(requirement, labels) for requirement in shape.selector):
+    if not all(requirement_holds(requirement, labels) for requirement in shape.selector):
         return False
     if not shape.terms:
         return True
@@ -162,7 +255,9 @@ def matches_term(
     name: str, labels: Mapping[str, str], requirements: tuple[Requirement, ...], fields: tuple[Requirement, ...]
 ) -> bool:
     by_field = {"metadata.name": name}
-    return all(holds(r, labels) for r in requirements) and all(holds(r, by_field) for r in fields)
+    return all(requirement_holds(r, labels) for r in requirements) and all(
+        requirement_holds(r, by_field) for r in fields
+    )
 
 
 def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:

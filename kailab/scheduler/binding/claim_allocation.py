@@ -17,14 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.cluster.writes import Patch
+from kailab.cluster.writes import PatchWrite
 from kailab.engine.snapshot.devices import DeviceChoice, DeviceId, choose_devices, device_id
 from kailab.engine.working.claims import MOST_HOLDERS
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
-from kailab.scheduler.binding.preparing import Binding
-from kailab.scheduler.reading.claims import held_devices
-from kailab.scheduler.reading.devices import Inventory, read_requests
+from kailab.scheduler.binding.preparation import Binding
+from kailab.scheduler.reading.claims import DeviceInventory, held_devices, read_device_requests
 
 Key: TypeAlias = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
@@ -59,7 +58,7 @@ class ClaimAllocator:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._watch = cluster.watch(("DeviceClass", "ResourceSlice", "ResourceClaim"))
-        self._inventory = Inventory()
+        self._inventory = DeviceInventory()
         self._classes: dict[str, Object] = {}
         self._claims: dict[Key, Object] = {}
         self._taken: dict[DeviceId, Key] = {}
@@ -159,7 +158,7 @@ class ClaimAllocator:
             # What this very claim was given already is no obstacle to it.
             return device in taken or device in perhaps or self._taken.get(device, key) != key
 
-        wanted = read_requests(claim.get("spec") or _NOTHING, self._classes)
+        wanted = read_device_requests(claim.get("spec") or _NOTHING, self._classes)
         chosen = choose_devices(wanted, self._inventory.on(node), is_taken)
         if isinstance(chosen, str):
             raise Invalid(f"resourceclaim {key[0]}/{key[1]} can't be allocated on node {node}: {chosen}")
@@ -223,7 +222,7 @@ class ClaimAllocator:
     def _write_status(self, changes: Mapping[Key, _Change], versions: Mapping[Key, str]) -> dict[Key, ApiError]:
         chains = [
             [
-                Patch(
+                PatchWrite(
                     "ResourceClaim",
                     name,
                     namespace,
@@ -311,9 +310,9 @@ class ClaimAllocator:
             self._users.setdefault(user, {})[key] = None
 
 
-def _finalizers(key: Key, names: Sequence[str], version: str) -> Patch:
+def _finalizers(key: Key, names: Sequence[str], version: str) -> PatchWrite:
     metadata = {"finalizers": list(names) or None, "resourceVersion": version}
-    return Patch("ResourceClaim", key[1], key[0], {"metadata": metadata})
+    return PatchWrite("ResourceClaim", key[1], key[0], {"metadata": metadata})
 
 
 def _users(claim: Object) -> list[str]:

@@ -1,39 +1,63 @@
-"""Carrying out what a cycle decided: binds and evictions, with the events KAI records about them.
+"""Carries decisions out: binds pods, evicts victims, and asks victims for a checkpoint first.
 
-What the cluster refuses is recorded, never stops the rest, and is tried again after a while. Source: KAI cache.Bind,
-cache.Evict, evictor, status_updater, binder.
+A failed write is reported as an event and a condition, and tried again after a pause.
+
+Checkpoints: a pod can save its state if a container has a preStop hook, or if its annotation ``kailab.dev/checkpoint-seconds`` says how
+long saving takes (fake nodes wait that long). The executor sets the annotation ``kailab.dev/checkpoint-requested``, writes an event, and
+evicts the pod with a grace period. The pod keeps its GPUs until it ends; the beneficiary gets a promise (pipelined). On a real cluster the
+same eviction runs the container's preStop hook and SIGTERM within the grace period.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kailab.cluster.handed import Awaited
-from kailab.cluster.protocol import Cluster, HandingOver, Object
+from kailab.cluster.pod_lifecycle import can_save
+from kailab.cluster.protocol import AsyncWrites, Cluster, Object
 from kailab.cluster.retries import Retries
-from kailab.cluster.writes import Bind as BindPod
-from kailab.cluster.writes import Chain, Patch, Write
-from kailab.cluster.writes import Evict as EvictPod
+from kailab.cluster.submitted_writes import SubmittedItems
+from kailab.cluster.writes import BindWrite as BindPod
+from kailab.cluster.writes import Chain, PatchWrite, Write
+from kailab.cluster.writes import EvictWrite as EvictPod
 from kailab.engine.decisions import Bind, Decisions, Evict
 from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.snapshot.records import ACTIVE, Shape
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
+from kailab.model.times import format_time
 from kailab.scheduler.binding.bind_backoff import BindBackoff
-from kailab.scheduler.binding.checkpointing import ask_to_save
-from kailab.scheduler.binding.preparing import Binding, Preparation
-from kailab.scheduler.cycle_record import Failure
+from kailab.scheduler.binding.preparation import Binding, Preparation
+from kailab.scheduler.cycle_record import RefusedDecision
 from kailab.scheduler.mirror import Mirror
-from kailab.scheduler.reading.numa import PREDICTED, as_annotation
+from kailab.scheduler.reading.numa import PREDICTED, zones_annotation
 from kailab.scheduler.reading.podgroups import node_pool
 from kailab.scheduler.reading.tasks import group_labels
 from kailab.scheduler.status.conditions import not_scheduled, with_condition
+
+DEFAULT_GRACE = 30  # Kubernetes' default of terminationGracePeriodSeconds
+
+
+def request_checkpoint(cluster: Cluster, mirror: Mirror, evict: Evict, policy: Checkpoint) -> float | None:
+    """Tell a victim that has a checkpoint hook and runs; the grace period for its eviction. Raises ApiError."""
+    pod = mirror.pods.get(evict.task)
+    if pod is None:
+        return policy.grace
+    metadata = pod["metadata"]
+    if can_save(pod) and (pod.get("status") or {}).get("phase") == "Running":
+        told = {names.CHECKPOINT_REQUESTED: format_time(cluster.now())}
+        asked = cluster.patch("Pod", metadata["name"], metadata["namespace"], {"metadata": {"annotations": told}})
+        own = pod["spec"].get("terminationGracePeriodSeconds")
+        grace = policy.grace if policy.grace is not None else DEFAULT_GRACE if own is None else own
+        message = f"Asked to save its state for {mirror.podgroup_name(evict.beneficiary)}: it has {grace:g} s"
+        cluster.event(asked, "Normal", "Checkpointing", message)
+    return policy.grace
+
 
 EVICTION_REASON = "PreemptionByScheduler"
 _EMPTY: Object = {"metadata": {}}
 
 
-def received_type(shape: Shape) -> str:
+def received_resource_type(shape: Shape) -> str:
     """What kind of GPU a pod was given, in KAI's words."""
     if shape.gpu.mig:
         return "MigInstance"
@@ -57,8 +81,8 @@ class DecisionExecutor:
     ) -> None:
         self._cluster = cluster
         self._sparing = sparing
-        self._handing = cluster if ahead and isinstance(cluster, HandingOver) else None
-        self._handed: Awaited[tuple[Bind, str]] = Awaited()  # with the name of the pod
+        self._handing = cluster if ahead and isinstance(cluster, AsyncWrites) else None
+        self._handed: SubmittedItems[tuple[Bind, str]] = SubmittedItems()  # with the name of the pod
         self._mirror = mirror
         self._checkpoint = checkpoint
         self._preparations = preparations
@@ -69,7 +93,7 @@ class DecisionExecutor:
         self.unreachable = False
         self.bound: dict[str, None] = {}
         self.evicted: dict[str, None] = {}
-        self.failures: list[Failure] = []
+        self.failures: list[RefusedDecision] = []
         self.wrote = False
 
     def carry_on(self, other: DecisionExecutor) -> None:
@@ -107,7 +131,7 @@ class DecisionExecutor:
         for uid in [uid for uid in self._labelled if uid not in self._mirror.pods]:
             del self._labelled[uid]
 
-    def failed(self) -> tuple[tuple[Failure, ...], bool]:
+    def failed(self) -> tuple[tuple[RefusedDecision, ...], bool]:
         """What has failed since the last call, and whether anything was left undone because the server did not answer."""
         told = tuple(self.failures), self.unreachable
         self.failures, self.unreachable = [], False
@@ -218,16 +242,16 @@ class DecisionExecutor:
         if task is None or bind.task not in self._mirror.pods:
             return None
         # The binding carries the annotations, which saves a write for each pod.
-        told = {names.RECEIVED_RESOURCE_TYPE: received_type(task.shape)}
+        told = {names.RECEIVED_RESOURCE_TYPE: received_resource_type(task.shape)}
         if bind.numa_zones:
-            told[PREDICTED] = as_annotation(bind.numa_zones)
+            told[PREDICTED] = zones_annotation(bind.numa_zones)
         chain: list[Write] = [BindPod(task.namespace, task.name, bind.node, told)]
         if bind.gpu_groups:
             # Of a try that failed there may be labels left.
             left = (task.gpu_groups, self._labelled.get(bind.task, ()))
             labels = {label: None for groups in left for label in group_labels(groups)} | group_labels(bind.gpu_groups)
             # Before the binding: whoever sees the pod on its node must see which shared GPU it sits on, or counts none for it.
-            chain.insert(0, Patch("Pod", task.name, task.namespace, {"metadata": {"labels": labels}}))
+            chain.insert(0, PatchWrite("Pod", task.name, task.namespace, {"metadata": {"labels": labels}}))
         return chain
 
     def _was_bound(self, bind: Bind, name: str) -> None:
@@ -283,7 +307,7 @@ class DecisionExecutor:
         grace = None
         if self._checkpoint is not None:
             try:
-                grace = ask_to_save(self._cluster, self._mirror, evict, self._checkpoint)
+                grace = request_checkpoint(self._cluster, self._mirror, evict, self._checkpoint)
             except ApiError as error:
                 text = f"Failed to evict pod {task.namespace}/{task.name}. {error}"
                 self._failed("evict", evict.task, text, error)
@@ -303,7 +327,7 @@ class DecisionExecutor:
 
     def _failed(self, verb: str, uid: str, message: str, error: ApiError) -> None:
         """Tell once per pod and text; a refusal that repeats every second is no news."""
-        self.failures.append(Failure(verb=verb, task=uid, message=message))
+        self.failures.append(RefusedDecision(verb=verb, task=uid, message=message))
         pod = self._mirror.pods.get(uid)
         # Of a pod that is gone there is nobody to tell, and nothing to try again.
         if pod is None or isinstance(error, NotFound):

@@ -1,6 +1,5 @@
 """The scheduler's picture of the cluster: objects as they are watched, kept as the engine's records."""
 
-from kailab.scheduler.mirror.kinds import COUNTED_KINDS, KINDS
-from kailab.scheduler.mirror.mirror import Mirror
+from kailab.scheduler.mirror.mirror import COUNTED_KINDS, KINDS, Mirror
 
 __all__ = ["COUNTED_KINDS", "KINDS", "Mirror"]

@@ -1,4 +1,4 @@
-"""What a node gives to the pods that reserve its shared GPUs, one for each (``kailab.scheduler.binding.reservation``).
+"""What a node gives to the pods that reserve its shared GPUs, one for each (``kailab.scheduler.binding.reservation_pods``).
 
 The GPU of such a reservation counts through the pods that share it, and what else it holds by itself: a pod slot, and what its
 containers ask for. Source: KAI node_info.addTaskResources. Where a GPU is shared and no reservation is there, as in an embedded

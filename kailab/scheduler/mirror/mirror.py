@@ -1,8 +1,10 @@
-"""The scheduler's picture of a cluster: an engine WorkingSet kept up to date from one watch.
+"""The mirror: an engine ``WorkingSet`` that one watch keeps equal to the cluster.
 
-A cycle then costs what changed, not what exists. All changes of one ``update`` are taken together: each object is
-looked at once, in its latest state, and a record is handed to the working set only if it differs from the one there. So
-the scheduler's own status writes do not look like news.
+A cycle then costs what changed since the last one. One ``update`` takes all changes together: it reads each object once, in its latest
+state, and gives the working set only records that differ. So the scheduler's own status writes cause no new records.
+
+The record of a node comes from three kinds of objects (Node, NodeResourceTopology, ResourceSlice), which arrive in any order. The mirror
+therefore keeps the Node object and makes the record again when any of them changes.
 """
 
 from __future__ import annotations
@@ -11,22 +13,132 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.cluster.unreadable import Tell, UnreadableObjects
-from kailab.engine.snapshot.records import PodGroup, Queue, Status, Task
+from kailab.cluster.unreadable_objects import EventSink, UnreadableObjects
+from kailab.engine.snapshot.records import Node, Numa, PodGroup, Queue, Status, Task, Topology
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.scheduler.mirror.gpu_reservations import GpuReservations
-from kailab.scheduler.mirror.kinds import CLAIM_KINDS, KINDS
-from kailab.scheduler.mirror.news import same_but_status, state
-from kailab.scheduler.mirror.node_records import NodeRecords
 from kailab.scheduler.mirror.pod_shapes import PodShapes
 from kailab.scheduler.reading import references
-from kailab.scheduler.reading.claims import Claims
-from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, Priorities, gave_up, node_pool, podgroup_record
+from kailab.scheduler.reading.claims import ClaimIndex
+from kailab.scheduler.reading.nodes import node_record
+from kailab.scheduler.reading.numa import numa_record
+from kailab.scheduler.reading.podgroups import (
+    DEFAULT_NODE_POOL,
+    PriorityClasses,
+    has_given_up,
+    node_pool,
+    podgroup_record,
+)
 from kailab.scheduler.reading.queues import queue_record
 from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record
 
+CLAIM_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+KINDS = (
+    "Namespace", "PriorityClass", "Topology", *CLAIM_KINDS, *references.REFERENCED_KINDS, "NodeResourceTopology", "Node", "Queue",
+    "PodGroup", "Pod",
+)  # fmt: skip
+"""What is watched, in the order in which it is taken in."""
+
+COUNTED_KINDS = ("PriorityClass", *CLAIM_KINDS, "Node", "Queue", "PodGroup", "Pod")
+"""What is enough to count who holds what, and to know whose turn it is; not to place anything."""
+
+
 _NOTHING: Mapping[str, Any] = {}
+
+
+def only_status_differs(before: Object, after: Object) -> bool:
+    """True if certainly nothing but the status differs. Clusters share what a write leaves alone, so identity tells."""
+    old, new = before["metadata"], after["metadata"]
+    return (
+        before.get("spec") is after.get("spec")
+        and old.get("labels") is new.get("labels")
+        and old.get("annotations") is new.get("annotations")
+    )
+
+
+def pod_state(pod: Object) -> tuple[Any, ...]:
+    """What of a pod's life matters here, beside its spec, labels and annotations."""
+    status = pod.get("status") or _NOTHING
+    return (
+        status.get("phase"),
+        status.get("nominatedNodeName"),
+        pod["metadata"].get("deletionTimestamp"),
+        status.get("resourceClaimStatuses"),
+    )
+
+
+class NodeRecords:
+    """Nodes and topologies, handed to the working set as they change. ``pool``: nodes of others are left out."""
+
+    def __init__(self, working: WorkingSet, claims: ClaimIndex, pool: str) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.aliases: dict[str, dict[str, str]] = {}  # topology -> alias of a level -> its node label
+        self._working = working
+        self._claims = claims
+        self._pool = pool
+        self._objects: dict[str, Object] = {}
+        self._numa: dict[str, Numa] = {}
+        self._topologies: dict[str, Topology] = {}
+
+    def capacity(self) -> dict[str, int]:
+        """What the available nodes offer, in engine units."""
+        nodes = [node for node in self.nodes.values() if not node.unavailable]
+        return {
+            "gpu": sum(node.gpus for node in nodes),
+            "cpu": sum(node.cpu for node in nodes),
+            "memory": sum(node.memory for node in nodes),
+        }
+
+    def take_node(self, event: WatchEvent) -> None:
+        name = event.object["metadata"]["name"]
+        if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
+            self._objects.pop(name, None)
+            if self.nodes.pop(name, None) is not None:
+                self._working.remove_node(name)
+            return
+        self._objects[name] = event.object
+        self.refresh(name)
+
+    def take_zones(self, event: WatchEvent) -> None:
+        """Zones of a node, which is to be refreshed."""
+        name = event.object["metadata"]["name"]
+        zones = numa_record(event.object) if event.type != "DELETED" else None
+        if zones is None:
+            self._numa.pop(name, None)
+        else:
+            self._numa[name] = zones
+
+    def take_topology(self, event: WatchEvent) -> bool:
+        """True if aliases of levels have changed: PodGroups that name levels by them then mean others."""
+        name = event.object["metadata"]["name"]
+        if event.type == "DELETED":
+            self._topologies.pop(name, None)
+            self._working.remove_topology(name)
+            return self.aliases.pop(name, None) is not None
+        levels = (event.object.get("spec") or {}).get("levels") or ()
+        record = Topology(name=name, levels=tuple(level["nodeLabel"] for level in levels))
+        if self._topologies.get(name) != record:
+            self._topologies[name] = record
+            self._working.set_topology(record)
+        aliases = {level["alias"]: level["nodeLabel"] for level in levels if level.get("alias")}
+        changed = self.aliases.get(name, {}) != aliases
+        self.aliases[name] = aliases
+        return changed
+
+    def refresh(self, name: str) -> None:
+        """Bring one node's record in line with what is known of it."""
+        # Zones and slices may come before their node, and stay after it.
+        obj = self._objects.get(name)
+        if obj is None:
+            return
+        # Heartbeats make most news of nodes, and equal records: those go no further.
+        record = node_record(obj, self._claims.gpus_on(name), self._claims.devices_on(name), self._numa.get(name))
+        if self.nodes.get(name) != record:
+            self.nodes[name] = record
+            self._working.set_node(record)
+
+
 _GONE = (Status.FAILED, Status.UNKNOWN)
 _UNPLACED = (Status.PENDING, Status.GATED, Status.SUCCEEDED)
 _TIMELESS = (Status.PENDING, Status.GATED, Status.BOUND, Status.RUNNING)  # that a pod has until it changes
@@ -46,7 +158,7 @@ class Mirror:
         scheduler_names: Iterable[str] = (names.SCHEDULER_NAME,),
         node_pool: str = DEFAULT_NODE_POOL,
         kinds: Iterable[str] = KINDS,
-        tell: Tell | None = None,
+        tell: EventSink | None = None,
     ) -> None:
         self.working = WorkingSet()
         self.pods: dict[str, Object] = {}
@@ -54,12 +166,12 @@ class Mirror:
         self.podgroups: dict[str, PodGroup] = {}
         self.podgroup_objects: dict[str, Object] = {}
         self.queues: dict[str, Queue] = {}
-        self.priorities = Priorities()
+        self.priorities = PriorityClasses()
         self.conditioned: dict[str, None] = {}  # PodGroups whose status carries a scheduling condition
         self.marked_stale: dict[str, None] = {}  # PodGroups whose annotations say since when they are stale
         self._scheduler_names = frozenset(scheduler_names)
         self.pool = node_pool
-        self._claims = Claims(self.working)
+        self._claims = ClaimIndex(self.working)
         self._shapes = PodShapes(self._claims, self._refresh_all)
         self._nodes = NodeRecords(self.working, self._claims, node_pool)
         self.nodes = self._nodes.nodes
@@ -173,7 +285,7 @@ class Mirror:
         for event in latest["NodeResourceTopology"].values():
             self._take_one(self._nodes.take_zones, event)
             nodes[event.object["metadata"]["name"]] = None
-        for kind in references.KINDS:
+        for kind in references.REFERENCED_KINDS:
             for event in latest[kind].values():
                 pods_stale |= self._shapes.take_reference(event)
         for event in latest["Node"].values():
@@ -250,13 +362,17 @@ class Mirror:
         else:
             self.conditioned.pop(uid, None)
         # With a schedulingBackoff a condition in the status says that KAI has given the group up.
-        if before is None or not same_but_status(before, obj) or "schedulingBackoff" in (obj.get("spec") or _NOTHING):
+        if (
+            before is None
+            or not only_status_differs(before, obj)
+            or "schedulingBackoff" in (obj.get("spec") or _NOTHING)
+        ):
             self._refresh_podgroup(obj)
 
     def _refresh_podgroup(self, obj: Object) -> None:
         metadata = obj["metadata"]
         uid = metadata["uid"]
-        if node_pool(metadata) != self.pool or gave_up(obj):
+        if node_pool(metadata) != self.pool or has_given_up(obj):
             self._drop_podgroup(uid)
             return
         record = self._podgroup_as(uid, obj) or podgroup_record(obj, self.priorities, self._nodes.aliases)
@@ -301,7 +417,7 @@ class Mirror:
         known = self.pods.get(uid)
         self.pods[uid] = pod
         # Most news of pods is of their status alone, much of it written by ourselves: no record changes by it.
-        if known is not None and same_but_status(known, pod) and state(known) == state(pod):
+        if known is not None and only_status_differs(known, pod) and pod_state(known) == pod_state(pod):
             return
         metadata = pod["metadata"]
         name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)

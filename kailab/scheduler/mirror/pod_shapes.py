@@ -15,7 +15,7 @@ from kailab.cluster.protocol import Object, WatchEvent
 from kailab.cluster.selectors import from_label_selector, matches
 from kailab.engine.snapshot.records import PodTerm, Shape
 from kailab.scheduler.reading import references
-from kailab.scheduler.reading.claims import Claims
+from kailab.scheduler.reading.claims import ClaimIndex
 from kailab.scheduler.reading.shapes import ShapeCache
 
 _NOTHING: Mapping[str, Any] = {}
@@ -24,14 +24,14 @@ _NOTHING: Mapping[str, Any] = {}
 class PodShapes:
     """``shapes_lack``: called when shapes given so far lack labels that some pod looks at, so that all are asked for again."""
 
-    def __init__(self, claims: Claims, shapes_lack: Callable[[], None]) -> None:
+    def __init__(self, claims: ClaimIndex, shapes_lack: Callable[[], None]) -> None:
         self._claims = claims
         self._shapes_lack = shapes_lack
         self._cache = ShapeCache(self._select_namespaces)
         self._overlays: dict[tuple[Any, ...], Shape] = {}
         self._claiming: dict[str, None] = {}  # pods with resource claims
-        self._existing: set[references.Reference] = set()
-        self._referring: dict[str, tuple[references.Reference, ...]] = {}
+        self._existing: set[references.ObjectReference] = set()
+        self._referring: dict[str, tuple[references.ObjectReference, ...]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._namespace_selectors = False
         self._watched_labels: set[str] = set()
@@ -52,7 +52,7 @@ class PodShapes:
     def take_reference(self, event: WatchEvent) -> bool:
         """An object that pods name. True if it has come or gone."""
         metadata = event.object["metadata"]
-        reference = references.Reference(event.kind, metadata.get("namespace", ""), metadata["name"])
+        reference = references.ObjectReference(event.kind, metadata.get("namespace", ""), metadata["name"])
         known = reference in self._existing
         if event.type == "DELETED":
             self._existing.discard(reference)
@@ -77,7 +77,7 @@ class PodShapes:
         """Remember what a pod names."""
         if pod["spec"].get("resourceClaims"):
             self._claiming[uid] = None
-        if wanted := references.of_pod(pod):
+        if wanted := references.referenced_objects(pod):
             self._referring[uid] = wanted
 
     def forget_pod(self, uid: str) -> None:
@@ -122,7 +122,7 @@ class PodShapes:
             labels = tuple(sorted((key, own[key]) for key in own if key in self._watched_labels))
         dra, claims, blocked = self._claims.of_pod(pod) if uid in self._claiming else ((), (), ())
         missing = [ref for ref in self._referring.get(uid, ()) if ref not in self._existing]
-        blocked += tuple(references.sentence(ref) for ref in missing)
+        blocked += tuple(references.missing_message(ref) for ref in missing)
         if held_back is not None:
             blocked += (held_back,)
         key = (id(shape), labels, namespace, dra, claims, blocked)  # shapes are interned and never let go

@@ -14,7 +14,7 @@ from kailab.engine.snapshot import counting
 from kailab.engine.snapshot.records import GPU, ON_NODE, GpuRequest
 from kailab.errors import InputError
 from kailab.model import labels as names
-from kailab.scheduler.reading.claims import Claims, claim_record
+from kailab.scheduler.reading.claims import ClaimIndex, claim_record
 from kailab.scheduler.reading.nodes import gpu_memory, node_record
 from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.reading.tasks import gpu_groups, task_status
@@ -24,7 +24,7 @@ _MISFORMED = (TypeError, ValueError, AttributeError, KeyError, InputError)
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 
 
-class Counted(Protocol):
+class CountedPod(Protocol):
     """A pod's row: where it is, and what it counts for there."""
 
     @property
@@ -37,7 +37,7 @@ class Counted(Protocol):
     def holds(self) -> bool: ...
 
 
-class Accounts:
+class GpuAccounts:
     """``pods`` and ``nodes``: all that there are. Claims are looked up in ``cluster`` when they matter."""
 
     def __init__(self, cluster: Cluster, pods: Sequence[Object], nodes: Mapping[str, Object]) -> None:
@@ -76,7 +76,7 @@ class Accounts:
             (pod, pod["spec"].get("nodeName") or "", self.gpus(pod)) for pod in self._pods if self.holds(pod)
         )
 
-    def used_by(self, rows: Sequence[Counted]) -> dict[str, int]:
+    def used_by(self, rows: Sequence[CountedPod]) -> dict[str, int]:
         """The same of rows of these pods, in their order."""
         if self.know_claims:
             return self._summed((pod, row.node, row.milli_gpus) for pod, row in zip(self._pods, rows) if row.holds)
@@ -152,8 +152,8 @@ class Accounts:
         return counting.smallest_device(list(self._devices.values()))
 
     @cached_property
-    def _claims(self) -> Claims:
-        claims = Claims()
+    def _claims(self) -> ClaimIndex:
+        claims = ClaimIndex()
         for kind in _CLAIM_KINDS:
             for obj in self._cluster.list(kind):
                 claims.take(kind, obj, False)

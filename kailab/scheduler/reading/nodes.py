@@ -31,7 +31,7 @@ def node_record(
     labels = metadata.get("labels") or {}
     # Manifests of fake nodes often give the capacity alone.
     allocatable = status.get("allocatable") or status.get("capacity") or {}
-    totals = {name: requests.amount(name, quantity) for name, quantity in allocatable.items()}
+    totals = {name: requests.parse_amount(name, quantity) for name, quantity in allocatable.items()}
     extended = tuple(
         (name, count)
         for name, count in sorted(totals.items())

@@ -35,7 +35,8 @@ def numa_record(topology: Object) -> Numa | None:
             name=zone.get("name") or "",
             allocatable=tuple(
                 sorted(
-                    (r["name"], requests.amount(r["name"], r.get("allocatable"))) for r in zone.get("resources") or ()
+                    (r["name"], requests.parse_amount(r["name"], r.get("allocatable")))
+                    for r in zone.get("resources") or ()
                 )
             ),
         )
@@ -63,7 +64,9 @@ def zones_held(annotations: Mapping[str, str]) -> tuple[ZoneShare, ...]:
             shares = tuple(
                 ZoneShare(
                     zone=str(entry["zone"]),
-                    amounts=tuple(sorted((name, requests.amount(name, q)) for name, q in entry["amount"].items())),
+                    amounts=tuple(
+                        sorted((name, requests.parse_amount(name, q)) for name, q in entry["amount"].items())
+                    ),
                 )
                 for entry in entries
             )
@@ -74,7 +77,7 @@ def zones_held(annotations: Mapping[str, str]) -> tuple[ZoneShare, ...]:
     return ()
 
 
-def as_annotation(zones: tuple[ZoneShare, ...]) -> str:
+def zones_annotation(zones: tuple[ZoneShare, ...]) -> str:
     """The text of ``PREDICTED`` for zones; the inverse of ``zones_held``."""
     entries = [
         {"zone": share.zone, "amount": {name: f"{n}m" if name == "cpu" else str(n) for name, n in share.amounts}}
@@ -83,7 +86,7 @@ def as_annotation(zones: tuple[ZoneShare, ...]) -> str:
     return json.dumps(entries, separators=(",", ":"))
 
 
-def containers(spec: Mapping[str, Any]) -> tuple[ContainerRequest, ...]:
+def container_requests(spec: Mapping[str, Any]) -> tuple[ContainerRequest, ...]:
     """Requests container by container; empty where one container asks for all that the pod asks for."""
     init, apps = spec.get("initContainers") or (), spec.get("containers") or ()
     if not init and len(apps) == 1 and not spec.get("overhead"):
@@ -94,4 +97,4 @@ def containers(spec: Mapping[str, Any]) -> tuple[ContainerRequest, ...]:
 
 
 def _request(container: Mapping[str, Any], stage: Literal["app", "sidecar", "init"]) -> ContainerRequest:
-    return ContainerRequest(amounts=tuple(sorted(requests.of_container(container).items())), stage=stage)
+    return ContainerRequest(amounts=tuple(sorted(requests.container_amounts(container).items())), stage=stage)

@@ -11,9 +11,9 @@ from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
 from kailab.model.quantities import parse_count
-from kailab.scheduler.reading.queues import created, duration, moment
+from kailab.scheduler.reading.queues import creation_time, duration_or_none, timestamp_or_none
 
-DEFAULT_PRIORITY = 50  # KAI's DefaultPodGroupPriority, that of its class train
+DEFAULT_PODGROUP_PRIORITY = 50  # KAI's DefaultPodGroupPriority, that of its class train
 NON_PREEMPTIBLE_FROM = 100  # the value of KAI's class build
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
 DEFAULT_NODE_POOL = "default"
@@ -22,7 +22,7 @@ Aliases = Mapping[str, Mapping[str, str]]
 """Topology -> alias of a level -> node label of that level."""
 
 
-class Priorities:
+class PriorityClasses:
     """PriorityClasses by name, with the global default (50 where no class says so)."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Priorities:
         self._defaults.pop(name, None)
         self.never_preempt.discard(name)
 
-    def default(self, otherwise: int = DEFAULT_PRIORITY) -> int:
+    def default(self, otherwise: int = DEFAULT_PODGROUP_PRIORITY) -> int:
         # KAI takes any one of several; the first by name is always the same.
         return self._defaults[min(self._defaults)] if self._defaults else otherwise
 
@@ -66,11 +66,11 @@ def is_preemptible(spec: Mapping[str, Any], priority: int) -> bool:
     return wanted == "preemptible" or (wanted != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM)
 
 
-def podgroup_record(podgroup: Object, priorities: Priorities, aliases: Aliases) -> PodGroup:
+def podgroup_record(podgroup: Object, priorities: PriorityClasses, aliases: Aliases) -> PodGroup:
     metadata, spec = podgroup["metadata"], podgroup.get("spec") or {}
     annotations = metadata.get("annotations") or {}
     priority = priorities.of(spec.get("priorityClassName") or "")
-    delay = duration(spec.get("preemptionDelay") or annotations.get(names.PREEMPTION_DELAY))
+    delay = duration_or_none(spec.get("preemptionDelay") or annotations.get(names.PREEMPTION_DELAY))
     return PodGroup(
         uid=metadata["uid"],
         name=metadata["name"],
@@ -78,12 +78,12 @@ def podgroup_record(podgroup: Object, priorities: Priorities, aliases: Aliases) 
         queue=spec.get("queue") or "",
         priority=priority,
         preemptible=is_preemptible(spec, priority),
-        created=created(metadata),
+        created=creation_time(metadata),
         root=subgroup_tree(spec, aliases),
-        last_start=moment(annotations.get(names.LAST_START)),
-        last_evicted=moment(annotations.get(LAST_EVICTION)),
-        stale_since=moment(annotations.get(names.STALE_SINCE)),
-        staleness_grace=duration(spec.get("stalenessGracePeriod") or annotations.get(names.STALENESS_GRACE)),
+        last_start=timestamp_or_none(annotations.get(names.LAST_START)),
+        last_evicted=timestamp_or_none(annotations.get(LAST_EVICTION)),
+        stale_since=timestamp_or_none(annotations.get(names.STALE_SINCE)),
+        staleness_grace=duration_or_none(spec.get("stalenessGracePeriod") or annotations.get(names.STALENESS_GRACE)),
         preemption_delay=max(0.0, delay or 0.0),
     )
 
@@ -172,7 +172,7 @@ def node_pool(metadata: Mapping[str, Any]) -> str:
     return (metadata.get("labels") or {}).get(names.NODE_POOL) or DEFAULT_NODE_POOL
 
 
-def gave_up(podgroup: Object) -> bool:
+def has_given_up(podgroup: Object) -> bool:
     """``schedulingBackoff: 1``: one failed round in this node pool is enough, KAI does not try again."""
     spec = podgroup.get("spec") or {}
     backoff = spec.get("schedulingBackoff")

@@ -11,7 +11,7 @@ from kailab.errors import InputError
 from kailab.model.times import duration_seconds, time_or_none
 
 _GPU, _CPU, _MEMORY = 1000, 1, 10**6  # milli-GPU, millicores, bytes for one unit of a Queue's spec
-DEFAULT_PRIORITY = 100
+DEFAULT_QUEUE_PRIORITY = 100
 
 
 def queue_record(queue: Object) -> Queue:
@@ -25,14 +25,14 @@ def queue_record(queue: Object) -> Queue:
     return Queue(
         name=metadata["name"],
         parent=spec.get("parentQueue") or "",
-        priority=DEFAULT_PRIORITY if priority is None else int(priority),
-        created=created(metadata),
+        priority=DEFAULT_QUEUE_PRIORITY if priority is None else int(priority),
+        created=creation_time(metadata),
         uid=metadata.get("uid", ""),
         gpu=_share(resources.get("gpu"), _GPU),
         cpu=_share(resources.get("cpu"), _CPU),
         memory=_share(resources.get("memory"), _MEMORY),
-        reclaim_min_runtime=duration(spec.get("reclaimMinRuntime")),
-        preempt_min_runtime=duration(spec.get("preemptMinRuntime")),
+        reclaim_min_runtime=duration_or_none(spec.get("reclaimMinRuntime")),
+        preempt_min_runtime=duration_or_none(spec.get("preemptMinRuntime")),
     )
 
 
@@ -51,7 +51,7 @@ def _amount(value: Any, unit: int) -> int:
     return UNLIMITED if number < 0 else round(number * unit)
 
 
-def duration(value: Any) -> float | None:
+def duration_or_none(value: Any) -> float | None:
     """Seconds of a Go duration; None where there is none or it can't be read."""
     if not value:
         return None
@@ -61,11 +61,11 @@ def duration(value: Any) -> float | None:
         return None
 
 
-def created(metadata: Mapping[str, Any]) -> float:
+def creation_time(metadata: Mapping[str, Any]) -> float:
     """The creationTimestamp in seconds since the epoch; 0 where it is missing."""
-    return moment(metadata.get("creationTimestamp")) or 0.0
+    return timestamp_or_none(metadata.get("creationTimestamp")) or 0.0
 
 
-def moment(text: Any) -> float | None:
+def timestamp_or_none(text: Any) -> float | None:
     """An RFC 3339 time in seconds since the epoch; None where there is none or it can't be read."""
     return time_or_none(text) if text else None

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 from kailab.cluster.protocol import Object
 
 _SHARED_GPU = "runai/shared-gpu-configmap"
-KINDS = ("ConfigMap", "PersistentVolumeClaim")
+REFERENCED_KINDS = ("ConfigMap", "PersistentVolumeClaim")
 
 
-class Reference(NamedTuple):
+class ObjectReference(NamedTuple):
     kind: str
     namespace: str
     name: str
 
 
-def of_pod(pod: Object) -> tuple[Reference, ...]:
+def referenced_objects(pod: Object) -> tuple[ObjectReference, ...]:
     """What must exist for the pod to be placed; most pods need nothing."""
     spec = pod["spec"]
     volumes = spec.get("volumes")
@@ -36,16 +36,16 @@ def of_pod(pod: Object) -> tuple[Reference, ...]:
     for volume in volumes or ():
         claim = volume.get("persistentVolumeClaim")
         if claim:
-            found.append(Reference("PersistentVolumeClaim", namespace, claim.get("claimName", "")))
+            found.append(ObjectReference("PersistentVolumeClaim", namespace, claim.get("claimName", "")))
         # As KAI's ConfigMapPredicate: a volume that no container mounts is needed by nobody.
         if volume.get("name") in mounted:
-            found.extend(Reference("ConfigMap", namespace, name) for name in _volume_maps(volume))
+            found.extend(ObjectReference("ConfigMap", namespace, name) for name in _volume_maps(volume))
     for container in containers:
-        found.extend(Reference("ConfigMap", namespace, name) for name in _env_maps(container))
+        found.extend(ObjectReference("ConfigMap", namespace, name) for name in _env_maps(container))
     return tuple(sorted({ref for ref in found if ref.name and not _is_shared(ref.name, shared)}))
 
 
-def sentence(missing: Reference) -> str:
+def missing_message(missing: ObjectReference) -> str:
     if missing.kind == "ConfigMap":
         return f"Missing required configmaps: [{missing.name}]"
     return f'persistentvolumeclaim "{missing.name}" not found'

@@ -18,7 +18,7 @@ Totals = dict[str, int]
 """Resource name -> amount: cpu in millicores, everything else in whole units (bytes, devices)."""
 
 
-def amount(resource: str, quantity: Any) -> int:
+def parse_amount(resource: str, quantity: Any) -> int:
     """One quantity in the units of ``Totals``. Text that is no quantity counts as 0: admission is not our task."""
     try:
         return cpu_millis(quantity) if resource == "cpu" else mem_bytes(quantity)
@@ -26,7 +26,7 @@ def amount(resource: str, quantity: Any) -> int:
         return 0
 
 
-def of_container(container: Mapping[str, Any]) -> Totals:
+def container_amounts(container: Mapping[str, Any]) -> Totals:
     """Requests of one container, limits standing in where there is no request."""
     resources = container.get("resources")
     if not resources:
@@ -34,49 +34,49 @@ def of_container(container: Mapping[str, Any]) -> Totals:
     limits, requests = resources.get("limits"), resources.get("requests")
     # Also for objects that no API server has defaulted, those of a file for example.
     merged = {**limits, **requests} if limits and requests else (requests or limits or {})
-    return {name: amount(name, quantity) for name, quantity in merged.items()}
+    return {name: parse_amount(name, quantity) for name, quantity in merged.items()}
 
 
-def add(into: Totals, other: Mapping[str, int]) -> None:
+def add_amounts(into: Totals, other: Mapping[str, int]) -> None:
     for name, value in other.items():
         into[name] = into.get(name, 0) + value
 
 
-def of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
+def sum_of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
     """The plain sum, as KAI's podgroupcontroller counts."""
     total: Totals = {}
     for container in containers:
-        add(total, of_container(container))
+        add_amounts(total, container_amounts(container))
     return total
 
 
-def of_pod(spec: Mapping[str, Any]) -> Totals:
+def pod_amounts(spec: Mapping[str, Any]) -> Totals:
     """What the whole pod needs on its node."""
-    total = of_containers(spec.get("containers") or ())
+    total = sum_of_containers(spec.get("containers") or ())
     init = spec.get("initContainers")
     if init:
         sidecars: Totals = {}
         peak: Totals = {}
         for container in init:
-            wanted = of_container(container)
+            wanted = container_amounts(container)
             if container.get("restartPolicy") == "Always":
-                add(sidecars, wanted)
+                add_amounts(sidecars, wanted)
                 continue
             # Sidecars that were started before it run on beside it.
-            add(wanted, sidecars)
+            add_amounts(wanted, sidecars)
             for name, value in wanted.items():
                 peak[name] = max(value, peak.get(name, 0))
-        add(total, sidecars)
+        add_amounts(total, sidecars)
         # They have ended before the containers begin: of both needs the larger counts, resource by resource.
         for name, value in peak.items():
             total[name] = max(value, total.get(name, 0))
     overhead = spec.get("overhead")
     if overhead:
-        add(total, {name: amount(name, quantity) for name, quantity in overhead.items()})
+        add_amounts(total, {name: parse_amount(name, quantity) for name, quantity in overhead.items()})
     return total
 
 
-def guaranteed(spec: Mapping[str, Any]) -> bool:
+def is_guaranteed(spec: Mapping[str, Any]) -> bool:
     """QoS class Guaranteed: every container has cpu and memory limits, and requests equal to them."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     for container in containers:
@@ -84,6 +84,6 @@ def guaranteed(spec: Mapping[str, Any]) -> bool:
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
         for name in ("cpu", "memory"):
             limit = limits.get(name)
-            if limit is None or amount(name, requests.get(name, limit)) != amount(name, limit):
+            if limit is None or parse_amount(name, requests.get(name, limit)) != parse_amount(name, limit):
                 return False
     return bool(containers)

@@ -16,7 +16,7 @@ from kailab.engine.snapshot.records import GPU, NO_GPU, GpuRequest, Shape
 from kailab.model import labels as names
 from kailab.model.quantities import decimal, parse_count
 from kailab.scheduler.reading import affinity, requests
-from kailab.scheduler.reading.numa import containers
+from kailab.scheduler.reading.numa import container_requests
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
@@ -82,7 +82,7 @@ class ShapeCache:
         return sorted(found) if found else None
 
     def _build(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> Shape:
-        totals = requests.of_pod(spec)
+        totals = requests.pod_amounts(spec)
         mig = {name: count for name, count in totals.items() if name.startswith(names.MIG_PREFIX) and count}
         devices = sum(totals.get(name, 0) for name in self._devices)
         gpu = gpu_request(devices, mig, annotations if self._sharing else _NOTHING)
@@ -105,8 +105,8 @@ class ShapeCache:
             affinity=affinity.pod_terms(wanted.get("podAffinity"), namespace, labels, self._namespaces),
             anti_affinity=affinity.pod_terms(wanted.get("podAntiAffinity"), namespace, labels, self._namespaces),
             ports=_host_ports(spec),
-            guaranteed=requests.guaranteed(spec),
-            containers=containers(spec),
+            guaranteed=requests.is_guaranteed(spec),
+            containers=container_requests(spec),
         )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kailab.cluster.lifecycle import seconds_of
+from kailab.cluster.pod_lifecycle import seconds_of
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import Shape, Status, Task
 from kailab.model import labels as names
 from kailab.scheduler.reading.numa import zones_held
-from kailab.scheduler.reading.queues import created, moment
+from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 
 STUCK_AFTER = 120.0
 """Seconds after its deletionTimestamp from which a running pod counts as stuck (KAI's default)."""
@@ -40,7 +40,7 @@ def task_status(pod: Object, now: float) -> Status:
 
 def stuck_at(deletion_timestamp: str) -> float:
     """The time up to which a running pod that is being deleted is waited for."""
-    return (moment(deletion_timestamp) or 0.0) + STUCK_AFTER
+    return (timestamp_or_none(deletion_timestamp) or 0.0) + STUCK_AFTER
 
 
 def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
         gpu_groups=groups,
         priority=_integer(priority) if priority is not None else None,
         pod_priority=(spec.get("priorityClassName") or "", spec.get("priority")),
-        created=created(metadata),
+        created=creation_time(metadata),
         nominated_node=(pod.get("status") or _NOTHING).get("nominatedNodeName") or "",
         numa_zones=zones_held(annotations) if spec.get("nodeName") and annotations else (),
         expected_seconds=seconds_of(annotations.get(names.EXPECTED_SECONDS), None) if annotations else None,

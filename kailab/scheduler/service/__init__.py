@@ -1,22 +1,22 @@
 """The scheduler as a process: its loop, the election of a leader, health, metrics."""
 
-from kailab.scheduler.service.election import Alone, Election, ElectionThread, Leadership, Terms
+from kailab.scheduler.service.election import Election, ElectionThread, Leadership, LeaseTerms, NoElection
 from kailab.scheduler.service.guard import GuardedCluster, NotLeading
-from kailab.scheduler.service.health import HealthServer, Standing
-from kailab.scheduler.service.metrics import Metrics
-from kailab.scheduler.service.running import Service, Settings
+from kailab.scheduler.service.health import HealthServer, LoopHealth
+from kailab.scheduler.service.metrics import SchedulerMetrics
+from kailab.scheduler.service.service_loop import SchedulerService, ServiceSettings
 
 __all__ = [
-    "Alone",
+    "NoElection",
     "Election",
     "ElectionThread",
     "GuardedCluster",
     "HealthServer",
     "Leadership",
-    "Metrics",
+    "SchedulerMetrics",
     "NotLeading",
-    "Service",
-    "Settings",
-    "Standing",
-    "Terms",
+    "SchedulerService",
+    "ServiceSettings",
+    "LoopHealth",
+    "LeaseTerms",
 ]

@@ -24,20 +24,20 @@ _PATIENCE_SECONDS = 5.0
 _NOTHING: dict[str, Any] = {}
 
 
-def steady() -> float:
+def steady_seconds() -> float:
     """Seconds that never step, and that go on while the machine sleeps where the system can tell."""
     # A machine that was asleep must not wake up believing in a lease that others have taken over meanwhile.
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-class Terms(NamedTuple):
+class LeaseTerms(NamedTuple):
     """Seconds. Raise InputError by ``check`` where a holder could act while another does."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
 
-    def check(self) -> Terms:
+    def check(self) -> LeaseTerms:
         if self.lease_duration <= self.renew_deadline:
             raise InputError(
                 f"the lease duration ({self.lease_duration:g} s) must be longer than the renew deadline "
@@ -66,7 +66,7 @@ class Leadership(Protocol):
     def holder(self) -> str: ...
 
 
-class Alone:
+class NoElection:
     """No election: there is one scheduler, and it acts."""
 
     leading = True
@@ -86,11 +86,11 @@ class Election:
         identity: str,
         namespace: str,
         name: str,
-        terms: Terms | None = None,
-        clock: Callable[[], float] = steady,
+        terms: LeaseTerms | None = None,
+        clock: Callable[[], float] = steady_seconds,
     ) -> None:
         self.identity = identity
-        self.terms = (terms or Terms()).check()
+        self.terms = (terms or LeaseTerms()).check()
         self.term = 0
         self.holder = ""
         self.trouble = ""

@@ -11,22 +11,31 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from kailab.cluster.handed import Handed
-from kailab.cluster.protocol import Assuming, Cluster, HandedOver, HandingOver, LiveNews, Object, Severity, Watch
-from kailab.cluster.writes import Chain, OneByOne, Outcome, Write
+from kailab.cluster.protocol import (
+    AssumeCache,
+    AsyncWrites,
+    Cluster,
+    LiveUpdates,
+    Object,
+    Severity,
+    SubmittedWrites,
+    Watch,
+)
+from kailab.cluster.submitted_writes import SubmittedBatch
+from kailab.cluster.writes import VERBS, Chain, SingleWrites, WriteOutcome
 from kailab.errors import ApiError, Unavailable
 
 Objects: TypeAlias = list[Object]
-Outcomes: TypeAlias = list[Outcome]
-Numbered: TypeAlias = list[tuple[int, Outcome]]
+Outcomes: TypeAlias = list[WriteOutcome]
+Numbered: TypeAlias = list[tuple[int, WriteOutcome]]
 
 
 class NotLeading(Unavailable):
     """The scheduler no longer holds the lease: what it decided is not carried out."""
 
 
-class GuardedCluster(OneByOne):
-    """Implements ``Cluster`` and ``LiveNews``. ``written``: (verb, outcome) -> count; the outcome is ``ok`` or the reason
+class GuardedCluster(SingleWrites):
+    """Implements ``Cluster`` and ``LiveUpdates``. ``written``: (verb, outcome) -> count; the outcome is ``ok`` or the reason
     of the refusal. ``unanswered``: writes that the server did not answer, so far."""
 
     def __init__(self, cluster: Cluster, may_write: Callable[[], bool]) -> None:
@@ -44,20 +53,20 @@ class GuardedCluster(OneByOne):
         return self.inner.now()
 
     def wait(self, seconds: float) -> bool:
-        """See ``LiveNews``. A cluster that does not change by itself has no news: just a pause."""
-        if isinstance(self.inner, LiveNews):
+        """See ``LiveUpdates``. A cluster that does not change by itself has no news: just a pause."""
+        if isinstance(self.inner, LiveUpdates):
             return self.inner.wait(seconds)
         # Nobody ever sets it: this is a sleep.
         return self._pause.wait(max(0.0, seconds))
 
     def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
-        """See ``Assuming``. A cluster that can't assume is written to."""
-        if isinstance(self.inner, Assuming):
+        """See ``AssumeCache``. A cluster that can't assume is written to."""
+        if isinstance(self.inner, AssumeCache):
             return self.inner.assume(namespace, pod, annotations)
         return self.patch("Pod", pod, namespace, {"metadata": {"annotations": dict(annotations)}})
 
     def forget_assumed(self) -> None:
-        if isinstance(self.inner, Assuming):
+        if isinstance(self.inner, AssumeCache):
             self.inner.forget_assumed()
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -100,28 +109,28 @@ class GuardedCluster(OneByOne):
         if refusal is None:
             outcomes = self.inner.write_all(chains)
         else:
-            outcomes = [Outcome([], refusal) for _ in chains]
+            outcomes = [WriteOutcome([], refusal) for _ in chains]
         for chain, outcome in zip(chains, outcomes, strict=True):
             self._count_chain(chain, outcome)
         return outcomes
 
-    def _count_chain(self, chain: Chain, outcome: Outcome) -> None:
+    def _count_chain(self, chain: Chain, outcome: WriteOutcome) -> None:
         done = len(outcome.objects)
         for write in chain[:done]:
-            self._count(_verb(write), None)
+            self._count(VERBS[type(write)], None)
         if outcome.error is not None and done < len(chain):
-            self._count(_verb(chain[done]), outcome.error)
+            self._count(VERBS[type(chain[done])], outcome.error)
 
     @property
     def under_way(self) -> int:
-        """See ``HandingOver``."""
-        return self.inner.under_way if isinstance(self.inner, HandingOver) else 0
+        """See ``AsyncWrites``."""
+        return self.inner.under_way if isinstance(self.inner, AsyncWrites) else 0
 
-    def hand_over(self, chains: Sequence[Chain]) -> HandedOver:
-        """See ``HandingOver``. A cluster to which nothing can be handed over is written to."""
-        if isinstance(self.inner, HandingOver) and self._refusal() is None:
+    def hand_over(self, chains: Sequence[Chain]) -> SubmittedWrites:
+        """See ``AsyncWrites``. A cluster to which nothing can be handed over is written to."""
+        if isinstance(self.inner, AsyncWrites) and self._refusal() is None:
             return _Counted(self.inner.hand_over(chains), chains, self._count_chain)
-        return Handed(enumerate(self.write_all(chains)))
+        return SubmittedBatch(enumerate(self.write_all(chains)))
 
     def event(
         self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
@@ -134,9 +143,11 @@ class GuardedCluster(OneByOne):
 
 
 class _Counted:
-    """Implements ``HandedOver``."""
+    """Implements ``SubmittedWrites``."""
 
-    def __init__(self, inner: HandedOver, chains: Sequence[Chain], count: Callable[[Chain, Outcome], None]) -> None:
+    def __init__(
+        self, inner: SubmittedWrites, chains: Sequence[Chain], count: Callable[[Chain, WriteOutcome], None]
+    ) -> None:
         self._inner = inner
         self._chains = chains
         self._count = count
@@ -146,7 +157,3 @@ class _Counted:
         for number, outcome in taken:
             self._count(self._chains[number], outcome)
         return taken
-
-
-def _verb(write: Write) -> str:
-    return type(write).__name__.lower()

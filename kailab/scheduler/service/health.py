@@ -14,7 +14,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from kailab.errors import InputError
-from kailab.scheduler.service.election import steady
+from kailab.scheduler.service.election import steady_seconds
 
 TURN_SECONDS = 300.0
 """A turn of the loop that takes longer counts as hung: the longest cycles take some tens of seconds."""
@@ -23,10 +23,10 @@ TEXT = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Standing:
+class LoopHealth:
     """How the loop is doing, told by it, asked by the health server."""
 
-    def __init__(self, clock: Callable[[], float] = steady) -> None:
+    def __init__(self, clock: Callable[[], float] = steady_seconds) -> None:
         self._clock = clock
         self._turned_at = clock()
         self.synced = False
@@ -60,7 +60,7 @@ class Standing:
 class HealthServer:
     """Answers from its own threads until closed. ``port`` 0: one that is free. Raises InputError where it can't listen."""
 
-    def __init__(self, address: str, port: int, standing: Standing, metrics: Callable[[], bytes]) -> None:
+    def __init__(self, address: str, port: int, standing: LoopHealth, metrics: Callable[[], bytes]) -> None:
         def answer(path: str) -> tuple[int, str, bytes] | None:
             if path == "/metrics":
                 return 200, METRICS, metrics()

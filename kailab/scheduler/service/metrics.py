@@ -1,11 +1,4 @@
-"""What the scheduler tells Prometheus: KAI's metrics under KAI's names and labels, and kailab's own under ``kailab_``.
-
-Only what is really measured here is exposed. KAI's metrics that have no counterpart (latency of single plugins, of scenario
-generators, of one binding: ours go out side by side) are left out. Source of the names: KAI pkg/scheduler/metrics,
-pkg/queuecontroller/metrics; ``leader_election_master_status`` is client-go's.
-
-Set by the scheduler's thread, read by the health server's.
-"""
+"""The Prometheus metrics of the scheduler process: those of KAI's scheduler and queue controller, and kailab's own."""
 
 from __future__ import annotations
 
@@ -18,18 +11,123 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from kailab.cluster.protocol import Object
+from kailab.engine.decisions import Decisions
+from kailab.errors import InputError
+from kailab.model.quantities import parse
 from kailab.scheduler.cycle_record import CycleRecord
-from kailab.scheduler.observers import Deciding, Observer
+from kailab.scheduler.observers import DecidingScheduler, Observer
 from kailab.scheduler.service.guard import GuardedCluster
-from kailab.scheduler.service.queue_metrics import QueueMetrics
-from kailab.scheduler.service.series import PlainCounter, Series
+from kailab.scheduler.service.series import ReplaceableGauge, UnsuffixedCounter
+
+_LABELS = ("queue_name", "queue_metadata_name", "queue_display_name")
+_NOTHING: Mapping[str, Any] = {}
+_GB = 1_000_000_000
+_UNITS = {"gpu": 1.0, "cpu": 0.001, "memory": 1_000_000.0}  # of quotas: GPUs, millicores, MB
+_Values = dict[tuple[str, ...], float]
+
+
+class QueueMetrics:
+    """Where ``queue_name`` comes from the scheduler it is the display name, if there is one; where it comes from the queue
+    controller, the name."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def series(name: str, told: str) -> ReplaceableGauge:
+            return ReplaceableGauge(registry, name, told, _LABELS)
+
+        self._fair = {
+            "gpu": series("kai_queue_fair_share_gpu", "GPU fair share of queue. In GPU devices"),
+            "cpu": series("kai_queue_fair_share_cpu_cores", "CPU fair share of queue. In cores"),
+            "memory": series("kai_queue_fair_share_memory_gb", "Memory fair share of queue. In GB"),
+        }
+        self._usage = {
+            "gpu": series("kai_queue_gpu_usage", "Past GPU usage of queue, as a part of the cluster"),
+            "cpu": series("kai_queue_cpu_usage", "Past CPU usage of queue, as a part of the cluster"),
+            "memory": series("kai_queue_memory_usage", "Past memory usage of queue, as a part of the cluster"),
+        }
+        self._info = series("kai_queue_info", "Queues info")
+        self._quota = {
+            "gpu": series("kai_queue_deserved_gpus", "Queue deserved GPUs"),
+            "cpu": series("kai_queue_quota_cpu_cores", "Queue quota CPU"),
+            "memory": series("kai_queue_quota_memory_bytes", "Queue quota memory"),
+        }
+        self._allocated = {
+            "gpu": series("kai_queue_allocated_gpus", "Queue allocated GPUs"),
+            "cpu": series("kai_queue_allocated_cpu_cores", "Queue allocated CPUs"),
+            "memory": series("kai_queue_allocated_memory_bytes", "Queue allocated memory"),
+        }
+        self._display: dict[str, str] = {}
+
+    def decided(self, decisions: Decisions, usage: Mapping[str, Mapping[str, float]] | None) -> None:
+        """Fair shares of a cycle, and past usage where it counts (None: it does not)."""
+        fair: dict[str, _Values] = {resource: {} for resource in self._fair}
+        past: dict[str, _Values] = {resource: {} for resource in self._usage}
+        for queue in decisions.queues:
+            # Known from the queue objects, which are told before the first cycle and after each that writes.
+            shown = self._display.get(queue.name, "")
+            labels = (shown or queue.name, queue.name, shown)
+            fair["gpu"][labels] = queue.gpu.fair_share / 1000
+            fair["cpu"][labels] = queue.cpu.fair_share / 1000
+            fair["memory"][labels] = queue.memory.fair_share / _GB
+            if usage is not None:
+                parts = usage.get(queue.name, _NOTHING)
+                for resource, values in past.items():
+                    values[labels] = parts.get(resource, 0.0)
+        for table, found in ((self._fair, fair), (self._usage, past)):
+            for resource, series in table.items():
+                series.replace(found[resource])
+
+    def forget(self) -> None:
+        """Tell of no queue."""
+        for series in (self._info, *(one for table in self._tables() for one in table.values())):
+            series.replace({})
+
+    def _tables(self) -> tuple[dict[str, ReplaceableGauge], ...]:
+        return self._fair, self._usage, self._quota, self._allocated
+
+    def objects(self, queues: Iterable[Object]) -> None:
+        """Quota and allocation, as the queue objects say."""
+        self._display = {}
+        info: _Values = {}
+        quota: dict[str, _Values] = {resource: {} for resource in self._quota}
+        held: dict[str, _Values] = {resource: {} for resource in self._allocated}
+        for queue in queues:
+            name, spec = queue["metadata"]["name"], queue.get("spec") or _NOTHING
+            self._display[name] = shown = spec.get("displayName") or ""
+            labels = (name, name, shown)
+            info[labels] = 1
+            wanted = spec.get("resources") or _NOTHING
+            for resource, values in quota.items():
+                amount = float((wanted.get(resource) or _NOTHING).get("quota") or 0)
+                values[labels] = -1 if amount == -1 else amount * _UNITS[resource]
+            allocated = (queue.get("status") or _NOTHING).get("allocated") or _NOTHING
+            for resource, values in held.items():
+                values[labels] = _held(allocated, resource)
+        self._info.replace(info)
+        for table, found in ((self._quota, quota), (self._allocated, held)):
+            for resource, series in table.items():
+                series.replace(found[resource])
+
+
+def _held(allocated: Mapping[str, Any], resource: str) -> float:
+    """To four places, as KAI rounds it."""
+    names = [name for name in allocated if name == resource or (resource == "gpu" and name.endswith("/gpu"))]
+    return round(sum(_amount(allocated[name]) for name in names), 4)
+
+
+def _amount(text: Any) -> float:
+    try:
+        return float(parse(str(text)))
+    except InputError:
+        return 0.0
+
 
 IDLE_TURNS = "kailab_idle_turns"
 _MILLISECONDS = tuple(5.0 * 2**power for power in range(10))  # KAI's ExponentialBuckets(5, 2, 10)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Metrics(Observer):
+class SchedulerMetrics(Observer):
     """Everything there is to scrape."""
 
     def __init__(self) -> None:
@@ -76,13 +174,13 @@ class Metrics(Observer):
             ["podgroup", "namespace", "uid", "nodepool", "action"],
             registry=registry,
         )
-        self._scheduled = PlainCounter(
+        self._scheduled = UnsuffixedCounter(
             "kai_podgroups_scheduled_by_action", "Count of podgroups scheduled per action", "action"
         )
-        self._considered = PlainCounter(
+        self._considered = UnsuffixedCounter(
             "kai_podgroups_acted_on_by_action", "Count of podgroups tried per action", "action"
         )
-        self._preemptions = PlainCounter(
+        self._preemptions = UnsuffixedCounter(
             "kai_total_preemption_attempts", "Total preemption attempts in the cluster till now"
         )
         self._leader = _gauge(
@@ -103,7 +201,7 @@ class Metrics(Observer):
             registry=registry,
         )
         self._snapshot = _gauge(registry, "kailab_snapshot_objects", "What the latest cycle decided on", ["kind"])
-        self._pending = Series(
+        self._pending = ReplaceableGauge(
             registry, "kailab_pending_podgroups", "PodGroups that wait after the latest cycle, by reason", ["reason"]
         )
         self._failures = Counter(
@@ -115,7 +213,7 @@ class Metrics(Observer):
         self._idle = Counter(
             IDLE_TURNS, "Turns of the leader in which it looked at all and had nothing to do", registry=registry
         )
-        self._scheduler: Deciding | None = None
+        self._scheduler: DecidingScheduler | None = None
 
     def text(self) -> bytes:
         """In Prometheus' text format."""
@@ -131,7 +229,7 @@ class Metrics(Observer):
     def stands(self, name: str, leading: bool) -> None:
         self._leader.labels(name).set(leading)
 
-    def on_begin(self, scheduler: Deciding) -> None:
+    def on_begin(self, scheduler: DecidingScheduler) -> None:
         self._scheduler = scheduler
         self._terms.inc()
 
@@ -220,7 +318,7 @@ class _ClusterCollector:
     """Read off the cluster's connection and the mirror when they are scraped: nothing that every cycle should pay for."""
 
     cluster: GuardedCluster | None = None
-    scheduler: Deciding | None = None
+    scheduler: DecidingScheduler | None = None
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         if self.scheduler is not None:

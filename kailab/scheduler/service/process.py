@@ -1,4 +1,4 @@
-"""From options to a running process: connections, election, health server, signals, and an orderly end."""
+"""One scheduler process: connections, election, health server, signals, checks of credentials, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -19,25 +19,55 @@ from kailab.cluster.kubernetes.apiclient.connection import ACCOUNT
 from kailab.cluster.protocol import Cluster
 from kailab.errors import ConnectError, InputError, Unauthorized
 from kailab.scheduler.observers import Observer
-from kailab.scheduler.service.credentials import Credentials
-from kailab.scheduler.service.election import Alone, Election, ElectionThread, Leadership, Terms
-from kailab.scheduler.service.health import HealthServer, Standing
-from kailab.scheduler.service.metrics import Metrics
-from kailab.scheduler.service.running import SLICE_SECONDS, Service, Settings
+from kailab.scheduler.service.election import Election, ElectionThread, Leadership, LeaseTerms, NoElection
+from kailab.scheduler.service.health import HealthServer, LoopHealth
+from kailab.scheduler.service.metrics import SchedulerMetrics
+from kailab.scheduler.service.service_loop import SLICE_SECONDS, SchedulerService, ServiceSettings
 
 if TYPE_CHECKING:
     from kailab.cluster.kubernetes import Connection, KubernetesCluster
+    from kailab.cluster.kubernetes.apiclient.transport import Transport
+
+
+PATIENCE_SECONDS = 60.0
+"""Longer than a token that was renewed in its file goes unread."""
+
+
+class CredentialCheck:
+    """Of the connections that it was told of. ``patience``: seconds for which all may be refused."""
+
+    def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
+        self._patience = patience
+        self._transports: list[Transport] = []
+
+    def watch(self, transport: Transport) -> None:
+        self._transports.append(transport)
+
+    def check(self) -> None:
+        """Raises ConnectError once a server has refused them for as long as that, and does so again when asked."""
+        for transport in self._transports:
+            since = transport.answers.refused_since
+            if since is None or (refused := time.monotonic() - since) < self._patience:
+                continue
+            # A single answer, long ago, may be all that there was. Any other answer begins the count anew.
+            try:
+                transport.check(patience=0.0)
+            except ConnectError as error:
+                if isinstance(error.__cause__, Unauthorized):
+                    told = f"{error} It has refused them for {refused:.0f} s: this process ends, to be started anew"
+                    raise ConnectError(told) from error
+
 
 log = logging.getLogger("kailab.scheduler")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Stopped(Exception):
+class StoppedBySignal(Exception):
     """A signal came before there was anything to stop."""
 
 
-def connection_of(kubeconfig: Path | None, context: str | None) -> Connection:
+def read_connection(kubeconfig: Path | None, context: str | None) -> Connection:
     """From a kubeconfig, or in a pod from its service account. Raises ConnectError or InputError."""
     from kailab.cluster.kubernetes import Connection
 
@@ -55,7 +85,7 @@ def default_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-class Process:
+class ServiceProcess:
     """One scheduler process. ``run`` returns when a signal has asked it to end.
 
     ``lease``: (namespace, name) of the Lease that candidates share; None: no election.
@@ -64,9 +94,9 @@ class Process:
     def __init__(
         self,
         connection: Connection,
-        settings: Settings,
+        settings: ServiceSettings,
         lease: tuple[str, str] | None,
-        terms: Terms | None = None,
+        terms: LeaseTerms | None = None,
         *,
         address: str = "127.0.0.1",
         port: int = 0,
@@ -75,16 +105,16 @@ class Process:
         self._connection = connection
         self._settings = settings
         self._lease = lease
-        self._terms = (terms or Terms()).check()
+        self._terms = (terms or LeaseTerms()).check()
         self._address = address
         self._port = port
         self._observers = observers
         self._ending = False
-        self._service: Service | None = None
+        self._service: SchedulerService | None = None
 
     def run(self) -> None:
         """Raises InputError if it can't listen, ConnectError if the server does not accept the credentials, or any more."""
-        standing, metrics = Standing(), Metrics()
+        standing, metrics = LoopHealth(), SchedulerMetrics()
         # Before anything that can take long: a signal during the first connection ends the process in order, too.
         before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
         with ExitStack() as ending:
@@ -93,7 +123,7 @@ class Process:
             health = HealthServer(self._address, self._port, standing, metrics.text)
             ending.callback(health.close)
             log.info("health and metrics at %s", health.url)
-            with suppress(Stopped):
+            with suppress(StoppedBySignal):
                 self._serve(standing, metrics, ending)
         log.info("stopped")
 
@@ -102,11 +132,11 @@ class Process:
         if self._service is not None:
             self._service.stop()
 
-    def _serve(self, standing: Standing, metrics: Metrics, ending: ExitStack) -> None:
+    def _serve(self, standing: LoopHealth, metrics: SchedulerMetrics, ending: ExitStack) -> None:
         """What is put on the stack last ends first: the loop, what it has sent in the background, then the lease."""
-        leadership: Leadership = Alone()
+        leadership: Leadership = NoElection()
         thread: ElectionThread | None = None
-        credentials = Credentials()
+        credentials = CredentialCheck()
         if self._lease is not None:
             # Its own connection: a lease must be renewed while a thousand bindings are under way on the other.
             electing = self._connect(standing, patience=self._terms.retry_period)
@@ -121,7 +151,7 @@ class Process:
         cluster.transport.may_write = lambda: leadership.leading
         ending.callback(cluster.close)
         credentials.watch(cluster.transport)
-        service = self._service = Service(
+        service = self._service = SchedulerService(
             cluster,
             self._settings,
             leadership,
@@ -131,13 +161,13 @@ class Process:
             check=credentials.check,
         )
         if self._ending:
-            raise Stopped
+            raise StoppedBySignal
         if thread is not None:
             # Only now: with the lease others would wait for a process that is not ready to act.
             thread.start()
         service.run()
 
-    def _connect(self, standing: Standing, patience: float | None = None) -> KubernetesCluster:
+    def _connect(self, standing: LoopHealth, patience: float | None = None) -> KubernetesCluster:
         """Until the server answers: it may start after us, or be away just now."""
         from kailab.cluster.kubernetes import KubernetesCluster
 
@@ -145,7 +175,7 @@ class Process:
             end = time.monotonic() + seconds
             while time.monotonic() < end:
                 if self._ending:
-                    raise Stopped
+                    raise StoppedBySignal
                 # Waiting for a server is no hanging: a restart would not bring it nearer.
                 standing.turned()
                 time.sleep(min(SLICE_SECONDS, max(0.0, end - time.monotonic())))
@@ -166,7 +196,7 @@ class Process:
             sleep=rest,
         )
         if self._ending:
-            raise Stopped
+            raise StoppedBySignal
         if patience is None:
             return retrying(KubernetesCluster, self._connection)
         return retrying(KubernetesCluster, self._connection, patience=patience)

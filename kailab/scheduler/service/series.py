@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client import CollectorRegistry, Gauge
 
 
-class PlainCounter:
+class UnsuffixedCounter:
     """A counter whose name does not end in ``_total``: KAI has some, the client library writes none."""
 
     def __init__(self, name: str, told: str, label: str = "") -> None:
@@ -32,7 +32,7 @@ class PlainCounter:
         return self._head + "".join(f'{self._name}{{{self._label}="{value}"}} {count}\n' for value, count in counts)
 
 
-class Series:
+class ReplaceableGauge:
     """A gauge whose label values come and go: all are set together, and who scrapes in between misses none that stays."""
 
     def __init__(self, registry: CollectorRegistry, name: str, told: str, labels: Iterable[str]) -> None:

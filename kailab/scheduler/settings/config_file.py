@@ -1,33 +1,320 @@
-"""KAI's scheduler configuration file: actions, plugins and their arguments, read into what decides here.
+"""Reads KAI's scheduler configuration file: actions, plugins, their arguments, and the ``kailab:`` section.
 
 The file is the YAML of KAI's scheduler ConfigMap (``actions``, ``tiers``, ``queueDepthPerAction``, ``usageDBConfig``,
-``scenarioSearchBudgets``), taken as it is; kailab's own policies stand beside it under ``kailab`` (policy_section). A plugin
-list replaces KAI's: what it leaves out is off. Names that KAI does not know are errors; what KAI knows and kailab does not
-act upon is told in ``SchedulerSettings.notices``. Source: KAI conf_util, plugins/factory.go.
+``scenarioSearchBudgets``). A list of plugins replaces KAI's list: plugins that it leaves out are off. A name that KAI does not know is
+an error; ``SchedulerSettings.notices`` names what KAI knows and kailab ignores. Source: KAI conf_util, plugins/factory.go.
+
+KAI's search budgets are durations. A bound in time makes the same cluster decide differently on a busy machine, so kailab counts the
+simulated sets of victims: ``SCENARIOS_PER_SECOND`` for one second, about what KAI simulates on a cluster of ten nodes. Without the section
+kailab has no bound, while KAI ends a job's search after 4 minutes and an action's after 5. Source: KAI search_budget.go.
+
+The ``kailab:`` section has the policies that KAI does not have, and what KAI takes as flags. Every key is optional. A ``jobOrder``,
+``checkpoint`` or ``agedAfter`` without a value has the values below::
+
+    kailab:
+      jobOrder:                        # a weighted score instead of priority
+        weights: {priority: 0.4, waiting: 0.3, efficiency: 0.2, fairness: 0.1}
+        fullWait: 24h                  # waiting this long counts in full
+        scope: queue                   # or cluster: over all queues
+      agedAfter: 24h                   # a job that has waited this long goes first
+      victimOrder: priority            # lowest priority, then newest, over all queues
+      maxEvictionsPerCycle: 3
+      maxEvictionsPerCycleByPriority: {50: 3, 75: 1}
+      maxTakenRatio: 2                 # victims give at most twice what the job requests
+      reservation: backfill            # reserve capacity for the first job that does not fit
+      checkpoint: {gracePeriod: 2m}    # victims save their state first
+      searchBudget: {maxScenariosPerJob: 200}
+      maxConsolidationVictims: 16      # -1: no bound
+      allowConsolidatingReclaim: true
+      useSchedulingSignatures: true
+      stalenessGracePeriod: 60s
+
+``jobOrder``, ``victimOrder``, ``nodeScore`` and ``reservation`` also take the name of a policy of another distribution, or
+``{policy: NAME, parameters: {...}}`` (docs/extending.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action
-from kailab.engine.policies.settings import SearchBudget
+from kailab.engine.policies.settings import DAY, DEFAULT, Checkpoint, PolicyChoice, SearchBudget, WeightedOrder
 from kailab.engine.policies.switches import DEFAULT_PLUGINS, switches
 from kailab.errors import ExtensionError, InputError, PolicyError, Where
 from kailab.model import yamltext
 from kailab.model.cron import Cron
 from kailab.model.files import read_text
-from kailab.model.times import parse_time
-from kailab.scheduler.settings.config_values import Reader
-from kailab.scheduler.settings.policies import with_policies
-from kailab.scheduler.settings.policy_section import POLICY_KEYS, read_policies
-from kailab.scheduler.settings.search_budgets import read_durations
+from kailab.model.times import duration_seconds, parse_time
+from kailab.scheduler.settings.policies import resolve_policy_name, with_policies
 from kailab.scheduler.usage import UsageParams
+
+
+class ConfigReader:
+    """One mapping of the file. ``path`` says where it stands, for errors. Values that are null count as absent."""
+
+    def __init__(self, value: Any, file: str, path: str = "") -> None:
+        self.file = file
+        self.path = path
+        self.values: Mapping[str, Any] = {} if value is None else cast("Mapping[str, Any]", value)
+        if not isinstance(self.values, Mapping):
+            raise InputError(f"is {type(value).__name__}; expected a mapping", self.where())
+
+    def where(self, key: str = "") -> Where:
+        return Where(file=self.file, field=".".join(part for part in (self.path, key) if part))
+
+    def only(self, known: Iterable[str]) -> None:
+        """Raises InputError for a key that is none of these."""
+        expected = tuple(known)
+        for key in self.values:
+            if key not in expected:
+                raise InputError(f"is not known; expected one of {', '.join(expected)}", self.where(str(key)))
+
+    def __contains__(self, key: str) -> bool:
+        return self.values.get(key) is not None
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values.get(key)
+
+    def inside(self, key: str) -> ConfigReader:
+        return ConfigReader(self.values.get(key), self.file, self.where(key).field)
+
+    def entries(self, key: str) -> list[Any]:
+        value = self.values.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise InputError(f"is {type(value).__name__}; expected a list", self.where(key))
+        return value
+
+    def one_of(self, key: str, choices: Iterable[str], noun: str = "choice") -> Any:
+        """One of the choices, which is a str."""
+        value, known = self.values[key], tuple(choices)
+        if value not in known:
+            raise InputError(f"{value!r} is no {noun}; expected {' or '.join(known)}", self.where(key))
+        return value
+
+    def number(self, key: str) -> float:
+        """A finite number, also one written as text."""
+        value = self.values[key]
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"{value!r} is not a number", self.where(key)) from None
+        # To Python true is 1; in a configuration it is a slip.
+        if isinstance(value, bool) or number != number or abs(number) == float("inf"):
+            raise InputError(f"{value!r} is not a number", self.where(key))
+        return number
+
+    def count(self, key: str, least: int = 0) -> int:
+        value = self.values[key]
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"{value!r} is not a whole number of at least {least}", self.where(key))
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.values[key]
+        if not isinstance(value, bool):
+            raise InputError(f"{value!r} is not true or false", self.where(key))
+        return value
+
+    def seconds(self, key: str) -> float:
+        """A duration such as 90s, 10m, 1h30m, 2d or 1w, in seconds."""
+        return duration_seconds(self.values[key], self.where(key), days=True)
+
+
+SCENARIOS_PER_SECOND = 100
+SEARCHING_ACTIONS = ("consolidation", "reclaim", "preempt")
+SCENARIO_GENERATORS = ("NodeLocalGreedy", "MultiNodeGang")
+
+
+def read_duration_budget(block: ConfigReader) -> tuple[SearchBudget, str]:
+    """The budget, and a notice of what was made of the durations. Raises InputError."""
+    block.only(
+        ("maxActionSearchDuration", "maxJobSearchDuration", "minJobSearchDuration", "maxGeneratorSearchDuration")
+    )
+    most = _scenarios(block, "maxJobSearchDuration")
+    least = _scenarios(block, "minJobSearchDuration")
+    if most and least >= most:
+        raise InputError("must be less than maxJobSearchDuration", block.where("minJobSearchDuration"))
+    budget = SearchBudget(
+        per_job=most,
+        min_per_job=least,
+        per_action=_by_name(block, "maxActionSearchDuration", SEARCHING_ACTIONS),
+        per_generator=_by_name(block, "maxGeneratorSearchDuration", SCENARIO_GENERATORS),
+    )
+    told = [f"a job {most}"] if most else []
+    told += [f"{name} {count}" for name, count in sorted(budget.per_action.items()) if name != DEFAULT and count]
+    if budget.per_action.get(DEFAULT):
+        told.append(f"an action {budget.per_action[DEFAULT]}")
+    bounds = ", ".join(told) or "none"
+    notice = (
+        f"{block.path}: durations are counted as sets of victims simulated, {SCENARIOS_PER_SECOND} for a second, so that "
+        f"every run stops at the same place (most for {bounds})"
+    )
+    return budget, notice
+
+
+def _scenarios(block: ConfigReader, key: str) -> int:
+    """0 where it is not given, or given as 0: unbounded."""
+    if key not in block:
+        return 0
+    seconds = block.seconds(key)
+    # However short a time, it stays a bound: 0 would lift it.
+    return max(1, round(seconds * SCENARIOS_PER_SECOND)) if seconds > 0 else 0
+
+
+def _by_name(block: ConfigReader, key: str, names: tuple[str, ...]) -> dict[str, int]:
+    inside = block.inside(key)
+    inside.only((DEFAULT, *names))
+    return {str(name): _scenarios(inside, name) for name in inside.values}
+
+
+def read_count_budget(block: ConfigReader) -> SearchBudget:
+    """As kailab has it, in counts. Raises InputError."""
+    block.only(("maxScenariosPerJob", "minScenariosPerJob", "maxScenariosPerAction", "maxScenariosPerGenerator"))
+    most = block.count("maxScenariosPerJob") if "maxScenariosPerJob" in block else 0
+    least = block.count("minScenariosPerJob") if "minScenariosPerJob" in block else 0
+    if most and least >= most:
+        raise InputError("must be less than maxScenariosPerJob", block.where("minScenariosPerJob"))
+    return SearchBudget(
+        per_job=most,
+        min_per_job=least,
+        per_action=_counts(block, "maxScenariosPerAction", SEARCHING_ACTIONS),
+        per_generator=_counts(block, "maxScenariosPerGenerator", SCENARIO_GENERATORS),
+    )
+
+
+def _counts(block: ConfigReader, key: str, names: tuple[str, ...]) -> dict[str, int]:
+    inside = block.inside(key)
+    inside.only((DEFAULT, *names))
+    return {str(name): inside.count(name) for name in inside.values}
+
+
+WEIGHTS = ("priority", "waiting", "efficiency", "fairness")
+POLICY_SECTION_KEYS = (
+    "jobOrder", "nodeScore", "agedAfter", "victimOrder", "maxEvictionsPerCycle", "maxEvictionsPerCycleByPriority", "maxTakenRatio",
+    "reservation", "queueShares", "checkpoint", "searchBudget", "maxConsolidationVictims", "allowConsolidatingReclaim", "useSchedulingSignatures",
+    "stalenessGracePeriod",
+)  # fmt: skip
+
+POLICY_KEYS = {
+    "job_order_policy": "jobOrder",
+    "node_score_policy": "nodeScore",
+    "victim_order_policy": "victimOrder",
+    "reservation_policy": "reservation",
+    "queue_shares_policy": "queueShares",
+}
+"""Fields of EngineConfig that hold a policy of another distribution -> their keys."""
+
+
+def read_policies(block: ConfigReader) -> dict[str, Any]:
+    """Fields of EngineConfig. Raises InputError."""
+    block.only(POLICY_SECTION_KEYS)
+    values: dict[str, Any] = {}
+    if (choice := _choice(block, "jobOrder")) is not None:
+        values["job_order_policy"] = choice
+    elif "jobOrder" in block.values:
+        values["weighted_order"] = _job_order(block.inside("jobOrder"))
+    for field in ("node_score_policy", "reservation_policy", "queue_shares_policy"):
+        key = POLICY_KEYS[field]
+        if key in block:
+            values[field] = _choice(block, key)
+            if values[field] is None:
+                raise InputError("names no policy; expected a name, or policy and parameters", block.where(key))
+    # Also without a value: then the default, see above.
+    if "agedAfter" in block.values:
+        values["aged_after"] = block.seconds("agedAfter") if "agedAfter" in block else DAY
+    if block["victimOrder"] in ("queue", "priority"):
+        values["victim_order"] = block["victimOrder"]
+    elif "victimOrder" in block:
+        values["victim_order_policy"] = _choice(block, "victimOrder")
+        if values["victim_order_policy"] is None:
+            # It is neither a policy nor one of these: this raises.
+            block.one_of("victimOrder", ("queue", "priority"), "order of victims")
+    if "maxEvictionsPerCycle" in block:
+        values["max_evictions_per_cycle"] = block.count("maxEvictionsPerCycle")
+    if "maxEvictionsPerCycleByPriority" in block:
+        values["max_evictions_by_priority"] = _by_priority(block.inside("maxEvictionsPerCycleByPriority"))
+    if "maxTakenRatio" in block:
+        values["max_taken_ratio"] = block.number("maxTakenRatio")
+        if values["max_taken_ratio"] <= 0:
+            raise InputError(
+                f"{values['max_taken_ratio']:g} lets nobody be evicted; expected a number above 0, such as 2",
+                block.where("maxTakenRatio"),
+            )
+    if "checkpoint" in block.values:
+        inside = block.inside("checkpoint")
+        inside.only(("gracePeriod",))
+        values["checkpoint"] = Checkpoint(grace=inside.seconds("gracePeriod") if "gracePeriod" in inside else None)
+    if "searchBudget" in block:
+        values["search_budget"] = read_count_budget(block.inside("searchBudget"))
+    if "maxConsolidationVictims" in block:
+        values["max_consolidation_victims"] = block.count("maxConsolidationVictims", -1)
+    for field, key in (
+        ("allow_consolidating_reclaim", "allowConsolidatingReclaim"),
+        ("use_signatures", "useSchedulingSignatures"),
+    ):
+        if key in block:
+            values[field] = block.flag(key)
+    if "stalenessGracePeriod" in block:
+        values["staleness_grace"] = block.seconds("stalenessGracePeriod")
+    return values
+
+
+def _choice(block: ConfigReader, key: str) -> PolicyChoice | None:
+    """A policy by its name; None where none is named. Files are seen from that of the configuration."""
+    value = block[key]
+    folder = Path(block.file).parent
+    if isinstance(value, str):
+        return PolicyChoice(name=resolve_policy_name(value, folder))
+    if not isinstance(value, Mapping) or "policy" not in value:
+        return None
+    inside = block.inside(key)
+    inside.only(("policy", "parameters"))
+    if not isinstance(inside["policy"], str):
+        raise InputError(f"{inside['policy']!r} is no name of a policy", inside.where("policy"))
+    parameters = inside.inside("parameters").values
+    name = resolve_policy_name(inside["policy"], folder)
+    return PolicyChoice(name=name, parameters={str(name): value for name, value in parameters.items()})
+
+
+def _job_order(block: ConfigReader) -> WeightedOrder:
+    block.only(("weights", "fullWait", "scope"))
+    values: dict[str, Any] = {}
+    if "weights" in block:
+        weights = block.inside("weights")
+        weights.only(WEIGHTS)
+        for name in WEIGHTS:
+            # Given weights stand alone: one that is left out is nothing, not its default.
+            values[name] = weights.number(name) if name in weights else 0.0
+            if values[name] < 0:
+                raise InputError(f"{values[name]:g} is negative; expected a weight of 0 or more", weights.where(name))
+        if not any(values.values()):
+            raise InputError("are all zero; expected some weight above 0", block.where("weights"))
+    if "fullWait" in block:
+        values["full_wait"] = block.seconds("fullWait")
+        if values["full_wait"] <= 0:
+            raise InputError("is zero; expected a duration such as 24h", block.where("fullWait"))
+    if "scope" in block:
+        values["scope"] = block.one_of("scope", ("queue", "cluster"), "scope")
+    return WeightedOrder(**values)
+
+
+def _by_priority(block: ConfigReader) -> tuple[tuple[int, int], ...]:
+    found: dict[int, int] = {}
+    for key in block.values:
+        try:
+            priority = int(key)
+        except (TypeError, ValueError):
+            raise InputError("is not a priority; expected a whole number such as 50", block.where(str(key))) from None
+        found[priority] = block.count(key)
+    return tuple(sorted(found.items()))
+
 
 PLUGINS = (
     "predicates", "priority", "nodeplacement", "nominatednode", "numa", "nodeavailability", "gpusharingorder",
@@ -79,7 +366,7 @@ def read_settings(text: str, file: str = "") -> SchedulerSettings:
 
 def settings_from(document: Mapping[str, Any] | None, file: str = "") -> SchedulerSettings:
     """From the file's content as a mapping. ``file`` is named in errors. Raises InputError."""
-    block = Reader(document, file)
+    block = ConfigReader(document, file)
     block.only(_SECTIONS)
     values: dict[str, Any] = {}
     notices: list[str] = []
@@ -100,7 +387,7 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
         # Without a usage database KAI knows no past use, whatever kValue says.
         values["k_value"] = k_value
     if "scenarioSearchBudgets" in block:
-        values["search_budget"], notice = read_durations(block.inside("scenarioSearchBudgets"))
+        values["search_budget"], notice = read_duration_budget(block.inside("scenarioSearchBudgets"))
         notices.append(notice)
     if "kailab" in block:
         own = read_policies(block.inside("kailab"))
@@ -134,27 +421,27 @@ def _actions(value: Any, where: Where) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _plugins(block: Reader, notices: list[str]) -> dict[str, Reader]:
+def _plugins(block: ConfigReader, notices: list[str]) -> dict[str, ConfigReader]:
     """Name -> arguments of every plugin in the file, in order; a plugin that is listed twice keeps its first place."""
-    found: dict[str, Reader] = {}
+    found: dict[str, ConfigReader] = {}
     for number, tier in enumerate(block.entries("tiers")):
-        inside = Reader(tier, block.file, f"tiers[{number}]")
+        inside = ConfigReader(tier, block.file, f"tiers[{number}]")
         for place, entry in enumerate(inside.entries("plugins")):
-            plugin = Reader(entry, block.file, f"{inside.path}.plugins[{place}]")
+            plugin = ConfigReader(entry, block.file, f"{inside.path}.plugins[{place}]")
             name = plugin["name"]
             if name not in PLUGINS:
                 raise InputError(f"no plugin is called {name!r}; expected one of {', '.join(PLUGINS)}", plugin.where())
             idle = [key for key in plugin.values if key not in ("name", "arguments") and plugin[str(key)]]
             if idle:
                 notices.append(f"plugin {name}: {', '.join(map(str, idle))} has no effect")
-            found[name] = Reader(plugin["arguments"], block.file, f"plugin {name}")
+            found[name] = ConfigReader(plugin["arguments"], block.file, f"plugin {name}")
             unknown = [str(key) for key in found[name].values if key not in ARGUMENTS.get(name, ())]
             if unknown:
                 notices.append(f"plugin {name}: argument {', '.join(unknown)} has no effect")
     return found
 
 
-def _engine_values(plugins: dict[str, Reader], notices: list[str]) -> dict[str, Any]:
+def _engine_values(plugins: dict[str, ConfigReader], notices: list[str]) -> dict[str, Any]:
     listed = tuple(plugins)
     values: dict[str, Any] = {"predicates": "predicates" in plugins}
     values["prefer_shared_devices"] = "gpusharingorder" in plugins
@@ -188,13 +475,13 @@ def _engine_values(plugins: dict[str, Reader], notices: list[str]) -> dict[str, 
     return values
 
 
-def _depths(block: Reader) -> dict[str, int]:
+def _depths(block: ConfigReader) -> dict[str, int]:
     """Action -> jobs of each queue that are tried, -1 for all."""
     block.only(ACTIONS)
     return {str(name): block.count(name, -1) for name in block.values}
 
 
-def _usage(block: Reader, notices: list[str]) -> UsageParams:
+def _usage(block: ConfigReader, notices: list[str]) -> UsageParams:
     if block["connectionString"] or block["connectionStringEnvVar"]:
         notices.append("usageDBConfig: past use is reckoned from the cluster itself, no database is asked")
     params = block.inside("usageParams")

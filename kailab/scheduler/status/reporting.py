@@ -11,7 +11,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.retries import Retries
-from kailab.cluster.writes import Patch, Subresource
+from kailab.cluster.writes import PatchWrite, Subresource
 from kailab.engine.decisions import Decisions, Pending, PendingCode, Pipeline, QueueState
 from kailab.engine.snapshot.records import PodGroup, PodSet, Status, SubGroup, Task
 from kailab.errors import NotFound
@@ -32,14 +32,16 @@ _HELD = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Statu
 _WAITING = (Status.PENDING, Status.GATED)
 
 
-def always() -> bool:
+def starts_always_matter() -> bool:
     return True
 
 
-class Reporter:
+class StatusReporter:
     """Writes status for one scheduler. ``wrote``: whether the last ``report`` wrote anything."""
 
-    def __init__(self, cluster: Cluster, mirror: Mirror, starts_matter: Callable[[], bool] = always) -> None:
+    def __init__(
+        self, cluster: Cluster, mirror: Mirror, starts_matter: Callable[[], bool] = starts_always_matter
+    ) -> None:
         """``starts_matter``: whether anybody reads when work started; its annotation is written only then."""
         self._cluster = cluster
         self._mirror = mirror
@@ -49,11 +51,11 @@ class Reporter:
         self._promised: dict[str, Pipeline] = {}
         self._recorded: set[tuple[str, str, str]] | None = None
         self._queues: Mapping[str, QueueState] = {}
-        self._gathered: list[tuple[str, Patch]] = []
+        self._gathered: list[tuple[str, PatchWrite]] = []
         self._retries: Retries[None] = Retries()
         self.wrote = False
 
-    def carry_on(self, other: Reporter) -> None:
+    def carry_on(self, other: StatusReporter) -> None:
         """Remember what another has told."""
         self._said, self._promised, self._queues = other._said, other._promised, other._queues
         self._recorded = None if other._recorded is None else set(other._recorded)
@@ -171,7 +173,7 @@ class Reporter:
         self, podgroup: str, kind: str, metadata: Mapping[str, Any], patch: dict[str, Any], subresource: Subresource
     ) -> None:
         """Gather a write that tells about a PodGroup; all are sent together at the end of the report."""
-        one = Patch(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
+        one = PatchWrite(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
         self._gathered.append((podgroup, one))
 
     def _event(self, uid: str, reason: str, message: str) -> None:

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.polling import wait_until
 from kailab.cluster.protocol import Cluster, Object
-from kailab.cluster.waiting import wait_until
 from kailab.errors import AlreadyExists, NotFound
 from kailab.model import labels
 from kailab.undertest.contract import IdleDetector

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kailab.cluster.kubernetes import Connection
+from kailab.cluster.polling import wait_until
 from kailab.cluster.protocol import Object
-from kailab.cluster.waiting import wait_until
 from kailab.errors import InputError, NotFound
 from kailab.fleet import Fleet
 from kailab.lab.venues.plane import PlaneVenue, open_plane

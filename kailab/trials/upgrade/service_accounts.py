@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from kailab.cluster.controlplane.certificates import write_private
+from kailab.cluster.controlplane.credentials import write_private
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import AlreadyExists, ConnectError, NotFound
@@ -22,7 +22,7 @@ from kailab.model.private_files import make_folder
 from kailab.undertest.contract import Plane
 
 if TYPE_CHECKING:
-    from kailab.cluster.controlplane.supervision import Process
+    from kailab.cluster.controlplane.supervision import ProcessStatus
 
 NAMESPACE, ACCOUNT = "kai-scheduler", "scheduler"
 TOKEN_SECONDS = 3607  # as the kubelet asks for it
@@ -51,7 +51,7 @@ class ActingPlane:
     def kubeconfig(self) -> Path:
         return self._plane.kubeconfig
 
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[ProcessStatus]:
         return self._plane.processes()
 
     def log(self, name: str) -> Path:
@@ -65,7 +65,7 @@ class ActingPlane:
 
     def spawn(
         self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
-    ) -> Process:
+    ) -> ProcessStatus:
         """One that acts gets a fresh token, and a kubeconfig with it."""
         if name not in self._acting:
             return self._plane.spawn(name, argv, env, port)

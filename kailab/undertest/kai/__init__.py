@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kailab.cluster.choices import FLAGS
 from kailab.cluster.protocol import Cluster
+from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError
 from kailab.model import labels
 from kailab.model.objects import Object

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kailab.components.buildinfo import build_information
+from kailab.components.versions import build_information
 from kailab.errors import InputError, Where
 from kailab.undertest.binaries import locate_optional_program, locate_program, named_version, read_definitions
 from kailab.undertest.kai.releases import ADMISSION, ReleaseFeatures, features_by_marks, features_of, marks_of

@@ -15,13 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kailab.cluster.connected import connected
-from kailab.cluster.helm import Chart, Helm, HelmFailed, find_helm
-from kailab.cluster.images import without_image
+from kailab.cluster.connect import connect
+from kailab.cluster.helm import Chart, Helm, HelmFailed, find_helm, missing_image
 from kailab.cluster.install import CRD, INSTALLED_BY, install
-from kailab.cluster.protocol import Cluster
-from kailab.cluster.there import is_there
-from kailab.cluster.waiting import look_until, wait_until
+from kailab.cluster.polling import poll_until, wait_until
+from kailab.cluster.protocol import Cluster, object_exists
 from kailab.errors import AlreadyExists, InputError, NotFound
 from kailab.fleet.fleet import Pool
 from kailab.model.kinds import key_of
@@ -122,7 +120,7 @@ def missing_images(cluster: Cluster) -> str:
     for pod in cluster.list("Pod", RELEASE.namespace):
         if refused := _unplaced(pod, cluster.now()):
             return refused
-        if lacking := without_image(pod):
+        if lacking := missing_image(pod):
             return lacking
     return ""
 
@@ -305,7 +303,7 @@ class Installation:
             _can_start(cluster)
             return rollout_gaps(cluster, told, operator)
 
-        left = look_until(lacking, lambda found: not found, INSTALL_SECONDS, pause=_LOOK_SECONDS)
+        left = poll_until(lacking, lambda found: not found, INSTALL_SECONDS, pause=_LOOK_SECONDS)
         if left:
             why = failure_of_pods(cluster)
             raise SchedulerFailed(f"KAI {self.source.release} does not work: {left}{f'; {why}' if why else ''}")
@@ -327,9 +325,9 @@ def uninstall_chart(cluster: Cluster, helm: Helm) -> None:
             cluster.delete(kind, name)
 
     def left() -> list[str]:
-        return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if is_there(cluster, kind, name)]
+        return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if object_exists(cluster, kind, name)]
 
-    if rest := look_until(left, lambda found: not found, GONE_SECONDS, pause=_LOOK_SECONDS):
+    if rest := poll_until(left, lambda found: not found, GONE_SECONDS, pause=_LOOK_SECONDS):
         raise SchedulerFailed(f"of KAI's chart there is left after {GONE_SECONDS:.0f} s: {', '.join(rest)}")
 
 
@@ -461,4 +459,4 @@ def helm_for(plane: Plane) -> Helm:
 
 
 def _connected(plane: Plane) -> AbstractContextManager[Cluster]:
-    return connected(plane.kubeconfig, getattr(plane, "context", None), "kai-chart")
+    return connect(plane.kubeconfig, getattr(plane, "context", None), "kai-chart")

@@ -19,8 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from kailab.cluster.connected import connected
-from kailab.cluster.controlplane.certificates import Authority
+from kailab.cluster.connect import connect
+from kailab.cluster.controlplane.credentials import Authority
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports, is_free_everywhere
 from kailab.cluster.protocol import Cluster
 from kailab.errors import AlreadyExists, InputError, KailabError, NotFound
@@ -97,7 +97,7 @@ def unregister_webhook(cluster: Cluster) -> None:
 
 def unregister_webhook_of(plane: Plane) -> None:
     """The same by a plane's own credentials; nothing happens where its API server is away, and with it all that could ask."""
-    with suppress(KailabError), connected(plane.kubeconfig, name=WEBHOOK_NAME) as cluster:
+    with suppress(KailabError), connect(plane.kubeconfig, name=WEBHOOK_NAME) as cluster:
         unregister_webhook(cluster)
 
 

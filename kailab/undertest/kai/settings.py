@@ -15,7 +15,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.scheduler import SchedulerSettings
-from kailab.scheduler.settings.search_budgets import SCENARIOS_PER_SECOND
+from kailab.scheduler.settings.config_file import SCENARIOS_PER_SECOND
 from kailab.undertest.contract import Unsupported
 from kailab.undertest.kai.releases import ReleaseFeatures
 

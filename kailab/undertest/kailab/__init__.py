@@ -28,9 +28,9 @@ class Kailab(SchedulerUnderTest):
     quiet_seconds = 1.2
 
     def within(self, wiring: SchedulerWiring) -> InProcessScheduler:
-        from kailab.scheduler.composition import Composition
+        from kailab.scheduler.composition import SchedulerComposition
 
-        wanted = Composition(
+        wanted = SchedulerComposition(
             config=wiring.config,
             usage=wiring.usage,
             scheduler_names=self.scheduler_names(wiring.adopt_default_scheduler),

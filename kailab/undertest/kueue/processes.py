@@ -21,11 +21,10 @@ from typing import Any
 
 import yaml
 
-from kailab.cluster.connected import connected
+from kailab.cluster.connect import connect
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.install import CRD
-from kailab.cluster.protocol import Cluster
-from kailab.cluster.there import is_there
+from kailab.cluster.protocol import Cluster, object_exists
 from kailab.errors import KailabError
 from kailab.model import labels
 from kailab.model.objects import Object, conditions_of, has_condition, is_ended, is_terminating, owner_uids
@@ -223,7 +222,7 @@ class KueueProcesses(AddonProcesses):
         """Its kinds, and its namespace. Raises MissingComponents, too."""
         definitions = self._addon.manifests.objects(_DEFINITIONS)
         # Where they are there they may have been told of the server that converts them.
-        missing = [one for one in definitions if not is_there(cluster, CRD, one["metadata"]["name"])]
+        missing = [one for one in definitions if not object_exists(cluster, CRD, one["metadata"]["name"])]
         install_definitions(cluster, missing, "Kueue")
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 
@@ -273,7 +272,7 @@ class KueueProcesses(AddonProcesses):
 
     def stop(self) -> None:
         # Before its end: until they are gone, nobody could make a Job.
-        with suppress(KailabError), connected(self._plane.kubeconfig, name=NAME) as cluster:
+        with suppress(KailabError), connect(self._plane.kubeconfig, name=NAME) as cluster:
             for kind in CONFIGURATIONS:
                 for found in cluster.list(f"{kind}.admissionregistration.k8s.io"):
                     if found["metadata"]["name"].startswith(_PREFIX):

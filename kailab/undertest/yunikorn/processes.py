@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from kailab.cluster.base import namespace
+from kailab.cluster.base_objects import namespace
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free_everywhere
 from kailab.cluster.protocol import Cluster
 from kailab.model.objects import Object, annotations_of, is_terminating

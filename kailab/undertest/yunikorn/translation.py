@@ -22,8 +22,8 @@ from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
 from kailab.model.objects import Object
-from kailab.scheduler.reading.queues import DEFAULT_PRIORITY
-from kailab.scheduler.reading.requests import of_pod
+from kailab.scheduler.reading.queues import DEFAULT_QUEUE_PRIORITY
+from kailab.scheduler.reading.requests import pod_amounts
 from kailab.undertest.contract import NotExpressible
 from kailab.undertest.translation import (
     RESOURCE_NAMES,
@@ -92,7 +92,7 @@ def _queue(queues: AppliedQueues, queue: Queue, above: Amounts) -> dict[str, Any
     found["resources"] = {name: amounts for name, amounts in resources.items() if amounts}
     found["properties"] = {
         "priority.policy": "fence",
-        "priority.offset": str(queue.priority - DEFAULT_PRIORITY),
+        "priority.offset": str(queue.priority - DEFAULT_QUEUE_PRIORITY),
         "preemption.delay": _PREEMPTION_DELAY,
     }
     if children:
@@ -191,4 +191,4 @@ def _gang(spec: dict[str, Any], work: TemplateWork) -> dict[str, str]:
 
 
 def _minimum_resources(spec: dict[str, Any]) -> dict[str, str]:
-    return {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in sorted(of_pod(spec).items())}
+    return {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in sorted(pod_amounts(spec).items())}

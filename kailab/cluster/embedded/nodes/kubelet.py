@@ -26,12 +26,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+from kailab.cluster.embedded import pod_status
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
-from kailab.cluster.embedded.nodes import podstatus
-from kailab.cluster.embedded.storage.store import Store
+from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.embedded.storage.table import Key
-from kailab.cluster.lifecycle import (
+from kailab.cluster.pod_lifecycle import (
     CHECKPOINT_LOST,
     CHECKPOINTED,
     CODE_COMPLETED,
@@ -51,7 +51,7 @@ from kailab.cluster.lifecycle import (
     stopping_seconds,
 )
 from kailab.cluster.protocol import EventType, Object
-from kailab.cluster.unreadable import UnreadableObjects
+from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model import labels
 from kailab.model.times import format_time, parse_time
 
@@ -76,7 +76,7 @@ def _timer(slot: Slot) -> str:
 class Kubelet:
     """Runs the pods of every node of a store. Soft state only: ``restore`` makes it anew from the objects."""
 
-    def __init__(self, store: Store, clock: VirtualClock, deletion: Deletion, event: Callable[..., None]) -> None:
+    def __init__(self, store: ObjectStore, clock: VirtualClock, deletion: Deletion, event: Callable[..., None]) -> None:
         """``event`` is the cluster's."""
         self._store = store
         self._event = event
@@ -176,7 +176,7 @@ class Kubelet:
         since = parse_time(started)
         runs = seconds_of(notes.get(labels.RUN_SECONDS), None)
         fails = seconds_of(str(notes[labels.FAIL]).partition(":")[0], None) if labels.FAIL in notes else None
-        # On a tie it fails, as ``stages.questions.ENDING`` has it for real clusters.
+        # On a tie it fails, as ``stages.pods.ENDING`` has it for real clusters.
         if fails is not None and (runs is None or fails <= runs):
             self._at(since + fails, False, self._fail, key, pod)
         elif runs is not None:
@@ -261,7 +261,7 @@ class Kubelet:
             return
         node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
         assert node is not None
-        new = self._write(key, pod, podstatus.started(pod, node, self._now()))
+        new = self._write(key, pod, pod_status.started(pod, node, self._now()))
         if new["metadata"].get("annotations"):
             self._plan_end(key, new)
 
@@ -289,19 +289,19 @@ class Kubelet:
             return
         if self._clock.now < parse_time(pod["status"]["startTime"]) + deadline:
             return
-        status = podstatus.ended(pod, "Failed", CODE_STOPPED, ERROR, self._now())
+        status = pod_status.ended(pod, "Failed", CODE_STOPPED, ERROR, self._now())
         self._write(key, pod, {**status, "reason": DEADLINE_EXCEEDED, "message": DEADLINE_MESSAGE})
 
     def _end(self, key: Key, pod: Object, phase: str, code: int, reason: str) -> None:
-        self._write(key, pod, podstatus.ended(pod, phase, code, reason, self._now()))
+        self._write(key, pod, pod_status.ended(pod, phase, code, reason, self._now()))
 
     def _crash(self, key: Key, pod: Object, code: int, reason: str) -> None:
-        self._plan_end(key, self._write(key, pod, podstatus.crashed(pod, code, reason, self._now())))
+        self._plan_end(key, self._write(key, pod, pod_status.crashed(pod, code, reason, self._now())))
 
     def _restart(self, key: Key, pod: Object) -> None:
         statuses = pod["status"].get("containerStatuses") or ()
         if self._usable(pod, "Running") and any("waiting" in c["state"] for c in statuses):
-            self._plan_end(key, self._write(key, pod, podstatus.restarted(pod, self._now())))
+            self._plan_end(key, self._write(key, pod, pod_status.restarted(pod, self._now())))
 
     def _saved(self, key: Key, pod: Object) -> None:
         self._say(CHECKPOINTED, pod)

@@ -1,24 +1,185 @@
-"""The store: objects by kind, resource versions, uids, owners, and who is told of a change.
+"""The store of an embedded cluster: objects by kind with their resource versions, owners and hooks; and the log of Kubernetes Events.
 
-It knows nothing of Kubernetes' rules beyond metadata; admission, deletion and the kubelet hold those. Stored dicts are
-never changed: a change is a new dict that shares with the old one all that stayed the same.
+Events are one small record per (object, reason, message), turned into an object only when read: a lab of tens of thousands of pods records
+several events for each, which would cost more than the pods as full objects.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from kailab.cluster.embedded.storage.eventlog import EventLog
-from kailab.cluster.embedded.storage.persistence import Packed
-from kailab.cluster.embedded.storage.table import Key, Table
+from kailab.cluster.embedded.storage.state_file import PackedSection
+from kailab.cluster.embedded.storage.table import Key, ObjectTable
 from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Forbidden, NotFound, StateError
 from kailab.model.kinds import KINDS
+from kailab.model.times import format_time
+
+# The oldest go first beyond this many, as a real cluster drops events after an hour.
+LIMIT = 400_000
+
+
+class EventRecord(msgspec.Struct, frozen=True):
+    """What is kept of one event and its repeats: a repeat takes the place of the record before it. ``first`` and ``last`` are seconds since the epoch."""
+
+    name: str
+    namespace: str
+    uid: str
+    version: int
+    involved: tuple[str, str, str, str, str]  # apiVersion, kind, namespace, name, uid
+    type: str
+    reason: str
+    message: str
+    component: str
+    first: float
+    last: float
+    count: int = 1
+
+    def materialise(self) -> Object:
+        """The core/v1 Event this stands for."""
+        api_version, kind, namespace, name, uid = self.involved
+        involved = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}
+        if namespace:
+            involved["namespace"] = namespace
+        first = format_time(self.first)
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "uid": self.uid,
+                "resourceVersion": str(self.version),
+                "creationTimestamp": first,
+            },
+            "involvedObject": involved,
+            "type": self.type,
+            "reason": self.reason,
+            "message": self.message,
+            "source": {"component": self.component},
+            "reportingComponent": self.component,
+            "reportingInstance": "",
+            "firstTimestamp": first,
+            "lastTimestamp": format_time(self.last),
+            "count": self.count,
+        }
+
+
+Identity = tuple[str, str, str, str]
+
+
+class EventLog:
+    """Events by what they are about and say."""
+
+    def __init__(self) -> None:
+        self._records: dict[Identity, EventRecord] = {}
+        self._saved: PackedSection | None = None  # a saved log that nobody has asked for yet
+
+    def fork(self) -> EventLog:
+        """The same events in a log of its own."""
+        forked = EventLog()
+        forked._records, forked._saved = self._records.copy(), self._saved
+        return forked
+
+    @property
+    def records(self) -> dict[Identity, EventRecord]:
+        """Events by their identity, oldest first."""
+        if self._saved is not None:
+            saved, self._saved = self._saved, None
+            self._take(saved.unpack())
+        return self._records
+
+    @property
+    def empty(self) -> bool:
+        return self._saved is None and not self._records
+
+    def record(
+        self,
+        involved: Object,
+        type: str,
+        reason: str,
+        message: str,
+        component: str,
+        now: float,
+        version: int,
+        new_uid: Callable[[], str],
+    ) -> tuple[EventRecord, bool]:
+        """Count a repeat, or begin a record; says whether it is new."""
+        meta = involved["metadata"]
+        uid = meta.get("uid", "")
+        # The component is not part of it, and neither is the time: what is said again about an object is a repeat.
+        identity = (uid or meta.get("namespace", "") + "/" + meta["name"], type, reason, message)
+        # By the property: the first event after a start takes in the saved log.
+        records = self.records
+        old = records.get(identity)
+        if old is not None:
+            repeat = records[identity] = structs.replace(old, count=old.count + 1, last=now, version=version)
+            return repeat, False
+        namespace = meta.get("namespace", "")
+        event_uid = new_uid()
+        record = EventRecord(
+            name=f"{meta['name']}.{event_uid[-12:]}",
+            # Events about objects without a namespace are in "default", as client-go's recorder puts them.
+            namespace=namespace or "default",
+            uid=event_uid,
+            version=version,
+            involved=(involved.get("apiVersion", ""), involved.get("kind", ""), namespace, meta["name"], uid),
+            type=type,
+            reason=reason,
+            message=message,
+            component=component,
+            first=now,
+            last=now,
+        )
+        records[identity] = record
+        if len(records) > LIMIT:
+            del records[next(iter(records))]
+        return record, True
+
+    def find(self, key: Key) -> Identity | None:
+        """The identity of the event of this (namespace, name); a scan, since nobody asks often."""
+        for identity, record in self.records.items():
+            if record.name == key[1] and record.namespace == key[0]:
+                return identity
+        return None
+
+    def drop_namespace(self, namespace: str) -> list[EventRecord]:
+        """Forget the events of a namespace; gives what went."""
+        gone = [identity for identity, record in self.records.items() if record.namespace == namespace]
+        return [self.records.pop(identity) for identity in gone]
+
+    def __iter__(self) -> Iterator[EventRecord]:
+        return iter(self.records.values())
+
+    def dump(self) -> dict[str, list[Any]]:
+        """By kind, as objects are dumped; empty where there is none."""
+        # Rows without field names: there may be hundreds of thousands.
+        rows = [structs.astuple(record) for record in self.records.values()]
+        return {"Event": rows} if rows else {}
+
+    def restore(self, saved: Mapping[str, list[Any] | PackedSection]) -> None:
+        """Put back a saved log; one that is packed stays so until it is asked for."""
+        self._records = {}
+        rows = saved.get("Event", [])
+        if isinstance(rows, PackedSection):
+            self._saved = rows
+        else:
+            self._take(rows)
+
+    def _take(self, rows: list[Any]) -> None:
+        for row in rows:
+            values: list[Any] = [*row[:4], tuple(row[4]), *row[5:]]
+            record = EventRecord(*values)
+            involved = record.involved
+            identity = (involved[4] or involved[2] + "/" + involved[3], record.type, record.reason, record.message)
+            self._records[identity] = record
+
 
 Hook = Callable[[EventType, Key, Object | None, Object | None], None]
 """Told synchronously of each change of a kind: (type, key, before, after)."""
@@ -60,16 +221,16 @@ def key_of(kind: str, name: str, namespace: str | None) -> Key:
     return (namespace or "", name)
 
 
-class Store:
+class ObjectStore:
     """Objects of all kinds and the counters that go with them."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, Table] = {}
-        self._saved: dict[str, Packed] = {}  # kinds of a saved cluster that nobody has asked for yet
+        self._tables: dict[str, ObjectTable] = {}
+        self._saved: dict[str, PackedSection] = {}  # kinds of a saved cluster that nobody has asked for yet
         self._single: dict[str, dict[Key, msgspec.Raw]] = {}  # of such kinds, once one object was looked for
         self.sealed = False
         """It may be read only: what would act on its changes is not at work."""
-        self._whole: Store | None = None  # of a sealed one, once it was forked: all of it, with what owns what
+        self._whole: ObjectStore | None = None  # of a sealed one, once it was forked: all of it, with what owns what
         self.version = 0
         self.uids = 0
         self.names: dict[str, int] = {}  # how many names were generated for "kind|namespace|prefix"
@@ -82,13 +243,13 @@ class Store:
         """Tell ``hook`` of each change of a kind ("*": of every kind), after it is stored."""
         self._hooks.setdefault(kind, []).append(hook)
 
-    def table(self, kind: str) -> Table:
+    def table(self, kind: str) -> ObjectTable:
         table = self._tables.get(kind)
         if table is None and (table := self.there(kind)) is None:
-            table = self._tables[kind] = Table(kind)
+            table = self._tables[kind] = ObjectTable(kind)
         return table
 
-    def there(self, kind: str) -> Table | None:
+    def there(self, kind: str) -> ObjectTable | None:
         """The objects of a kind; None where there never were any."""
         table = self._tables.get(kind)
         if table is None and kind in self._saved:
@@ -229,15 +390,15 @@ class Store:
             for hook in everything:
                 hook(type, key, old, new)
 
-    def restore(self, kind: str, objects: list[Object] | Packed) -> None:
+    def restore(self, kind: str, objects: list[Object] | PackedSection) -> None:
         """Put back saved objects of a kind, in their order, telling nobody. What is packed stays so until it is asked for,
         and what it owns is not known before."""
-        if isinstance(objects, Packed):
+        if isinstance(objects, PackedSection):
             self._saved[kind] = objects
         else:
             self._fill(kind, objects)
 
-    def fork(self, without: Iterable[Reference] = ()) -> Store:
+    def fork(self, without: Iterable[Reference] = ()) -> ObjectStore:
         """A store of its own that holds the same: the objects themselves are shared, since no stored one is ever changed. Nobody
         watches it yet. It may be written to, also where this one may not. ``without``: these are left out, with all that they alone own."""
         if self.sealed:
@@ -276,7 +437,7 @@ class Store:
                 ahead += [(owned, False) for owned in self.dependents.get(obj["metadata"]["uid"], ())]
         return found
 
-    def _completed(self) -> Store:
+    def _completed(self) -> ObjectStore:
         """All of a sealed store, with what owns what, which a sealed one does not take in."""
         whole = self._alike()
         for kind in self.filled():
@@ -284,9 +445,9 @@ class Store:
             whole._fill(kind, self._saved[kind].unpack() if table is None else list(table))
         return whole
 
-    def _alike(self) -> Store:
+    def _alike(self) -> ObjectStore:
         """A store with the same counters and events, and no objects."""
-        forked = Store()
+        forked = ObjectStore()
         forked.version, forked.uids, forked.names = self.version, self.uids, self.names.copy()
         forked.events = self.events.fork()
         return forked
@@ -297,7 +458,7 @@ class Store:
             self.there(kind)
 
     def _fill(self, kind: str, objects: list[Object]) -> None:
-        table = self._tables[kind] = Table(kind)
+        table = self._tables[kind] = ObjectTable(kind)
         for obj in objects:
             meta = obj["metadata"]
             key = (meta.get("namespace", ""), meta["name"])

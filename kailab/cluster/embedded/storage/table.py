@@ -12,7 +12,7 @@ Key = tuple[str, str]
 """(namespace, name); the namespace is "" for kinds of the whole cluster."""
 
 
-class Table:
+class ObjectTable:
     """Objects of one kind. ``objects`` keeps the order of creation; ``listing`` sorts by (namespace, name)."""
 
     __slots__ = ("_indexes", "_new", "_order", "_stale", "kind", "objects")
@@ -25,9 +25,9 @@ class Table:
         self._stale = False
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
 
-    def fork(self, without: Set[Key] = frozenset()) -> Table:
+    def fork(self, without: Set[Key] = frozenset()) -> ObjectTable:
         """The same objects in a table of its own, but for those ``without``."""
-        forked = Table(self.kind)
+        forked = ObjectTable(self.kind)
         if without:
             forked.objects = {key: obj for key, obj in self.objects.items() if key not in without}
             forked._order, forked._new, forked._stale = self._order.copy(), self._new.copy(), True

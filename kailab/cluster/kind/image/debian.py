@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kailab.cluster.kind.image.ingredients import Ingredients
+from kailab.cluster.kind.image.ingredients import BuildInputs
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _OF_NO_USE = ("var/cache/apt", "var/lib/apt/lists", "usr/share/man", "usr/share/locale", "var/log")
@@ -55,7 +55,7 @@ class Root:
         file.chmod(0o755)
 
 
-def install(root: Path, wanted: Ingredients, downloads: Path) -> Root:
+def install(root: Path, wanted: BuildInputs, downloads: Path) -> Root:
     """Debian's minimal base and the packages. ``downloads``: a folder that keeps what was downloaded. Raises
     subprocess.CalledProcessError."""
     downloads.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kailab.cluster.kind.image.debian import Root
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.polling import wait_until
 
 _SOCKET = "/run/build/containerd.sock"
 _CONFIG = "run/build/config.toml"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kailab.components import Cache, ComponentSet
+from kailab.components import ComponentCache, ComponentSet
 from kailab.components.cache import sha256_of
 from kailab.components.pins import KUBERNETES_PROGRAMS, NODE_FILES, node_pins
 
@@ -27,7 +27,7 @@ PACKAGES = (
 _DIGITS = 12
 
 
-class Ingredients(msgspec.Struct, frozen=True, kw_only=True):
+class BuildInputs(msgspec.Struct, frozen=True, kw_only=True):
     """``programs``: paths by name; ``files``: the archive of kind's files; ``checksums``: sha256 of each of these; ``mirror``: where
     Debian packages come from."""
 
@@ -47,11 +47,11 @@ class Ingredients(msgspec.Struct, frozen=True, kw_only=True):
         return f"{REPOSITORY}:{self.kubernetes}-{hashlib.sha256(told).hexdigest()[:_DIGITS]}"
 
 
-def gathered(components: ComponentSet, mirror: str = MIRROR, cache: Cache | None = None) -> Ingredients:
+def gather_inputs(components: ComponentSet, mirror: str = MIRROR, cache: ComponentCache | None = None) -> BuildInputs:
     """From programs that are all here. Raises InputError, DamagedComponent, MissingComponents."""
     from kailab.components import MissingComponents
 
-    cache = cache or Cache()
+    cache = cache or ComponentCache()
     paths = {name: components.path(name) for name in ("etcd", *KUBERNETES_PROGRAMS)}
     for pin in node_pins(components.kubernetes):
         found = cache.checked(pin)
@@ -60,7 +60,7 @@ def gathered(components: ComponentSet, mirror: str = MIRROR, cache: Cache | None
         paths[pin.name] = found
     checksums = {name: sha256_of(path) for name, path in paths.items()}
     files = str(paths.pop(NODE_FILES))
-    return Ingredients(
+    return BuildInputs(
         kubernetes=components.kubernetes,
         programs={name: str(path) for name, path in paths.items()},
         files=files,

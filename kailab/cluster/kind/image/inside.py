@@ -16,7 +16,7 @@ import msgspec
 from kailab.cluster.kind.image import debian, node_files, parts
 from kailab.cluster.kind.image.debian import Root
 from kailab.cluster.kind.image.importing import containerd
-from kailab.cluster.kind.image.ingredients import Ingredients
+from kailab.cluster.kind.image.ingredients import BuildInputs
 from kailab.cluster.kind.image.layers import write_image
 
 MADE = "made "
@@ -24,11 +24,11 @@ LABEL = "dev.kailab.node-image"
 _ON_THE_NODE = ("kubeadm", "kubectl", "kubelet")
 
 
-class Task(msgspec.Struct, frozen=True):
+class NodeBuildTask(msgspec.Struct, frozen=True):
     """``folder``: for the root, empty; ``memory``: it is to be in memory; ``archive``: what is made; ``downloads``: where packages are
     kept."""
 
-    wanted: Ingredients
+    wanted: BuildInputs
     folder: str
     memory: bool
     archive: str
@@ -36,7 +36,7 @@ class Task(msgspec.Struct, frozen=True):
     architecture: str
 
 
-class Made(msgspec.Struct, frozen=True):
+class NodeBuildResult(msgspec.Struct, frozen=True):
     """See ``NodeImage``."""
 
     layer: str
@@ -44,7 +44,7 @@ class Made(msgspec.Struct, frozen=True):
     images: tuple[str, ...]
 
 
-def make(task: Task) -> Made:
+def make(task: NodeBuildTask) -> NodeBuildResult:
     """Raises OSError, ValueError, subprocess.CalledProcessError."""
     wanted, folder = task.wanted, Path(task.folder)
     if task.memory:
@@ -79,10 +79,10 @@ def make(task: Task) -> Made:
         stop_signal="SIGRTMIN+3",
         labels={LABEL: wanted.name},
     )
-    return Made(layer, packages, images)
+    return NodeBuildResult(layer, packages, images)
 
 
-def _import(root: Root, wanted: list[parts.Part], task: Task) -> tuple[str, ...]:
+def _import(root: Root, wanted: list[parts.ImagePart], task: NodeBuildTask) -> tuple[str, ...]:
     with containerd(root) as importer:
         made = parts.archives(wanted, root, task.wanted.programs, Path(task.folder), task.architecture)
         for part, archive in zip(wanted, made, strict=True):
@@ -95,7 +95,7 @@ def _import(root: Root, wanted: list[parts.Part], task: Task) -> tuple[str, ...]
     return tuple(part.image for part in wanted)
 
 
-def _check_versions(root: Root, wanted: Ingredients) -> None:
+def _check_versions(root: Root, wanted: BuildInputs) -> None:
     """Each is run once where it is to run."""
     told = root.run("kubelet", "--version").split()[-1]
     if told != wanted.kubernetes:
@@ -114,7 +114,7 @@ def _say(text: str) -> None:
 
 def main() -> None:
     """``sys.argv[1]``: the task."""
-    task = msgspec.json.decode(sys.argv[1], type=Task)
+    task = msgspec.json.decode(sys.argv[1], type=NodeBuildTask)
     os.umask(0o022)
     try:
         made = make(task)

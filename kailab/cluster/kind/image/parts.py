@@ -23,33 +23,33 @@ _IPTABLES = (
 _COMMANDS = ("iptables", "iptables-save", "iptables-restore")
 
 
-class Part(NamedTuple):
-    """``program``: its path in the node's root, None: one of ``Ingredients.programs`` by that name."""
+class ImagePart(NamedTuple):
+    """``program``: its path in the node's root, None: one of ``BuildInputs.programs`` by that name."""
 
     image: str
     program: str
     entrypoint: tuple[str, ...] = ()
 
 
-def parts_of(root: Root, kubernetes: str, sandbox: str) -> list[Part]:
+def parts_of(root: Root, kubernetes: str, sandbox: str) -> list[ImagePart]:
     """What kubeadm names for a release, and containerd's sandbox. Raises ValueError for an image that nothing here makes."""
     named = root.run("kubeadm", "config", "images", "list", "--kubernetes-version", kubernetes).split()
     return [_part(image) for image in dict.fromkeys((*named, sandbox))]
 
 
-def _part(image: str) -> Part:
+def _part(image: str) -> ImagePart:
     program = image.rpartition("/")[2].partition(":")[0]
     if program == "pause":
-        return Part(image, program, (_PAUSE, "-P"))
+        return ImagePart(image, program, (_PAUSE, "-P"))
     if program == "coredns":
-        return Part(image, program, ("/usr/local/bin/coredns",))
+        return ImagePart(image, program, ("/usr/local/bin/coredns",))
     if program not in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"):
         raise ValueError(f"kubeadm asks for {image}, and nothing here makes it")
-    return Part(image, program)
+    return ImagePart(image, program)
 
 
 def archives(
-    parts: list[Part], root: Root, programs: Mapping[str, str], folder: Path, architecture: str
+    parts: list[ImagePart], root: Root, programs: Mapping[str, str], folder: Path, architecture: str
 ) -> Iterator[Path]:
     """Each as an archive, which is gone when the next one is asked for."""
     for part in parts:
@@ -61,7 +61,7 @@ def archives(
         archive.unlink()
 
 
-def _stage(part: Part, root: Root, programs: Mapping[str, str], staged: Path) -> None:
+def _stage(part: ImagePart, root: Root, programs: Mapping[str, str], staged: Path) -> None:
     own = Root(staged)
     if part.program == "pause":
         own.put(_PAUSE.lstrip("/"), root.path / _PAUSE.lstrip("/"))

@@ -36,7 +36,7 @@ class NodeImage(msgspec.Struct, frozen=True, kw_only=True):
     recipe: int = RECIPE
 
 
-class Store(ImageStore[NodeImage]):
+class NodeImageStore(ImageStore[NodeImage]):
     """``root``: None for the user's own."""
 
     def __init__(self, root: Path | None = None) -> None:

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kailab.cluster.kubernetes.apiclient.refusals import refusal
-from kailab.cluster.kubernetes.apiclient.resources import Resource
-from kailab.cluster.kubernetes.apiclient.transport import Answer, NoAnswer, Transport
+from kailab.cluster.kubernetes.apiclient.resources import ApiResource
+from kailab.cluster.kubernetes.apiclient.transport import HttpAnswer, NoAnswer, Transport, refusal
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Unavailable
 
@@ -28,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     """``told``: the request in words. ``resolve``: what a refusal is checked against where an earlier try may have done it (a
     path to GET); ``resolve_node``: the node that a pod is on then."""
 
@@ -41,7 +40,7 @@ class Request(NamedTuple):
     resolve_node: str = ""
 
 
-def body_of(answer: Answer) -> Object:
+def body_of(answer: HttpAnswer) -> Object:
     """The object in an answer, without the bookkeeping of who manages which field."""
     obj: Object = _decode(answer.body)
     metadata = obj.get("metadata")
@@ -50,12 +49,12 @@ def body_of(answer: Answer) -> Object:
     return obj
 
 
-def creating(resource: Resource, obj: Object) -> Request:
+def creating(resource: ApiResource, obj: Object) -> ApiRequest:
     metadata = obj["metadata"]
     namespace, name = metadata.get("namespace"), metadata.get("name", "")
     if resource.namespaced and not namespace:
         namespace = "default"
-    return Request(
+    return ApiRequest(
         "POST",
         resource.path(namespace, query=_MANAGED),
         _encode(obj),
@@ -65,9 +64,9 @@ def creating(resource: Resource, obj: Object) -> Request:
     )
 
 
-def updating(resource: Resource, obj: Object) -> Request:
+def updating(resource: ApiResource, obj: Object) -> ApiRequest:
     metadata = obj["metadata"]
-    return Request(
+    return ApiRequest(
         "PUT",
         resource.path(metadata.get("namespace"), metadata["name"], query=_MANAGED),
         _encode(obj),
@@ -75,23 +74,23 @@ def updating(resource: Resource, obj: Object) -> Request:
     )
 
 
-def applying(resource: Resource, obj: Object) -> Request:
+def applying(resource: ApiResource, obj: Object) -> ApiRequest:
     metadata = obj["metadata"]
     # Forced: the manifest has the last word about its fields, also about those that somebody else has set since.
     path = resource.path(metadata.get("namespace"), metadata["name"], query={**_MANAGED, "force": "true"})
-    return Request("PATCH", path, _encode(obj), APPLY, f"apply {resource.kind} {metadata['name']}")
+    return ApiRequest("PATCH", path, _encode(obj), APPLY, f"apply {resource.kind} {metadata['name']}")
 
 
 def patching(
-    resource: Resource, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: str
-) -> Request:
+    resource: ApiResource, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: str
+) -> ApiRequest:
     path = resource.path(namespace, name, subresource if resource.status else "", query=_MANAGED)
-    return Request("PATCH", path, _encode(patch), MERGE, f"patch {resource.kind} {name}")
+    return ApiRequest("PATCH", path, _encode(patch), MERGE, f"patch {resource.kind} {name}")
 
 
 def deleting(
-    resource: Resource, name: str, namespace: str | None, grace_seconds: float | None, uid: str = ""
-) -> Request:
+    resource: ApiResource, name: str, namespace: str | None, grace_seconds: float | None, uid: str = ""
+) -> ApiRequest:
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = math.ceil(grace_seconds)
@@ -99,22 +98,22 @@ def deleting(
     if uid:
         options["preconditions"] = {"uid": uid}
     told = f"delete {resource.kind} {name}"
-    return Request("DELETE", resource.path(namespace, name), _encode(options), told=told)
+    return ApiRequest("DELETE", resource.path(namespace, name), _encode(options), told=told)
 
 
-def deleting_all(resource: Resource, namespace: str | None) -> Request:
+def deleting_all(resource: ApiResource, namespace: str | None) -> ApiRequest:
     options = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Background",
         "gracePeriodSeconds": 0,
     }
-    return Request("DELETE", resource.path(namespace), _encode(options), told=f"delete all {resource.plural}")
+    return ApiRequest("DELETE", resource.path(namespace), _encode(options), told=f"delete all {resource.plural}")
 
 
 def binding(
-    resource: Resource, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str] | None
-) -> Request:
+    resource: ApiResource, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str] | None
+) -> ApiRequest:
     metadata: dict[str, Any] = {"name": pod, "namespace": namespace}
     # The API server refuses to bind a pod of that name that is not the one decided on.
     if uid:
@@ -129,12 +128,12 @@ def binding(
     }
     path = resource.path(namespace, pod, "binding", query=_MANAGED)
     found = resource.path(namespace, pod)
-    return Request("POST", path, _encode(body), told=f"bind Pod {pod}", resolve=found, resolve_node=node)
+    return ApiRequest("POST", path, _encode(body), told=f"bind Pod {pod}", resolve=found, resolve_node=node)
 
 
 def disrupting(
-    resource: Resource, namespace: str, pod: str, uid: str, reason: str, message: str, stamp: str
-) -> Request:
+    resource: ApiResource, namespace: str, pod: str, uid: str, reason: str, message: str, stamp: str
+) -> ApiRequest:
     """The condition that says why a pod is about to go."""
     condition = {
         "type": "DisruptionTarget",
@@ -148,10 +147,10 @@ def disrupting(
     body = _encode({"metadata": metadata, "status": {"conditions": [condition]}})
     path = resource.path(namespace, pod, "status", query=_MANAGED)
     # Strategic: conditions are merged by type; a merge patch would replace the list.
-    return Request("PATCH", path, body, STRATEGIC, f"evict Pod {pod}")
+    return ApiRequest("PATCH", path, body, STRATEGIC, f"evict Pod {pod}")
 
 
-async def send(transport: Transport, request: Request, patience: float, brief: bool = False) -> Answer:
+async def send(transport: Transport, request: ApiRequest, patience: float, brief: bool = False) -> HttpAnswer:
     """The answer to a request that was carried out. Raises ApiError for one that was not, or that is ``doubtful``."""
     answer = await transport.request(
         request.method, request.path, request.body, request.content, patience=patience, brief=brief
@@ -161,18 +160,18 @@ async def send(transport: Transport, request: Request, patience: float, brief: b
     # Only where an earlier try may have done it: otherwise the refusal means what it says.
     if answer.doubtful:
         if request.method == "DELETE" and answer.code == 404:
-            return Answer(200, b"{}", answer.tries)
+            return HttpAnswer(200, b"{}", answer.tries)
         if request.resolve and answer.code == 409:
             there = await _look(transport, request.resolve, patience, brief)
             if there.code == 200 and _is_ours(there, request):
-                return there if not request.resolve_node else Answer(201, b"{}", answer.tries)
+                return there if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
     error = refusal(answer.code, answer.body, request.told)
     # These say what is there now, which settles it: it is gone, or it is not as was asked.
     error.doubtful = answer.doubtful and answer.code not in (404, 409)
     raise error
 
 
-async def _look(transport: Transport, path: str, patience: float, brief: bool) -> Answer:
+async def _look(transport: Transport, path: str, patience: float, brief: bool) -> HttpAnswer:
     """What is there now. Raises ApiError, ``doubtful``, if the server does not say."""
     try:
         there = await transport.request("GET", path, patience=patience, brief=brief)
@@ -185,7 +184,7 @@ async def _look(transport: Transport, path: str, patience: float, brief: bool) -
     return there
 
 
-def _is_ours(there: Answer, request: Request) -> bool:
+def _is_ours(there: HttpAnswer, request: ApiRequest) -> bool:
     obj = _decode(there.body)
     if request.resolve_node:
         return bool(obj["spec"].get("nodeName") == request.resolve_node)
@@ -195,12 +194,12 @@ def _is_ours(there: Answer, request: Request) -> bool:
 
 
 async def send_in_order(
-    transport: Transport, requests: list[Request], batch: Batch
-) -> tuple[list[Answer], ApiError | None]:
+    transport: Transport, requests: list[ApiRequest], batch: RequestBatch
+) -> tuple[list[HttpAnswer], ApiError | None]:
     """The answers of a chain, up to the first refusal, and that.
 
     A server that is gone is gone for all of a batch; a write that alone gets no good answer holds up nobody."""
-    answers: list[Answer] = []
+    answers: list[HttpAnswer] = []
     try:
         for request in requests:
             # Looked at before each request: another chain may have given the server up meanwhile.
@@ -216,7 +215,7 @@ async def send_in_order(
     return answers, None
 
 
-class Batch:
+class RequestBatch:
     """Chains that were handed over together. ``lost``: the server was given up on, so the rest is not even sent."""
 
     def __init__(self, patience: float) -> None:

@@ -1,6 +1,6 @@
-"""Where objects of a kind are found on a server: asked of the server, version by version, and remembered.
+"""Which kinds a server serves, under which paths, and all objects of a kind, listed page by page.
 
-What a server does not serve is asked for again after a while: CRDs come and go.
+What the server said is remembered. A kind that it does not serve is asked for again after a few seconds: CRDs come and go.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from kailab.cluster.kubernetes.apiclient.refusals import refusal
-from kailab.cluster.kubernetes.apiclient.transport import Answer
+from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
+from kailab.cluster.kubernetes.apiclient.transport import HttpAnswer, Transport, refusal
 from kailab.cluster.protocol import Object
 from kailab.errors import Invalid, NotFound
 from kailab.model import decoding
@@ -22,7 +22,7 @@ from kailab.model.kinds import KINDS, key_of
 _AGAIN_SECONDS = 5.0
 
 
-class Resource(NamedTuple):
+class ApiResource(NamedTuple):
     """One kind as a server has it. ``status``: it has a status subresource."""
 
     key: str
@@ -63,15 +63,15 @@ class _Group(msgspec.Struct, rename="camel"):
     versions: list[_Version] = []
 
 
-class Resources:
+class ApiResources:
     """``ask`` GETs a path."""
 
-    def __init__(self, ask: Callable[[str], Answer]) -> None:
+    def __init__(self, ask: Callable[[str], HttpAnswer]) -> None:
         self._ask = ask
-        self._lists: dict[str, tuple[float, dict[str, Resource]]] = {}
-        self._found: dict[str, Resource] = {}
+        self._lists: dict[str, tuple[float, dict[str, ApiResource]]] = {}
+        self._found: dict[str, ApiResource] = {}
 
-    def of(self, key: str) -> Resource:
+    def of(self, key: str) -> ApiResource:
         """By kind key, in the newest version that kailab and the server both know. Raises NotFound."""
         found = self._found.get(key)
         if found is not None:
@@ -83,7 +83,7 @@ class Resources:
                 return resource
         raise NotFound(f"the server has no kind {key}")
 
-    def of_object(self, obj: Object) -> Resource:
+    def of_object(self, obj: Object) -> ApiResource:
         """In the version that the object is written in. Raises Invalid or NotFound."""
         api_version, kind = obj.get("apiVersion"), obj.get("kind")
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
@@ -114,7 +114,7 @@ class Resources:
         first = told.preferred_version.group_version
         return [first, *(v.group_version for v in told.versions if v.group_version != first)]
 
-    def _served(self, api_version: str, fits: Callable[[Resource], bool]) -> Resource | None:
+    def _served(self, api_version: str, fits: Callable[[ApiResource], bool]) -> ApiResource | None:
         known = self._lists.get(api_version)
         if known is not None:
             found = next(filter(fits, known[1].values()), None)
@@ -123,10 +123,10 @@ class Resources:
                 return found
         return next(filter(fits, self._listed(api_version).values()), None)
 
-    def _listed(self, api_version: str) -> dict[str, Resource]:
+    def _listed(self, api_version: str) -> dict[str, ApiResource]:
         root = "/api/" if "/" not in api_version else "/apis/"
         answer = self._ask(root + quote(api_version, safe="/."))
-        found: dict[str, Resource] = {}
+        found: dict[str, ApiResource] = {}
         if answer.code == 200:
             listed = decoding.decode_json(answer.body, _List).resources
             names = {one.name for one in listed}
@@ -134,9 +134,52 @@ class Resources:
                 if "/" not in one.name and one.kind not in found:  # not a subresource
                     key = key_of(api_version, one.kind)
                     has_status = f"{one.name}/status" in names
-                    found[one.kind] = Resource(key, one.kind, api_version, one.name, one.namespaced, has_status)
+                    found[one.kind] = ApiResource(key, one.kind, api_version, one.name, one.namespaced, has_status)
         # A server in trouble does not say that it lacks the kind.
         elif answer.code != 404:
             raise refusal(answer.code, answer.body, f"GET {api_version}")
         self._lists[api_version] = (time.monotonic(), found)
         return found
+
+
+PAGE = 1000
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Asks a server for no more of each object than its metadata."""
+
+
+class Listed(NamedTuple):
+    """``version``: where a watch goes on from."""
+
+    objects: list[Object]
+    version: str
+
+
+async def list_all(
+    transport: Transport,
+    resource: ApiResource,
+    namespace: str | None = None,
+    *,
+    patience: float,
+    accept: str = "application/json",
+    decoder: SharingDecoder | None = None,
+) -> Listed:
+    """In a namespace, or (None) in all of them. ``patience``: for each page. ``accept``: ``METADATA`` for no more than that.
+    ``decoder``: with which parts are shared; None: with no other list. Raises ApiError."""
+    decoder = decoder or SharingDecoder()
+    found: list[Object] = []
+    more = ""
+    while True:
+        query: dict[str, str | int] = {"limit": PAGE, **({"continue": more} if more else {})}
+        path = resource.path(namespace, query=query)
+        answer = await transport.request("GET", path, patience=patience, accept=accept)
+        if answer.code != 200:
+            raise refusal(answer.code, answer.body, f"list {resource.plural}")
+        items, metadata = decoder.page(answer.body)
+        for item in items:
+            # A list names the kind once, and not in each object.
+            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+        found += items
+        more = metadata.get("continue") or ""
+        if not more:
+            # Pages that follow each other by a token all show the state of the first, under its version.
+            return Listed(found, metadata["resourceVersion"])

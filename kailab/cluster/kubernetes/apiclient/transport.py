@@ -1,8 +1,15 @@
-"""Requests to one API server, from an event loop in a thread of its own.
+"""HTTP requests to an API server, sent from an event loop in a thread of its own, and repeated while patience lasts.
 
-What goes wrong on the way is tried again here, with growing pauses and as long as ``patience`` says: no connection, a
-time-out, 429 (after its Retry-After), 500, 502, 503, 504. What the server refuses is handed back at once. A *brief* request
-gives up sooner where the trouble may be its own and not the server's, so that those beside it do not wait for it.
+The parts, in the order of a request:
+
+    RequestLimit    how many requests are under way at once, found out from how the server copes instead of being set: one more while answers
+                    are as fast as ever, a third fewer (once in a round trip) after 429, 503, a timeout, or answers several times slower than
+                    the best
+    GuardedBody     the body of a write, which asks for permission again when its first byte goes out. Between the decision to send and that
+                    moment the lease may have run out. Headers wait for the body, so that nothing is sent of a refused request.
+    AnswerCounts    how often the server answered with which code, and since when it refuses the credentials
+    refusal         an answer that is no success, as an error of the cluster protocol
+    ServerClock     the server's time, from the ``Date`` of its answers; a step of this machine's clock does not move it
 """
 
 from __future__ import annotations
@@ -11,19 +18,212 @@ import asyncio
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
+import msgspec
 import tenacity
+from aiohttp.abc import AbstractStreamWriter
 
-from kailab.cluster.kubernetes.apiclient.answers import Answers
 from kailab.cluster.kubernetes.apiclient.connection import Connection
-from kailab.cluster.kubernetes.apiclient.pressure import Pressure
-from kailab.cluster.kubernetes.apiclient.sending import GuardedBody
-from kailab.cluster.kubernetes.apiclient.serverclock import ServerClock
-from kailab.errors import ConnectError, Unauthorized, Unavailable
+from kailab.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    ConnectError,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Unauthorized,
+    Unavailable,
+)
+
+_BY_REASON: dict[str, type[ApiError]] = {
+    "NotFound": NotFound,
+    "AlreadyExists": AlreadyExists,
+    "Conflict": Conflict,
+    "Gone": Gone,
+    "Expired": Gone,
+    "Forbidden": Forbidden,
+    "Unauthorized": Unauthorized,
+}
+_BY_CODE: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    429: Unavailable,
+    502: Unavailable,
+    503: Unavailable,
+    504: Unavailable,
+}
+
+
+def refusal(code: int, body: bytes, asked: str) -> ApiError:
+    """The error for an answer. ``asked``: what was asked for, as ``PATCH pods/a``, for answers that do not say."""
+    try:
+        status: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        status = None
+    if not isinstance(status, dict):
+        status = {}
+    message = str(status.get("message") or f"{asked}: {body[:200].decode(errors='replace').strip() or 'no reason'}")
+    reason = str(status.get("reason") or "")
+    # The first cause names the field; the message lists them all.
+    if code == 422 or reason == "Invalid" or code == 400:
+        causes = (status.get("details") or {}).get("causes") or [{}]
+        return Invalid(message, str(causes[0].get("field") or ""))
+    kind = _BY_REASON.get(reason) or _BY_CODE.get(code)
+    if kind is not None:
+        return kind(message)
+    error = ApiError(f"{message} (HTTP {code})")
+    error.code = code
+    error.reason = reason or error.reason
+    return error
+
+
+class AnswerCounts:
+    """``counted``: (method, code; 0: no answer) -> count. ``refused_since``: since when, in seconds of ``clock``, nothing was answered
+    but 401; None: the last answer was another."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.counted: dict[tuple[str, int], int] = {}
+        self.refused_since: float | None = None
+        self._clock = clock
+
+    def count(self, method: str, code: int) -> None:
+        self.counted[method, code] = self.counted.get((method, code), 0) + 1
+        self.heard(code)
+
+    def heard(self, code: int) -> None:
+        """An answer that is not counted: a watch that begins."""
+        if code == Unauthorized.code:
+            self.refused_since = self._clock() if self.refused_since is None else self.refused_since
+        # Where nobody answers nothing is said of the credentials.
+        elif code:
+            self.refused_since = None
+
+
+LEAST, NARROW, FIRST, MOST = 4.0, 8.0, 24.0, 96.0
+_SLOW = 6.0  # times the best answer: more at once would only wait in the server instead of here
+
+
+class RequestLimit:
+    """A gate with a moving width. For one event loop."""
+
+    def __init__(self) -> None:
+        self.limit = FIRST
+        self.under_way = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._best = 1.0
+        self._shrunk_at = 0.0
+
+    async def enter(self) -> None:
+        """Wait for a place."""
+        if self.under_way < int(self.limit) and not self._waiting:
+            self.under_way += 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            # The place was given in the same moment: it goes to the next one who waits.
+            if place.done() and not place.cancelled():
+                self._leave()
+            raise
+
+    def answered(self, seconds: float, now: float) -> None:
+        """A request was answered after so long. ``now``: a monotonic time."""
+        # The best is forgotten slowly, or one lucky answer would hold the gate narrow for ever.
+        self._best = min(seconds, self._best * 1.001)
+        # What is urgent waits in the server behind all that is under way, so no more of it is than keeps the server at work. To
+        # fewer than NARROW only refusals lead: slow answers may have other clients as their cause.
+        if seconds > self._best * _SLOW and self.limit > NARROW:
+            self._shrink(now, NARROW)
+        # It grows only while it is used to the full; about one a round trip, as TCP avoids congestion.
+        elif self.under_way >= int(self.limit):
+            self.limit = min(MOST, self.limit + 1 / self.limit)
+        self._leave()
+
+    def overloaded(self, now: float) -> None:
+        """The server had enough, or did not answer."""
+        self._shrink(now, LEAST)
+        self._leave()
+
+    def withdrawn(self) -> None:
+        """Nothing was sent after all."""
+        self._leave()
+
+    def _shrink(self, now: float, least: float) -> None:
+        # All that were under way together fail together: that is one piece of news, not thirty.
+        if now - self._shrunk_at > max(0.1, 2 * self._best):
+            self._shrunk_at = now
+            self.limit = max(least, self.limit * 2 / 3)
+
+    def _leave(self) -> None:
+        self.under_way -= 1
+        while self._waiting and self.under_way < int(self.limit):
+            place = self._waiting.popleft()
+            if not place.done():
+                self.under_way += 1
+                place.set_result(None)
+
+
+class _Refused(Exception):
+    """aiohttp gives up the request and its connection."""
+
+
+class GuardedBody(aiohttp.BytesPayload):
+    """``withheld``: the body was not sent, because ``may_write`` said no."""
+
+    def __init__(self, body: bytes, may_write: Callable[[], bool]) -> None:
+        super().__init__(body)
+        self.withheld = False
+        self._may_write = may_write
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        # No other task runs between this answer and the bytes going to the socket.
+        if not self._may_write():
+            self.withheld = True
+            raise _Refused
+        await super().write_with_length(writer, content_length)
+
+
+_SKEW_SECONDS = 2.0
+
+
+class ServerClock:
+    """Time of this machine until a date that is off by more than two seconds is seen. Not for two threads that ``look``."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+        self._looked_at = 0.0
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.monotonic() + self._offset
+
+    def look(self, date: str | None) -> None:
+        """Take in an answer's Date header."""
+        moment = time.monotonic()
+        # Dates have whole seconds: looking more often would tell nothing.
+        if date is None or moment - self._looked_at < 1.0:
+            return
+        self._looked_at = moment
+        try:
+            told = parsedate_to_datetime(date).timestamp() + 0.5  # it is cut to whole seconds
+        except (TypeError, ValueError):
+            return
+        if abs(told - self.now()) > _SKEW_SECONDS:
+            self._offset = told - moment
+
 
 T = TypeVar("T")
 
@@ -41,7 +241,7 @@ _OWN = frozenset((500, 504))  # what one request may meet with on a server that 
 _CREDENTIALS_SECONDS = 30.0
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """``tries``: how often it was sent. ``doubtful``: one of them may have been carried out, though no answer said so."""
 
     code: int
@@ -63,7 +263,7 @@ class _Again(Exception):
         self,
         told: str,
         after: float | None = None,
-        answer: Answer | None = None,
+        answer: HttpAnswer | None = None,
         *,
         own: bool = False,
         sent: bool = True,
@@ -80,8 +280,8 @@ class Transport:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.pressure = Pressure()
-        self.answers = Answers()
+        self.pressure = RequestLimit()
+        self.answers = AnswerCounts()
         self.may_write: Callable[[], bool] | None = None  # asked before anything but a GET is sent
         self.dry_run = False
         self._urgent = 0  # batches of writes under way that somebody waits for
@@ -159,7 +359,7 @@ class Transport:
         patience: float = PATIENCE_SECONDS,
         accept: str = "application/json",
         brief: bool = False,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Raises Unavailable once patience is at an end. ``brief``: see above."""
         if self.dry_run and method != "GET":
             path += ("&" if "?" in path else "?") + "dryRun=All"
@@ -181,7 +381,7 @@ class Transport:
         patience: float,
         first: _Again,
         brief: bool,
-    ) -> Answer:
+    ) -> HttpAnswer:
         tries = 1
         last = first
         sent = first.sent
@@ -194,7 +394,7 @@ class Transport:
         def enough(state: tenacity.RetryCallState) -> bool:
             return brief and last.own and (last.answer is None or tries >= BRIEF_TRIES)
 
-        async def again() -> Answer:
+        async def again() -> HttpAnswer:
             nonlocal tries, last, sent
             tries += 1
             try:
@@ -221,7 +421,7 @@ class Transport:
         except _Again as trouble:
             return self._give_up(trouble, method, path, sent)
 
-    def _give_up(self, trouble: _Again, method: str, path: str, sent: bool) -> Answer:
+    def _give_up(self, trouble: _Again, method: str, path: str, sent: bool) -> HttpAnswer:
         if trouble.answer is not None:
             return trouble.answer._replace(doubtful=sent)
         error = NoAnswer(f"{self.connection.server} does not answer {method} {path.partition('?')[0]}: {trouble}")
@@ -230,7 +430,7 @@ class Transport:
 
     async def _once(
         self, method: str, path: str, body: bytes | None, content: str, accept: str, tries: int, patience: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         session = await self._ready()
         headers = {"Accept": accept, **self._headers}
         if body is not None:
@@ -279,7 +479,7 @@ class Transport:
             self.pressure.overloaded(moment)
         else:
             self.pressure.answered(moment - begun, moment)
-        answer = Answer(code, data, tries)
+        answer = HttpAnswer(code, data, tries)
         if code in _AGAIN:
             after = _retry_after(response.headers.get("Retry-After"))
             # A server that answers 429 has not begun.
@@ -303,7 +503,7 @@ class Transport:
     async def _ready(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # No limit on connections: ``Pressure`` is the limit, and watches need theirs beside it.
+                # No limit on connections: ``RequestLimit`` is the limit, and watches need theirs beside it.
                 connector=aiohttp.TCPConnector(limit=0, ssl=self._tls or True, keepalive_timeout=60),
                 timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS),
                 read_bufsize=2**21,
@@ -345,11 +545,9 @@ class Transport:
         """The server's version. Raises ConnectError with the reason where it can't be used."""
         import msgspec
 
-        from kailab.cluster.kubernetes.apiclient.refusals import refusal
-
         told = self.connection.told
 
-        async def ask(path: str) -> Answer:
+        async def ask(path: str) -> HttpAnswer:
             return await self.request("GET", path, patience=patience)
 
         try:

@@ -1,0 +1,39 @@
+"""The objects that every cluster has from the start: namespaces and priority classes of Kubernetes and of KAI.
+
+Source: KAI's Helm chart.
+"""
+
+from __future__ import annotations
+
+from kailab.cluster.protocol import Object
+from kailab.model.validation.scheduling import SYSTEM_CLASSES
+
+KAI_NAMESPACES = ("kai-scheduler", "kai-resource-reservation")
+KAI_PRIORITY_CLASSES: dict[str, int] = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+
+
+def namespace(name: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+    }
+
+
+def priority_class(name: str, value: int) -> Object:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+
+
+NAMESPACES = ("default", "kube-system", *KAI_NAMESPACES)
+
+PRIORITY_CLASSES: dict[str, int] = {
+    **SYSTEM_CLASSES,
+    **KAI_PRIORITY_CLASSES,
+}
+
+
+def base_objects() -> list[Object]:
+    """Objects to create in a new cluster, in order."""
+    classes = [priority_class(name, value) for name, value in PRIORITY_CLASSES.items()]
+    # Always in this order: uids and versions are counted from here.
+    return [*(namespace(name) for name in NAMESPACES), *classes]

@@ -1,0 +1,26 @@
+"""A connection to a cluster for as long as a block lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kailab.cluster.kubernetes import KubernetesCluster
+
+
+@contextmanager
+def connect(
+    kubeconfig: str | Path, context: str | None = None, name: str = "kubeconfig"
+) -> Iterator[KubernetesCluster]:
+    """``name``: what errors call the cluster. Raises ConnectError, InputError."""
+    # Who only looks whether there is a cluster needs no client.
+    from kailab.cluster.kubernetes import Connection, KubernetesCluster
+
+    cluster = KubernetesCluster(Connection.from_kubeconfig(kubeconfig, context), name)
+    try:
+        yield cluster
+    finally:
+        cluster.close()

@@ -1,0 +1,81 @@
+"""A file that says what it is, and whether it is whole: a line of JSON (magic, format, length, checksum), then the body.
+
+It is written beside its place, flushed to disk, and renamed over what was there, so that a killed command leaves that whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from kailab.model import decoding
+from kailab.model.private_files import make_folder, open_file
+
+_LONGEST_HEADER = 4096
+
+
+class SealHeader(msgspec.Struct):
+    """First line of the file. ``version``: of the format. ``sha256`` is of the ``length`` bytes after the line."""
+
+    magic: str
+    version: int
+    length: int
+    sha256: str
+
+
+class DamagedFile(ValueError):
+    """The file is not what was written."""
+
+
+class WrongMagic(ValueError):
+    """The file does not begin with such a line."""
+
+
+def seal(path: Path, magic: str, version: int, body: bytes) -> None:
+    """Put a file in place atomically. Raises OSError; then what was there is still there."""
+    header = SealHeader(magic, version, len(body), hashlib.sha256(body).hexdigest())
+    # In the same folder: a rename is atomic within one file system only.
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        make_folder(path.parent)
+        with open_file(temporary, "wb") as file:
+            file.write(msgspec.json.encode(header) + b"\n")
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        # The renaming is a change of the directory, which has to reach the disk as well.
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def header_of(data: bytes, magic: str) -> tuple[SealHeader, bytes]:
+    """The first line of a file and what comes after it, unchecked. Raises WrongMagic."""
+    # A large file that is not ours is not searched for an end of line.
+    line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
+    try:
+        header = decoding.decode_json(line, SealHeader)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise WrongMagic from None
+    if not newline or header.magic != magic:
+        raise WrongMagic
+    return header, body
+
+
+def check(header: SealHeader, body: bytes) -> None:
+    """Raises Damaged, saying how."""
+    if len(body) != header.length:
+        raise DamagedFile(f"{header.length} bytes expected, {len(body)} found")
+    if hashlib.sha256(body).hexdigest() != header.sha256:
+        raise DamagedFile("its checksum does not match")

@@ -1,0 +1,213 @@
+"""A whole cluster in one file, written so that a killed command leaves the previous state whole.
+
+The file is sealed (``storage.sealed_file``); its body is the state as MessagePack, in which what is large lies packed, part by part.
+While a command works on a lab it holds a lock file with its process id, so that two of them do not interleave.
+
+A packed part is unpacked when somebody asks for it: a command that looks at one queue of a large lab needs none of its pods.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+
+from kailab.cluster.embedded.storage.sealed_file import DamagedFile, SealHeader, WrongMagic, check, header_of, seal
+from kailab.errors import InputError, StateError
+from kailab.model import decoding
+from kailab.model.files import read_bytes
+from kailab.model.private_files import FILE_MODE, make_folder, make_private
+
+T = TypeVar("T")
+MAGIC = "kailab-state"
+VERSION = 2
+PLAIN_VERSION = 1
+"""As the present format, but nothing of it packed. Still read."""
+
+PACKED = ("objects", "events", "looks")
+_FRESH = "start afresh with `kailab down` and `kailab up`"
+# How the plain format wrote that there are no events.
+_NOTHING = msgspec.msgpack.encode([])
+_LEVEL = 1  # pods of one workload are nearly alike: the fastest level makes a twentieth of them
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Head(msgspec.Struct):
+    """As much of an object as tells which it is."""
+
+    metadata: _Metadata
+
+
+class PackedSection:
+    """A part of a state, encoded. ``data`` is MessagePack, compressed unless it is ``plain``."""
+
+    def __init__(self, data: bytes, *, plain: bool = False) -> None:
+        self._data = data
+        self._plain = plain
+
+    @classmethod
+    def of(cls, value: Any) -> PackedSection:
+        return cls(zlib.compress(msgspec.msgpack.encode(value), _LEVEL))
+
+    def __bytes__(self) -> bytes:
+        return self._data
+
+    def unpack(self) -> Any:
+        """Raises StateError, for content that no kailab wrote."""
+        return self._read(Any)
+
+    def unpack_as(self, type: type[T]) -> T:
+        """As a type. Raises StateError as ``unpack``."""
+        content: T = self._read(type)
+        return content
+
+    def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
+        """Of a list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
+        with _damage_told():
+            heads = ((decoding.decode_msgpack(raw, _Head).metadata, raw) for raw in self._read(list[msgspec.Raw]))
+            return {(head.namespace, head.name): raw for head, raw in heads}
+
+    def _read(self, type: Any) -> Any:
+        with _damage_told():
+            return decoding.decode_msgpack(self._data if self._plain else zlib.decompress(self._data), type)
+
+
+@contextlib.contextmanager
+def _damage_told() -> Iterator[None]:
+    """Turns what decoding complains of into StateError."""
+    try:
+        yield
+    except (msgspec.MsgspecError, UnicodeDecodeError, zlib.error) as error:
+        raise StateError(f"the state of the lab is damaged: {error}; {_FRESH}") from None
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    """Put the state in place atomically. ``state``: by section; those of ``PACKED`` are mappings, each entry a part to pack.
+    Raises StateError if it can't be written."""
+    sections = {
+        name: {key: bytes(PackedSection.of(value)) for key, value in section.items()} if name in PACKED else section
+        for name, section in state.items()
+    }
+    try:
+        seal(path, MAGIC, VERSION, msgspec.msgpack.encode(sections))
+    except OSError as error:
+        raise StateError(f"{path}: the state of the lab can't be written: {error.strerror or error}") from error
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The state in a file, checked; the entries of the sections in ``PACKED`` are still ``Packed``. Raises StateError saying what
+    is wrong and what to do."""
+    try:
+        data = read_bytes(path, None)
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise StateError(f"{path}: no lab is here; start one with `kailab up`") from None
+        raise StateError(f"{path}: the state of the lab {error.message}") from error
+    try:
+        # Format before checksum: a file of a newer kailab is whole, and is to be told apart from a damaged one.
+        header, body = header_of(data, MAGIC)
+    except WrongMagic:
+        raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}") from None
+    if header.version not in (VERSION, PLAIN_VERSION):
+        raise StateError(
+            f"{path}: written in format {header.version}, this kailab reads format {VERSION}; "
+            f"use the kailab that wrote it, or {_FRESH}"
+        )
+    try:
+        check(header, body)
+    except DamagedFile as error:
+        raise StateError(f"{path}: damaged: {error}; {_FRESH}") from None
+    try:
+        return _unpacked(body, header)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StateError(f"{path}: damaged: {error}; {_FRESH}") from None
+
+
+def _unpacked(body: bytes, header: SealHeader) -> dict[str, Any]:
+    plain = header.version == PLAIN_VERSION
+    state: dict[str, Any] = dict(decoding.decode_msgpack(body, dict[str, msgspec.Raw]))
+    for name, raw in state.items():
+        if name not in PACKED:
+            state[name] = msgspec.msgpack.decode(raw)
+        elif plain and name == "events":  # that format had them bare
+            state[name] = {"Event": PackedSection(bytes(raw), plain=True)} if bytes(raw) != _NOTHING else {}
+        elif plain:
+            parts = decoding.decode_msgpack(raw, dict[str, msgspec.Raw])
+            state[name] = {key: PackedSection(bytes(part), plain=True) for key, part in parts.items()}
+        else:
+            state[name] = {
+                key: PackedSection(part) for key, part in decoding.decode_msgpack(raw, dict[str, bytes]).items()
+            }
+    return state
+
+
+@contextlib.contextmanager
+def collection_paused() -> Iterator[None]:
+    """No search for garbage while a state is taken in: millions of new dicts, none of them garbage, and looking for
+    cycles among them again and again would take most of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class StateLock:
+    """Holds a lab for one process, as a context manager. Raises StateError where another process has it.
+
+    The lock is the kernel's on ``<state file>.lock``: it goes with the process, however that ends.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(f"{path}.lock")
+        self._file: int | None = None
+
+    def __enter__(self) -> StateLock:
+        try:
+            make_folder(self._path.parent)
+            # Not for child processes: one that inherited it would hold the lock on after this process has ended.
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            make_private(file)
+        except OSError as error:
+            raise StateError(f"{self._path}: the lab can't be locked: {error.strerror or error}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            # Perhaps not written yet: then it is told without a number.
+            holder = os.pread(file, 32, 0).decode(errors="replace").strip()
+            os.close(file)
+            pid = f"process {holder}" if holder.isdigit() else "another process"
+            raise StateError(f"{self._path}: the lab is in use by {pid}; wait for it to end") from None
+        try:
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(file)
+            raise StateError(f"{self._path}: the lab can't be locked: {error.strerror or error}") from error
+        self._file = file
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            # The file itself stays: if it were removed, one process could lock the old file and another a new one of
+            # that name.
+            os.ftruncate(self._file, 0)
+            # This lets go of the lock.
+            os.close(self._file)
+            self._file = None

@@ -1,0 +1,409 @@
+"""A kind cluster for labs: a real Kubernetes in containers, with KWOK as a local process beside it for the fake nodes.
+
+Its folder holds everything known about it: ``kind.json``, the kubeconfig, and the files and logs of its processes. Cluster and processes
+outlive the command that started them; ``down`` ends them and removes the folder. The user's own kubeconfig and context are never touched.
+``with_fake_nodes`` adds KWOK to a kind cluster that somebody else made.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import tenacity
+import yaml
+
+from kailab.cluster.connect import connect
+from kailab.cluster.controlplane import kwok
+from kailab.cluster.controlplane.cluster_folder import make_cluster_folder, resolve_folder
+from kailab.cluster.controlplane.credentials import write_private
+from kailab.cluster.controlplane.kwok import kwok_arguments
+from kailab.cluster.controlplane.ports import free_ports
+from kailab.cluster.controlplane.supervision import (
+    ControlPlaneFailed,
+    ProcessRecord,
+    ProcessStatus,
+    SupervisedCluster,
+    Supervision,
+    new_process_record,
+)
+from kailab.cluster.kind import nodes
+from kailab.cluster.kind.docker import check_docker, node_containers, provide_image
+from kailab.cluster.kind.kind_command import KindCommand, check_library, check_name
+from kailab.cluster.kind.options import choose_options, cluster_config, name_for
+from kailab.cluster.processes import find, this_process
+from kailab.components import ComponentCache
+from kailab.errors import ConnectError, StateError
+from kailab.model import decoding
+from kailab.model.private_files import make_folder, write_text
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+
+
+FILE = "kind.json"
+KUBECONFIG = "kubeconfig"
+CONFIG = "kind.yaml"
+LOGS = "logs"
+FORMAT = 1
+_KEPT_STARTS = 5
+
+
+class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a cluster. ``kind``, ``kubectl``: the programs; ``image``: its nodes'; ``created``: seconds since the
+    epoch; ``starter``: the process that makes it, and ``since`` when that runs; ``ready``: it is made."""
+
+    name: str
+    kind: str
+    kubectl: str
+    image: str
+    created: float
+    starter: int = 0
+    since: float = 0.0
+    ready: bool = False
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        write_private(folder / FILE, msgspec.json.encode(self))
+
+    def begun(self) -> KindRecord:
+        """By this process."""
+        starter, since = this_process()
+        return msgspec.structs.replace(self, starter=starter, since=since)
+
+    def done(self) -> KindRecord:
+        # A process id of an ended start would be somebody else's before long.
+        return msgspec.structs.replace(self, ready=True, starter=0, since=0.0)
+
+
+def claim_kind_folder(folder: Path) -> None:
+    """Make a folder fit for a new cluster. Raises StateError: something is in it, or it can't be used."""
+    make_cluster_folder(folder, "a kind cluster")
+
+
+def read_record(folder: Path) -> KindRecord | None:
+    """None: no cluster is kept there. Raises StateError for what is damaged or of another version."""
+    try:
+        known = decoding.decode_json((folder / FILE).read_bytes(), KindRecord)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StateError(f"{folder / FILE}: the kind cluster can't be read: {error}") from error
+    if known.format != FORMAT:
+        raise StateError(f"{folder}: a kind cluster in format {known.format}; this kailab knows format {FORMAT}")
+    return known
+
+
+def write_config(folder: Path, described: dict[str, Any]) -> Path:
+    """Kind's configuration of the cluster, as a file for kind."""
+    path = folder / CONFIG
+    write_text(path, yaml.safe_dump(described, sort_keys=False))
+    return path
+
+
+def has_kubeconfig(folder: Path) -> bool:
+    """An empty one is as good as none."""
+    try:
+        return (folder / KUBECONFIG).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def save_failed_logs(folder: Path, name: str) -> Path | None:
+    """Move the logs of a start that failed to where they outlive the folder, beside those of the last few that did. Returns where;
+    None: there are none, or no place for them."""
+    kept = ComponentCache().root.parent / "kind-logs" / name
+    with suppress(OSError, shutil.Error):
+        make_folder(kept.parent)
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.move(folder / LOGS, kept)
+        oldest_last = sorted(kept.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in oldest_last[_KEPT_STARTS:]:
+            shutil.rmtree(old, ignore_errors=True)
+    return kept if kept.is_dir() else None
+
+
+def is_starting(known: KindRecord) -> bool:
+    """Whether the process that began the start is still there."""
+    return find(known.starter, known.since) is not None
+
+
+def remove_folder(folder: Path) -> None:
+    """Raises StateError if something in it can't be removed."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateError(f"{folder}: can't be removed: {error.filename or ''} {error.strerror or error}") from error
+
+
+SPAWNED_GRACE_SECONDS = 5.0
+DELETE_TRIES = 3
+DELETE_PAUSE_SECONDS = 1.0
+
+Tell = Callable[[str], None]
+
+
+class KindPlane(SupervisedCluster):
+    """Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
+
+    own = (kwok.NAME,)
+
+    def __init__(self, folder: Path, known: KindRecord) -> None:
+        super().__init__(folder)
+        self._known = known
+        self._maker = KindCommand(Path(known.kind), Path(known.kubectl))
+
+    @classmethod
+    def up(
+        cls,
+        folder: Path,
+        name: str | None = None,
+        *,
+        components: ComponentSet,
+        kind: Path | None = None,
+        image: str | None = None,
+        config: Path | None = None,
+        stages: Path | None = None,
+        tell: Tell | None = None,
+    ) -> KindPlane:
+        """Make a cluster, and return when its nodes are Ready and KWOK works.
+
+        ``folder``: must be new, empty, or what a start that was cut short has left. ``name``: kind's for the cluster, None: one
+        made from the folder. ``kind``, ``image``, ``config``: see ``choose``. ``stages``: a file of KWOK stages, None: kailab's
+        own. ``tell``: gets what is being waited for. Raises ConnectError (no Docker engine, no kind, no image, not Ready in
+        time), StateError (folder or name in use), InputError; then nothing of it is left.
+        """
+        tell = tell or (lambda _: None)
+        check_library()
+        check_docker()
+        choices = choose_options(kind, image, config, components.kubernetes)
+        described = cluster_config(choices.config)
+        folder = resolve_folder(folder)
+        name = check_name(name or name_for(folder))
+        known = KindRecord(
+            name=name,
+            kind=str(choices.kind),
+            kubectl=str(components.path("kubectl")),
+            image=choices.image,
+            created=time.time(),
+        )
+        maker = KindCommand(choices.kind, components.path("kubectl"))
+        # Before the name is claimed: a start that was cut short may have left a cluster of this very name.
+        _clear_unfinished(folder)
+        with maker.claimed(name):
+            claim_kind_folder(folder)
+            plane = cls(folder, known)
+            try:
+                provide_image(choices.image, tell)
+                # From here on ``take_down`` can find the cluster, whenever this process is killed.
+                known.begun().write(folder)
+                tell(f"making the kind cluster {name}")
+                maker.create(name, folder, choices.image, write_config(folder, described))
+                tell("waiting for its nodes")
+                with connect(plane.kubeconfig, name="kind") as cluster:
+                    nodes.prepare_nodes(cluster)
+                plane._start_kwok(components.path("kwok"), stages)
+                plane._known = known.done()
+                plane._known.write(folder)
+            except BaseException as error:
+                kept = plane._kept_logs() if isinstance(error, ConnectError) else None
+                # Also for an interrupt: a cluster that is half made would hold its name and memory.
+                plane.down()
+                if kept is not None:
+                    raise ConnectError(f"{error}; what was logged is in {kept}") from error
+                raise
+        return plane
+
+    @classmethod
+    def attach(cls, folder: Path, name: str | None = None) -> KindPlane:
+        """The one in a folder, whether it runs or not. Where the folder or its kubeconfig was lost, they are made again from the
+        cluster of that name (None: the name made from the folder), and KWOK is started again.
+
+        Raises StateError: there is none, or it is not whole; ConnectError where what was lost can't be made again."""
+        folder = resolve_folder(folder)
+        known = read_record(folder)
+        if known is None:
+            return cls._recovered(folder, name or name_for(folder))
+        if not known.ready:
+            raise StateError(f"{folder}: the start of a kind cluster was cut short here; end it, or start it again")
+        plane = cls(folder, known)
+        if not has_kubeconfig(folder):
+            plane._write_kubeconfig()
+        return plane
+
+    @classmethod
+    def _recovered(cls, folder: Path, name: str) -> KindPlane:
+        from kailab.components import find_components
+
+        choices = choose_options()
+        # Listing clusters needs no kubectl, which is looked for only if there is something to recover.
+        maker_of = KindCommand(choices.kind, choices.kind)
+        if name not in maker_of.clusters():
+            raise StateError(f"{folder}: no kind cluster is here, and there is none of the name {name!r}")
+        components = find_components()
+        claim_kind_folder(folder)
+        known = KindRecord(
+            name=name,
+            kind=str(choices.kind),
+            kubectl=str(components.path("kubectl")),
+            image="",
+            created=time.time(),
+            ready=True,
+        )
+        plane = cls(folder, known)
+        plane._write_kubeconfig()
+        known.write(folder)
+        plane._start_kwok(components.path("kwok"), None)
+        return plane
+
+    @property
+    def name(self) -> str:
+        """What kind calls the cluster."""
+        return self._known.name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of somebody who may do everything, mode 0600."""
+        return self.folder / KUBECONFIG
+
+    @property
+    def created(self) -> float:
+        """Seconds since the epoch."""
+        return self._known.created
+
+    def containers(self) -> list[str]:
+        """The real nodes. Raises ConnectError."""
+        return node_containers(self.name)
+
+    def check(self, names: Sequence[str] | None = None) -> None:
+        """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose, or all nodes) has
+        ended."""
+        super().check(names)
+        if names is None and not node_containers(self.name, running=True):
+            raise ControlPlaneFailed(f"{self.folder}: no node of the kind cluster {self.name!r} runs")
+
+    def start_kube_scheduler(self) -> None:
+        """Return when it works: the node has one, as kubeadm makes it. Raises ConnectError if that takes too long."""
+        with connect(self.kubeconfig, name="kind") as cluster:
+            nodes.await_kube_scheduler(cluster)
+
+    def load_images(self, archives: Sequence[Path]) -> None:
+        """Give the nodes the images of these archives. Raises ConnectError."""
+        for archive in archives:
+            self._maker.load(self.name, archive.absolute())
+
+    def down(self) -> None:
+        """End all processes, delete the cluster, remove the folder. Done again it does nothing. Raises ConnectError or
+        StateError if something of it can't be ended; what is known of it is kept then."""
+        if not self.folder.is_dir():
+            self._supervision.end_all()
+            return
+        spawned = [one.name for one in self._supervision.records() if one.spawned]
+        # With time to end in order, while the API still answers.
+        self._supervision.stop(spawned, SPAWNED_GRACE_SECONDS)
+        self._supervision.end_all()
+        if (self.folder / FILE).exists():
+            self._delete()
+        remove_folder(self.folder)
+
+    def _delete(self) -> None:
+        def delete() -> None:
+            self._maker.delete(self.name, self.folder)
+            left = self.containers()
+            if left:
+                raise ConnectError(f"kind cluster {self.name!r}: containers were left: {', '.join(left)}")
+
+        # A container may be on its way, asked for by a kind that was killed; and Docker at times says that one can't be
+        # removed, while it is being removed.
+        tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(DELETE_TRIES),
+            wait=tenacity.wait_fixed(DELETE_PAUSE_SECONDS),
+            retry=tenacity.retry_if_exception_type(ConnectError),
+            reraise=True,
+        )(delete)
+
+    def _kept_logs(self) -> Path | None:
+        """Of a start that failed."""
+        if (self.folder / FILE).exists():
+            # Where kubeadm failed, kind has removed the nodes, and has said what there is to say.
+            with suppress(ConnectError):
+                self._maker.export_logs(self.name, self.folder / LOGS / "nodes")
+        return save_failed_logs(self.folder, self.name)
+
+    def _write_kubeconfig(self) -> None:
+        write_private(self.kubeconfig, f"{self._maker.kubeconfig(self.name).strip()}\n".encode())
+
+    def _start_kwok(self, program: Path, stages: Path | None) -> None:
+        kwok.prepare_kwok(self.folder, stages)
+        (port,) = free_ports(1)
+        self._supervision.start(
+            new_process_record(kwok.NAME, [program, *kwok_arguments(self.kubeconfig, port)], port=port)
+        )
+        self._await([kwok.NAME])
+
+    def _await(self, names: Sequence[str]) -> None:
+        for kept in map(self._supervision.record, names):
+            kwok.await_healthy(kept.port, partial(self._why_not, kept))
+
+    def _why_not(self, kept: ProcessRecord) -> str:
+        return self._supervision.look(kept).why
+
+
+def take_down(folder: Path) -> None:
+    """End and remove the kind cluster in a folder, in whatever state it is. Raises StateError for a folder that is not one's."""
+    folder = resolve_folder(folder)
+    known = read_record(folder)
+    if known is None:
+        raise StateError(f"{folder}: no kind cluster is here")
+    KindPlane(folder, known).down()
+
+
+def _clear_unfinished(folder: Path) -> None:
+    known = read_record(folder)
+    if known is None:
+        return
+    if known.ready:
+        raise StateError(f"{folder}: a kind cluster is here already; end it first, or choose another folder")
+    if is_starting(known):
+        raise StateError(f"{folder}: a kind cluster is being made here by process {known.starter}")
+    KindPlane(folder, known).down()
+
+
+@contextmanager
+def with_fake_nodes(kubeconfig: Path, components: ComponentSet, context: str | None = None) -> Iterator[ProcessStatus]:
+    """Its nodes are Ready and kept free for the cluster's own pods, and KWOK plays the fake nodes, until the block ends. Then KWOK
+    is gone; the taint of the control plane and where system pods may run stay as they are.
+
+        def test_mine(kind_cluster):
+            with with_fake_nodes(kind_cluster.kubeconfig_path, find_components()):
+                with Lab.open(backend="kubeconfig", kubeconfig=kind_cluster.kubeconfig_path) as lab: ...
+
+    Raises ConnectError."""
+    kubeconfig = Path(kubeconfig).resolve()
+    # Only to prepare: tests open connections of their own.
+    with connect(kubeconfig, context) as cluster:
+        nodes.prepare_nodes(cluster)
+    with tempfile.TemporaryDirectory(prefix="kailab-kwok-") as made:
+        # Processes are marked with the resolved path, which may differ where the temporary folder is a link.
+        folder = Path(made).resolve()
+        supervision = Supervision(folder)
+        kwok.prepare_kwok(folder, None)
+        (port,) = free_ports(1)
+        own = new_process_record(kwok.NAME, [components.path("kwok"), *kwok_arguments(kubeconfig, port)], port=port)
+        try:
+            supervision.start(own)
+            kwok.await_healthy(port, lambda: supervision.look(own).why)
+            yield supervision.look(own)
+        finally:
+            supervision.end_all()

@@ -1,0 +1,87 @@
+"""Polling: look again until a condition holds or the time is up, and repeat writes until a slow server has answered them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import tenacity
+
+from kailab.cluster.writes import Chain, CreateWrite, DeleteWrite, WriteOutcome
+from kailab.errors import AlreadyExists, NotFound, Unavailable
+
+T = TypeVar("T")
+POLL_SECONDS = 0.1
+
+
+def poll_until(
+    look: Callable[[], T],
+    enough: Callable[[T], bool],
+    seconds: float,
+    *,
+    pause: Callable[[tenacity.RetryCallState], float] | float = POLL_SECONDS,
+    sleep: Callable[[float], object] | None = None,
+) -> T:
+    """What was seen last. ``pause``: seconds between looks, or tenacity's way to tell them. ``sleep``: how to pass them (a live
+    cluster's ``wait`` wakes with its news). What ``look`` raises ends it."""
+    how: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
+    seen: T = tenacity.Retrying(
+        retry=tenacity.retry_if_result(lambda result: not enough(result)),
+        stop=tenacity.stop_after_delay(seconds),
+        wait=pause if callable(pause) else tenacity.wait_fixed(pause),
+        # When the time is up the caller gets the last look, and judges it; an exception would lose it.
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
+        **how,
+    )(look)
+    return seen
+
+
+def wait_until(
+    done: Callable[[], bool],
+    seconds: float,
+    pause: float = POLL_SECONDS,
+    sleep: Callable[[float], object] | None = None,
+) -> bool:
+    """False: it did not come true."""
+    return bool(poll_until(done, bool, seconds, pause=pause, sleep=sleep))
+
+
+class BatchWriter(Protocol):
+    """As much of a cluster as writes need."""
+
+    def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
+        """See ``kailab.cluster.protocol.Cluster``."""
+
+
+def write_until_answered(
+    cluster: BatchWriter,
+    writes: Sequence[CreateWrite | DeleteWrite],
+    seconds: float,
+    *,
+    pause: float = 0.5,
+    sleep: Callable[[float], object] | None = None,
+) -> list[WriteOutcome]:
+    """What became of each write. One that got no answer is sent again for ``seconds``; what it did the first time is what was asked
+    for: a deleted object that is not there, a created one that is. The error that is left after that is ``Unavailable``."""
+    outcomes: dict[int, WriteOutcome] = {}
+    waiting = list(range(len(writes)))
+    doubtful: set[int] = set()
+
+    def send() -> list[int]:
+        nonlocal waiting
+        # A server that was too busy for all of them at once is asked for the rest only.
+        for number, outcome in zip(waiting, cluster.write_all([[writes[n]] for n in waiting]), strict=True):
+            # Without a doubtful try before it, the same answer is a refusal.
+            done = isinstance(outcome.error, AlreadyExists | NotFound) and number in doubtful
+            outcomes[number] = WriteOutcome([None], None) if done else outcome
+        waiting = [number for number in waiting if isinstance(outcomes[number].error, Unavailable)]
+        doubtful.update(number for number in waiting if _may_be_done(outcomes[number]))
+        return waiting
+
+    if writes:
+        poll_until(send, lambda left: not left, seconds, pause=pause, sleep=sleep)
+    return [outcomes[number] for number in range(len(writes))]
+
+
+def _may_be_done(outcome: WriteOutcome) -> bool:
+    return outcome.error is not None and outcome.error.doubtful

@@ -1,0 +1,142 @@
+"""What can be chosen by name for a lab, and which options each choice understands.
+
+An option that a choice does not understand is refused: passed over in silence it would leave a lab other than the one asked for.
+Cheap to import: every command line and every test run needs the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from kailab import extensions
+from kailab.errors import ExtensionError, InputError
+
+Spelt = Callable[[str], str]
+
+FLAGS: Mapping[str, str] = {
+    "kubeconfig": "--kubeconfig",
+    "context": "--context",
+    "components": "--components",
+    "kubernetes": "--kubernetes",
+    "operators": "--with",
+    "kai": "--kai-bin",
+    "kai_crds": "--kai-crds",
+    "kai_release": "kai@RELEASE",
+    "kai_chart": "--kai-chart",
+    "devices": "--dra",
+    "labs": "--labs",
+    "kai_pods": "--kai-pods",
+    "config": "--scheduler-config",
+    "adopt_default_scheduler": "--adopt-default-scheduler",
+}
+"""The options as the command line writes them."""
+
+
+@dataclass(frozen=True)
+class RegistryEntry:
+    """A backend or a scheduler under test. ``options``: what it understands of that which not all do, by the names that ``Lab.open``
+    and ``open_venue`` have for it. ``why_not``: of some that it does not understand, the reason."""
+
+    about: str
+    options: frozenset[str] = frozenset()
+    why_not: Mapping[str, str] = field(default_factory=dict, kw_only=True, hash=False)
+
+    def load(self) -> Any:
+        """What carries it out."""
+        raise NotImplementedError
+
+
+C = TypeVar("C", bound=RegistryEntry)
+
+
+class Registry(Mapping[str, C], Generic[C]):
+    """The choices of one sort by name, in the order in which they were registered. ``noun``: what a choice is called. ``group``: the
+    entry points by which other distributions bring such. Theirs are found when they are asked for by name, and from then
+    on stand beside kailab's own; ``names`` has all."""
+
+    def __init__(
+        self, noun: str, row: type[C], choices: Mapping[str, C], group: extensions.Group | None = None
+    ) -> None:
+        self.noun = noun
+        self._row = row
+        self._choices = dict(choices)
+        self._group = group
+        self._brought: dict[str, extensions.Extension] = {}
+
+    def register(self, name: str, choice: C) -> None:
+        """Raises InputError for a name that is taken."""
+        if name in self._choices:
+            raise InputError(f"there is a {self.noun} {name!r} already")
+        self._choices[name] = choice
+
+    def __getitem__(self, name: str) -> C:
+        """Raises KeyError for a name that there is not, ExtensionError for what another distribution brings and can't be used."""
+        # Kailab's own names come first: no other distribution can take one's place.
+        if name not in self._choices and self._group is not None:
+            extension = extensions.find_extension(self._group, name)
+            if extension is not None:
+                self._choices[name] = self.read(extension)
+                self._brought[name] = extension
+        return self._choices[name]
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Names of kailab's own, and of what was registered in this process."""
+        return tuple(name for name in self._choices if name not in self._brought)
+
+    def names(self) -> list[str]:
+        """All, those of other distributions too."""
+        brought = () if self._group is None else extensions.extension_names(self._group)
+        return [*self._choices, *(name for name in brought if name not in self._choices)]
+
+    def read(self, extension: extensions.Extension) -> C:
+        """The choice that an entry point names. Raises ExtensionError."""
+        found = extension.load()
+        if not isinstance(found, self._row):
+            raise ExtensionError(f"{extension.told}: {found!r:.80} is no {self._row.__module__}.{self._row.__name__}")
+        return found
+
+    def load(self, name: str, wrong: Callable[[Any], str]) -> Any:
+        """What carries a choice out. ``wrong``: what it lacks to be that. Raises ExtensionError for what another distribution brings and
+        can't be used."""
+        choice = self[name]
+        extension = self._brought.get(name)
+        if extension is None:
+            return choice.load()
+        try:
+            found = choice.load()
+        # Whatever the code of another distribution does when it is loaded, it is told as its fault and not as kailab's.
+        except (Exception, SystemExit) as error:
+            raise ExtensionError(f"{extension.told} can't be used: {type(error).__name__}: {error}") from error
+        if fault := wrong(found):
+            raise ExtensionError(f"{extension.told}: {found!r:.120} {fault}")
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._choices)
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def check(self, name: str) -> None:
+        """Raises InputError for a name that is none of these."""
+        if name not in self:
+            raise InputError(f"there is no {self.noun} {name!r}; expected one of: {', '.join(self.names())}")
+
+    def not_understood(self, chosen: str, given: Iterable[str], spelt: Spelt = FLAGS.__getitem__) -> list[str]:
+        """A sentence for each option that others understand, and the chosen one does not. ``spelt``: how the user writes an
+        option."""
+        found = []
+        for option in given:
+            takers = [name for name, choice in self.items() if option in choice.options]
+            # What no choice of this sort understands is for another registry to judge.
+            if takers and chosen not in takers:
+                plural = "s" if len(takers) > 1 else ""
+                why = f" ({self[chosen].why_not[option]})" if option in self[chosen].why_not else ""
+                found.append(
+                    f"{spelt(option)}: the {self.noun} {chosen} does not understand it{why}; it is for the {self.noun}{plural} "
+                    f"{' and '.join(', '.join(takers).rsplit(', ', 1))}"
+                )
+        return found

@@ -1,0 +1,56 @@
+"""Objects that can't be handled: each costs itself, not the lab.
+
+Admission refuses what is not formed as its kind is. What passes it all the same (written by a status patch, kept by a real API
+server that knows no better) and makes the code that reads it fail is left out by whoever reads it: with a Warning event on
+the object that says what was wrong, as a controller of Kubernetes would log it. With ``KAILAB_STRICT`` set, as in kailab's own
+tests, the failure is raised instead: there it is a fault of kailab.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kailab.cluster.protocol import Object, Severity
+from kailab.errors import InputError, KailabError
+
+STRICT = "KAILAB_STRICT"
+REASON = "Unreadable"
+
+
+class EventSink(Protocol):
+    """``Cluster.event``."""
+
+    def __call__(self, involved: Object, type: Severity, reason: str, message: str, component: str) -> None: ...
+
+
+class UnreadableObjects:
+    """What one component had to leave out."""
+
+    def __init__(self, event: EventSink, component: str) -> None:
+        self._event = event
+        self._component = component
+        self._told: dict[str, str] = {}  # by uid
+
+    def note(self, obj: Object, error: Exception) -> None:
+        """Tell of an object whose handling failed; call it where the failure was caught. What is no fault of the object
+        (a refusal, a lab that does not settle) is raised again."""
+        # An InputError is what reading a quantity or a time raises: the object's fault after all.
+        if (isinstance(error, KailabError) and not isinstance(error, InputError)) or os.environ.get(STRICT):
+            raise error
+        said = f"left out: it is not formed as its kind is ({type(error).__name__}: {error!s:.200})"
+        uid = obj["metadata"].get("uid", "")
+        # Once for each fault of an object: what is left out is met again at each of its changes.
+        if self._told.get(uid) != said:
+            self._told[uid] = said
+            self._event(obj, "Warning", REASON, said, self._component)
+
+    def spare(self, obj: Object, act: Callable[..., Any], *arguments: Any) -> bool:
+        """Do something with an object; False where it could not be handled and is left out."""
+        try:
+            act(*arguments)
+        except Exception as error:
+            self.note(obj, error)
+            return False
+        return True

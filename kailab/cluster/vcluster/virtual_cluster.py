@@ -1,0 +1,379 @@
+"""A virtual cluster for labs: its control plane is a pod of a host cluster. Two processes run here beside it: a port forward to its API
+server, and KWOK for the fake nodes.
+
+Its folder holds everything known about it: ``vcluster.json``, the kubeconfig, and the files and logs of its processes. It outlives the command
+that made it; ``down`` deletes it and removes the folder.
+
+The nodes and pods of a lab exist only inside: the chart's values turn off every synchronization with the host. Source: values.schema.json and
+pkg/controllers/resources/nodes of the pinned version. An image of the control plane that was built here is used where the host's nodes have
+it or can be given it; otherwise the chart's own images are pulled.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from kailab.cluster.controlplane import kwok
+from kailab.cluster.controlplane.cluster_folder import make_cluster_folder, resolve_folder
+from kailab.cluster.controlplane.credentials import write_private
+from kailab.cluster.controlplane.kwok import kwok_arguments
+from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
+from kailab.cluster.controlplane.supervision import ProcessRecord, SupervisedCluster, new_process_record
+from kailab.cluster.helm import missing_image
+from kailab.cluster.kind.docker import docker_reason, node_containers
+from kailab.cluster.kind.kind_command import KindCommand
+from kailab.cluster.kind.nodes import real_nodes
+from kailab.cluster.kind.options import find_kind, name_for
+from kailab.cluster.polling import poll_until
+from kailab.cluster.processes import find, this_process
+from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.vcluster.image import VclusterImage, VclusterImageStore
+from kailab.cluster.vcluster.vcluster_command import (
+    HostCluster,
+    VclusterCommand,
+    VclusterTools,
+    find_tools,
+    packed_chart,
+)
+from kailab.components.cache import exclusive_folder
+from kailab.errors import ConnectError, KailabError, NotFound, StateError
+from kailab.model import decoding
+from kailab.model.objects import is_ready
+from kailab.model.private_files import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kailab.components import ComponentSet
+
+
+NO_NODE = {"kailab.dev/node-of-the-host": "none"}
+"""No node of a host has this label. Nodes are synced all the same, by it: without that the syncer makes and deletes nodes of its own
+accord (its fake nodes), those of a lab too."""
+
+_TO_HOST = (
+    "services", "endpoints", "endpointSlices", "persistentVolumeClaims", "configMaps", "secrets", "pods", "ingresses",
+    "priorityClasses", "networkPolicies", "volumeSnapshots", "volumeSnapshotContents", "podDisruptionBudgets", "serviceAccounts",
+    "storageClasses", "persistentVolumes", "namespaces",
+)  # fmt: skip
+_FROM_HOST = (
+    "events", "configMaps", "csiDrivers", "csiNodes", "csiStorageCapacities", "storageClasses", "ingressClasses", "runtimeClasses",
+    "priorityClasses", "secrets", "volumeSnapshotClasses",
+)  # fmt: skip
+_SLICES = {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]}
+_MEMORY = "2Gi"
+"""Of the control plane's pod: an API server, its store and controllers, with some hundreds of pods."""
+
+
+def vcluster_chart_values(kubernetes: str, image: str = "") -> dict[str, Any]:
+    """``kubernetes``: the version of the virtual API server, with its ``v``. ``image``: the one for both containers, with its tag; empty: the
+    chart's own."""
+    off = {"enabled": False}
+    repository, _, tag = image.rpartition(":")
+    own = {"registry": "", "repository": repository, "tag": tag}
+    return {
+        "controlPlane": {
+            "distro": {
+                # kube-scheduler decides inside, not on the host, so that it is there for whoever compares with it.
+                "k8s": {
+                    "enabled": True,
+                    "scheduler": {"enabled": True},
+                    **({"image": own} if image else {"version": kubernetes}),
+                },
+            },
+            "coredns": off,
+            "statefulSet": {
+                # The build that is all in the public repository.
+                "image": own if image else {"repository": "loft-sh/vcluster-oss"},
+                # Thrown away in the end: no volume outlives it.
+                "persistence": {"volumeClaim": off},
+                "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": _MEMORY}},
+                # A host may have no other node; fake ones have taints of their own.
+                "scheduling": {
+                    "tolerations": [
+                        {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
+                    ]
+                },
+            },
+        },
+        "sync": {
+            "toHost": dict.fromkeys(_TO_HOST, off),
+            "fromHost": {
+                **dict.fromkeys(_FROM_HOST, off),
+                "nodes": {"enabled": True, "selector": {"all": False, "labels": NO_NODE}},
+            },
+        },
+        # The syncer reads them whether they are synced or not, and does not begin before it has; the chart lets it where they are synced.
+        "rbac": {"role": {"extraRules": [_SLICES]}},
+        "telemetry": off,
+    }
+
+
+_KINDS = "kind://"
+
+Tell = Callable[[str], None]
+
+
+def provide_control_plane_image(host: Cluster, kubernetes: str, kubectl: Path, tell: Tell) -> VclusterImage | None:
+    """The newest of this release of Kubernetes that was made here, once each node of the host has it; None: there is none, or these nodes can't
+    be given it. The nodes of a kind cluster in this machine's engine are given it. Raises StateError for a damaged archive, ConnectError."""
+    store = VclusterImageStore()
+    made = store.newest(kubernetes)
+    if made is None:
+        return None
+    # Several virtual clusters may be made at once.
+    with exclusive_folder(store.folder(made.name), made.name, tell):
+        nodes = real_nodes(host)
+        if nodes and all(_has(node, made.name) for node in nodes):
+            return made
+        cluster = _kinds_name(nodes)
+        if not cluster:
+            return None
+        archive = store.checked(made)
+        tell(f"giving {made.name} to the nodes of the kind cluster {cluster}")
+        KindCommand(find_kind(), kubectl).load(cluster, archive)
+    return made
+
+
+def _has(node: Object, image: str) -> bool:
+    """As the kubelet tells it: the registry that is meant where none is named stands in front."""
+    there = (node.get("status") or {}).get("images") or ()
+    return any(name in (image, f"docker.io/{image}") for one in there for name in one.get("names") or ())
+
+
+def _kinds_name(nodes: list[Object]) -> str:
+    """Of the kind cluster that all these nodes are of, if it is in the engine that answers here; else empty."""
+    told = {str((node.get("spec") or {}).get("providerID", "")) for node in nodes}
+    names = {one.removeprefix(_KINDS).split("/")[1] for one in told if one.startswith(_KINDS) and one.count("/") >= 4}
+    if len(names) != 1 or not all(one.startswith(_KINDS) for one in told) or docker_reason() is not None:
+        return ""
+    (name,) = names
+    try:
+        # Another machine's engine may have a kind cluster of the same name: the nodes' names tell them apart.
+        here = set(node_containers(name, running=True))
+        find_kind()
+    except KailabError:
+        return ""
+    return name if {node["metadata"]["name"] for node in nodes} <= here else ""
+
+
+FILE = "vcluster.json"
+FORWARD = "port-forward"
+READY_SECONDS = 600.0
+GONE_SECONDS = 180.0
+_LOOK_SECONDS = 1.0
+
+# It ends with the connection, as when the control plane's pod was restarted.
+_AGAIN = 'while :; do "$@"; sleep 0.3; done'
+
+
+class VclusterRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """``name``: of the virtual cluster, and of its namespace in the host. ``starter``, ``since``: the process that makes it."""
+
+    name: str
+    kubeconfig: str
+    context: str | None
+    starter: int = 0
+    since: float = 0.0
+    ready: bool = False
+    format: int = 1
+
+    @property
+    def host(self) -> HostCluster:
+        return HostCluster(Path(self.kubeconfig), self.context)
+
+
+class VclusterPlane(SupervisedCluster):
+    """Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
+
+    own = (FORWARD, kwok.NAME)
+
+    def __init__(self, folder: Path, known: VclusterRecord) -> None:
+        super().__init__(folder)
+        self._known = known
+
+    @classmethod
+    def up(
+        cls, folder: Path, *, host: HostCluster, components: ComponentSet, tell: Tell = lambda _: None
+    ) -> VclusterPlane:
+        """Return when its API server answers and KWOK works. Raises ConnectError (no program, no host, an image that can't be had, not
+        ready in time), StateError (folder in use); then nothing of it is left."""
+        tools = find_tools()
+        folder = resolve_folder(folder)
+        _clear_unfinished(folder)
+        make_cluster_folder(folder, "a virtual cluster")
+        starter, since = this_process()
+        context = host.context
+        known = VclusterRecord(
+            name=name_for(folder), kubeconfig=str(host.kubeconfig), context=context, starter=starter, since=since
+        )
+        plane = cls(folder, known)
+        try:
+            # From here on ``take_down`` can find it, whenever this process is killed.
+            plane._write(known)
+            plane._make(tools, components, tell)
+            plane._known = msgspec.structs.replace(known, ready=True, starter=0, since=0.0)
+            plane._write(plane._known)
+        except BaseException:
+            plane.down()
+            raise
+        return plane
+
+    @classmethod
+    def attach(cls, folder: Path) -> VclusterPlane:
+        """Raises StateError: there is none, or it is not whole."""
+        folder = resolve_folder(folder)
+        known = _read(folder)
+        if known is None:
+            raise StateError(f"{folder}: no virtual cluster is here")
+        if not known.ready:
+            raise StateError(f"{folder}: the start of a virtual cluster was cut short here; end it, or start it again")
+        return cls(folder, known)
+
+    @property
+    def name(self) -> str:
+        """What vCluster calls it; its namespace in the host has the same name."""
+        return self._known.name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of somebody who may do everything in it, mode 0600."""
+        return self.folder / "kubeconfig"
+
+    def host_nodes(self) -> set[str]:
+        """Names of the nodes of its host. Raises ConnectError."""
+        with self._known.host.connected() as host:
+            return {node["metadata"]["name"] for node in host.list("Node")}
+
+    def start_kube_scheduler(self) -> None:
+        """It runs within its control plane since it was made."""
+
+    def down(self) -> None:
+        """End all processes, delete it in the host, remove the folder. Done again it does nothing. Raises ConnectError if something of
+        it can't be ended; what is known of it is kept then."""
+        self._supervision.end_all()
+        if not self.folder.is_dir():
+            return
+        if (self.folder / FILE).exists():
+            self._delete()
+        shutil.rmtree(self.folder)
+
+    def _make(self, tools: VclusterTools, components: ComponentSet, tell: Tell) -> None:
+        name, maker = self.name, VclusterCommand(tools, self._known.host, self.folder)
+        told = self.folder / "values.yaml"
+        with self._known.host.connected() as host:
+            image = provide_control_plane_image(host, components.kubernetes, components.path("kubectl"), tell)
+            described = vcluster_chart_values(components.kubernetes, image.name if image is not None else "")
+            write_text(told, yaml.safe_dump(described, sort_keys=False))
+            tell(f"making the virtual cluster {name}")
+            maker.create(name, told, packed_chart(tools, self.folder / "chart"), partial(_has_images, host, name))
+            tell("waiting for its control plane")
+            self._await_ready(host)
+            (port, health) = free_ports(2)
+            self._forward(components.path("kubectl"), port)
+            server = f"https://{LOOPBACK}:{port}"
+            written = maker.kubeconfig(name, server, partial(_has_images, host, name))
+        write_private(self.kubeconfig, written.encode())
+        self._await_answer()
+        kwok.prepare_kwok(self.folder, None)
+        program: list[str | Path] = [components.path("kwok"), *kwok_arguments(self.kubeconfig, health)]
+        self._supervision.start(new_process_record(kwok.NAME, program, port=health))
+        self._await([kwok.NAME])
+
+    def _forward(self, kubectl: Path, port: int) -> None:
+        known = self._known
+        command = [
+            str(kubectl), f"--kubeconfig={known.kubeconfig}", *([f"--context={known.context}"] if known.context else []),
+            "--namespace", known.name, "port-forward", f"--address={LOOPBACK}", f"service/{known.name}", f"{port}:443",
+        ]  # fmt: skip
+        self._supervision.start(new_process_record(FORWARD, ["/bin/sh", "-c", _AGAIN, FORWARD, *command], port=port))
+
+    def _await_ready(self, host: Cluster) -> None:
+        def missing() -> str:
+            _has_images(host, self.name)
+            pods = [one for one in host.list("Pod", self.name) if is_ready(one)]
+            return "" if pods else f"no pod in its namespace {self.name} is ready"
+
+        if why := poll_until(missing, lambda found: not found, READY_SECONDS, pause=_LOOK_SECONDS):
+            raise ConnectError(f"virtual cluster {self.name!r}: not ready after {READY_SECONDS:.0f} s: {why}")
+
+    def _await_answer(self) -> None:
+        def problem() -> str:
+            try:
+                with HostCluster(self.kubeconfig).connected() as cluster:
+                    cluster.get("Namespace", "default")
+            except (ConnectError, NotFound) as error:
+                return str(error)
+            return ""
+
+        if why := poll_until(problem, lambda found: not found, READY_SECONDS, pause=_LOOK_SECONDS):
+            raise ConnectError(f"virtual cluster {self.name!r}: its API server does not answer: {why}")
+
+    def _await(self, names: Sequence[str]) -> None:
+        for kept in map(self._supervision.record, names):
+            if kept.name == kwok.NAME:
+                kwok.await_healthy(kept.port, partial(self._why_not, kept))
+
+    def _why_not(self, kept: ProcessRecord) -> str:
+        return self._supervision.look(kept).why
+
+    def _delete(self) -> None:
+        VclusterCommand(find_tools(), self._known.host, self.folder).delete(self.name)
+        with self._known.host.connected() as host:
+
+            def left() -> bool:
+                try:
+                    if "deletionTimestamp" not in host.get("Namespace", self.name)["metadata"]:
+                        host.delete("Namespace", self.name)
+                except NotFound:
+                    return False
+                return True
+
+            if poll_until(left, lambda there: not there, GONE_SECONDS, pause=_LOOK_SECONDS):
+                raise ConnectError(f"virtual cluster {self.name!r}: its namespace is still there in the host")
+
+    def _write(self, known: VclusterRecord) -> None:
+        write_private(self.folder / FILE, msgspec.json.encode(known))
+
+
+def take_down(folder: Path) -> None:
+    """Delete the virtual cluster of a folder, in whatever state it is. Raises StateError for a folder that is not one's."""
+    folder = resolve_folder(folder)
+    known = _read(folder)
+    if known is None:
+        raise StateError(f"{folder}: no virtual cluster is here")
+    VclusterPlane(folder, known).down()
+
+
+def _read(folder: Path) -> VclusterRecord | None:
+    try:
+        return decoding.decode_json((folder / FILE).read_bytes(), VclusterRecord)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StateError(f"{folder / FILE}: the virtual cluster can't be read: {error}") from error
+
+
+def _clear_unfinished(folder: Path) -> None:
+    known = _read(folder)
+    if known is None:
+        return
+    if known.ready:
+        raise StateError(f"{folder}: a virtual cluster is here already; end it first, or choose another folder")
+    if find(known.starter, known.since) is not None:
+        raise StateError(f"{folder}: a virtual cluster is being made here by process {known.starter}")
+    VclusterPlane(folder, known).down()
+
+
+def _has_images(host: Cluster, namespace: str) -> None:
+    """Raises ConnectError where a pod's image is not to be had."""
+    for pod in host.list("Pod", namespace):
+        if lacking := missing_image(pod):
+            raise ConnectError(f"namespace {namespace}: {lacking}")

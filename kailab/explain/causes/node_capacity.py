@@ -1,0 +1,611 @@
+"""Work that could never start here, whatever else goes: pods that no node takes, or pods that do not fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kailab.engine.placing.topology import joined
+from kailab.engine.relaxing.rules import (
+    AllTolerated,
+    AntiAffinityGone,
+    ClaimsGone,
+    CompanyNotNeeded,
+    NodesOpened,
+    OthersGone,
+    PortsGone,
+    Relaxation,
+    Resource,
+    RoomGiven,
+    SelectorGone,
+    TopologyGone,
+    ZonesIgnored,
+)
+from kailab.engine.report.barriers import LIFECYCLE_TAINTS
+from kailab.engine.report.node_filter import NodeRule, untolerated_taints
+from kailab.engine.snapshot.records import GPU, Constraint
+from kailab.engine.working.domains import Domain, DomainTree
+from kailab.engine.working.layout import CPU, GPUS, MEMORY, MIG_PREFIX, PODS
+from kailab.engine.working.state import Member, ShapeInfo, WSubGroup, WTask
+from kailab.explain.answer import Cause, Code, Ref
+from kailab.explain.causes.node_facts import (
+    Ground,
+    amount,
+    best_node,
+    figure,
+    node_refs,
+    row_wanted,
+    rows_of,
+    wants,
+    who,
+)
+from kailab.explain.causes.node_restrictions import closed, cordon_cause, taint_cause
+from kailab.explain.causes.question_context import Case
+from kailab.explain.verdict import kept
+from kailab.lab.wording import capitalized, count, some
+
+
+def device_row(ground: Ground) -> tuple[int, int]:
+    """The devices of which there are too few for the group (a row of nodes), and how much of them its next pods want together: GPUs
+    where they are lacking, else the resource of which least is left beside what a pod wants."""
+    table, tasks = ground.table, ground.next
+    device = int(table.min_gpu_memory)
+    others = {
+        table.layout.rows[name] for task in tasks for name, _ in (*task.info.shape.gpu.mig, *task.info.shape.extended)
+    }
+    wants_gpus = any(row_wanted(task, GPUS, device) for task in tasks)
+    given = ground.lacking
+    row = GPUS
+    if others and (not wants_gpus or (RoomGiven(("extended",)) in given and RoomGiven(("gpu",)) not in given)):
+        row = min(sorted(others), key=lambda one: _left(ground, one))
+    return row, sum(row_wanted(task, row, device) for task in tasks)
+
+
+def is_gpus(ground: Ground, row: int) -> bool:
+    """Whether a row of nodes is of GPUs or parts of them."""
+    return row == GPUS or ground.table.layout.names[row].startswith(MIG_PREFIX)
+
+
+def _left(ground: Ground, row: int) -> int:
+    """Of the node with the most, beside what the pod wants that wants the most."""
+    return int(free_devices(ground, row).max(initial=0)) - max(task.info.rows.get(row, 0) for task in ground.next)
+
+
+def free_devices(ground: Ground, row: int) -> np.ndarray:
+    """Of each node that the group may use: what nobody holds; parts of shared GPUs for a group that wants parts."""
+    table = ground.table
+    usable = ground.usable(ground.next)
+    free = np.maximum(table.idle[row], 0)
+    if row == GPUS and _wants_parts(ground):
+        free = np.array([max(0, table.unheld_gpus(i)) for i in range(len(table))], dtype=np.int64)
+    found: np.ndarray = np.where(usable, free, 0)
+    return found
+
+
+def _wants_parts(ground: Ground) -> bool:
+    return any(task.info.shape.gpu.shared for task in ground.next)
+
+
+def _on_one_device(ground: Ground, usable: np.ndarray) -> tuple[int, int]:
+    """The node that has the device with the most that nobody holds, and how much that is, in milli-GPU."""
+    table = ground.table
+    left = table.shares.left(int(table.allocatable[GPUS].max(initial=GPU)) // GPU).max(axis=1, initial=0)
+    most = np.where(table.idle[GPUS] >= GPU, GPU, left)
+    node = best_node(most, usable)
+    assert node is not None
+    return node, int(most[node])
+
+
+def too_few_devices(ground: Ground, code: Code, also: Sequence[str], whole: Sequence[WTask] = ()) -> Cause:
+    """``also``: what there is too little of beside them. ``whole``: all pods of the workload, told of where no going of others makes
+    room for all of them."""
+    table, tasks = ground.table, ground.next
+    row, wanted = device_row(ground)
+    name = table.layout.names[row]
+    usable = ground.usable(tasks)
+    free = free_devices(ground, row)
+    best = best_node(free, usable)
+    assert best is not None  # it would start on empty nodes
+    node, most, capacity = table.nodes[best].name, int(free[best]), int(table.allocatable[row, best])
+    wanting = _wanting(ground, tasks, row, wanted)
+    total = int(free.sum())
+    of = f"{figure(name, most)} of {figure(name, capacity)}"
+    if code == Code.FRAGMENTED:
+        places = f"the {count(int((free > 0).sum()), 'node')} with room that it may use"
+        # A share of a GPU has to be on one device: what a node has free in sum is no room for it.
+        parts = row == GPUS and _wants_parts(ground)
+        if parts:
+            best, most = _on_one_device(ground, usable)
+            node = table.nodes[best].name
+        one = "device" if parts else "node"
+        text = f"{wanting}{f' on one {one}' if len(tasks) == 1 else ''}; {figure(name, total)} are free in sum on {places}, at most "
+        text += f"{figure(name, most)} on one {f'device (of {node})' if parts else f'({node})'}"
+        text += "" if len(tasks) == 1 else f", and room for {_placed(ground)} of these pods"
+    elif len(tasks) == 1:
+        few = "the only node that it may use," if int(usable.sum()) == 1 else "of the nodes that it may use"
+        text = f"{wanting}; {few} {node}{',' if int(usable.sum()) == 1 else ''} has "
+        text += f"{of} free" if int(usable.sum()) == 1 else f"the most free: {of}"
+    else:
+        text = f"{wanting}; {figure(name, total)} are free on the nodes that they may use, the most on {node} ({of})"
+    text += f"; {' and '.join(also)} would not suffice either" if also else ""
+    in_all = sum(row_wanted(task, row, int(table.min_gpu_memory)) for task in whole)
+    there = int(table.allocatable[row][usable].sum())
+    if in_all > there:
+        text += f". Its {len(whole)} pods want {amount(name, in_all)}, and the nodes that they may use have {figure(name, there)} in all"
+    return Cause(
+        code,
+        f"{text}.",
+        node_refs(table, [best]),
+        {"resource": name, "wanted": wanted, "free": total, "node": node, "most": most, "also": list(also)},
+    )
+
+
+def shortage(ground: Ground, code: Code, row: int) -> Cause:
+    """Of CPU, memory or pod slots, where all else would suffice."""
+    table, tasks = ground.table, ground.next
+    task = tasks[0]
+    name = table.layout.names[row]
+    among = ground.usable([task])
+    for other, value in task.info.rows.items():
+        if other != row and value:
+            among = among & (table.idle[other] >= value)
+    if not among.any():
+        among = ground.usable([task])
+    free = np.maximum(table.idle[row], 0)
+    best = best_node(free, among)
+    assert best is not None
+    node, most, capacity = table.nodes[best].name, int(free[best]), int(table.allocatable[row, best])
+    where = "where GPUs are free" if task.info.request or task.info.shape.gpu.shared else "where it may run"
+    only = int(among.sum()) == 1
+    if row == PODS:
+        full = f"{node} has {capacity - most} of {capacity}"
+        text = f"The nodes {where} have as many pods as they take ({full})"
+        if task.info.shape.gpu.shared:
+            text = f"A share of a GPU needs 2 free pod slots, one for the pod that reserves the GPU; of the nodes {where} none has them ({full})"
+        if len(tasks) > 1:
+            text += f"; its {len(tasks)} pods must start together, and there is room for {_placed(ground)} of them"
+    else:
+        wanting = _wanting(ground, tasks, row, sum(one.info.rows.get(row, 0) for one in tasks))
+        of = f"{figure(name, most)} of {figure(name, capacity)}"
+        has = f"{node}, {where}, has {of} free" if only else f"of the nodes {where} {node} has the most free: {of}"
+        text = f"{wanting}; {has}"
+        if len(tasks) > 1:
+            text += f", and there is room for {_placed(ground)} of these pods"
+    return Cause(
+        code,
+        f"{text}.",
+        node_refs(table, [best]),
+        {"resource": name, "wanted": task.info.rows.get(row, 0), "node": node, "most": most, "capacity": capacity},
+    )
+
+
+def _wanting(ground: Ground, tasks: Sequence[WTask], row: int, wanted: int) -> str:
+    table = ground.table
+    if len(tasks) == 1:
+        waiting = sum(not task.node for task in ground.job)
+        subject = "Its next pod wants" if waiting > 1 else "It wants"
+        return f"{subject} {wants(tasks[0].info, row, table)}"
+    each = wants(tasks[0].info, row, table)
+    return capitalized(f"{who(tasks)} {amount(table.layout.names[row], wanted)} ({each} each)")
+
+
+def _placed(ground: Ground) -> int:
+    """For how many of the pods that are placed together there is room now."""
+    return next((one.numbers["placed"] for one in ground.trials().pending if "placed" in one.numbers), 0)
+
+
+class _Confined(NamedTuple):
+    constraint: Constraint
+    tasks: list[WTask]
+
+
+def domain_cause(ground: Ground, tasks: list[WTask], *, free: bool) -> Cause:
+    """Why no domain holds these pods. ``free``: by what is free now, else by all that the nodes have. Pods beyond a minimum have to be
+    where the first are: no going of others helps where the whole group is larger than each domain."""
+    if free:
+        larger = _short(_cause(ground, one, free=False) for one in _confined(ground.to_place([ground.uid])))
+        if larger:
+            return larger[0]
+    told = [_cause(ground, one, free) for one in _confined(tasks)]
+    return (_short(told) or told)[0]
+
+
+def _short(causes: Iterable[Cause]) -> list[Cause]:
+    """Those of which the largest domain has less than is wanted."""
+    return [cause for cause in causes if cause.facts["wanted"] > cause.facts["most"]]
+
+
+def _confined(tasks: list[WTask]) -> Iterator[_Confined]:
+    """The groups with a required level that pods are in, the widest first."""
+    job = tasks[0].job
+    assert job is not None
+
+    def visit(member: Member) -> Iterator[_Confined]:
+        inside = set(member.podsets)
+        own = [task for task in tasks if task.podset in inside]
+        if member.constraint is not None and member.constraint.topology and own:
+            yield _Confined(member.constraint, own)
+        if isinstance(member, WSubGroup):
+            for below in member.members:
+                yield from visit(below)
+
+    yield from visit(job.root)
+
+
+def _cause(ground: Ground, confined: _Confined, free: bool) -> Cause:
+    constraint, tasks = confined
+    label = constraint.required or constraint.preferred
+    tree = ground.present.domain_tree(ground.present.topologies[constraint.topology])
+    level = tree.levels.index(label)
+    homes = _homes(ground, confined, tree) if free else []
+    domains = homes or list(tree.by_level[level].values())
+    found = _tightest(ground, tasks, domains, free)
+    where = f"one {label} of topology {constraint.topology}"
+    if homes:
+        where += f", {some([one.id[-1] for one in homes])}, where pods of it run,"
+    text = f"{_want(ground, tasks, found, where)}; "
+    most, name = found.domain, ground.table.layout.names[found.row]
+    deepest = tree.common(tree.member, constraint.preferred)
+    if most is None:
+        text += f"there is no {label} with a node that it may use"
+    elif found.ratio > 1:
+        head = f"the {label} with the most free" if free else f"the largest {label}"
+        text += f"{most.id[-1] if homes else f'{head}, {most.id[-1]},'} has {figure(name, found.has)}{' free' if homes else ''}"
+    elif deepest.level > level:
+        text += (
+            f"all nodes of the topology are in one {tree.levels[deepest.level]}, {deepest.id[-1]}, and KAI's scheduler looks for a "
+            f"{label} only below it: it finds none. A node outside of it, or a preferred level, would let it look"
+        )
+    else:
+        no = "it has no room" if homes else f"no {label} has room"
+        text += f"{no} for all of them: {most.id[-1]} has {figure(name, found.has)} {'free ' if free else ''}in sum"
+    return Cause(
+        Code.NO_DOMAIN_FREE if free else Code.LARGER_THAN_ANY_DOMAIN,
+        f"{text}.",
+        (Ref("Topology", "", constraint.topology),),
+        {
+            "topology": constraint.topology, "level": label, "domain": most.id[-1] if most is not None else "",
+            "resource": name, "wanted": found.wanted, "most": found.has,
+        },
+    )  # fmt: skip
+
+
+def _homes(ground: Ground, confined: _Confined, tree: DomainTree) -> list[Domain]:
+    """Where pods of the group run already that these have to join; none where none runs."""
+    constraint, tasks = confined
+    podsets = list(dict.fromkeys(task.podset for task in tasks if task.podset is not None))
+    return joined(tree, constraint.required, podsets, ground.table.index) or [] if constraint.required else []
+
+
+class _Tightest(NamedTuple):
+    """The resource (a row of nodes) of which pods want the largest part of what a domain has. ``ratio``: that part, ``wanted`` of
+    what ``domain`` has; above 1 of the first that is too little."""
+
+    ratio: float
+    row: int
+    wanted: int
+    has: int
+    domain: Domain | None
+
+
+def _tightest(ground: Ground, tasks: list[WTask], domains: list[Domain], free: bool) -> _Tightest:
+    table, usable = ground.table, ground.usable(tasks)
+    device = int(table.min_gpu_memory)
+    pool = np.maximum(table.idle, 0) if free else table.allocatable
+    best: _Tightest | None = None
+    for row in rows_of(tasks):
+        wanted = sum(row_wanted(task, row, device) for task in tasks)
+        room = {domain.id: int(pool[row][domain.mask & usable].sum()) for domain in domains}
+        most = max(domains, key=lambda domain: (room[domain.id], [-ord(c) for c in domain.name]), default=None)
+        has = room[most.id] if most is not None else 0
+        ratio = wanted / has if has else float("inf")
+        if best is None or (ratio > 1 and best.ratio <= 1):
+            best = _Tightest(ratio, row, wanted, has, most)
+    assert best is not None
+    return best
+
+
+def _want(ground: Ground, tasks: list[WTask], found: _Tightest, where: str) -> str:
+    """What the pods want together; of shares of GPUs, which count for less than they are called, what each is called as well."""
+    table = ground.table
+    each = wants(tasks[0].info, found.row, table)
+    if len(tasks) == 1:
+        return f"It has to be in {where} and wants {each}"
+    text = f"Its {len(tasks)} pods have to be in {where} and want {amount(table.layout.names[found.row], found.wanted)}"
+    return f"{text} ({each} each)" if tasks[0].info.shape.gpu.shared else text
+
+
+_SHORTAGES: Mapping[Resource, tuple[Code, int, str]] = {
+    "cpu": (Code.NOT_ENOUGH_CPU, CPU, "CPU"),
+    "memory": (Code.NOT_ENOUGH_MEMORY, MEMORY, "memory"),
+    "pods": (Code.NO_POD_SLOTS, PODS, "pod slots"),
+}
+_DEVICES = (RoomGiven(("gpu",)), RoomGiven(("extended",)), ClaimsGone())
+
+
+def room(case: Case) -> Iterable[Cause]:
+    """Causes that say more than that too little is free."""
+    ground = case.ground
+    if ground is None:
+        return
+    gives = ground.lacking
+    devices = _devices(gives)
+    for one in gives:
+        match one:
+            case AntiAffinityGone() | PortsGone():
+                yield _kept_apart(ground)
+            case CompanyNotNeeded():
+                yield _nobody_there(ground)
+            case TopologyGone():
+                yield domain_cause(ground, ground.next, free=True)
+            case ZonesIgnored():
+                yield _unaligned(ground)
+            case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(ground):
+                yield _short_of(ground, resource)
+    if devices and _in_sum(ground):
+        yield too_few_devices(ground, Code.FRAGMENTED, _also(ground))
+
+
+def too_little(case: Case) -> Iterable[Cause]:
+    """Of GPUs and other devices; of CPU or memory for work that wants none."""
+    ground = case.ground
+    if ground is None or not ground.lacking:
+        return
+    gives = ground.lacking
+    if ground.confined and TopologyGone() not in gives:
+        yield domain_cause(ground, ground.next, free=True)
+    if _devices(gives):
+        code = Code.NOT_ENOUGH_GPUS if is_gpus(ground, device_row(ground)[0]) else Code.NOT_ENOUGH_RESOURCES
+        yield too_few_devices(ground, code, _also(ground), _all_of_it(case, ground))
+        return
+    for one in gives:
+        if isinstance(one, RoomGiven) and one.resources[0] in _SHORTAGES:
+            yield _short_of(ground, one.resources[0])
+
+
+def closed_nodes(case: Case) -> Iterable[Cause]:
+    """Nodes that it may not use, and that have room for it: cordoned, or with a taint."""
+    ground = case.ground
+    if ground is None or not ground.lacking:
+        return
+    table, info = ground.table, ground.next[0].info
+    for opening in (NodesOpened(), AllTolerated()):
+        outcome = ground.trials(opening)
+        used = np.array(sorted({table.index[bind.node] for bind in outcome.binds}), dtype=np.int64)
+        used = used[~ground.open(info)[used]] if len(used) else used
+        if len(used):
+            # What one cycle uses is a choice among equals: all are named that would do.
+            used = np.union1d(used, _opened(ground, opening, info))
+            yield cordon_cause(table, used) if opening == NodesOpened() else taint_cause(table, info, used)
+
+
+def _opened(ground: Ground, opening: Relaxation, info: ShapeInfo) -> np.ndarray:
+    """Nodes that a shape may use only with a relaxation, and that have room for it now."""
+    there = Ground(ground.trials.after(opening), ground.uid)
+    # The relaxation may have changed the shape itself, what it tolerates.
+    [relaxed, *_] = there.next
+    mask = there.open(relaxed.info) & ~ground.open(info)
+    for row, value in relaxed.info.rows.items():
+        mask = mask & (there.table.idle[row] >= value)
+    return np.flatnonzero(mask)
+
+
+def _short_of(ground: Ground, resource: Resource) -> Cause:
+    code, row, _ = _SHORTAGES[resource]
+    return shortage(ground, code, row)
+
+
+def _all_of_it(case: Case, ground: Ground) -> list[WTask]:
+    """The pods of all its PodGroups that are like the next ones: its own may be what fills the nodes."""
+    if case.subject.kind == "Queue":
+        return []
+    alike = [task.info.shape for task in ground.next]
+    return [task for task in ground.to_place(sorted(kept(case.standing))) if task.info.shape in alike]
+
+
+def _wants_devices(ground: Ground) -> bool:
+    return any(not task.info.cpu_only or task.info.shape.extended for task in ground.next)
+
+
+def _devices(gives: Iterable[Relaxation]) -> bool:
+    return any(one in _DEVICES for one in gives)
+
+
+def _also(ground: Ground) -> list[str]:
+    """What is lacking beside the devices that are told."""
+    gives = ground.lacking
+    found = [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in gives]
+    if RoomGiven(("extended",)) in gives and RoomGiven(("gpu",)) in gives:
+        names = dict.fromkeys(name for task in ground.next for name, _ in task.info.shape.extended)
+        found = [*names, *found]
+    return found
+
+
+def _in_sum(ground: Ground) -> bool:
+    """Whether as much is free in sum as it wants, where it may run."""
+    row, wanted = device_row(ground)
+    return wanted > 0 and int(free_devices(ground, row).sum()) >= wanted
+
+
+def _kept_apart(ground: Ground) -> Cause:
+    rules = (NodeRule.ANTI_AFFINITY, NodeRule.PORT)
+    answers = [one for one in ground.answers if one.rule in rules]
+    if not answers:
+        keys = sorted(
+            {term.topology_key for task in ground.next for term in task.info.shape.anti_affinity if not term.weight}
+        )
+        return Cause(
+            Code.KEPT_APART,
+            f"Its {len(ground.next)} pods must start together and keep each other away by anti-affinity (one for each {some(keys)}); "
+            "there is no room for all of them apart from each other.",
+            (),
+            {"pods": len(ground.next), "topologyKeys": keys},
+        )
+    nodes = [node for one in answers for node in one.nodes]
+    by = "a host port" if answers[0].rule == NodeRule.PORT else "anti-affinity"
+    where = "the node" if len(nodes) == 1 else f"each of the {len(nodes)} nodes"
+    told = some([f"{one.nodes[0]} has pod {one.pod}" for one in answers])
+    return Cause(
+        Code.KEPT_APART,
+        f"By {by} it is kept off {where} where it could run: {told}.",
+        tuple(Ref("Node", "", node) for node in nodes[:4]),
+        {"nodes": nodes},
+    )
+
+
+def _nobody_there(ground: Ground) -> Cause:
+    answers = [one for one in ground.answers if one.rule == NodeRule.AFFINITY]
+    nodes = [node for one in answers for node in one.nodes]
+    told = answers[0].text if answers else "no pod that its affinity wants to be with"
+    return Cause(
+        Code.SELECTOR_MATCHES_NO_NODE,
+        f"By its required pod affinity it has to be with other pods, and there are none where it could run ({told}).",
+        tuple(Ref("Node", "", node) for node in nodes[:4]),
+    )
+
+
+def _unaligned(ground: Ground) -> Cause:
+    nodes = [node for one in ground.answers if one.rule == NodeRule.NUMA for node in one.nodes]
+    return Cause(
+        Code.FRAGMENTED,
+        f"Enough is free on {some(nodes) or 'nodes'}, but not in NUMA zones that can be aligned as the policy of the node demands.",
+        tuple(Ref("Node", "", node) for node in nodes[:4]),
+    )
+
+
+def fleet(case: Case) -> Iterable[Cause]:
+    """Causes that stay when all other work has gone."""
+    ground = case.ground
+    if ground is None or any(task.shape.blocked for task in case.waiting):
+        return
+    table = ground.empty.table
+    if not case.picture.nodes:
+        yield Cause(Code.LARGER_THAN_THE_FLEET, "There are no nodes.")
+        return
+    codes: set[Code] = set()
+    for info in {id(task.info): task.info for task in ground.waiting_alone()}.values():
+        found = closed(table, info)
+        if found and case.standing.running and case.subject.kind != "Queue":
+            found = closed(table, info, _full(case, info))
+        for cause in found:
+            if cause.code not in codes:
+                codes.add(cause.code)
+                yield cause
+    if not codes and ground.ready and ground.topologies_known and not ground.starts_alone().further:
+        yield from _together(case, ground)
+
+
+def _full(case: Case, info: ShapeInfo) -> np.ndarray:
+    """The nodes (a mask) of which the pods that run of its workload leave too little for one more."""
+    table = case.standing.trials.about(*sorted(kept(case.standing))).after(OthersGone()).working.table
+    found: np.ndarray = ~table.all
+    for row, wanted in info.needs:
+        found |= (table.allocatable[row] >= wanted) & (table.idle[row] < wanted)
+    return found
+
+
+_RELAXATIONS: tuple[Relaxation, ...] = (
+    SelectorGone(), RoomGiven(), TopologyGone(), AntiAffinityGone(), AllTolerated(), NodesOpened(),
+)  # fmt: skip
+"""What is tried first to keep, so that it is a cause only where nothing behind it suffices."""
+
+
+def needed(ground: Ground, relaxations: tuple[Relaxation, ...]) -> list[Relaxation]:
+    """Of these as few as let the group start on empty nodes; none where all together do not."""
+    left = list(relaxations)
+    if not ground.starts_alone(*left).further:
+        return []
+    for one in relaxations:
+        fewer = [other for other in left if other is not one]
+        if ground.starts_alone(*fewer).further:
+            left = fewer
+    return left
+
+
+def _together(case: Case, ground: Ground) -> Iterable[Cause]:
+    """Each pod of the group has a node that would take it; all at once have not."""
+    tasks = ground.together
+    for one in reversed(needed(ground, _RELAXATIONS)):
+        match one:
+            case NodesOpened():
+                yield cordon_cause(ground.table, np.flatnonzero(~ground.table.available))
+            case AllTolerated():
+                yield _tainted(ground, tasks)
+            case AntiAffinityGone():
+                yield _apart(ground, tasks)
+            case TopologyGone():
+                yield domain_cause(ground, tasks, free=False)
+            case RoomGiven():
+                yield larger_than_the_fleet(ground, tasks)
+            case SelectorGone():
+                yield larger_than_the_fleet(ground, tasks)
+
+
+def _tainted(ground: Ground, tasks: list[WTask]) -> Cause:
+    table = ground.table
+    info = tasks[0].info
+    tainted = [
+        i
+        for i, node in enumerate(table.nodes)
+        if any(taint.key not in LIFECYCLE_TAINTS for taint in untolerated_taints(info.shape, node.taints))
+    ]
+    return taint_cause(table, info, np.array(tainted, dtype=np.int64))
+
+
+def _apart(ground: Ground, tasks: list[WTask]) -> Cause:
+    usable = ground.usable(tasks)
+    keys = sorted({term.topology_key for task in tasks for term in task.info.shape.anti_affinity if not term.weight})
+    told = some([f"{len(set(ground.table.column(key)[0][usable]) - {-1})} {key}" for key in keys])
+    return Cause(
+        Code.KEPT_APART,
+        f"Its {len(tasks)} pods must start together and keep each other away by anti-affinity (one for each {some(keys)}); the nodes "
+        f"that they may use make {told}.",
+        (),
+        {"pods": len(tasks), "topologyKeys": keys},
+    )
+
+
+def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
+    """What must start together asks for more than all nodes have, or for more than fits into them."""
+    table = ground.table
+    usable = ground.usable(tasks)
+    device = int(table.min_gpu_memory)
+    nodes = np.flatnonzero(usable)
+    for row in rows_of(tasks):
+        wanted = sum(row_wanted(task, row, device) for task in tasks)
+        has = int(table.allocatable[row][usable].sum())
+        if wanted > has:
+            name = table.layout.names[row]
+            shares = f" ({wants(tasks[0].info, row, table)} each)" if tasks[0].info.shape.gpu.shared else ""
+            return Cause(
+                Code.LARGER_THAN_THE_FLEET,
+                f"{capitalized(who(tasks))} {amount(name, wanted)}{shares}; the nodes that they may use have {figure(name, has)} in all.",
+                node_refs(table, nodes[:4]),
+                {"pods": len(tasks), "resource": name, "wanted": wanted, "capacity": has},
+            )
+    row = _decisive(ground, tasks)
+    name = table.layout.names[row]
+    has = int(table.allocatable[row][usable].sum())
+    wanted = sum(row_wanted(task, row, device) for task in tasks)
+    alone = ground.starts_alone()
+    placed = next((one.numbers["placed"] for one in alone.pending if "placed" in one.numbers), 0)
+    each = wants(tasks[0].info, row, table)
+    return Cause(
+        Code.FRAGMENTED,
+        f"{capitalized(who(tasks))} {amount(name, wanted)} ({each} each); the {len(nodes)} nodes that they may use have "
+        f"{figure(name, has)} in all, and room for {placed} of these pods even when they are empty.",
+        node_refs(table, nodes[:4]),
+        {"pods": len(tasks), "placed": placed, "resource": name, "wanted": wanted, "capacity": has},
+    )
+
+
+_RESOURCES: Mapping[int, Resource] = {CPU: "cpu", MEMORY: "memory", GPUS: "gpu", PODS: "pods"}
+
+
+def _decisive(ground: Ground, tasks: list[WTask]) -> int:
+    """The resource (a row of nodes) of which alone more on each node would let them start together; devices where none alone does."""
+    rows = rows_of(tasks)
+    more = (row for row in rows if ground.starts_alone(RoomGiven((_RESOURCES.get(row, "extended"),))).further)
+    return next(more, rows[0])

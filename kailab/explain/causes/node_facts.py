@@ -1,0 +1,274 @@
+"""Pods, nodes and amounts in words, for causes that stand in nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from kailab.engine.placing import fit
+from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
+from kailab.engine.relaxing.rules import (
+    Actions,
+    AntiAffinityGone,
+    ClaimsGone,
+    CompanyNotNeeded,
+    DelayGone,
+    LimitsLifted,
+    OthersGone,
+    PortsGone,
+    QuotasRaised,
+    RefusalsForgotten,
+    Relaxation,
+    RoomGiven,
+    TopologyGone,
+    Unplaced,
+    ZonesIgnored,
+)
+from kailab.engine.report.node_answers import NodeAnswer, node_answers
+from kailab.engine.report.node_filter import NAMES
+from kailab.engine.report.node_filter import wanted_text as share_wanted
+from kailab.engine.session import Session
+from kailab.engine.snapshot.amounts import number, resource_text
+from kailab.engine.snapshot.counting import wanted_gpus
+from kailab.engine.snapshot.records import ALLOCATED, Constraint, PodSet, Requirement, Status, SubGroup
+from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
+from kailab.engine.working.nodes import NodeTable
+from kailab.engine.working.state import Job, ShapeInfo, WTask
+from kailab.engine.working.workingset import WorkingSet
+from kailab.explain.answer import Ref
+from kailab.lab.wording import count, gpus, some
+
+
+class Ground:
+    """``trials``: of the group (``uid``). Positions and masks are over ``table.nodes``; both worlds have the same nodes."""
+
+    def __init__(self, trials: RelaxedCycles, uid: str) -> None:
+        self.trials = trials
+        self.uid = uid
+
+    @property
+    def present(self) -> WorkingSet:
+        """Things as they are."""
+        return self.trials.working
+
+    @property
+    def _alone(self) -> RelaxedCycles:
+        """No pods but those of the group, and none of them has a place yet."""
+        return self.trials.after(OthersGone(), Unplaced())
+
+    @cached_property
+    def empty(self) -> WorkingSet:
+        """The same, as it is: no trial changes it."""
+        return WorkingSet.of(self._alone.snapshot)
+
+    @property
+    def table(self) -> NodeTable:
+        return self.present.table
+
+    @property
+    def job(self) -> Job:
+        return self.present.jobs[self.uid]
+
+    @property
+    def next(self) -> list[WTask]:
+        """The pods that are to be placed next, together or not at all. Not kept: trials put others, equal to them, in their place."""
+        return tasks_to_allocate(self.job)
+
+    @cached_property
+    def together(self) -> list[WTask]:
+        """The pods that have to be placed together for the group to start at all."""
+        return tasks_to_allocate(self.empty.jobs[self.uid])
+
+    @cached_property
+    def lawless(self) -> tuple[Relaxation, ...]:
+        """No queue rule stands against the group."""
+        draft = self.trials.draft()
+        way = tuple(queue.name for queue in draft.way(self.job.record.queue))
+        return LimitsLifted(way), QuotasRaised(way), DelayGone(), RefusalsForgotten(), Actions()
+
+    def waiting_alone(self) -> list[WTask]:
+        """Its pods that wait now, as they would be in the empty world."""
+        return [self.empty.tasks[task.uid] for task in self.job if task.status == Status.PENDING]
+
+    def to_place(self, uids: Iterable[str]) -> list[WTask]:
+        """Pods of these PodGroups that have a place or wait for one; those that have ended hold nothing."""
+        jobs = [self.present.jobs[uid] for uid in uids if uid in self.present.jobs]
+        return [task for job in jobs for task in job if task.status == Status.PENDING or ALLOCATED[task.status]]
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine would try the group at all, were there room: enough of its pods exist, and its queue runs work."""
+        queue = self.present.tree.queues.get(self.job.record.queue)
+        return self.job.root.ready and queue is not None and queue.leaf and not queue.orphan
+
+    @property
+    def topologies_known(self) -> bool:
+        """Whether the topologies that it names are there, with the levels that it names."""
+        there = self.present.topologies
+        return all(
+            one.topology in there and {one.required, one.preferred} - {""} <= set(there[one.topology].levels)
+            for one in constraints(self.job.record.root)
+        )
+
+    def starts_alone(self, *relaxations: Relaxation) -> RelaxedCycleOutcome:
+        """Whether the group would start if there were nothing else, nor need of it."""
+        return self._alone(CompanyNotNeeded(), *self.lawless, *relaxations)
+
+    def usable(self, tasks: list[WTask]) -> np.ndarray:
+        """The nodes that all of these pods may use: open to them but for room and other pods."""
+        mask: np.ndarray = self.table.all.copy()
+        for info in {id(task.info): task.info for task in tasks}.values():
+            mask &= self.open(info)
+        return mask
+
+    def open(self, info: ShapeInfo) -> np.ndarray:
+        """The nodes that a shape may use."""
+        return fit.static_mask(self.table, self._present(info), self.present.table_version)
+
+    def _present(self, info: ShapeInfo) -> ShapeInfo:
+        """The same shape as the present working set keeps it: masks belong to one table."""
+        return next((task.info for task in self.job if task.info.shape == info.shape), info)
+
+    @cached_property
+    def answers(self) -> tuple[NodeAnswer, ...]:
+        """What the nodes say to the first of the pods that are to be placed next."""
+        session = Session(self.present, self.trials.config, self.trials.now)
+        try:
+            return node_answers(session, self.next[0])
+        finally:
+            session.close()
+
+    @cached_property
+    def confined(self) -> bool:
+        """Whether it has to be in domains of a topology."""
+        return any(constraint.required for constraint in constraints(self.job.record.root))
+
+    @cached_property
+    def lacking(self) -> tuple[Relaxation, ...]:
+        """What has to be given for the group to run now, as little as will do; a lack that says little is in it only where nothing
+        else helps. Empty where it would run at its turn, where a queue rule refuses it, and where it could not start on empty nodes."""
+        if not self.ready or not self.topologies_known or self.trials().further or not self.starts_alone().further:
+            return ()
+        left = self._gifts()
+        if not self.trials(*left).further:
+            return ()
+        for one in tuple(left):
+            fewer = [other for other in left if other != one]
+            if fewer and self.trials(*fewer).further:
+                left = fewer
+        return tuple(reversed(left))
+
+    def _gifts(self) -> list[Relaxation]:
+        """What could be given to it, first what says least."""
+        shapes = [task.info.shape for task in self.next]
+        wanted = {row for task in self.next for row, value in task.info.rows.items() if value}
+        found: list[tuple[Relaxation, bool]] = [
+            (ClaimsGone(), any(shape.claims for shape in shapes)),
+            (RoomGiven(("extended",)), any(shape.gpu.mig or shape.extended for shape in shapes)),
+            (RoomGiven(("gpu",)), GPUS in wanted or any(shape.gpu.shared for shape in shapes)),
+            (RoomGiven(("pods",)), PODS in wanted),
+            (RoomGiven(("memory",)), MEMORY in wanted),
+            (RoomGiven(("cpu",)), CPU in wanted),
+            (ZonesIgnored(), bool(self.table.numa)),
+            (TopologyGone(), any(constraints(self.job.record.root))),
+            (PortsGone(), any(shape.ports for shape in shapes)),
+            (CompanyNotNeeded(), any(not term.weight for shape in shapes for term in shape.affinity)),
+            (AntiAffinityGone(), self.present.has_anti_affinity),
+        ]
+        return [relaxation for relaxation, applies in found if applies]
+
+
+def constraints(group: SubGroup) -> Iterator[Constraint]:
+    """Of a group and all below it."""
+    members: tuple[SubGroup | PodSet, ...] = (group, *group.podsets)
+    for member in members:
+        if member.constraint is not None and member.constraint.topology:
+            yield member.constraint
+    for below in group.groups:
+        yield from constraints(below)
+
+
+def amount(name: str, value: int) -> str:
+    """Of a resource, by its name as nodes report it: ``2 GPUs``, ``4 CPU``, ``20Gi memory``, ``1 nvidia.com/mig-7g.80gb``."""
+    if name == "nvidia.com/gpu":
+        return gpus(value)
+    return f"{resource_text(name, value)} {NAMES.get(name, name)}"
+
+
+def figure(name: str, value: int) -> str:
+    """Without the name of the resource."""
+    return number(value / 1000) if name == "nvidia.com/gpu" else resource_text(name, value)
+
+
+def node_refs(table: NodeTable, nodes: Iterable[int]) -> tuple[Ref, ...]:
+    return tuple(Ref("Node", "", table.nodes[int(i)].name) for i in nodes)
+
+
+def node_names(table: NodeTable, nodes: Sequence[int] | np.ndarray, limit: int = 4) -> str:
+    return some([table.nodes[int(i)].name for i in nodes], limit)
+
+
+def nodes_that(nodes: Sequence[int] | np.ndarray, table: NodeTable, rest: str) -> str:
+    """``the node that it could use, a100-0,``; ``the 3 nodes that it could use (a, b, c)``."""
+    if len(nodes) == 1:
+        return f"the node {rest}, {table.nodes[int(nodes[0])].name},"
+    return f"the {len(nodes)} nodes {rest} ({node_names(table, nodes)})"
+
+
+def who(tasks: Sequence[WTask], together: bool = True) -> str:
+    """The head of a sentence about pods that are placed together."""
+    if len(tasks) == 1:
+        return "it wants"
+    return f"its {len(tasks)} pods {'must start together and ' if together else ''}want"
+
+
+def row_wanted(task: WTask, row: int, device: int) -> int:
+    """What a pod wants of a row of nodes; of GPUs what a share of them counts for, too."""
+    if row == GPUS and task.info.shape.gpu.shared:
+        return wanted_gpus(task.info.shape.gpu, device)
+    return task.info.rows.get(row, 0)
+
+
+def rows_of(tasks: Iterable[WTask]) -> list[int]:
+    """The resources that pods want, devices first."""
+    rows = {row for task in tasks for row, value in task.info.rows.items() if value}
+    if any(task.info.shape.gpu.shared for task in tasks):
+        rows.add(GPUS)
+    first = [GPUS, *sorted(row for row in rows if row > PODS), CPU, MEMORY, PODS]
+    return [row for row in first if row in rows]
+
+
+def wants(info: ShapeInfo, row: int, table: NodeTable) -> str:
+    """What one pod wants of a row: ``2 GPUs``, ``0.5 of a GPU``, ``4 CPU``."""
+    if row == GPUS and info.shape.gpu.shared:
+        return share_wanted(info)
+    return amount(table.layout.names[row], info.rows.get(row, 0))
+
+
+def best_node(values: np.ndarray, among: np.ndarray) -> int | None:
+    """The node with the most of something; of equal ones the first by name."""
+    positions = np.flatnonzero(among)
+    return int(positions[np.argmax(values[positions])]) if len(positions) else None
+
+
+def requirement_text(requirement: Requirement) -> str:
+    """``gpu.product=H100``, ``zone in (a, b)``."""
+    values = requirement.values
+    if requirement.operator == "In" and len(values) == 1:
+        return f"{requirement.key}={values[0]}"
+    words = {"In": "in", "NotIn": "not in", "Exists": "exists", "DoesNotExist": "is absent", "Gt": ">", "Lt": "<"}
+    told = f" ({', '.join(values)})" if len(values) > 1 else f" {values[0]}" if values else ""
+    return f"{requirement.key} {words[requirement.operator]}{told}"
+
+
+def by_value(table: NodeTable, positions: Iterable[int], value: Callable[[int], str], limit: int = 5) -> str:
+    """``A100 (1 node), L40S (2 nodes)``: what nodes have, by how many, the most first."""
+    counts: dict[str, int] = {}
+    for i in positions:
+        text = value(int(i))
+        counts[text] = counts.get(text, 0) + 1
+    order = sorted(counts, key=lambda text: (-counts[text], text))
+    return some([f"{text} ({count(counts[text], 'node')})" for text in order], limit)

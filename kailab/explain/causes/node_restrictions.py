@@ -1,0 +1,396 @@
+"""What work names and there is not, or is not for it: claims, ConfigMaps, topologies and their levels, a node pool that is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from kailab.engine.placing import fit
+from kailab.engine.relaxing.rules import NodesAdded, TopologyGone
+from kailab.engine.report.barriers import Barrier, Barriers, barriers
+from kailab.engine.report.node_filter import NodeRule, taint_text, unavailable_text, untolerated_taints, wanted_text
+from kailab.engine.snapshot.records import GPU, NodeTerm, Requirement, Taint
+from kailab.engine.working.layout import GPUS
+from kailab.engine.working.nodes import NodeTable
+from kailab.engine.working.state import ShapeInfo
+from kailab.explain.answer import Cause, Code, Ref
+from kailab.explain.causes.node_facts import (
+    amount,
+    best_node,
+    by_value,
+    constraints,
+    figure,
+    node_names,
+    node_refs,
+    nodes_that,
+    requirement_text,
+    wants,
+)
+from kailab.explain.causes.question_context import Case
+from kailab.lab.wording import capitalized, some
+from kailab.model.labels import NODE_POOL
+from kailab.scheduler.reading import references
+from kailab.scheduler.reading.nodes import node_record
+from kailab.scheduler.reading.podgroups import node_pool
+
+
+def closed(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Cause]:
+    """Causes for which no node of an empty cluster takes a pod, what has to go first at the head; none where some node does.
+    ``full``: nodes (a mask) that other pods of its workload fill."""
+    found = barriers(table, info, full)
+    if found is None:
+        return []
+    causes: list[Cause] = []
+    for cause in _causes(table, info, found):
+        if cause.code not in {one.code for one in causes}:
+            causes.append(cause)
+    return causes
+
+
+def _causes(table: NodeTable, info: ShapeInfo, found: Barriers) -> Iterable[Cause]:
+    short = [barrier for barrier in found.rules if barrier.rule == NodeRule.CAPACITY]
+    for barrier in found.rules:
+        match barrier.rule:
+            case NodeRule.SELECTOR:
+                yield _selector(table, info)
+            case NodeRule.TAINT:
+                yield taint_cause(table, info, found.nodes)
+            case NodeRule.UNAVAILABLE:
+                yield cordon_cause(table, found.nodes)
+            case NodeRule.GPU_MEMORY:
+                yield _memory_unknown(table, info, found.nodes)
+            case NodeRule.SHARE:
+                yield _share(table, info, found.nodes)
+            case NodeRule.GPU_KIND if not info.shape.gpu.mig:
+                yield _kind(table, info, found.nodes)
+            case NodeRule.GPU_KIND:
+                yield _profile(table, info)
+            case NodeRule.CAPACITY if _is_profile(table, info, barrier):
+                yield _profile(table, info)
+            case NodeRule.CAPACITY:
+                yield _larger(table, info, short, found.nodes)
+            case NodeRule.CLAIM:
+                lack = table.claims.lacking(info.shape, int(found.nodes[0])) or ""
+                yield Cause(
+                    Code.LARGER_THAN_ANY_NODE,
+                    f"No node has the devices that it claims; {nodes_that(found.nodes, table, 'that it may use')}: {lack}.",
+                    node_refs(table, found.nodes),
+                )
+            case NodeRule.NUMA:
+                yield Cause(
+                    Code.LARGER_THAN_ANY_NODE,
+                    f"{capitalized(nodes_that(found.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
+                    "their policy demands.",
+                    node_refs(table, found.nodes),
+                )
+
+
+def _selector(table: NodeTable, info: ShapeInfo) -> Cause:
+    shape = info.shape
+    alone = [one for one in shape.selector if not fit.requirement_mask(table, one).any()]
+    what = "node selector" if shape.selector and not shape.terms else "required node affinity"
+    if alone or not shape.terms:
+        told = alone or list(shape.selector)
+        text = f"No node meets its node selector {some([requirement_text(one) for one in told])}"
+        text += _instead(table, told[0]) if alone else f": {_each(table, told)}, and none has all of them"
+        keys = [one.key for one in told]
+    else:
+        terms = [_term_text(term) for term in shape.terms]
+        text = f"No node meets its {what} {' or '.join(terms[:3])}"
+        first = next((one for term in shape.terms for one in term.requirements), None)
+        text += _instead(table, first) if first is not None else ""
+        keys = sorted({one.key for term in shape.terms for one in (*term.requirements, *term.fields)})
+    return Cause(Code.SELECTOR_MATCHES_NO_NODE, f"{text}.", (), {"keys": keys})
+
+
+def _term_text(term: NodeTerm) -> str:
+    return " and ".join(requirement_text(one) for one in (*term.requirements, *term.fields)) or "(an empty term)"
+
+
+def _instead(table: NodeTable, requirement: Requirement) -> str:
+    """What nodes have for a label that none has as it is wanted."""
+    key = requirement.key
+    having = [i for i, labels in enumerate(table.labels) if key in labels]
+    if not having:
+        return f": no node has the label {key}"
+    return f"; there are {by_value(table, having, lambda i: table.labels[i][key])}"
+
+
+def _each(table: NodeTable, requirements: Sequence[Requirement]) -> str:
+    return ", ".join(
+        f"{requirement_text(one)} is met by {int(fit.requirement_mask(table, one).sum())}" for one in requirements
+    )
+
+
+def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
+    """The nodes that the shape could use have taints that it does not tolerate."""
+    taints: dict[Taint, int] = {}
+    for i in nodes:
+        for taint in untolerated_taints(info.shape, table.nodes[i].taints):
+            taints[taint] = taints.get(taint, 0) + 1
+    order = sorted(taints, key=lambda taint: (-taints[taint], taint.key, taint.value))
+    told = some([taint_text(taint) for taint in order])
+    has = "has" if len(nodes) == 1 else "have"
+    return Cause(
+        Code.TAINT_NOT_TOLERATED,
+        f"{capitalized(nodes_that(nodes, table, 'that it could use'))} {has} {'taints' if len(order) > 1 else 'the taint'} {told}, "
+        "which it does not tolerate.",
+        node_refs(table, nodes),
+        {"taints": [taint_text(taint) for taint in order], "nodes": [table.nodes[i].name for i in nodes]},
+    )
+
+
+def cordon_cause(table: NodeTable, nodes: np.ndarray) -> Cause:
+    """The nodes that a shape could use take nothing new."""
+    why = {i: unavailable_text(table.nodes[i]) or "not ready" for i in nodes}
+    kinds = sorted(set(why.values()))
+    if len(nodes) == 1:
+        text = f"The node that it could use, {table.nodes[nodes[0]].name}, is {kinds[0]}"
+    elif len(kinds) == 1:
+        text = f"The {len(nodes)} nodes that it could use are {kinds[0]}: {node_names(table, nodes)}"
+    else:
+        told = some([f"{table.nodes[i].name} ({why[i]})" for i in nodes], 4)
+        text = f"The {len(nodes)} nodes that it could use are cordoned or not ready: {told}"
+    names = [table.nodes[i].name for i in nodes]
+    return Cause(Code.NODES_CORDONED, f"{text}.", node_refs(table, nodes), {"nodes": names})
+
+
+def _memory_unknown(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
+    do = "does not tell how much memory its GPUs have" if len(nodes) == 1 else "do not tell how much their GPUs have"
+    return Cause(
+        Code.GPU_MEMORY_UNKNOWN,
+        f"It wants {info.shape.gpu.memory_mib} MiB of GPU memory, and {nodes_that(nodes, table, 'that it may use')} {do} (no label "
+        "nvidia.com/gpu.memory).",
+        node_refs(table, nodes),
+        {"nodes": [table.nodes[i].name for i in nodes], "wanted": info.shape.gpu.memory_mib},
+    )
+
+
+def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
+    gpu = info.shape.gpu
+    among = np.zeros(len(table), dtype=bool)
+    among[nodes] = True
+    small = table.gpu_memory[nodes] < gpu.memory_mib
+    if small.any():
+        best = best_node(table.gpu_memory, among)
+        assert best is not None
+        has = int(table.gpu_memory[best])
+        name = table.nodes[best].name
+        return Cause(
+            Code.GPU_SHARE_TOO_LARGE,
+            f"It wants {gpu.memory_mib} MiB of the memory of a GPU; the GPUs of the nodes that it may use have {has} MiB at most "
+            f"({name}).",
+            node_refs(table, [best]),
+            {"wanted": gpu.memory_mib, "most": has, "node": name},
+        )
+    best = best_node(table.allocatable[GPUS], among)
+    assert best is not None
+    has = int(table.allocatable[GPUS, best]) // GPU
+    return Cause(
+        Code.GPU_SHARE_TOO_LARGE,
+        f"It wants shares of {gpu.devices} GPUs of one node; the nodes that it may use have {has} at most ({table.nodes[best].name}).",
+        node_refs(table, [best]),
+        {"wanted": gpu.devices, "most": has, "node": table.nodes[best].name},
+    )
+
+
+def _kind(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
+    split = any(table.mig[i] for i in nodes)
+    why = "have only GPUs that are split (MIG)" if split else "have only GPUs that are for resource claims"
+    return Cause(
+        Code.LARGER_THAN_ANY_NODE,
+        f"It wants {wanted_text(info)}; {nodes_that(nodes, table, 'that it may use')} {why}.",
+        node_refs(table, nodes),
+    )
+
+
+def _is_profile(table: NodeTable, info: ShapeInfo, barrier: Barrier) -> bool:
+    """Whether it is about a MIG profile that no node has."""
+    profiles = dict(info.shape.gpu.mig)
+    if barrier.row == GPUS and barrier.absent and profiles:
+        return True
+    return barrier.absent and table.layout.names[barrier.row] in profiles
+
+
+def _profile(table: NodeTable, info: ShapeInfo) -> Cause:
+    rows = table.layout.rows
+    offered = {
+        name: int(table.allocatable[row].sum()) for name, row in rows.items() if name.startswith("nvidia.com/mig-")
+    }
+    there = some([name for name in sorted(offered) if offered[name]], 6)
+    wanted = [name for name, _ in info.shape.gpu.mig]
+    missing = [name for name in wanted if not offered.get(name)] or wanted
+    where = "" if not any(offered.get(name) for name in missing) else " of those that it may use"
+    return Cause(
+        Code.MIG_PROFILE_ABSENT,
+        f"It wants {some(missing)}, and no node{where} offers that profile; {f'there are {there}' if there else 'no GPU is split'}.",
+        (),
+        {"wanted": missing, "offered": sorted(name for name in offered if offered[name])},
+    )
+
+
+def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: np.ndarray) -> Cause:
+    """``short``: what the nodes that come nearest have too little of."""
+    among = np.zeros(len(table), dtype=bool)
+    among[nodes] = True
+    told = []
+    row = short[0].row
+    for barrier in short:
+        name = table.layout.names[barrier.row]
+        best = best_node(table.allocatable[barrier.row], among)
+        assert best is not None
+        has = int(table.allocatable[barrier.row, best])
+        what = wants(info, barrier.row, table)
+        if barrier.absent or not has:
+            told.append(
+                f"{what}; {nodes_that(nodes, table, 'that it may use')} {'has' if len(nodes) == 1 else 'have'} none"
+            )
+        else:
+            told.append(f"{what}; the largest node that it may use, {table.nodes[best].name}, has {figure(name, has)}")
+    best = best_node(table.allocatable[row], among)
+    assert best is not None
+    name = table.layout.names[row]
+    return Cause(
+        Code.LARGER_THAN_ANY_NODE,
+        f"A pod of it wants {', and '.join(told)}.",
+        node_refs(table, [best]),
+        {"resource": name, "wanted": amount(name, info.rows.get(row, 0)), "node": table.nodes[best].name},
+    )
+
+
+def pool(case: Case) -> Iterable[Cause]:
+    """The PodGroup, its queue or the nodes that it could use belong to a node pool of another scheduler."""
+    served, group = case.lab.spec.node_pool, case.podgroup
+    if group is None or case.record is None:
+        own = node_pool(group["metadata"]) if group is not None else served
+        if own != served:
+            yield _not_served(
+                f"It belongs to the node pool {own}", own, served, Ref("PodGroup", *case.group.split("/", 1))
+            )
+        return
+    queue = next((one for one in case.lab.cluster.list("Queue") if one["metadata"]["name"] == case.queue), None)
+    if queue is not None and (of := node_pool(queue["metadata"])) != served:
+        yield _not_served(
+            f"Its queue {case.queue} belongs to the node pool {of}", of, served, Ref("Queue", "", case.queue)
+        )
+    else:
+        yield from _nodes_elsewhere(case, served)
+
+
+def _nodes_elsewhere(case: Case, served: str) -> Iterable[Cause]:
+    """Where no node of this pool could take it, and nodes of others could; where this pool has no nodes, whatever those others are."""
+    ground = case.ground
+    pools = {name: own for name, node in case.picture.nodes.items() if (own := node_pool(node["metadata"])) != served}
+    if not pools or ground is None:
+        return
+    if not len(ground.table):
+        used = sorted(pools)
+        who = f"Every node that there is ({some(used)}) belongs"
+    else:
+        if not ground.ready or not ground.topologies_known or ground.starts_alone().further:
+            return
+        others = NodesAdded(tuple(node_record(case.picture.nodes[name]) for name in sorted(pools)))
+        used = sorted({bind.node for bind in ground.starts_alone(others).binds} & pools.keys())
+        who = f"{some(used)}, where it could run, {'belongs' if len(used) == 1 else 'belong'}"
+    if used:
+        names = sorted({pools[name] for name in used})
+        what = f"{who} to the node pool {some(names)}"
+        yield _not_served(what, names[0], served, *(Ref("Node", "", name) for name in used[:4]))
+
+
+def _not_served(what: str, name: str, served: str, *about: Ref) -> Cause:
+    return Cause(
+        Code.NODE_POOL_NOT_SERVED,
+        f"{what} (label {NODE_POOL}), and this scheduler serves only the pool {served}.",
+        about,
+        {"pool": name, "served": served},
+    )
+
+
+def volume(case: Case) -> Iterable[Cause]:
+    """A claim or a ConfigMap that its pods use is not there."""
+    said = {text: task for task in case.waiting for text in task.shape.blocked}
+    if not said:
+        return
+    missing: dict[str, references.ObjectReference] = {}
+    for row in case.pods:
+        for one in references.referenced_objects(case.pod(row)):
+            missing.setdefault(references.missing_message(one), one)
+    named = [missing[text] for text in said if text in missing]
+    if named:
+        told = some([f"{_KINDS[one.kind]} {one.name}" for one in named])
+        uses = "A pod of it uses" if case.subject.kind != "Pod" else "It uses"
+        yield Cause(
+            Code.VOLUME_MISSING,
+            f"{uses} {told}, which {'is' if len(named) == 1 else 'are'} not there in namespace {named[0].namespace}: no node takes it.",
+            tuple(Ref(*one) for one in named),
+            {"missing": [{"kind": one.kind, "namespace": one.namespace, "name": one.name} for one in named]},
+        )
+    for text in said:
+        if text not in missing and "claim" in text:
+            yield Cause(Code.VOLUME_MISSING, f"No node takes it: {text}.")
+
+
+def claim(case: Case) -> Iterable[Cause]:
+    """A resource claim that no pod can use as it is: it lacks the queue's label, or has no place for one more pod."""
+    if case.ground is None:
+        return
+    claims = case.ground.table.claims
+    refusals = (claims.refusal(task.uid, task.shape, case.queue) for task in case.waiting if task.shape.claims)
+    refused = next((one for one in refusals if one is not None), None)
+    if refused is not None:
+        yield Cause(
+            Code.CLAIM_REFUSED,
+            f"No node takes it: {refused.why}.",
+            (Ref("ResourceClaim", *refused.claim.split("/", 1)),),
+            {"claim": refused.claim},
+        )
+
+
+_KINDS = {"PersistentVolumeClaim": "the volume claim", "ConfigMap": "the ConfigMap"}
+
+
+def topology(case: Case) -> Iterable[Cause]:
+    """It names a topology that there is not, or a level that its topology has not."""
+    if case.trials is None or case.record is None:
+        return
+    known = {one.name: one for one in case.moment.snapshot.topologies}
+    for constraint in constraints(case.record.root):
+        there = known.get(constraint.topology)
+        if there is None:
+            close = f"; there are {some(sorted(known))}" if known else "; there is none"
+            yield Cause(
+                Code.TOPOLOGY_UNKNOWN,
+                f"It names the topology {constraint.topology}, which there is not{close}.",
+                (Ref("Topology", "", constraint.topology),),
+                {"topology": constraint.topology, "known": sorted(known)},
+            )
+            return
+        levels = [one for one in (constraint.required, constraint.preferred) if one]
+        unknown = [one for one in levels if one not in there.levels]
+        has = f"topology {constraint.topology} has the levels {', '.join(there.levels)}"
+        if unknown or not levels:
+            what = f"the level {unknown[0]}" if unknown else "no level"
+            rest = ", which there is not" if unknown else " of it"
+            yield Cause(
+                Code.TOPOLOGY_UNKNOWN,
+                f"It names {what} of topology {constraint.topology}{rest}: {has}."
+                if unknown
+                else f"It names topology {constraint.topology}, but{' ' + what}{rest}: {has}.",
+                (Ref("Topology", "", constraint.topology),),
+                {"topology": constraint.topology, "levels": list(there.levels), "unknown": unknown},
+            )
+            return
+        without = {
+            level: sum(level not in dict(node.labels) for node in case.moment.snapshot.nodes) for level in there.levels
+        }
+        bare = [level for level, number in without.items() if number == len(case.moment.snapshot.nodes)]
+        if bare and case.trials(TopologyGone()) != case.trials():
+            yield Cause(
+                Code.TOPOLOGY_UNKNOWN,
+                f"It has to be in a domain of topology {constraint.topology}, and no node has the label {bare[0]} of that topology.",
+                (Ref("Topology", "", constraint.topology),),
+                {"topology": constraint.topology, "unknown": bare},
+            )
+            return

@@ -1,0 +1,168 @@
+"""Pods of one PodGroup that wait, and their surroundings: what a finder of causes looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+from kailab.engine.snapshot.records import PodGroup, Status, Task
+from kailab.evidence.entries import PendingReason, PodRow
+from kailab.explain.causes.node_facts import Ground
+from kailab.explain.subject import Standing, Subject
+from kailab.grouping.pod_grouping import preview_grouping
+from kailab.grouping.records import Grouping, GroupingError
+from kailab.lab.picture import Picture, group_of
+from kailab.model import labels
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+    from kailab.scheduler.scheduling_state import CycleInput
+
+
+@dataclass(frozen=True)
+class Case:
+    """``group``: ``namespace/name`` of the PodGroup; empty for pods that have none, and for pods that do not exist. ``pods``: those of
+    the subject that wait in it; none where the subject has no pods."""
+
+    standing: Standing
+    group: str
+    pods: tuple[PodRow, ...]
+
+    @property
+    def lab(self) -> Lab:
+        return self.standing.lab
+
+    @property
+    def picture(self) -> Picture:
+        return self.standing.picture
+
+    @property
+    def subject(self) -> Subject:
+        return self.standing.subject
+
+    @property
+    def moment(self) -> CycleInput:
+        """The engine's snapshot, its configuration and the time. See ``kailab.engine.relaxing``."""
+        return self.standing.moment
+
+    @property
+    def entry(self) -> PendingReason | None:
+        """Why the group waits, by the last cycle."""
+        return self.picture.pending.get(self.group) if self.group else None
+
+    @property
+    def podgroup(self) -> Object | None:
+        """The object; None where there is none."""
+        namespace, _, name = self.group.partition("/")
+        return self.picture.podgroups.get((namespace, name))
+
+    @cached_property
+    def record(self) -> PodGroup | None:
+        """As the engine knows it; None where it does not: it is of a node pool that is not served, say."""
+        found = self.podgroup
+        return None if found is None else self.standing.records.get(found["metadata"]["uid"])
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """Pods of the whole group, as the engine knows them."""
+        return () if self.record is None else tuple(self.standing.tasks.get(self.record.uid, ()))
+
+    @cached_property
+    def trials(self) -> RelaxedCycles | None:
+        """What the engine would decide for the group if things were otherwise. None where there is nothing to decide: the engine does
+        not know it, none of its pods is to be placed, or its queue runs no work."""
+        queues = {queue.parent: queue.name for queue in self.moment.snapshot.queues} if self.waiting else {}
+        if self.record is None or not self.waiting or self.record.queue in queues:
+            return None
+        return self.standing.trials.about(self.record.uid)
+
+    @cached_property
+    def ground(self) -> Ground | None:
+        """The nodes as the group sees them; None where there is nothing to decide."""
+        return None if self.trials is None or self.record is None else Ground(self.trials, self.record.uid)
+
+    @property
+    def waiting(self) -> tuple[Task, ...]:
+        """Those of them that are to be placed."""
+        return tuple(task for task in self.tasks if task.status == Status.PENDING)
+
+    @property
+    def queue(self) -> str:
+        """The queue that it counts for, or will once it is grouped; empty where it names none."""
+        if self.podgroup is not None:
+            return str(self.podgroup["spec"].get("queue") or "")
+        if self.grouping is not None:
+            return self.grouping.queue
+        return self.pods[0].queue if self.pods else ""
+
+    @property
+    def scheduler_name(self) -> str:
+        """Of its pods; empty where it has none."""
+        name = self.pod(self.pods[0])["spec"].get("schedulerName") if self.pods else ""
+        return str(name or labels.DEFAULT_SCHEDULER_NAME) if self.pods else ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its pods are for the scheduler under test to place."""
+        return self.scheduler_name in self.lab.under_test.scheduler_names(self.lab.adopt_default_scheduler)
+
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether its pods name a scheduler that is not in the lab. Of a cluster that others use, too, nobody knows."""
+        there = self.lab.under_test.has_default and self.scheduler_name == labels.DEFAULT_SCHEDULER_NAME
+        return bool(self.pods) and not self.is_ours and not there and self.lab.venue.exclusive
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether somebody owns its pods: whatever their annotation says, their owner decides how they are grouped."""
+        return bool(self.pods) and bool(self.pod(self.pods[0])["metadata"].get("ownerReferences"))
+
+    @property
+    def is_grouping_known(self) -> bool:
+        """Whether it was worked out how its pods are to be grouped: they are the scheduler's, and have no PodGroup yet."""
+        return bool(self.pods) and self.podgroup is None and self.is_ours
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """What its pods get as things stand, where they have no PodGroup yet; None, too, where they get none."""
+        return self._previewed[0]
+
+    @property
+    def grouping_error(self) -> str:
+        """Why its pods can't be grouped as things stand; empty where nothing is against it."""
+        return self._previewed[1]
+
+    @cached_property
+    def _previewed(self) -> tuple[Grouping | None, str]:
+        if not self.is_grouping_known:
+            return None, ""
+        try:
+            return preview_grouping(self.lab.cluster, self.pod(self.pods[0])), ""
+        except GroupingError as error:
+            return None, str(error)
+
+    def pod(self, row: PodRow) -> Object:
+        """The object of one of its pods."""
+        namespace, _, name = row.name.partition("/")
+        return self.lab.cluster.get("Pod", name, namespace)
+
+
+def cases(standing: Standing) -> list[Case]:
+    """The PodGroups of a subject's pods that wait, in the order in which they are served; those that have no turn, by name."""
+    groups: dict[str, list[PodRow]] = {}
+    for row in standing.waiting:
+        groups.setdefault(group_of(row) if row.podgroup else "", []).append(row)
+    turns = standing.picture.turns
+    order = sorted(groups, key=lambda group: (turns[group].place if group in turns else len(turns) + 1, group))
+    found: list[Case] = []
+    for group in order:
+        # Pods that have no PodGroup share nothing: each is a case of its own.
+        found += (
+            [Case(standing, group, tuple(groups[group]))]
+            if group
+            else [Case(standing, "", (row,)) for row in groups[group]]
+        )
+    return found

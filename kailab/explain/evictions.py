@@ -1,0 +1,297 @@
+"""What events say of objects. An event tells what was once; whether it is still so is asked of the objects themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from kailab.cluster.protocol import Object
+from kailab.engine.decisions import EvictionGround, beyond_quota
+from kailab.evidence.entries import PodEvicted
+from kailab.evidence.shares import QueueAmounts, queue_ancestry
+from kailab.explain.answer import Cause, Code, Ref
+from kailab.explain.queues import RESOURCES, borrowing_lines, standings, unused_words
+from kailab.explain.subject import Standing, min_member
+from kailab.lab.owners import top_of
+from kailab.lab.picture import Picture
+from kailab.lab.wording import amount_text, count, gpus, some
+from kailab.model.labels import STALE_SINCE
+from kailab.model.times import format_time, parse_time
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+
+STALE = "stalegangeviction"
+
+
+def evicted(standing: Standing) -> Cause:
+    """Why its pods were evicted; the last evictions tell. There is at least one."""
+    return evicted_for(standing.evictions, partial(workload_of, standing))
+
+
+def evicted_for(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> Cause:
+    """Why these pods were evicted; the last entries tell. ``whose``: the workload of a PodGroup, in words."""
+    last = entries[-1]
+    same = [one for one in entries if one.t == last.t and whose(one.beneficiary) == whose(last.beneficiary)]
+    names = [one.pod.partition("/")[2] for one in same]
+    what = f"Pod {names[0]} was" if len(same) == 1 else f"{len(same)} pods of it ({some(names)}) were"
+    verb = "moved" if last.is_move else "evicted"
+    return Cause(
+        Code.EVICTED,
+        f"{what} {verb} at {last.time} by {_by(last)}{_for(last, whose)}. {' '.join(grounds(_joined(same)))}".rstrip(),
+        tuple(Ref("Pod", *one.pod.split("/", 1)) for one in same),
+        {
+            "time": last.time,
+            "action": last.action,
+            "beneficiary": last.beneficiary,
+            "beneficiaryQueue": last.beneficiary_queue,
+            "pods": [one.pod for one in same],
+        },
+    )
+
+
+def _joined(entries: Sequence[PodEvicted]) -> EvictionGround | None:
+    """What let these be taken together: what was held before the first of them and after the last."""
+    first, last = entries[0].ground, entries[-1].ground
+    if first is None or last is None or (first.queue, first.resource) != (last.queue, last.resource):
+        return last
+    return structs.replace(last, before=first.before)
+
+
+def _by(entry: PodEvicted) -> str:
+    return f"the stale gang eviction ({entry.action})" if entry.action == STALE else entry.action
+
+
+def _for(entry: PodEvicted, whose: Callable[[str], str]) -> str:
+    if entry.beneficiary:
+        return f" for {whose(entry.beneficiary)} of queue {entry.beneficiary_queue}"
+    if entry.action == STALE:
+        return f" from {entry.node}: fewer pods of its gang ran than must run together, for longer than its grace"
+    return ""
+
+
+def workload_of(standing: Standing, podgroup: str) -> str:
+    """Whose PodGroup it is, as ``Kind namespace/name``; the PodGroup itself where that is gone."""
+    namespace, _, name = podgroup.partition("/")
+    group = standing.picture.podgroups.get((namespace, name))
+    if group is None:
+        return f"PodGroup {podgroup}"
+    top = top_of(standing.lab, group)
+    return f"{top['kind']} {namespace}/{top['metadata']['name']}"
+
+
+def grounds(ground: EvictionGround | None) -> Iterable[str]:
+    """What let the pod be taken, with the numbers before and after."""
+    if ground is None:
+        return
+    if ground.priorities:
+        victim, beneficiary = ground.priorities
+        yield f"Priority decided in queue {ground.queue}: {beneficiary} over {victim}."
+    if ground.resource:
+        held, bound, left = (
+            amount_text(ground.resource, amount) for amount in (ground.before, ground.bound, ground.after)
+        )
+        yield (
+            f"It was decided between the queues {ground.queue} and {ground.beside}: {ground.queue} held {held}, beyond its "
+            f"{ground.rule} of {bound}, and {left} after it."
+        )
+
+
+def eviction_lines(entry: PodEvicted) -> list[str]:
+    """One eviction in full."""
+    lines = [
+        f"Pod {entry.pod} was {'moved' if entry.is_move else 'evicted'} at {entry.time} (cycle {entry.cycle}) from {entry.node} by {_by(entry)}."
+    ]
+    if entry.beneficiary:
+        lines.append(f"In favour of {entry.beneficiary} of queue {entry.beneficiary_queue}.")
+    if entry.reason:
+        lines.append(" ".join(entry.reason.split()))
+    lines += grounds(entry.ground)
+    for queue, moment in entry.shares.items():
+        before, after = moment.before, moment.after
+        lines.append(
+            f"{queue}: {gpus(before.allocated)} -> {gpus(after.allocated)} "
+            f"(quota {gpus(before.quota)}, fair share {gpus(before.fair_share)})."
+        )
+    return lines
+
+
+def evictions_told(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> list[str]:
+    """All evictions, in short, the latest first. ``whose``: as in ``evicted_for``."""
+    groups: dict[tuple[str, str, str, str], int] = {}
+    for one in reversed(entries):
+        verb = "Moved" if one.is_move else "Evicted"
+        key = (verb, one.time, _by(one), whose(one.beneficiary) if one.beneficiary else "")
+        groups[key] = groups.get(key, 0) + 1
+    return [
+        f"{verb} at {time}: {count(number, 'pod')} by {by}{f' for {beneficiary}' if beneficiary else ''}."
+        for (verb, time, by, beneficiary), number in groups.items()
+    ]
+
+
+def causes_of_running(standing: Standing) -> tuple[Cause, ...]:
+    """What threatens it: the end of its gang's grace, or the owner of the quota that it runs on."""
+    return (*_stale(standing), *_borrowing(standing))
+
+
+def has_failed(standing: Standing) -> Cause:
+    """Why it has ended, by its own status."""
+    subject = standing.subject
+    kind = subject.kind if standing.object is None else standing.object["kind"]
+    return Cause(
+        Code.FAILED,
+        f"{kind} {subject.name} has failed: {standing.failure.rstrip('.')}.",
+        (Ref(kind, subject.namespace, subject.name),),
+        {"failure": standing.failure},
+    )
+
+
+def _groups(standing: Standing) -> Iterator[tuple[str, Object]]:
+    names = dict.fromkeys((row.name.partition("/")[0], row.podgroup) for row in standing.running if row.podgroup)
+    for name in names:
+        group = standing.picture.podgroups.get(name)
+        if group is not None:
+            yield "/".join(name), group
+
+
+def _stale(standing: Standing) -> Iterable[Cause]:
+    for full, group in _groups(standing):
+        since = (group["metadata"].get("annotations") or {}).get(STALE_SINCE)
+        if not since:
+            continue
+        least = min_member(group)
+        running = sum(bool(row.node) for row in standing.picture.by_group[full] if row.phase in ("Pending", "Running"))
+        record = standing.records.get(group["metadata"]["uid"])
+        # The PodGroup's own grace goes before the configured one, as in the engine.
+        own = None if record is None else record.staleness_grace
+        grace = standing.lab.config.staleness_grace if own is None else own
+        ends = parse_time(since) + grace
+        rest = max(0.0, ends - standing.picture.now)
+        then = (
+            "its grace does not end"
+            if grace < 0
+            else f"unless it is whole again, all of it is evicted in {rest:.4g} s, at {format_time(ends)}"
+        )
+        yield Cause(
+            Code.STALE_GANG,
+            f"{least} pods of PodGroup {full} must run together, and {running} run since {since}: {then}.",
+            (Ref("PodGroup", *full.split("/", 1)),),
+            {"minMember": least, "running": running, "since": since, "grace": grace, "seconds": rest},
+        )
+        return
+
+
+def _borrowing(standing: Standing) -> Iterable[Cause]:
+    """By the lowest queue above it that holds more than its quota."""
+    picture = standing.picture
+    if not picture.scheduler.knows_queues:
+        return
+    shares = picture.shares
+    parents = {one.name: one.parent for one in shares.queues.values()}
+    for name in _queues(standing):
+        for level in queue_ancestry(name, parents):
+            queue = shares[level]
+            if queue.borrowed and queue.borrowed > 0:
+                yield _borrowed(standing, queue)
+                return
+
+
+def _queues(standing: Standing) -> list[str]:
+    """Of its running work that may be taken away."""
+    if standing.subject.kind == "Queue":
+        return [standing.subject.name]
+    firm = {
+        group["metadata"]["uid"]
+        for _, group in _groups(standing)
+        if not standing.is_preemptible(group["metadata"]["uid"])
+    }
+    found = [group["spec"].get("queue", "") for _, group in _groups(standing) if group["metadata"]["uid"] not in firm]
+    return list(dict.fromkeys(name for name in found if name in standing.picture.shares))
+
+
+def _borrowed(standing: Standing, queue: QueueAmounts) -> Cause:
+    lenders = standing.picture.shares.lenders(queue.name)
+    unused = standing.picture.shares.unused_beside(queue.name)
+    return Cause(
+        Code.BORROWING,
+        f"{'It' if standing.subject.kind == 'Queue' else f'Its queue {queue.name}'} holds {gpus(queue.allocated)}, {gpus(queue.borrowed)} beyond its quota of "
+        f"{gpus(queue.quota)}, {unused_words(standing.picture.shares, queue.name)}; a queue that is owed more may take that back.",
+        tuple(Ref("Queue", "", name) for name in (queue.name, *(name for name, _ in unused))),
+        {"queue": queue.name, "borrowed": queue.borrowed, "from": dict(lenders), "unused": dict(unused)},
+    )
+
+
+def running_lines(standing: Standing) -> Iterator[str]:
+    """On whose quota it runs and who could take it."""
+    picture = standing.picture
+    if standing.subject.kind == "Queue" or not picture.scheduler.knows_queues:
+        return
+    names = _queues(standing)
+    if not names:
+        yield from _firm_lines(standing)
+    for name in names:
+        queue = picture.shares[name]
+        beyond = _beyond(picture, name)
+        if not queue.borrowed and not beyond:
+            yield f"Its queue {name} holds {gpus(queue.allocated)} of its quota of {gpus(queue.quota)}: no other queue may take that."
+        elif not queue.borrowed:
+            yield (
+                f"Its queue {name} holds {gpus(queue.allocated)} of its quota of {gpus(queue.quota)}, but {some(beyond)}: a queue that is "
+                "owed more may take that back."
+            )
+        yield from borrowing_lines(picture, picture.shares, queue)
+
+
+def _firm_lines(standing: Standing) -> Iterator[str]:
+    """Of work that runs and that is not known as preemptible: whether it can be taken away, and whether quotas cover it."""
+    picture = standing.picture
+    groups = [group for _, group in _groups(standing)]
+    for name in dict.fromkeys(str(group["spec"].get("queue") or "") for group in groups):
+        own = [group for group in groups if group["spec"].get("queue") == name]
+        firm = not any(standing.is_preemptible(group["metadata"]["uid"]) for group in own)
+        if name not in picture.shares:
+            firmly = "It can't be taken away, as it is non-preemptible, but its" if firm else "Its"
+            yield f"{firmly} queue {name or '(none)'} is not there: no quota covers it."
+            continue
+        parents = {one.name: one.parent for one in picture.shares.queues.values()}
+        above = [
+            f"{level} holds {amount_text(resource, queue.non_preemptible)} of such work with a quota of "
+            f"{amount_text(resource, queue.quota)}"
+            for level in queue_ancestry(name, parents)
+            for resource in RESOURCES
+            if beyond_quota((queue := standings(picture, resource)[level]).non_preemptible, queue.quota)
+        ]
+        queue = picture.shares[name]
+        covered = (
+            f"beyond quotas: {some(above)}"
+            if above
+            else (
+                f"inside quotas: its queue {name} holds {gpus(queue.non_preemptible)} of such work with a quota of {gpus(queue.quota)}"
+            )
+        )
+        yield f"It can't be taken away: it is non-preemptible, {covered}."
+
+
+def _beyond(picture: Picture, name: str) -> list[str]:
+    """What a queue or one above it holds beyond its quota, in any resource."""
+    parents = {one.name: one.parent for one in picture.shares.queues.values()}
+    return [
+        f"{level} holds {amount_text(resource, queue.borrowed)}{' of memory' if resource == 'Memory' else ''} beyond its quota of {amount_text(resource, queue.quota)}"
+        for level in queue_ancestry(name, parents)
+        for resource in RESOURCES
+        if (queue := standings(picture, resource)[level]).borrowed
+    ]
+
+
+def latest_event(lab: Lab, uids: Container[str], reason: str = "") -> Object | None:
+    """The event of these objects that happened last. ``reason``: of that reason alone."""
+    found = [
+        event
+        for event in lab.cluster.list("Event")
+        if (event.get("involvedObject") or {}).get("uid") in uids and reason in ("", event.get("reason"))
+    ]
+    return max(found, key=lambda event: str(event.get("lastTimestamp") or ""), default=None)

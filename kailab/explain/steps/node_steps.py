@@ -1,0 +1,418 @@
+"""The topology that a gang asks for: another name, a wider level, a preference instead of a must, none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from difflib import SequenceMatcher
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError
+from kailab.explain.steps.proposals import (
+    Change,
+    Disturbance,
+    Edit,
+    Proposal,
+    Way,
+    annotated,
+    apply,
+    as_manifest,
+    both,
+    delete,
+    of_pods,
+    own_change,
+    patch,
+)
+from kailab.explain.steps.setting import Setting
+from kailab.lab.node_changes import added_nodes
+from kailab.lab.wording import count, some
+from kailab.model import labels
+from kailab.model.kind import field_of
+from kailab.model.quantities import parse_count
+from kailab.scheduler.reading.nodes import gpu_memory, unavailable
+
+ADDED = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Nodes that are added to a pool."""
+POOLS = 3
+SINGLE = 4
+"""Nodes that are tried each by itself."""
+_CORDON = "node.kubernetes.io/unschedulable"
+
+
+def uncordon(setting: Setting) -> Iterator[Way]:
+    """As few cordoned nodes as are enough."""
+    cordoned = [node for node in setting.nodes.values() if (node.get("spec") or {}).get("unschedulable")]
+    yield from some_of(cordoned, "Uncordon node {}", _uncordoned)
+
+
+def make_ready(setting: Setting) -> Iterator[Way]:
+    """Nodes that are not ready, once they are: tried by making them anew."""
+    bad = [node for node in setting.nodes.values() if unavailable({}, node.get("status") or {})]
+
+    def ready(node: Object) -> tuple[Change, ...]:
+        status = _status(node)
+        conditions = [{"type": "Ready", "status": "True"}]
+        return delete(node), apply({**as_manifest(node), "status": {**status, "conditions": conditions}})
+
+    yield from some_of(bad, "Get node {} ready again", ready)
+
+
+def remove_taints(setting: Setting) -> Iterator[Way]:
+    """Of as few nodes as are enough."""
+    tainted = [node for node in setting.nodes.values() if any(map(_removable, field_of(node, "spec.taints") or ()))]
+    yield from some_of(tainted, _untainting, _untainted)
+
+
+def _untainting(nodes: Sequence[Object]) -> str:
+    """Each taint with the nodes that have it."""
+    having: dict[str, list[str]] = {}
+    for node in nodes:
+        for key in sorted({one["key"] for one in node["spec"]["taints"] if _removable(one)}):
+            having.setdefault(key, []).append(node["metadata"]["name"])
+    return "Remove " + " and ".join(f"the taint {key} from node {some(names)}" for key, names in having.items())
+
+
+def tell_gpu_memory(setting: Setting) -> Iterator[Way]:
+    """The label that says how much memory the GPUs of a node have. How much that is only the nodes know: as other nodes of that model
+    say, else so much that it is enough."""
+    silent = [node for node in setting.nodes.values() if not gpu_memory(node["metadata"].get("labels") or {})]
+    notes = ((setting.pod or {}).get("metadata") or {}).get("annotations") or {}
+    asked = -(-parse_count(notes.get(labels.GPU_MEMORY)) // 1024) * 1024
+    known = {
+        marks.get(labels.GPU_PRODUCT): marks[labels.GPU_NODE_MEMORY]
+        for node in setting.nodes.values()
+        if labels.GPU_NODE_MEMORY in (marks := node["metadata"].get("labels") or {})
+    }
+
+    def memory(node: Object) -> str:
+        return str(known.get((node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT)) or asked)
+
+    def told(node: Object) -> tuple[Change, ...]:
+        return (patch(node, {"metadata": {"labels": {labels.GPU_NODE_MEMORY: memory(node)}}}),)
+
+    def words(nodes: Sequence[Object]) -> str:
+        tried = some(sorted({memory(node) for node in nodes}))
+        return f"Label node {_names(nodes)} {labels.GPU_NODE_MEMORY} with the MiB that each of its GPUs has (tried with {tried})"
+
+    if silent and asked:
+        yield from some_of(silent, words, told)
+
+
+def add_nodes(setting: Setting) -> Iterator[Way]:
+    """Nodes like those of a pool, as few as are enough: pools of the nodes with most GPUs first."""
+    pools: dict[str, Object] = {}
+    for name, node in setting.nodes.items():
+        pools.setdefault(name.rstrip("0123456789").rstrip("-") or name, node)
+    for pool in sorted(pools, key=lambda one: (-_gpus(pools[one]), one))[:POOLS]:
+        proposals = []
+        for number in ADDED:
+            try:
+                change = added_nodes(setting.lab, f"{pool}:{number}").data()
+            except InputError:  # names that tell of no pool
+                break
+            do = f"Add {count(sum(obj['kind'] == 'Node' for obj in change['apply']), 'node')} to the pool {pool}"
+            proposals.append(Proposal(do, (change,), Disturbance.ADDED))
+        yield Way(tuple(proposals), grows=True)
+
+
+def _names(nodes: Sequence[Object]) -> str:
+    return some([node["metadata"]["name"] for node in nodes])
+
+
+def some_of(
+    nodes: Sequence[Object], do: str | Callable[[Sequence[Object]], str], change: Callable[[Object], Sequence[Change]]
+) -> Iterator[Way]:
+    """One of the first nodes by itself, then more and more of them. ``do``: with a place for their names, or what tells it of them."""
+    numbers = [2**power for power in range(1, 12) if 2**power < len(nodes)]
+    chosen = [[node] for node in nodes[:SINGLE]]
+    chosen += [list(nodes[:number]) for number in (*numbers, len(nodes)) if number > 1]
+    if chosen:
+        yield Way.of(
+            Proposal(
+                do.format(_names(some_nodes)) if isinstance(do, str) else do(some_nodes),
+                tuple(one for node in some_nodes for one in change(node)),
+                Disturbance.NODES,
+            )
+            for some_nodes in chosen
+        )
+
+
+def _uncordoned(node: Object) -> tuple[Change, ...]:
+    left = [one for one in field_of(node, "spec.taints") or () if one["key"] != _CORDON]
+    taints = {"taints": left} if field_of(node, "spec.taints") else {}
+    return (patch(node, {"spec": {"unschedulable": False, **taints}}),)
+
+
+def _untainted(node: Object) -> tuple[Change, ...]:
+    return (patch(node, {"spec": {"taints": [one for one in node["spec"]["taints"] if not _removable(one)]}}),)
+
+
+def _removable(taint: dict[str, Any]) -> bool:
+    return taint.get("effect") in ("NoSchedule", "NoExecute") and not taint["key"].startswith("node.kubernetes.io/")
+
+
+def _gpus(node: Object) -> int:
+    return parse_count(str((field_of(node, "status.allocatable") or {}).get(labels.GPU_RESOURCE, 0)))
+
+
+def _status(node: Object) -> dict[str, Any]:
+    """What it offers."""
+    status = node.get("status") or {}
+    return deepcopy({key: status[key] for key in ("capacity", "allocatable") if key in status})
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+# Labels that say what a node is. Written on another node they would be a lie, and the pods would fail there.
+_OF_HARDWARE = ("nvidia.com/", "amd.com/", "kubernetes.io/", "node.kubernetes.io/", "beta.kubernetes.io/")
+_OF_KUBERNETES = "node.kubernetes.io/"
+VALUES = 3
+"""Values of a label that are tried."""
+
+
+def another_selector(setting: Setting) -> Iterator[Way]:
+    """Values that nodes have, for each label of the node selector; without that label; without any."""
+    if setting.pod is None:
+        return
+    selector: dict[str, str] = setting.pod["spec"].get("nodeSelector") or {}
+    # A label that no node has as it is asked for is to blame by itself; otherwise it is how they go together.
+    unmet = [key for key, value in selector.items() if _values(setting, key)[value] == 0]
+    for key in unmet or selector:
+        for value in _alike(_values(setting, key), selector[key])[:VALUES]:
+            do = f"Select nodes by {key}={value} (now {selector[key]})"
+            yield Way.of(own_change(setting, do, of_pods(_selecting({key: value}))))
+        do = f"Remove {key}={selector[key]} from its node selector"
+        yield Way.of(own_change(setting, do, of_pods(_selecting({key: None}))))
+    if len(selector) > 1:
+        do = "Remove its node selector"
+        yield Way.of(own_change(setting, do, of_pods(_selecting(dict.fromkeys(selector)))))
+
+
+def another_affinity(setting: Setting) -> Iterator[Way]:
+    """Values that nodes have, for each required node affinity; as a preference; without it."""
+    if setting.pod is None:
+        return
+    terms = _terms(setting.pod)
+    for key, values in sorted(
+        {
+            one["key"]: tuple(one.get("values") or ()) for term in terms for one in term if one.get("operator") == "In"
+        }.items()
+    ):
+        there = _values(setting, key)
+        if any(there[value] for value in values):
+            continue
+        for value in _alike(there, values[0] if values else "")[:VALUES]:
+            do = f"Require {key} in [{value}] by its node affinity (now [{', '.join(values)}])"
+            yield Way.of(own_change(setting, do, of_pods(_requiring(key, value))))
+    if terms:
+        do = "Make its required node affinity a preference"
+        yield Way.of(own_change(setting, do, of_pods(_preferring_nodes)))
+
+
+def tolerate(setting: Setting) -> Iterator[Way]:
+    """Tolerate the taints of nodes: those of the nodes that are most, then all there are."""
+    sets = Counter(
+        tuple(
+            sorted(
+                (one["key"], one.get("effect", "")) for one in field_of(node, "spec.taints") or () if _keeps_off(one)
+            )
+        )
+        for node in setting.nodes.values()
+    )
+    found = [one for one in sorted(sets, key=lambda one: (-sets[one], one)) if one]
+    every = tuple(sorted({one for taints in found for one in taints}))
+    for taints in dict.fromkeys((*found[:VALUES], every)):
+        if taints:
+            do = f"Let it tolerate the taint {some([f'{key}:{effect}' for key, effect in taints])}"
+            yield Way.of(own_change(setting, do, of_pods(_tolerating(taints))))
+
+
+def apart_no_more(setting: Setting) -> Iterator[Way]:
+    """Let it rather than have to keep apart, or keep near."""
+    for field, what in (("podAntiAffinity", "anti-affinity"), ("podAffinity", "affinity to other pods")):
+        if setting.pod is not None and field_of(setting.pod, f"spec.affinity.{field}.{_REQUIRED}"):
+            do = f"Make its required {what} a preference"
+            yield Way.of(own_change(setting, do, of_pods(_preferring_pods(field))))
+
+
+def label_nodes(setting: Setting) -> Iterator[Way]:
+    """Label nodes as the node selector says, as few as are enough; not with what tells of their hardware."""
+    selector: dict[str, str] = (setting.pod or {}).get("spec", {}).get("nodeSelector") or {}
+    if not selector or any(key.startswith(_OF_HARDWARE) for key in selector):
+        return
+    told = ", ".join(f"{key}={value}" for key, value in selector.items())
+    change = {"metadata": {"labels": dict(selector)}}
+    yield from some_of(list(setting.nodes.values()), f"Label node {{}} {told}", lambda node: (patch(node, change),))
+
+
+def _keeps_off(taint: dict[str, Any]) -> bool:
+    # Those of Kubernetes say that the node is not well: to tolerate them would not make it so.
+    return taint.get("effect") in ("NoSchedule", "NoExecute") and not taint["key"].startswith(_OF_KUBERNETES)
+
+
+def _values(setting: Setting, key: str) -> Counter[str]:
+    """Values of a label, by the number of nodes that have it."""
+    found = ((node["metadata"].get("labels") or {}).get(key) for node in setting.nodes.values())
+    return Counter(value for value in found if value is not None)
+
+
+def _alike(values: Counter[str], to: str) -> list[str]:
+    """The most alike first, of equals those that most nodes have."""
+    return sorted(
+        (value for value in values if value != to),
+        key=lambda one: (-round(SequenceMatcher(None, one.lower(), to.lower()).ratio(), 1), -values[one], one),
+    )
+
+
+def _terms(pod: Object) -> list[list[dict[str, Any]]]:
+    found = field_of(pod, f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms") or ()
+    return [list(term.get("matchExpressions") or ()) for term in found]
+
+
+def _selecting(change: dict[str, str | None]) -> Edit:
+    def edit(pod: Object) -> None:
+        selector = {**(pod["spec"].get("nodeSelector") or {}), **change}
+        kept = {key: value for key, value in selector.items() if value is not None}
+        pod["spec"]["nodeSelector"] = kept
+        if not kept:
+            del pod["spec"]["nodeSelector"]
+
+    return edit
+
+
+def _requiring(key: str, value: str) -> Edit:
+    def edit(pod: Object) -> None:
+        for term in _terms(pod):
+            for one in term:
+                if one["key"] == key and one.get("operator") == "In":
+                    one["values"] = [value]
+
+    return edit
+
+
+def _preferring_nodes(pod: Object) -> None:
+    affinity = field_of(pod, "spec.affinity.nodeAffinity")
+    required = affinity.pop(_REQUIRED, None) if isinstance(affinity, dict) else None
+    for term in (required or {}).get("nodeSelectorTerms") or ():
+        affinity.setdefault(_PREFERRED, []).append({"weight": 100, "preference": term})
+
+
+def _preferring_pods(field: str) -> Edit:
+    def edit(pod: Object) -> None:
+        affinity = field_of(pod, f"spec.affinity.{field}")
+        for term in affinity.pop(_REQUIRED, None) or () if isinstance(affinity, dict) else ():
+            affinity.setdefault(_PREFERRED, []).append({"weight": 100, "podAffinityTerm": term})
+
+    return edit
+
+
+def _tolerating(taints: tuple[tuple[str, str], ...]) -> Edit:
+    def edit(pod: Object) -> None:
+        given = deepcopy(pod["spec"].get("tolerations") or [])
+        new = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in taints]
+        pod["spec"]["tolerations"] = given + [one for one in new if one not in given]
+
+    return edit
+
+
+_FIELDS = {
+    labels.TOPOLOGY: "topology",
+    labels.TOPOLOGY_REQUIRED: "requiredTopologyLevel",
+    labels.TOPOLOGY_PREFERRED: "preferredTopologyLevel",
+}
+
+
+def existing_topology(setting: Setting) -> Iterator[Way]:
+    """The topology, and the level of it, most alike to what is named."""
+    asked = _asked(setting)
+    topologies = _levels(setting)
+    if not asked.get(labels.TOPOLOGY):
+        return
+    alike = sorted(topologies, key=lambda name: (-_ratio(name, asked[labels.TOPOLOGY]), name))
+    for name in alike[:2]:
+        change: dict[str, str | None] = {labels.TOPOLOGY: name}
+        for key in (labels.TOPOLOGY_REQUIRED, labels.TOPOLOGY_PREFERRED):
+            level = asked.get(key)
+            if level and level not in topologies[name]:
+                change[key] = _most_alike(topologies[name], level)
+        told = ", ".join(f"{_FIELDS[key]} {value}" for key, value in change.items() if asked.get(key) != value)
+        if told:
+            yield Way.of(_changed(setting, f"Name a topology that there is: {told}", change))
+
+
+def wider_level(setting: Setting) -> Iterator[Way]:
+    """Levels above the one that is required, the nearest first."""
+    asked = _asked(setting)
+    required = asked.get(labels.TOPOLOGY_REQUIRED)
+    levels = _levels(setting).get(asked.get(labels.TOPOLOGY, ""), [])
+    if required not in levels:
+        return
+    proposals: list[Proposal] = []
+    for level in reversed(levels[: levels.index(required)]):
+        do = f"Require one {level} instead of one {required}"
+        proposals += _changed(setting, do, {labels.TOPOLOGY_REQUIRED: level})
+    if proposals:
+        yield Way(tuple(proposals))
+
+
+def prefer_level(setting: Setting) -> Iterator[Way]:
+    """The level as a preference."""
+    asked = _asked(setting)
+    if required := asked.get(labels.TOPOLOGY_REQUIRED):
+        do = f"Prefer one {required} instead of requiring it"
+        change = {labels.TOPOLOGY_REQUIRED: None, labels.TOPOLOGY_PREFERRED: required}
+        yield Way.of(_changed(setting, do, change))
+
+
+def no_topology(setting: Setting) -> Iterator[Way]:
+    """Nothing of a topology at all."""
+    if asked := _asked(setting):
+        do = f"Ask for no topology (remove {', '.join(sorted(asked))})"
+        yield Way.of(_changed(setting, do, dict.fromkeys(_FIELDS)))
+
+
+def _changed(setting: Setting, do: str, change: Mapping[str, str | None]) -> Iterator[Proposal]:
+    edit = both(*(annotated(key, value) for key, value in change.items()))
+
+    def group(one: Object) -> dict[str, Any]:
+        if not one["spec"].get("topologyConstraint"):
+            return {}
+        if change.get(labels.TOPOLOGY, "") is None:
+            return {"spec": {"topologyConstraint": None}}
+        # None takes a field away: it is a merge patch.
+        return {"spec": {"topologyConstraint": {_FIELDS[key]: value for key, value in change.items()}}}
+
+    yield from own_change(setting, do, edit, group)
+
+
+def _asked(setting: Setting) -> dict[str, str]:
+    """Annotation -> value, of the workload or of the PodGroup that a user made."""
+    for work in setting.works:
+        notes = work["metadata"].get("annotations") or {}
+        if found := {key: str(notes[key]) for key in _FIELDS if notes.get(key)}:
+            return found
+    for group in setting.groups:
+        block = group["spec"].get("topologyConstraint") or {}
+        if found := {key: str(block[field]) for key, field in _FIELDS.items() if block.get(field)}:
+            return found
+    return {}
+
+
+def _levels(setting: Setting) -> dict[str, list[str]]:
+    """Topology -> node labels of its levels, the widest first."""
+    return {
+        one["metadata"]["name"]: [
+            level["nodeLabel"] for level in one["spec"].get("levels") or () if level.get("nodeLabel")
+        ]
+        for one in setting.lab.cluster.list("Topology")
+    }
+
+
+def _most_alike(names: Iterable[str], to: str) -> str | None:
+    return max(names, key=lambda one: (_ratio(one, to), one), default=None)
+
+
+def _ratio(one: str, other: str) -> float:
+    return round(SequenceMatcher(None, one, other).ratio(), 2)

@@ -1,0 +1,431 @@
+"""Gangs: the pods that are missing, a lower minimum, a smaller gang."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.explain.steps.proposals import (
+    After,
+    Disturbance,
+    Edit,
+    Proposal,
+    Way,
+    anew,
+    annotated,
+    apply,
+    as_manifest,
+    in_spec,
+    of_pods,
+    own_change,
+    patch,
+)
+from kailab.explain.steps.setting import Setting, named
+from kailab.explain.subject import min_member, wanted_pods
+from kailab.lab.wording import count, some
+from kailab.model import labels
+from kailab.model.kind import field_of
+from kailab.model.kinds import kind_key
+from kailab.model.quantities import cpu_millis, format_cpu, mem_bytes, parse_count
+from kailab.model.validation.advice import pod_templates
+from kailab.scheduler.reading.nodes import gpu_memory
+from kailab.scheduler.reading.requests import pod_amounts, sum_of_containers
+
+TRIED = 4
+_MEBI = 1 << 20
+_PROFILE = re.compile(r"(\d+)g\.(\d+)gb.*")
+
+
+def fewer_gpus(setting: Setting) -> Iterator[Way]:
+    """As many GPUs a pod as the nodes have, where it asks for more."""
+    yield from _lower(
+        setting, labels.GPU_RESOURCE, "GPUs", counted_text, str, _offered(setting, labels.GPU_RESOURCE, counted_text)
+    )
+
+
+def less_cpu(setting: Setting) -> Iterator[Way]:
+    """As much CPU as is free somewhere, then as nodes have in all."""
+    amounts = _free(setting, "cpu") | _offered(setting, "cpu", cpu_millis)
+    yield from _lower(setting, "cpu", "CPU", cpu_millis, format_cpu, amounts)
+
+
+def less_memory(setting: Setting) -> Iterator[Way]:
+    """As much memory as is free somewhere, then as nodes have in all."""
+    # Down to whole MiB, as it is written: rounded up it would not fit.
+    amounts = {one // _MEBI * _MEBI for one in _free(setting, "memory") | _offered(setting, "memory", mem_bytes)}
+    yield from _lower(setting, "memory", "memory", mem_bytes, lambda amount: f"{amount // _MEBI}Mi", amounts)
+
+
+def smaller_share(setting: Setting) -> Iterator[Way]:
+    """A share by memory no larger than a GPU has, or of no more GPUs than a node has."""
+    notes = ((setting.pod or {}).get("metadata") or {}).get("annotations") or {}
+    asked = parse_count(notes.get(labels.GPU_MEMORY))
+    there = sorted({gpu_memory(node["metadata"].get("labels") or {}) for node in setting.nodes.values()}, reverse=True)
+    for memory in [one for one in there if 0 < one < asked][:TRIED]:
+
+        def words_memory(obj: Object) -> str:
+            return f"Ask for {_note(obj, labels.GPU_MEMORY)} MiB of a GPU (annotation {labels.GPU_MEMORY}, now {asked})"
+
+        yield Way.of(own_change(setting, words_memory, _noted(labels.GPU_MEMORY, str(memory))))
+    devices = parse_count(notes.get(labels.GPU_FRACTION_DEVICES))
+    counts = sorted(_offered(setting, labels.GPU_RESOURCE, counted_text), reverse=True)
+    for number in [one for one in counts if 0 < one < devices][:TRIED]:
+
+        def words_devices(obj: Object) -> str:
+            note = labels.GPU_FRACTION_DEVICES
+            return f"Ask for a share of {_note(obj, note)} GPUs (annotation {note}, now {devices})"
+
+        yield Way.of(own_change(setting, words_devices, _noted(labels.GPU_FRACTION_DEVICES, str(number))))
+
+
+def share_by_fraction(setting: Setting) -> Iterator[Way]:
+    """A fraction of a GPU in the place of an amount of its memory, which nobody needs to know then."""
+    notes = ((setting.pod or {}).get("metadata") or {}).get("annotations") or {}
+    if labels.GPU_MEMORY not in notes:
+        return
+
+    def edit(holder: Object) -> None:
+        annotated(labels.GPU_MEMORY, None)(holder)
+        _noted(labels.GPU_FRACTION, "0.5")(holder)
+
+    yield Way.of(
+        own_change(setting, f"Ask for half a GPU (annotation {labels.GPU_FRACTION}: 0.5) and not by memory", edit)
+    )
+
+
+def another_profile(setting: Setting) -> Iterator[Way]:
+    """A MIG profile that nodes offer: the smallest that is large enough, then the largest there is."""
+    asked = sorted({key for pod in _pods(setting) for key in _resources(pod) if key.startswith(labels.MIG_PREFIX)})
+    there = {key for node in setting.nodes.values() for key in field_of(node, "status.allocatable") or {}}
+    offered = {key for key in there if key.startswith(labels.MIG_PREFIX)}
+    for wanted in asked:
+        if wanted in offered:
+            continue
+        size = _size(wanted)
+        proposals: list[Proposal] = []
+        # Large enough first, and of these the smallest; then the largest of those that are too small.
+        for profile in sorted(offered, key=lambda one: (_size(one) < size, abs(_size(one) - size), one))[:TRIED]:
+
+            def edit(pod: Object, wanted: str = wanted, profile: str = profile) -> None:
+                for holder in _holders(pod):
+                    if wanted in holder:
+                        holder[profile] = holder.pop(wanted)
+
+            do = f"Ask for {profile}, which nodes offer, instead of {wanted}"
+            proposals += own_change(setting, do, of_pods(edit))
+        yield Way(tuple(proposals))
+    if asked:
+        whole = any(
+            counted_text(value)
+            for value in (_allocatable(node, labels.GPU_RESOURCE) for node in setting.nodes.values())
+        )
+
+        def edit_whole(pod: Object) -> None:
+            for holder in _holders(pod):
+                for wanted in asked:
+                    if wanted in holder:
+                        holder[labels.GPU_RESOURCE] = holder.pop(wanted)
+
+        if whole:
+            yield Way.of(own_change(setting, f"Ask for whole GPUs instead of {asked[0]}", of_pods(edit_whole)))
+
+
+def counted_text(value: Any) -> int:
+    return parse_count(str(value))
+
+
+def _lower(setting: Setting, key: str, what: str, read: Any, write: Any, amounts: set[int]) -> Iterator[Way]:
+    """Ask for one of ``amounts`` a pod, the largest that is less than what is asked for now first."""
+    pods = _pods(setting)
+    asked = max((pod_amounts(pod["spec"]).get(key, 0) for pod in pods), default=0)
+    containers, beside = (max((count(pod, key) for pod in pods), default=0) for count in (_of_containers, _beside))
+    also = f", beside the {write(beside)} of its sidecars and its overhead" if beside else ""
+
+    def words(obj: Object) -> str:
+        left = max((_of_containers(pod, key) for _, pod in pod_templates(obj)), default=0)
+        return f"Ask for {write(left)} {what} a pod (now {write(containers)}{also})"
+
+    lower = [one for one in sorted(amounts, reverse=True) if beside < one < asked][:TRIED]
+    edits = [of_pods(_asking(key, read, write, amount)) for amount in lower]
+    yield Way.of(one for edit in edits for one in own_change(setting, words, edit))
+
+
+def _of_containers(pod: Object, key: str) -> int:
+    return sum_of_containers(_containers(pod)).get(key, 0)
+
+
+def _beside(pod: Object, key: str) -> int:
+    """What a pod asks for beside its containers: for sidecars and for its overhead."""
+    spec = pod["spec"]
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    return pod_amounts({"initContainers": sidecars, "overhead": spec.get("overhead")}).get(key, 0)
+
+
+def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
+    """Lowers what the container asks for that asks for most, and init containers, so that the whole pod asks for no more than
+    ``amount``."""
+
+    def edit(pod: Object) -> None:
+        most, containers = amount - _beside(pod, key), list(_containers(pod))
+        amounts = [read(_asked(one, key)) for one in containers]
+        if (over := sum(amounts) - most) > 0:
+            # Of several containers the one that asks for most can best do with less.
+            largest = max(range(len(amounts)), key=lambda index: amounts[index])
+            _set(containers[largest], max(0, amounts[largest] - over))
+        for one in pod["spec"].get("initContainers") or ():
+            # These run one after the other, before the containers and beside sidecars.
+            if one.get("restartPolicy") != "Always" and read(_asked(one, key)) > most:
+                _set(one, most)
+
+    def _set(container: Object, left: int) -> None:
+        for field in ("requests", "limits"):
+            holder = (container.get("resources") or {}).get(field)
+            if (
+                holder
+                and key in holder
+                and (field == "requests" or key == labels.GPU_RESOURCE or read(holder[key]) < left)
+            ):
+                holder[key] = write(left) if key != labels.GPU_RESOURCE else left
+
+    return edit
+
+
+def _pods(setting: Setting) -> list[Object]:
+    rows = [setting.pods[row.name] for row in setting.waiting if row.name in setting.pods]
+    return rows or ([setting.pod] if setting.pod is not None else [])
+
+
+def _containers(pod: Object) -> Iterator[Object]:
+    yield from pod["spec"].get("containers") or ()
+
+
+def _asked(container: Object, key: str) -> Any:
+    resources = container.get("resources") or {}
+    return (resources.get("requests") or {}).get(key, (resources.get("limits") or {}).get(key, 0))
+
+
+def _holders(pod: Object) -> Iterator[dict[str, Any]]:
+    for container in _containers(pod):
+        for field in ("requests", "limits"):
+            if isinstance(holder := (container.get("resources") or {}).get(field), dict):
+                yield holder
+
+
+def _resources(pod: Object) -> Iterator[str]:
+    for holder in _holders(pod):
+        yield from holder
+
+
+def _allocatable(node: Object, key: str) -> Any:
+    return (field_of(node, "status.allocatable") or {}).get(key, 0)
+
+
+def _offered(setting: Setting, key: str, read: Any) -> set[int]:
+    return {read(_allocatable(node, key)) for node in setting.nodes.values()}
+
+
+def _free(setting: Setting, field: str) -> set[int]:
+    """What each node has left of CPU or memory, by the engine's records."""
+    snapshot = setting.standing.moment.snapshot
+    left = {node.name: getattr(node, field) for node in snapshot.nodes}
+    for task in snapshot.tasks:
+        if task.node in left:
+            left[task.node] -= getattr(task.shape, field)
+    return set(left.values())
+
+
+def _note(obj: Object, key: str) -> str:
+    found = ((pod.get("metadata") or {}).get("annotations") or {} for _, pod in pod_templates(obj))
+    return next((str(notes[key]) for notes in found if key in notes), "")
+
+
+def _noted(key: str, value: str) -> Edit:
+    """An annotation on each pod and template; they are read off the pods."""
+
+    def edit(obj: Object) -> None:
+        def note(pod: Object) -> None:
+            metadata = pod.setdefault("metadata", {})
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), key: value}
+
+        of_pods(note)(obj)
+
+    return edit
+
+
+def _size(resource: str) -> int:
+    match = _PROFILE.fullmatch(resource.removeprefix(labels.MIG_PREFIX))
+    return int(match[2]) if match is not None else 0
+
+
+_COUNTS = ("replicas", "parallelism", "size", "numOfHosts")
+_CAPPED = ("completions", "minReplicas", "minAvailable", "minMember")
+_NUMBERED = re.compile(r"(.*?)(\d*)")
+
+
+def add_missing_pods(setting: Setting) -> Iterator[Way]:
+    """Pods of a gang that a user made one by one, as many as it lacks, like those that are there."""
+    made: list[Object] = []
+    for group in setting.groups:
+        space, name = group["metadata"].get("namespace", ""), group["metadata"]["name"]
+        members = [
+            row for row in setting.picture.by_group.get(f"{space}/{name}", []) if row.phase in ("Pending", "Running")
+        ]
+        lacking = min_member(group) - len(members)
+        # With subgroups it is not known which one a new pod would have to be in.
+        if lacking > 0 and members and not group["spec"].get("subGroups"):
+            sibling = as_manifest(setting.pods[members[-1].name])
+            made += _like(sibling, [row.name.partition("/")[2] for row in members], lacking)
+    if made:
+        names = some([one["metadata"]["name"] for one in made])
+        yield Way(
+            (
+                Proposal(
+                    f"Make the {count(len(made), 'pod')} that the gang lacks: {names}",
+                    (apply(*made),),
+                    Disturbance.MADE,
+                ),
+            )
+        )
+
+
+def _like(sibling: Object, names: list[str], number: int) -> Iterator[Object]:
+    match = _NUMBERED.fullmatch(names[-1])
+    stem = match[1] if match is not None and match[2] else f"{names[-1]}-"
+    taken, at = set(names), 0
+    while number:
+        if (name := f"{stem}{at}") not in taken:
+            number -= 1
+            yield {**sibling, "metadata": {**sibling["metadata"], "name": name}}
+        at += 1
+
+
+def grow_to_minimum(setting: Setting) -> Iterator[Way]:
+    """As many pods as must start together, where the workload makes fewer."""
+    for work in setting.works:
+        least = max((min_member(group) for group in setting.podgroups), default=0)
+        if kind_key(work) != "Job" or least <= (wanted_pods(work) or 0):
+            continue
+
+        def edit(obj: Object, least: int = least) -> None:
+            obj["spec"]["parallelism"] = least
+            if obj["spec"].get("completions") is not None:
+                obj["spec"]["completions"] = max(least, int(obj["spec"]["completions"]))
+
+        def words(obj: Object) -> str:
+            return f"Raise its parallelism to {field_of(obj, 'spec.parallelism')}, as many as must start together"
+
+        yield Way.of(own_change(setting, words, edit))
+
+
+def lower_minimum(setting: Setting) -> Iterator[Way]:
+    """Let as many start together as there are."""
+    for group in setting.podgroups:
+        space, name = group["metadata"].get("namespace", ""), group["metadata"]["name"]
+        rows = setting.picture.by_group.get(f"{space}/{name}", [])
+        there = sum(row.phase in ("Pending", "Running") for row in rows)
+        if not 0 < there < min_member(group) or group["spec"].get("subGroups"):
+            continue
+
+        def edit(obj: Object, there: int = there) -> None:
+            notes = obj["metadata"].get("annotations") or {}
+            if labels.BATCH_MIN_MEMBER in notes:
+                notes[labels.BATCH_MIN_MEMBER] = str(there)
+
+        def words(obj: Object, before: int = min_member(group)) -> str:
+            least = (obj["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER) or min_member(obj)
+            return f"Lower the minimum of the gang from {before} to {least}, as many as there are"
+
+        yield Way.of(own_change(setting, words, edit, in_spec(minMember=there)))
+
+
+def smaller(setting: Setting) -> Iterator[Way]:
+    """A smaller gang, where nothing of it runs: the largest of which all runs."""
+    # What runs would be taken down for it.
+    if setting.standing.running or len(setting.works) != 1:
+        return
+    work = setting.works[0]
+    field = _largest_count(as_manifest(work))
+    if field is None:
+        return
+    path, now = field
+    proposals = []
+    # From the largest down: the first that works is the one to tell, and halving finds it.
+    for number in range(now - 1, 0, -1):
+        changes = anew(work, _counted(path, now, number))
+        if changes is not None:
+            proposals.append(
+                Proposal(lambda after: _smaller(work, path, after.of(work)), changes, Disturbance.REPLACED)
+            )
+    yield Way(tuple(proposals), grows=True)
+
+
+def _smaller(before: Object, path: tuple[str, ...], after: Object) -> str:
+    left, now = _at(after, path), _at(before, path)
+    what = (
+        f"Make it a gang of {count(left, 'pod')}" if kind_key(before) == "Job" else f"Lower {'.'.join(path)} to {left}"
+    )
+    return f"{what} (now {now}), with its minimum to match"
+
+
+def _at(obj: Object, path: tuple[str, ...]) -> Any:
+    holder: Any = obj
+    for step in path:
+        holder = holder[int(step)] if isinstance(holder, list) else holder[step]
+    return holder
+
+
+def _largest_count(obj: Object) -> tuple[tuple[str, ...], int] | None:
+    """The largest count of pods in a manifest, outside of pod templates: its path and number."""
+    found: list[tuple[int, tuple[str, ...]]] = []
+
+    def look(holder: Any, path: tuple[str, ...]) -> None:
+        if isinstance(holder, list):
+            for index, one in enumerate(holder):
+                look(one, (*path, str(index)))
+        elif isinstance(holder, dict) and "containers" not in holder:
+            for key, value in holder.items():
+                if key in _COUNTS and isinstance(value, int) and not isinstance(value, bool) and value > 1:
+                    found.append((value, (*path, key)))
+                elif key != "metadata":
+                    look(value, (*path, key))
+
+    look(obj.get("spec"), ("spec",))
+    if not found:
+        return None
+    number, path = min(found, key=lambda one: (-one[0], one[1]))
+    return path, number
+
+
+def _counted(path: tuple[str, ...], now: int, number: int) -> Edit:
+    """Sets a count, and lowers what may not be more: completions beside it, minimums, KAI's annotation."""
+
+    def edit(obj: Object) -> None:
+        holder = _at(obj, path[:-1])
+        holder[path[-1]] = number
+        for cap in _CAPPED:
+            if isinstance(holder.get(cap), int) and holder[cap] > number:
+                holder[cap] = number
+        notes = obj["metadata"].get("annotations") or {}
+        if parse_count(notes.get(labels.BATCH_MIN_MEMBER)) > number:
+            notes[labels.BATCH_MIN_MEMBER] = str(number)
+        policy = field_of(obj, "spec.runPolicy.schedulingPolicy")
+        if isinstance(policy, dict) and isinstance(policy.get("minAvailable"), int):
+            # It counts pods of all roles, so as many fewer as this role has.
+            policy["minAvailable"] = max(1, policy["minAvailable"] - (now - number))
+
+    return edit
+
+
+def start_missing(setting: Setting) -> Iterator[Way]:
+    """Scale up what is scaled to nothing."""
+    for work in setting.works:
+        field = next((one for one in ("replicas", "parallelism") if field_of(work, f"spec.{one}") == 0), None)
+        if field is not None:
+            change = patch(work, {"spec": {field: 1}})
+
+            def words(after: After, work: Object = work, field: str = field) -> str:
+                return f"Scale {named(work)} up to {count(after.of(work)['spec'][field], 'pod')}"
+
+            yield Way((Proposal(words, (change,), Disturbance.OWN),))

@@ -1,0 +1,420 @@
+"""Edits of the subject's own manifests: each as a patch where that is possible, else as delete and apply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+from kailab.cluster.embedded.merge import merge_patch
+from kailab.cluster.embedded.updates import LAST_APPLIED
+from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.rules import Relaxation
+from kailab.explain.steps.setting import Setting
+from kailab.grouping.default import TOP_OWNER_METADATA
+from kailab.lab.redacted_changes import redacted_data
+from kailab.lab.wording import some
+from kailab.model import labels
+from kailab.model.kind import field_of
+from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
+from kailab.model.validation.advice import pod_templates
+from kailab.scheduler.reading.podgroups import LAST_EVICTION
+
+SHORT = 160
+"""Characters of a patch up to which its command is told."""
+
+Change = Mapping[str, Any]
+"""In the forms of ``kailab.lab.change``: ``apply``, ``patch``, ``delete``, ``advance``."""
+
+
+class Disturbance(IntEnum):
+    """Who has to change something, the least first."""
+
+    OWN = 0  # the subject's manifests, nothing stops
+    REPLACED = 1  # the subject's manifests: what waits is deleted and applied again
+    MADE = 2  # an object that is missing is made
+    QUEUES = 3  # the rules of queues
+    LINE = 4  # other work waits no more, of which nothing runs
+    RESTARTED = 5  # the subject's manifests: pods of it that run begin again
+    WAITING = 6  # time passes
+    NODES = 7  # nodes are opened or labelled
+    ADDED = 8  # nodes are added
+    OTHERS = 9  # other work is changed or goes
+
+
+class After:
+    """Objects as changes leave them: what words about amounts are made from, so that they say what is carried out."""
+
+    def __init__(self, changes: Iterable[Change]) -> None:
+        self.changes = tuple(changes)
+
+    def of(self, obj: Object) -> Object:
+        """``obj``: as it was before."""
+        name = _named(obj)
+        for change in self.changes:
+            for made in change.get("apply", ()):
+                if _named(made) == name:
+                    obj = made
+            if (given := change.get("patch")) is not None and {key: given.get(key) for key in name} == name:
+                obj = merge_patch(obj, given["patch"])
+        return obj
+
+
+Words: TypeAlias = str | Callable[[After], str]
+"""What is done, in words: amounts are read off the objects as the changes leave them."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """``words``: what is done, without how. ``seen``: what it is to the engine, where that can't be read off the changed objects."""
+
+    words: Words
+    changes: tuple[Change, ...]
+    disturbance: Disturbance
+    seen: Relaxation | None = None
+
+    def intent(self, changes: Iterable[Change] | None = None) -> str:
+        """What is done, without how. ``changes``: all that are carried out, where these are only some of them."""
+        given = self.changes if changes is None else changes
+        return self.words if isinstance(self.words, str) else self.words(After(given))
+
+    @property
+    def do(self) -> str:
+        """With what is deleted and applied anew for it."""
+        deleted = [change["delete"] for change in self.changes if "delete" in change]
+        made = [_named(obj) for change in self.changes for obj in change.get("apply", ())]
+        # A node is deleted and applied only on the copy: in the cluster it comes back by itself.
+        remade = [f"{one['kind']} {one['name']}" for one in deleted if one in made and one["kind"] != "Node"]
+        how = f": delete {some(list(dict.fromkeys(remade)))}, and apply with that change" if remade else ""
+        return f"{self.intent()}{how}"
+
+    @property
+    def said(self) -> str:
+        """With the command, where it is one short patch that tells nothing that evidence leaves out."""
+        if len(self.changes) != 1 or "patch" not in self.changes[0]:
+            return f"{self.do}."
+        one = self.changes[0]["patch"]
+        text = json.dumps(one["patch"], separators=(",", ":"))
+        if len(text) > SHORT or redacted_data(self.changes).get("left_out"):
+            return f"{self.do}."
+        space = f" -n {one['namespace']}" if "namespace" in one else ""
+        return f"{self.do}: kailab patch {_resource(one['kind'])} {one['name']}{space} --type merge -p '{text}'"
+
+
+@dataclass(frozen=True)
+class Way:
+    """Proposals of one sort, the smallest change first: one of them is enough. ``grows``: what a smaller one does each larger one
+    does too, so the smallest that works is found by halving. ``last``: not looked at where another way of its source worked."""
+
+    proposals: tuple[Proposal, ...]
+    grows: bool = False
+    last: bool = False
+
+    @classmethod
+    def of(cls, proposals: Iterable[Proposal], grows: bool = False) -> Way:
+        return cls(tuple(proposals), grows)
+
+
+def patch(obj: Object, change: Mapping[str, Any]) -> Change:
+    """A JSON merge patch of an object that is there."""
+    return {"patch": {**_named(obj), "patch": change}}
+
+
+def delete(obj: Object) -> Change:
+    return {"delete": _named(obj)}
+
+
+def apply(*objects: Object) -> Change:
+    return {"apply": list(objects)}
+
+
+def together(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
+    """One after the other. ``second`` was made for a lab in which ``over`` had been carried out, a change of the sort of ``first``: where
+    both make an object anew, what ``second`` changes in it is carried over to the object of ``first``."""
+    before, after = _made(over.changes), _made(first.changes)
+    rest: list[Change] = []
+    for change in second.changes:
+        if "delete" in change and _key(change["delete"]) in after:
+            continue  # it is made anew once, with both
+        left = []
+        for obj in change.get("apply", ()):
+            key = _key(_named(obj))
+            if key in after and key in before:
+                after[key] = carried_over(before[key], obj, after[key])
+            else:
+                left.append(obj)
+        if "apply" not in change:
+            rest.append(change)
+        elif left:
+            rest.append({**change, "apply": left})
+    changes = [
+        {**change, "apply": [after.get(_key(_named(obj)), obj) for obj in change["apply"]]}
+        if "apply" in change
+        else change
+        for change in first.changes
+    ]
+
+    def words(found: After) -> str:
+        other = second.intent(found.changes)
+        return f"{first.intent(found.changes)}; then {other[:1].lower()}{other[1:]}"
+
+    return Proposal(words, (*changes, *rest), max(first.disturbance, second.disturbance))
+
+
+def carried_over(before: Any, changed: Any, other: Any) -> Any:
+    """``other`` with what leads from ``before`` to ``changed``.
+
+    >>> carried_over({"a": 1, "b": [{"c": 2}]}, {"a": 5, "b": [{"c": 2, "d": 3}]}, {"a": 1, "b": [{"c": 4}]})
+    {'a': 5, 'b': [{'c': 4, 'd': 3}]}
+    """
+    if before == changed:
+        return other
+    if isinstance(before, dict) and isinstance(changed, dict) and isinstance(other, dict):
+        found = {key: value for key, value in other.items() if key not in before or key in changed}
+        for key, value in changed.items():
+            if key not in before:
+                found[key] = value
+            elif key in other:
+                found[key] = carried_over(before[key], value, other[key])
+        return found
+    lists = all(isinstance(one, list) for one in (before, changed, other))
+    if lists and len(before) == len(changed) == len(other):
+        return [carried_over(*each) for each in zip(before, changed, other, strict=True)]
+    return changed
+
+
+def _made(changes: Iterable[Change]) -> dict[tuple[str, ...], Object]:
+    return {_key(_named(obj)): obj for change in changes for obj in change.get("apply", ())}
+
+
+def _key(name: Mapping[str, str]) -> tuple[str, ...]:
+    return name["kind"], name.get("namespace", ""), name["name"]
+
+
+def _named(obj: Object) -> dict[str, str]:
+    metadata = obj["metadata"]
+    found = {"kind": obj["kind"], "name": metadata["name"]}
+    if is_namespaced(obj["kind"], obj):
+        found["namespace"] = metadata.get("namespace") or "default"
+    return found
+
+
+def _resource(kind: str) -> str:
+    known = KINDS.get(kind)
+    return known.singular if known is not None else kind.lower()
+
+
+Edit = Callable[[Object], None]
+"""Changes a manifest in place."""
+
+_KEPT = ("name", "namespace", "labels", "annotations")
+_WRITTEN_BY_OTHERS = frozenset({
+    LAST_APPLIED, TOP_OWNER_METADATA, labels.LAST_START, labels.STALE_SINCE, LAST_EVICTION, labels.GPU_GROUP,
+    labels.RECEIVED_RESOURCE_TYPE, labels.CHECKPOINT_REQUESTED, labels.CHECKPOINT_DONE, "deployment.kubernetes.io/revision",
+})  # fmt: skip
+_OF_THE_JOB = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+# What an API server lets be changed of a pod's spec, as far as scheduling reads it.
+_POD_MAY_CHANGE = frozenset({"tolerations", "schedulingGates", "activeDeadlineSeconds"})
+
+
+def as_manifest(obj: Object) -> Object:
+    """What would make the object anew: without what server, controllers and scheduler wrote into it."""
+    metadata = {key: obj["metadata"][key] for key in _KEPT if obj["metadata"].get(key)}
+    made = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+    made |= {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    # Edits change it in place, and stored objects are shared.
+    made = deepcopy(made)
+    _without(made["metadata"], obj)
+    if kind_key(obj) == "Job" and not obj["spec"].get("manualSelector"):
+        # The Job controller's own marks: applied again they would name the Job that was deleted.
+        made["spec"].pop("selector", None)
+        marks = (made["spec"].get("template") or {}).get("metadata", {}).get("labels") or {}
+        for key in _OF_THE_JOB:
+            marks.pop(key, None)
+    for _, pod in pod_templates(made):
+        pod["spec"].pop("nodeName", None)
+        # Admission works it out anew from the class, and refuses another number.
+        pod["spec"].pop("priority", None)
+        pod["spec"].pop("preemptionPolicy", None)
+    return made
+
+
+def _without(metadata: Object, obj: Object) -> None:
+    """Labels and annotations that came with this very object go: a new one gets its own."""
+    uid = str(obj["metadata"].get("uid") or "")
+    for field in ("labels", "annotations"):
+        notes = metadata.get(field) or {}
+        for key in list(notes):
+            made_for_it = key == labels.POD_GROUP and uid and str(notes[key]).endswith(uid)
+            if key in _WRITTEN_BY_OTHERS or key.startswith(labels.GPU_MULTI_GROUP_PREFIX) or made_for_it:
+                del notes[key]
+        if not notes:
+            metadata.pop(field, None)
+
+
+def edited(obj: Object, edit: Edit) -> Object:
+    """The manifest after an edit."""
+    made = as_manifest(obj)
+    edit(made)
+    return made
+
+
+def changed(obj: Object, edit: Edit) -> Object | None:
+    """The manifest after an edit; None where nothing would change."""
+    new = edited(obj, edit)
+    return None if new == as_manifest(obj) else new
+
+
+def in_place(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
+    """The edit as a patch; None where a fixed field would change, or nothing would."""
+    old, new = as_manifest(obj), edited(obj, edit)
+    change = difference(old, new)
+    if not change or not _may_change(obj, old, new):
+        return None
+    return (patch(obj, change),)
+
+
+def anew(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
+    """The edit as a user makes it where fields are fixed: delete and apply. None where nothing would change."""
+    new = changed(obj, edit)
+    return None if new is None else (delete(obj), apply(new))
+
+
+def difference(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch that makes ``new`` of ``old``.
+
+    >>> difference({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"d": 3}})
+    {'b': {'d': 3, 'c': None}}
+    """
+    found: dict[str, Any] = {}
+    for key, value in new.items():
+        if key not in old:
+            found[key] = value
+        elif isinstance(value, Mapping) and isinstance(old[key], Mapping):
+            if inner := difference(old[key], value):
+                found[key] = inner
+        elif value != old[key]:
+            found[key] = value
+    found |= {key: None for key in old if key not in new}
+    return found
+
+
+def _may_change(obj: Object, old: Object, new: Object) -> bool:
+    if obj["kind"] == "Pod":
+        changed = {key for key in {*old["spec"], *new["spec"]} if old["spec"].get(key) != new["spec"].get(key)}
+        return changed <= _POD_MAY_CHANGE
+    return not immutable_change(kind_key(obj), old, new)
+
+
+GroupPatch = Callable[[Object], Mapping[str, Any]]
+"""What to patch into a PodGroup that a user made; empty where nothing has to change."""
+Telling = Callable[[Object], str]
+"""Tells an edit of the edited object: what it says there is what is carried out."""
+
+
+def own_change(
+    setting: Setting, do: str | Telling, edit: Edit, group: GroupPatch | None = None, seen: Relaxation | None = None
+) -> Iterator[Proposal]:
+    """The edit of all of the subject's workloads: patched first, then made anew. PodGroups that a user made say for themselves what
+    concerns the group: ``group``. ``do``: in words, or what tells it of an edited object. ``seen``: what the edit is to the engine."""
+    grouped = [patch(one, change) for one in setting.groups if group is not None and (change := group(one))]
+    if grouped:
+        yield Proposal(_words(do, setting.groups[:1]), tuple(grouped), Disturbance.OWN, seen)
+    patched: list[Change] = []
+    edited: list[Object] = []
+    deleted: list[Change] = []
+    made: list[Object] = []
+    fixed = False
+    for work in setting.works:
+        new = changed(work, edit)
+        if new is None:
+            continue
+        first = in_place(work, edit)
+        fixed |= first is None
+        patched += first or ()
+        edited.append(work)
+        deleted.append(delete(work))
+        made.append(new)
+    restarts, words = bool(setting.standing.running), _words(do, edited)
+    if patched and not fixed:
+        yield Proposal(words, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN, seen)
+    if made:
+        disturbance = Disturbance.RESTARTED if restarts else Disturbance.REPLACED
+        yield Proposal(words, (*grouped, *deleted, apply(*made)), disturbance, seen)
+
+
+def _words(do: str | Telling, edited: Sequence[Object]) -> Words:
+    """The first of the edited objects stands for all."""
+    if isinstance(do, str) or not edited:
+        return do if isinstance(do, str) else ""
+    return lambda after: do(after.of(edited[0]))
+
+
+def in_spec(**fields: Any) -> GroupPatch:
+    """These fields in the spec of a PodGroup."""
+    return lambda group: {"spec": fields}
+
+
+def labelled(key: str, value: str | None) -> Edit:
+    """Sets a label where the object has it; where it has it nowhere, where scheduling looks for it. None removes it."""
+
+    def edit(obj: Object) -> None:
+        holders = [obj, *(pod for path, pod in pod_templates(obj) if path)]
+        having = [holder for holder in holders if key in ((holder.get("metadata") or {}).get("labels") or {})]
+        if value is None:
+            for holder in having:
+                holder["metadata"]["labels"].pop(key, None)  # an anchor in YAML makes them one mapping
+            return
+        for holder in having or [_carrier(obj)]:
+            metadata = holder.setdefault("metadata", {})
+            metadata["labels"] = {**(metadata.get("labels") or {}), key: value}
+
+    return edit
+
+
+def annotated(key: str, value: str | None) -> Edit:
+    """Sets an annotation on the object and wherever it has it already. None removes it everywhere."""
+
+    def edit(obj: Object) -> None:
+        for holder in (obj, *(pod for path, pod in pod_templates(obj) if path)):
+            metadata = holder.setdefault("metadata", {})
+            notes = dict(metadata.get("annotations") or {})
+            if value is None:
+                notes.pop(key, None)
+            elif key in notes or holder is obj:
+                notes[key] = value
+            if notes:
+                metadata["annotations"] = notes
+            else:
+                metadata.pop("annotations", None)
+
+    return edit
+
+
+def of_pods(edit: Edit) -> Edit:
+    """The edit of each pod, or pod template, that an object is or has."""
+
+    def edit_all(obj: Object) -> None:
+        for _, pod in pod_templates(obj):
+            edit(pod)
+
+    return edit_all
+
+
+def both(*edits: Edit) -> Edit:
+    def edit_all(obj: Object) -> None:
+        for edit in edits:
+            edit(obj)
+
+    return edit_all
+
+
+def _carrier(obj: Object) -> Object:
+    """A pod template that may change, else the object itself."""
+    known = KINDS.get(kind_key(obj))
+    fixed = known.immutable if known is not None else ()
+    template = field_of(obj, "spec.template")
+    return template if isinstance(template, dict) and "spec.template" not in fixed else obj

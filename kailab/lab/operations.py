@@ -1,0 +1,139 @@
+"""Writes to the cluster of a lab: apply, delete, scale and patch, each reported as a step of the lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kailab.cluster.protocol import Object
+from kailab.cluster.writes import Subresource
+from kailab.errors import ApiError, InputError, InputErrors, NotFound
+from kailab.lab import advice, inert_kinds, intake, pod_priorities, references, unknown_fields, unread_fields
+from kailab.lab.activity import LabActivity
+from kailab.lab.garbage import collector_off
+from kailab.lab.intake import Applied, Change, Read, Source
+from kailab.model import kinds
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+
+def apply(lab: Lab, activity: LabActivity, sources: tuple[Source, ...], namespace: str, strict: bool) -> Applied:
+    """See ``Lab.apply``."""
+    seen: list[str | Object] = []
+    try:
+        # Large manifests become very many objects at once.
+        with collector_off():
+            read = intake.read(sources, lab.base, namespace, seen)
+            impossible = intake.impossible_gangs(read.manifests) if strict else []
+            if impossible:
+                raise InputErrors.of(impossible)
+            warnings = _warnings(lab, read, namespace)
+            manifests = intake.translated(read.manifests, lab.under_test, lab.cluster)
+            applied = Applied(intake.apply_all(lab.cluster, manifests, lab.under_test, namespace), warnings)
+    except InputError:
+        # Errors quote manifests, so the evidence must know refused objects too.
+        lab.observers.on_refusal(seen)
+        raise
+    activity.report_change(
+        "apply",
+        f"{', '.join(name for name, _ in read.parts)}: {applied.told()}",
+        manifests=read.parts,
+        namespace=namespace,
+        changes=tuple(map(str, applied.changes)),
+        warnings=tuple(warnings),
+    )
+    return applied
+
+
+def _warnings(lab: Lab, read: Read, namespace: str) -> list[str]:
+    """Raises InputError or InputErrors."""
+    manifests, cluster = read.manifests, lab.cluster
+    warnings = intake.check(cluster, manifests, namespace)
+    notices = [*unknown_fields.warn_unknown_fields(manifests)]
+    if lab.venue.exclusive:
+        notices += inert_kinds.warn_inert_kinds(manifests)
+        notices += unread_fields.warn_unread_fields(manifests)
+        notices += references.missing(cluster, manifests, namespace)
+        notices += pod_priorities.in_manifests(cluster, manifests)
+    if lab.under_test.understands_kai:
+        alone = lab.venue.exclusive and not lab.under_test.has_default
+        notices += advice.under_kai(cluster, manifests, namespace, lab.adopt_default_scheduler, alone)
+    return [*warnings, *map(str, notices)]
+
+
+def delete(lab: Lab, activity: LabActivity, kind: str | Path, name: str | None, namespace: str) -> Applied:
+    """See ``Lab.delete``."""
+    targets: list[tuple[str, str, str]] = []
+    if name is None:
+        for manifest in intake.read([kind], lab.base, namespace).manifests:
+            metadata = manifest.object["metadata"]
+            target, space = metadata.get("name", ""), ""
+            if kinds.is_namespaced(manifest.kind, manifest.object):
+                space = lab.space_of(manifest.kind, target, metadata.get("namespace") or namespace) or ""
+            targets.append((manifest.kind, target, space))
+    else:
+        key = lab.kind(str(kind))
+        targets.append((key, name, lab.space_of(key, name, namespace) or ""))
+    # All are looked up before the first is deleted.
+    for key, target, space in targets:
+        _check_exists(lab, key, target, space)
+    for key, target, space in targets:
+        try:
+            lab.cluster.delete(key, target, space or None)
+        except NotFound:  # it went with an owner deleted before it
+            continue
+        except ApiError as error:
+            raise InputError(str(error)) from error
+    changes = [Change(key, space, target, "deleted") for key, target, space in targets]
+    activity.report_change("delete", ", ".join(map(str, changes)), objects=tuple(targets))
+    return Applied(changes)
+
+
+def scale(lab: Lab, activity: LabActivity, kind: str, name: str, replicas: int, namespace: str) -> None:
+    """See ``Lab.scale``."""
+    key = lab.kind(kind)
+    scalable = [known.key for known in kinds.KINDS.values() if known.scalable]
+    if key not in scalable:
+        raise InputError(f"{key} can't be scaled; expected one of: {', '.join(scalable)}")
+    if replicas < 0:
+        raise InputError(f"replicas must be 0 or more, not {replicas}")
+    space = lab.space_of(key, name, namespace) or ""
+    _check_exists(lab, key, name, space)
+    try:
+        lab.cluster.patch(key, name, space, {"spec": {"replicas": replicas}})
+    except ApiError as error:
+        raise InputError(str(error)) from error
+    activity.report_change(
+        "scale", f"{key}/{name} to {replicas}", kind=key, name=name, namespace=namespace, replicas=replicas
+    )
+
+
+def patch(
+    lab: Lab,
+    activity: LabActivity,
+    kind: str,
+    name: str,
+    patch: dict[str, Any],
+    namespace: str,
+    subresource: Subresource,
+) -> Object:
+    """See ``Lab.patch``."""
+    key = lab.kind(kind)
+    space = lab.space_of(key, name, namespace)
+    _check_exists(lab, key, name, space or "")
+    try:
+        patched = lab.cluster.patch(key, name, space, patch, subresource)
+    except ApiError as error:
+        lab.observers.on_refusal([patch])
+        raise InputError(str(error)) from error
+    detail = {"subresource": subresource} if subresource else {}
+    activity.report_change("patch", f"{key}/{name}", kind=key, name=name, namespace=namespace, patch=patch, **detail)
+    return patched
+
+
+def _check_exists(lab: Lab, kind: str, name: str, namespace: str) -> None:
+    try:
+        lab.cluster.get(kind, name, namespace or None)
+    except NotFound as error:
+        raise InputError(str(error)) from error

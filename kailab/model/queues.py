@@ -1,0 +1,382 @@
+"""KAI's Queue: its schema, the checks of one queue and of a tree of queues, and the functions that read and make Queue objects.
+
+The schema is stated once, by ``QueueSpec`` and ``QueueResourceShare``: each field has a ``FieldForm``, which says how a value is
+checked, what ``whatif --set`` accepts, and what evidence and anonymised snapshots keep of it. A new field needs a line here, a field of
+``kailab.engine.snapshot.records.Queue``, its conversion in ``kailab.scheduler.reading.queues``, and its entry in KAI's CRD
+(``kailab/cluster/install/crds/queues.yaml``).
+
+The rules are those of KAI's schema and webhooks, a little stricter on numbers: quota and limit are -1 (unlimited) or at least 0, the
+weight is at least 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, get_type_hints
+
+from msgspec import Meta
+
+from kailab.errors import InputError, Where
+from kailab.model import quantities
+from kailab.model.manifests import Manifest, Notice
+from kailab.model.objects import Object, spec_of
+from kailab.model.quantities import format_number
+from kailab.model.records import KubernetesRecord, Metadata
+from kailab.model.times import duration_seconds
+from kailab.model.validation.fields import Faults
+
+RESOURCES = ("gpu", "cpu", "memory")
+UNLIMITED = -1
+_MOST_NAMES = 6
+_UNITS = {"gpu": "GPUs", "cpu": "millicores", "memory": "MB"}
+_TO_ENGINE_UNITS = {"gpu": quantities.queue_gpu, "cpu": quantities.queue_cpu, "memory": quantities.queue_memory}
+_NOTHING: Mapping[str, Any] = {}
+
+
+# --- forms of fields --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FieldForm:
+    """How the values of a field look.
+
+    ``check(faults, parent, key, path)`` reports a wrong value. ``expected`` describes the values, and ``parse`` reads one from text
+    (ValueError or InputError if it is wrong); ``parse`` is None for a field that ``whatif --set`` does not set. ``is_name``: an
+    anonymised snapshot replaces the text. ``in_evidence``: evidence keeps the value.
+    """
+
+    check: Callable[[Faults, dict[str, Any], str, str], Any]
+    expected: str
+    parse: Callable[[str], Any] | None
+    is_name: bool = False
+    in_evidence: bool = True
+
+
+def parse_amount(text: str) -> int | float:
+    """A number of at least 0, -1, or ``unlimited``, which is -1. Raises ValueError."""
+    if text == "unlimited":
+        return UNLIMITED
+    value = float(text)
+    # Not (...): so that "nan", which compares false with everything, is refused.
+    if not (value >= 0 or value == UNLIMITED) or value == float("inf"):
+        raise ValueError(text)
+    return int(value) if value == int(value) else value
+
+
+def _parse_weight(text: str) -> int | float:
+    if (value := parse_amount(text)) < 0:
+        raise ValueError(text)
+    return value
+
+
+def parse_name(text: str) -> str:
+    """Any text but the empty one. Raises ValueError."""
+    if not text:
+        raise ValueError(text)
+    return text
+
+
+def _parse_duration(text: str) -> str:
+    duration_seconds(text)
+    return text
+
+
+def _check_amount(faults: Faults, block: dict[str, Any], key: str, path: str) -> None:
+    value = block.get(key)
+    if value is None:
+        return
+    if not _is_number(value):
+        faults.wrong(path, value, "a number: -1 for unlimited, or 0 and more")
+        return
+    try:
+        _TO_ENGINE_UNITS[path.split(".")[-2]](value)
+    except InputError as error:
+        faults.add(path, error.message)
+
+
+def _check_weight(faults: Faults, block: dict[str, Any], key: str, path: str) -> None:
+    weight = block.get(key)
+    if weight is None:
+        return
+    if not _is_number(weight):
+        faults.wrong(path, weight, "a number of 0 or more")
+    elif not 0 <= weight < 1e15:
+        faults.wrong(path, weight, "a number of 0 or more (below 1e15)")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_AMOUNT = FieldForm(_check_amount, "a number, -1 or unlimited", parse_amount)
+_WEIGHT = FieldForm(_check_weight, "a number of 0 or more", _parse_weight)
+_PRIORITY = FieldForm(
+    lambda faults, spec, key, path: faults.integer(spec, key, path, least=-(2**31)), "a whole number", int
+)
+_DURATION = FieldForm(
+    lambda faults, spec, key, path: faults.duration(spec, key, path, signed=False),
+    "a duration such as 10m",
+    _parse_duration,
+)
+_QUEUE_NAME = FieldForm(Faults.text, "the name of a queue", parse_name, is_name=True)
+_FREE_TEXT = FieldForm(Faults.text, "a text", None, is_name=True, in_evidence=False)
+
+
+# --- the schema -------------------------------------------------------------------------------------------------------
+
+
+class QueueResourceShare(KubernetesRecord, frozen=True, kw_only=True):
+    """``quota`` and ``limit``: -1 is unlimited. The unit of gpu is a device, of cpu a millicore, of memory a megabyte (10^6 bytes)."""
+
+    quota: Annotated[float, Meta(extra={"form": _AMOUNT})] = 0.0
+    limit: Annotated[float, Meta(extra={"form": _AMOUNT})] = 0.0
+    over_quota_weight: Annotated[float, Meta(extra={"form": _WEIGHT})] = 0.0
+
+
+class QueueResources(KubernetesRecord, frozen=True, kw_only=True):
+    gpu: QueueResourceShare = QueueResourceShare()
+    cpu: QueueResourceShare = QueueResourceShare()
+    memory: QueueResourceShare = QueueResourceShare()
+
+
+class QueueSpec(KubernetesRecord, frozen=True, kw_only=True):
+    """``resources`` is None without the block. KAI then takes every number as 0, the limit too."""
+
+    display_name: Annotated[str, Meta(extra={"form": _FREE_TEXT})] = ""
+    parent_queue: Annotated[str, Meta(extra={"form": _QUEUE_NAME})] = ""
+    priority: Annotated[int | None, Meta(extra={"form": _PRIORITY})] = None
+    preempt_min_runtime: Annotated[str | None, Meta(extra={"form": _DURATION})] = None
+    reclaim_min_runtime: Annotated[str | None, Meta(extra={"form": _DURATION})] = None
+    resources: QueueResources | None = None
+
+
+class QueueObject(KubernetesRecord, frozen=True, kw_only=True):
+    metadata: Metadata
+    spec: QueueSpec = QueueSpec()
+    status: dict[str, Any] = {}
+
+
+def _forms(record: type[KubernetesRecord]) -> dict[str, FieldForm]:
+    """The forms of a record's fields by their names in manifests, in the record's order."""
+    hints = get_type_hints(record, include_extras=True)
+    keys = zip(record.__struct_fields__, record.__struct_encode_fields__)
+    return {
+        key: hints[name].__metadata__[0].extra["form"] for name, key in keys if hasattr(hints[name], "__metadata__")
+    }
+
+
+SPEC_FIELDS: dict[str, FieldForm] = _forms(QueueSpec)
+"""The fields of ``spec``, but ``resources``."""
+
+SHARE_FIELDS: dict[str, FieldForm] = _forms(QueueResourceShare)
+"""The fields of ``spec.resources.gpu``, ``.cpu`` and ``.memory``."""
+
+
+# --- reading and making -----------------------------------------------------------------------------------------------
+
+
+def parent_of(queue: Mapping[str, Any]) -> str:
+    """``spec.parentQueue``, or "" for a queue at the root."""
+    parent = spec_of(queue).get("parentQueue")
+    return parent if isinstance(parent, str) else ""
+
+
+def share_of(queue: Mapping[str, Any], resource: str = "gpu") -> Mapping[str, Any]:
+    """``spec.resources.RESOURCE`` of a checked queue, or an empty mapping, which means 0 for quota, limit and weight."""
+    return (spec_of(queue).get("resources") or _NOTHING).get(resource) or _NOTHING
+
+
+def share(quota: float = UNLIMITED, limit: float = UNLIMITED, weight: float = 1) -> dict[str, float]:
+    """A block of ``spec.resources``. Without arguments it bounds nothing."""
+    return {"quota": quota, "limit": limit, "overQuotaWeight": weight}
+
+
+# --- checks of one queue ----------------------------------------------------------------------------------------------
+
+
+def check_queue(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec") or {}
+    for key, form in SPEC_FIELDS.items():
+        form.check(faults, spec, key, f"spec.{key}")
+    meta, parent = obj.get("metadata"), spec.get("parentQueue")
+    if parent and isinstance(meta, dict) and meta.get("name") == parent:
+        faults.add("spec.parentQueue", "a queue can't be its own parent")
+    resources = faults.mapping(spec, "resources", "spec.resources") or {}
+    for name in RESOURCES:
+        block = faults.mapping(resources, name, f"spec.resources.{name}") or {}
+        for key, form in SHARE_FIELDS.items():
+            form.check(faults, block, key, f"spec.resources.{name}.{key}")
+
+
+def advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = obj.get("spec") or {}
+    resources = spec.get("resources")
+    if resources is None:
+        faults.add("spec.resources", "is missing: quota, weight and limit are 0 throughout, so the queue runs nothing")
+        return
+    for name in RESOURCES:
+        block = resources.get(name)
+        path = f"spec.resources.{name}"
+        if block is None:
+            faults.add(path, f"is missing: its quota and limit are 0, so work that asks for {name} never runs here")
+        elif "limit" not in block:
+            faults.add(f"{path}.limit", f"is missing, which means 0: work that asks for {name} never runs here")
+        # A quota below 0 is unlimited, and so above any limit.
+        elif block["limit"] >= 0 and (block.get("quota", 0) > block["limit"] or block.get("quota", 0) < 0):
+            faults.add(f"{path}.quota", f"is more than the limit of {block['limit']}: the part above is never reached")
+
+
+# --- checks of a tree of queues ---------------------------------------------------------------------------------------
+#
+# They take all queues that there will be: those of a cluster and those about to join it. Errors make the tree unusable: KAI
+# would loop, or drop queues silently. Warnings are what KAI accepts and few people mean.
+
+
+def check_queue_tree(queues: Iterable[Object | Manifest]) -> tuple[list[InputError], list[Notice]]:
+    """(errors, warnings) about queues, given as objects or as manifests (which know their file and line).
+
+    Errors: a name twice, a queue that is its own parent, a cycle. Warnings: an unknown parent, a child's
+    quota beyond its parent's, children's quotas that add up to more than their parent's.
+    """
+    errors: list[InputError] = []
+    warnings: list[Notice] = []
+    tree: dict[str, Object | Manifest] = {}
+    for queue in queues:
+        name = _object(queue)["metadata"].get("name")
+        if not isinstance(name, str):
+            continue
+        if name in tree:
+            errors.append(InputError("there are two queues of this name", _where(queue, "metadata.name")))
+        else:
+            tree[name] = queue
+    parents = {name: parent_of(_object(queue)) for name, queue in tree.items()}
+    _check_cycles(tree, parents, errors)
+    for name, queue in tree.items():
+        parent = parents[name]
+        if parent and parent not in tree:
+            text = f"there is no queue {parent!r}: until there is, work in this queue stays pending (QueueDoesNotExist)"
+            warnings.append(Notice(text, _where(queue, "spec.parentQueue"), "parent-missing"))
+    _check_quotas(tree, parents, warnings)
+    return errors, warnings
+
+
+def check_guaranteed(queues: Iterable[Object | Manifest], gpus: Fraction) -> list[Notice]:
+    """A warning where quotas guarantee more GPUs than there are. A queue whose quota is unlimited guarantees what those below it do.
+    ``gpus``: of all nodes. ``queues``: a tree without errors."""
+    tree = {_object(queue)["metadata"]["name"]: queue for queue in queues}
+    below: dict[str, list[str]] = {}
+    for name, queue in tree.items():
+        parent = parent_of(_object(queue))
+        below.setdefault(parent if parent in tree else "", []).append(name)
+    todo, counted = list(below.get("", ())), []
+    while todo:
+        name = todo.pop(0)
+        quota = _quota(tree[name], "gpu")
+        if quota == UNLIMITED:
+            todo += below.get(name, ())
+        elif quota:
+            counted.append((quota, name))
+    promised = sum((quota for quota, _ in counted), Fraction(0))
+    if promised <= gpus:
+        return []
+    shown = [name for _, name in counted]
+    names = ", ".join(shown[:_MOST_NAMES]) + (
+        f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
+    )
+    text = (
+        f"quotas guarantee {format_number(promised)} GPUs in all ({names}), more than the {format_number(gpus)} of all nodes: "
+        "not all of that can be had at once"
+    )
+    # Where the file that is applied says something of it, that is the place.
+    mine = [name for name in shown if isinstance(tree[name], Manifest)] or shown
+    return [Notice(text, _where(tree[mine[-1]], "spec.resources.gpu.quota"), "quotas-over-share")]
+
+
+def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Object | Manifest]) -> list[Notice]:
+    """Warnings about the queues that work names: not there, or not a leaf (only leaves schedule).
+
+    ``used``: (queue name, the place that names it).
+    """
+    parents = {_object(queue)["metadata"].get("name"): parent_of(_object(queue)) for queue in queues}
+    inner = set(parents.values()) - {""}
+    warnings = []
+    for name, where in used:
+        if name not in parents:
+            text = f"there is no queue {name!r}: the work stays pending (QueueDoesNotExist)"
+            warnings.append(Notice(text, where, "queue-missing"))
+        elif name in inner:
+            text = f"queue {name!r} has queues below it; only queues without any schedule: the work stays pending"
+            warnings.append(Notice(text, where, "queue-not-leaf"))
+    return warnings
+
+
+def _check_cycles(tree: Mapping[str, Object | Manifest], parents: Mapping[str, str], errors: list[InputError]) -> None:
+    safe: set[str] = set()  # queues whose way up has been walked: each is walked once
+    for start in tree:
+        path: list[str] = []
+        at = start
+        while at in tree and at not in safe and at not in path:
+            path.append(at)
+            at = parents[at]
+        if at in path:
+            ring = path[path.index(at) :]
+            if len(ring) == 1:
+                text = "a queue can't be its own parent"
+            else:
+                shown = " -> ".join([*ring, ring[0]])
+                text = f"the queues form a cycle: {shown}; one of them needs another parent or none"
+            errors.append(InputError(text, _where(tree[ring[0]], "spec.parentQueue")))
+        safe.update(path)
+
+
+def _check_quotas(tree: Mapping[str, Object | Manifest], parents: Mapping[str, str], warnings: list[Notice]) -> None:
+    children: dict[str, list[str]] = {}
+    for name, parent in parents.items():
+        if parent in tree and parent != name:
+            children.setdefault(parent, []).append(name)
+    for parent, names in children.items():
+        for resource in RESOURCES:
+            above = _quota(tree[parent], resource)
+            if above is None or above == UNLIMITED:
+                continue
+            total = Fraction(0)
+            each_fits = True
+            for name in names:
+                quota = _quota(tree[name], resource) or Fraction(0)
+                path = f"spec.resources.{resource}.quota"
+                if quota == UNLIMITED or quota > above:
+                    each_fits = False
+                    shown = "unlimited" if quota == UNLIMITED else format_number(quota)
+                    text = f"{shown} is beyond the {format_number(above)} {_UNITS[resource]} of its parent {parent!r}"
+                    warnings.append(Notice(text, _where(tree[name], path), "quota-over-parent"))
+                # Unlimited is -1, which must not make the sum smaller.
+                total += max(quota, Fraction(0))
+            # One child that is beyond its parent by itself was told already; the sum would only say it again.
+            if each_fits and total > above:
+                sum_ = f"{format_number(total)} {_UNITS[resource]}"
+                text = f"the queues below ({', '.join(names)}) have quotas of {sum_}, more than the {format_number(above)} here"
+                where = _where(tree[parent], f"spec.resources.{resource}.quota")
+                warnings.append(Notice(text, where, "children-over-parent"))
+
+
+def _object(queue: Object | Manifest) -> Object:
+    return queue.object if isinstance(queue, Manifest) else queue
+
+
+def _quota(queue: Object | Manifest, resource: str) -> Fraction | None:
+    """None where the queue has no resources block (its own warning says enough)."""
+    spec = _object(queue).get("spec")
+    resources = spec.get("resources") if isinstance(spec, dict) else None
+    if not isinstance(resources, dict):
+        return None
+    block = resources.get(resource)
+    value = block.get("quota", 0) if isinstance(block, dict) else 0
+    return Fraction(repr(value)) if _is_number(value) else Fraction(0)
+
+
+def _where(queue: Object | Manifest, path: str) -> Where:
+    if isinstance(queue, Manifest):
+        return queue.where(path)
+    return Where(object=f"Queue/{queue['metadata'].get('name')}", field=path)
