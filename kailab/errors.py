@@ -1,7 +1,7 @@
-"""Every exception kailab raises on purpose, in one tree.
+"""The exceptions that kailab raises on purpose.
 
-The command line turns any ``KailabError`` into one message on stderr and the class's ``exit_code``; a traceback is
-a defect. Messages say what is wrong, where (file, line, object, field) and what was expected.
+The command line prints a ``KailabError`` as one message on stderr and exits with the class's ``exit_code``. A traceback is
+a defect. A message says what is wrong, where (file, line, object, field), what was expected and what to do.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# C0 without tabs and line ends (a carriage return only before one), DEL, C1; characters that turn the direction of text or end lines for some
-# programs only; halves of surrogate pairs, which no terminal is sent.
+# Control characters (C0 except tab and line feed, and a carriage return that does not precede one; DEL; C1), characters that change the direction
+# of text or end a line in some programs only, and lone surrogates.
 _STEERING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]|\r(?!\n)"
 )
 
 LONGEST_MESSAGE = 8_000
-"""Characters of one error's message. A value of the user's that is quoted in it may have megabytes."""
+"""Limit in characters of an error's message, because a quoted value can have megabytes."""
 
 
 def escaped(text: str) -> str:
-    r"""Text in which each character that would steer a terminal, or make text look like other text, is shown as an escape sequence. Texts of
-    objects, of files and of other programs can hold any character. JSON stays JSON.
+    r"""Return the text with every character escaped that controls a terminal or disguises text. Text from objects, files and other
+    programs can contain any character. JSON stays JSON.
 
     >>> escaped("no \x1b]0;TITLE\x07 room")
     'no \\u001b]0;TITLE\\u0007 room'
@@ -30,8 +30,8 @@ def escaped(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text of at most ``LONGEST_MESSAGE`` characters, without those that would steer a terminal: they are shown escaped. Lines
-    stay. Of a longer text the middle is left out, so that what was expected, at its end, can still be read."""
+    """Return the text with unprintable characters escaped, except line ends. The middle of a text longer than ``LONGEST_MESSAGE``
+    characters is left out, because its end usually says what was expected."""
     if len(text) > LONGEST_MESSAGE:
         half = LONGEST_MESSAGE // 2
         text = f"{text[:half]} ... ({len(text) - 2 * half} characters left out) ... {text[-half:]}"
@@ -41,23 +41,23 @@ def printable(text: str) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """What somebody else's code raised, for a message: its type, and what it says if it says anything."""
+    """Return the type and the message of an exception raised by code outside kailab."""
     try:
-        said = str(error)
-    except Exception:  # its own code, too
-        said = ""
-    return printable(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+        message = str(error)
+    except Exception:  # __str__ is foreign code too
+        message = ""
+    return printable(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
 class KailabError(Exception):
-    """Base of all errors that are for the user to read."""
+    """Base of all errors that are shown to the user."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The place an input error is at. Empty parts are left out of the text.
+    """The location of an input error. Empty parts are left out of the text.
 
     >>> str(Where(file="q.yaml", line=7, object="Queue/team-a", field="spec.resources.gpu.quota"))
     'q.yaml:7: Queue/team-a: spec.resources.gpu.quota'
@@ -74,7 +74,7 @@ class Where:
 
 
 class InputError(KailabError):
-    """Something the user gave (manifest, fleet, option, file) can't be used."""
+    """A manifest, fleet, option or file of the user can't be used."""
 
     def __init__(self, message: str, where: Where | None = None) -> None:
         self.message = printable(message)
@@ -84,7 +84,7 @@ class InputError(KailabError):
 
 
 class InputErrors(InputError):
-    """Several input errors found in one pass; all are shown."""
+    """Several input errors of one pass. All are shown."""
 
     def __init__(self, errors: list[InputError]) -> None:
         self.errors = errors
@@ -94,7 +94,7 @@ class InputErrors(InputError):
 
     @classmethod
     def of(cls, errors: list[InputError]) -> InputError:
-        """What to raise for the faults of one pass: a single one as it is."""
+        """Return the error to raise for a list of errors: a single one unchanged."""
         return errors[0] if len(errors) == 1 else cls(errors)
 
     def __reduce__(self) -> tuple[type[InputErrors], tuple[list[InputError]]]:
@@ -102,11 +102,11 @@ class InputErrors(InputError):
 
 
 class PolicyError(KailabError):
-    """A policy that somebody else wrote is not there, or did not answer as it must."""
+    """A policy of another distribution is missing, or its answer does not follow the contract."""
 
 
 class ExtensionError(KailabError):
-    """What another distribution brings for kailab can't be used."""
+    """An extension of another distribution can't be used."""
 
 
 class StateError(KailabError):
@@ -114,13 +114,13 @@ class StateError(KailabError):
 
 
 class EvidenceError(KailabError):
-    """Evidence can't be written, read or does not verify."""
+    """Evidence can't be written or read, or does not verify."""
 
 
 class ApiError(KailabError):
     """A cluster refused a request. ``reason`` is the Kubernetes status reason (``NotFound``, ``Conflict`` ...).
 
-    ``doubtful``: nobody knows; it may have been carried out all the same."""
+    ``doubtful``: the answer was lost, so the server may have carried out the request."""
 
     reason = "InternalError"
     code = 500
@@ -138,14 +138,14 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """resourceVersion given is not the stored one."""
+    """The resourceVersion of the request is not the stored one."""
 
     reason = "Conflict"
     code = 409
 
 
 class Invalid(ApiError):
-    """The object does not pass validation. ``field`` names the field at fault."""
+    """The object does not pass validation. ``field`` names the invalid field."""
 
     reason = "Invalid"
     code = 422
@@ -156,44 +156,44 @@ class Invalid(ApiError):
 
 
 class Gone(ApiError):
-    """A watch was asked to resume from a resourceVersion that is no longer kept."""
+    """A watch can't resume from a resourceVersion that the server no longer keeps."""
 
     reason = "Expired"
     code = 410
 
 
 class Unauthorized(ApiError):
-    """The server does not know who asks: credentials wrong or expired."""
+    """The server does not accept the credentials: they are wrong or expired."""
 
     reason = "Unauthorized"
     code = 401
 
 
 class Forbidden(ApiError):
-    """The server knows who asks and does not allow it."""
+    """The server refuses the request: the user lacks the right, or admission does not allow it."""
 
     reason = "Forbidden"
     code = 403
 
 
 class Unavailable(ApiError):
-    """The server could not be reached, or was too busy, for as long as was waited for it."""
+    """The server could not be reached or was too busy until the timeout."""
 
     reason = "ServiceUnavailable"
     code = 503
 
 
 class ConnectError(KailabError):
-    """A cluster can't be used at all: no kubeconfig, no server, no credentials, or not the objects that are needed."""
+    """A cluster can't be used at all: its kubeconfig, server, credentials or required objects are missing."""
 
 
 class ExpectationFailed(AssertionError):
-    """An expectation about a lab did not hold; the text says expected, seen, and why."""
+    """An expectation about a lab did not hold. The text names the expected and the observed state, and the reason."""
 
-    def __init__(self, *words: object) -> None:
-        # Test runners write it to a terminal as it is.
-        super().__init__(*(escaped(word) if isinstance(word, str) else word for word in words))
+    def __init__(self, *args: object) -> None:
+        # Test runners print the text without escaping it.
+        super().__init__(*(escaped(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class NothingThere(ExpectationFailed):
-    """An expectation about what there is not and never was in the lab: a name mistyped, most likely."""
+    """An expectation names an object that never existed in the lab: probably a mistyped name."""

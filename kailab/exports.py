@@ -1,6 +1,6 @@
-"""Names that a package offers from its modules, each imported when somebody asks for it (PEP 562).
+"""Lazy exports of a package: a name's module is imported when the name is first read (PEP 562).
 
-So a command that needs one of them does not wait for what the others load: numpy alone takes longer than ``kailab get pods``.
+A command that needs one name does not pay for the imports of the others: numpy alone takes longer than ``kailab get pods``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 
 
 def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__``. ``names`` maps each name to the module that defines it: relative to the package, or whole
-    (``kailab.explain.answer``) if the module belongs to another package."""
+    """Return a package's ``__getattr__``. ``names`` maps each name to its module: relative to the package, or the full name
+    (``kailab.explain.answer``) of a module of another package."""
 
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        # A module must not have the name of what it offers: importing it binds the module under that name in the
-        # package, and this function is not asked any more.
+        # An exported name must differ from its module's name: importing the module binds that name in the package, and this function
+        # is not called any more.
         module = names[name]
         value = getattr(import_module(module if module.startswith("kailab.") else f"{package}.{module}"), name)
-        setattr(sys.modules[package], name, value)  # not asked for again
+        setattr(sys.modules[package], name, value)  # later reads do not call this function
         return value
 
     return get

@@ -1,8 +1,7 @@
-"""What other distributions bring, by entry points: found by name, loaded when it is named, never before.
+"""Extensions of other distributions: schedulers, backends, kinds and policies that are registered as entry points.
 
-Reading the entry points of all distributions takes a while, so nothing here runs until a name is asked for that kailab does not
-have itself, or all names are listed. Loading one runs code of the distribution that brings it. Names come from options and
-configuration files; a manifest never loads anything.
+Reading the entry points of all distributions is slow. It happens only when a name is not kailab's own, or all names are listed. Loading an
+extension runs code of its distribution. Names come from options and configuration files; a manifest never loads an extension.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ class Extension(NamedTuple):
     version: str
 
     @property
-    def told(self) -> str:
-        """For messages: what it is and whose."""
+    def title(self) -> str:
+        """Group, name, distribution and version, for messages."""
         return f"{self.group} {self.name!r} of {self.distribution} {self.version}"
 
     def load(self) -> Any:
-        """The object that it names. Runs code of its distribution. Raises ExtensionError, whatever that code raises."""
+        """Load the object at ``target``. Raises ExtensionError for any exception of the distribution's code."""
         from importlib import metadata  # takes longer to import than a command that needs none of it
 
         try:
             return metadata.EntryPoint(self.name, self.target, self.group).load()
         except (Exception, SystemExit) as error:
-            raise ExtensionError(f"{self.told} can't be loaded ({self.target}): {describe_error(error)}") from error
+            raise ExtensionError(f"{self.title} can't be loaded ({self.target}): {describe_error(error)}") from error
 
 
 class BrokenDistribution(NamedTuple):
@@ -53,50 +52,49 @@ class BrokenDistribution(NamedTuple):
     why: str
 
 
-class ExtensionState(NamedTuple):
-    """For listings. ``state``: ``ok``, or why it can't be used."""
+class CheckedExtension(NamedTuple):
+    """``state``: ``ok``, or the reason why the extension can't be used."""
 
     extension: Extension
     state: str
 
 
 def find_extension(group: Group, name: str, built_in: Iterable[str] = ()) -> Extension | None:
-    """The extension of this name, not loaded; None if there is none. Raises ExtensionError where two distributions bring one, or
-    the name is kailab's own (``built_in``)."""
-    found = [extension for extension in extensions(group) if extension.name == name]
-    if not found:
+    """Return the extension of this name without loading it; None if there is none. Raises ExtensionError if two distributions
+    register the name, or if it is one of kailab's own (``built_in``)."""
+    candidates = [extension for extension in extensions(group) if extension.name == name]
+    if not candidates:
         return None
-    clash = _clash(found, built_in)
+    clash = _name_clash(candidates, built_in)
     if clash:
         raise ExtensionError(clash)
-    return found[0]
+    return candidates[0]
 
 
 def extension_names(group: Group) -> tuple[str, ...]:
-    """All names that other distributions bring, sorted; nothing is loaded."""
+    """The names that other distributions register, sorted. Nothing is loaded."""
     return tuple(sorted({extension.name for extension in extensions(group)}))
 
 
 def extensions(group: Group) -> tuple[Extension, ...]:
-    """In order of name, then distribution."""
-    return tuple(extension for extension in _read(tuple(sys.path))[0] if extension.group == group)
+    """The extensions of a group by name, then distribution."""
+    return tuple(extension for extension in _read_entry_points(tuple(sys.path))[0] if extension.group == group)
 
 
 def broken_distributions() -> tuple[BrokenDistribution, ...]:
-    """Distributions that mention kailab's groups and can't be read."""
-    return _read(tuple(sys.path))[1]
+    """Distributions that name kailab's groups and whose entry points can't be read."""
+    return _read_entry_points(tuple(sys.path))[1]
 
 
-def examine_extensions(
+def check_extensions(
     group: Group, check: Callable[[Extension], object], built_in: Iterable[str] = ()
-) -> Iterator[ExtensionState]:
-    """Every extension of a group with its state. ``check`` loads one and looks at it; it raises KailabError for what can't be
-    used."""
-    own = tuple(built_in)
+) -> Iterator[CheckedExtension]:
+    """Yield every extension of a group with its state. ``check`` loads one, and raises KailabError if it can't be used."""
+    built_in = tuple(built_in)
     everything = extensions(group)
     for extension in everything:
-        clash = _clash([other for other in everything if other.name == extension.name], own)
-        yield ExtensionState(extension, clash or _state(extension, check))
+        clash = _name_clash([other for other in everything if other.name == extension.name], built_in)
+        yield CheckedExtension(extension, clash or _state(extension, check))
 
 
 def _state(extension: Extension, check: Callable[[Extension], object]) -> str:
@@ -107,22 +105,22 @@ def _state(extension: Extension, check: Callable[[Extension], object]) -> str:
     return "ok"
 
 
-def _clash(found: list[Extension], built_in: Iterable[str]) -> str:
-    first = found[0]
+def _name_clash(candidates: list[Extension], built_in: Iterable[str]) -> str:
+    first = candidates[0]
     if first.name in built_in:
-        return f"{first.told} has a name of kailab's own; its distribution must choose another one"
-    if len(found) > 1:
-        others = " and ".join(f"{extension.distribution} {extension.version}" for extension in found)
-        return f"{first.group} {first.name!r} is brought by {others}; one of them must go"
+        return f"{first.title} uses a name of kailab's own; its distribution must choose another name"
+    if len(candidates) > 1:
+        distributions = " and ".join(f"{extension.distribution} {extension.version}" for extension in candidates)
+        return f"{first.group} {first.name!r} is registered by {distributions}; uninstall one of them"
     return ""
 
 
 @cache
-def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[BrokenDistribution, ...]]:
-    """Of all distributions on ``sys.path``. The first of several with the same name counts, as for imports."""
+def _read_entry_points(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[BrokenDistribution, ...]]:
+    """Read all distributions on ``sys.path``. The first of several with the same name counts, as for imports."""
     from importlib import metadata
 
-    found: list[Extension] = []
+    read: list[Extension] = []
     damaged: list[BrokenDistribution] = []
     seen: set[str] = set()
     for distribution in metadata.distributions(path=list(path)):
@@ -139,5 +137,7 @@ def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[BrokenDis
         except Exception as error:
             damaged.append(BrokenDistribution(name, f"its entry points can't be read: {describe_error(error)}"))
             continue
-        found += [Extension(point.group, point.name, point.value, name, version) for point in points]
-    return tuple(sorted(found, key=lambda one: (one.name, one.distribution, one.target))), tuple(damaged)
+        read += [Extension(point.group, point.name, point.value, name, version) for point in points]
+    return tuple(sorted(read, key=lambda extension: (extension.name, extension.distribution, extension.target))), tuple(
+        damaged
+    )

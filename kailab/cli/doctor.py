@@ -125,10 +125,10 @@ def _extensions() -> Iterator[InstallationFact]:
     from kailab.undertest.registry import SCHEDULERS, scheduler_class
 
     found = [
-        *extensions.examine_extensions(extensions.SCHEDULERS, lambda one: scheduler_class(one.name), SCHEDULERS.own),
-        *extensions.examine_extensions(extensions.BACKENDS, lambda one: provider_of(one.name), BACKENDS.own),
-        *extensions.examine_extensions(extensions.KINDS, check_installed),
-        *extensions.examine_extensions(extensions.POLICIES, policies.load_policy, policies.BUILT_IN),
+        *extensions.check_extensions(extensions.SCHEDULERS, lambda one: scheduler_class(one.name), SCHEDULERS.own),
+        *extensions.check_extensions(extensions.BACKENDS, lambda one: provider_of(one.name), BACKENDS.own),
+        *extensions.check_extensions(extensions.KINDS, check_installed),
+        *extensions.check_extensions(extensions.POLICIES, policies.load_policy, policies.BUILT_IN),
     ]
     for extension, state in found:
         name = f"{extension.group.removeprefix('kailab.')} {extension.name}"

@@ -95,7 +95,7 @@ class Registry(Mapping[str, C], Generic[C]):
         """The choice that an entry point names. Raises ExtensionError."""
         found = extension.load()
         if not isinstance(found, self._row):
-            raise ExtensionError(f"{extension.told}: {found!r:.80} is no {self._row.__module__}.{self._row.__name__}")
+            raise ExtensionError(f"{extension.title}: {found!r:.80} is no {self._row.__module__}.{self._row.__name__}")
         return found
 
     def load(self, name: str, wrong: Callable[[Any], str]) -> Any:
@@ -109,9 +109,9 @@ class Registry(Mapping[str, C], Generic[C]):
             found = choice.load()
         # Whatever the code of another distribution does when it is loaded, it is told as its fault and not as kailab's.
         except (Exception, SystemExit) as error:
-            raise ExtensionError(f"{extension.told} can't be used: {type(error).__name__}: {error}") from error
+            raise ExtensionError(f"{extension.title} can't be used: {type(error).__name__}: {error}") from error
         if fault := wrong(found):
-            raise ExtensionError(f"{extension.told}: {found!r:.120} {fault}")
+            raise ExtensionError(f"{extension.title}: {found!r:.120} {fault}")
         return found
 
     def __iter__(self) -> Iterator[str]:

@@ -1,6 +1,18 @@
-"""Pure decisions: a snapshot and a configuration in, decisions with their reasons out.
+"""The scheduling engine: a snapshot and a configuration in, decisions with their reasons out.
 
-No clock, no I/O, no threads, no Kubernetes client, no logging. Only the engine decides.
+The engine is pure: no clock, no I/O, no threads, no Kubernetes client, no logging. Nothing outside of it decides.
+
+The path of a cycle:
+
+- ``cycle.run_cycle`` opens a ``session.Session`` on a ``working.workingset.WorkingSet`` and runs the ``actions`` in
+  order.
+- ``queueing`` computes fair shares and the order in which jobs are served.
+- ``placing`` finds nodes and devices for the tasks of a job.
+- ``search`` looks for victims on behalf of consolidation, reclaim and preempt.
+- ``ledger`` collects what is decided; ``report`` explains what stays pending and fills in ``decisions.Decisions``.
+
+``snapshot`` holds the input as frozen records, ``working`` the mutable state made from them, ``config`` the settings,
+``policies`` the options beyond KAI's behaviour, ``relaxing`` cycles on a changed input.
 """
 
 from __future__ import annotations

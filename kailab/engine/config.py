@@ -1,4 +1,4 @@
-"""How the engine is to decide. KAI's behaviour is the default of every field."""
+"""The configuration of the engine. The default of every field is KAI's behaviour."""
 
 from __future__ import annotations
 
@@ -15,42 +15,48 @@ ACTIONS: tuple[Action, ...] = ("allocate", "consolidation", "reclaim", "preempt"
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Times in seconds. ``k_value`` and ``usage`` drive time-based fairness: usage is each queue's normalised, decayed
-    past share of the cluster (0..1), by queue name, per resource ("gpu", "cpu", "memory"). ``promised``: jobs that the cycle
-    before made room for (``Decisions.heirs``); those that can start now do so ahead of their queue's turn. KAI forgets them.
-    ``refused``: tasks whose last binding was refused; nobody is evicted for a job that would start with one of them.
+    """Settings of a cycle. Times are in seconds.
 
-    ``plugins``: which of KAI's plugins are on, in the order listed; None: KAI's own list. ``queue_depth``: per action, how
-    many jobs of each queue are tried. The fields from ``weighted_order`` on are policies that KAI does not have
-    (docs/policies.md); ``aged_after``: a job that has waited this long goes first; ``max_evictions_by_priority``: pairs
-    of (victim's priority, evictions a cycle); ``max_taken_ratio``: what victims give / what their beneficiary asks for, at
-    most. ``job_order_policy``, ``node_score_policy``, ``victim_order_policy``: policies written by others
-    (docs/extending.md), which come in the place of the built-in ones; ``reservation_policy``: for whom a place is kept free;
-    ``queue_shares_policy``: how what quotas leave is divided."""
+    ``k_value`` and ``usage`` drive time-based fairness; ``usage`` maps queue name -> resource ("gpu", "cpu", "memory")
+    -> the queue's normalised, decayed past share of the cluster (0..1). ``promised``: jobs for which the previous cycle
+    made room (``Decisions.heirs``). Those that can start now do so before their queue's turn; KAI does not remember
+    them. ``refused``: tasks whose last binding was refused. Nothing is evicted for a job that would start with one of
+    them.
+
+    ``plugins``: KAI's plugins that are on, in order; None: KAI's default list. ``queue_depth``: per action, how many
+    jobs of each queue are tried.
+
+    The fields from ``weighted_order`` on are policies that KAI does not have (docs/policies.md). ``aged_after``: a job
+    that has waited this long goes first. ``max_evictions_by_priority``: pairs of (victim's priority, evictions a
+    cycle). ``max_taken_ratio``: the most that victims may lose, as a multiple of what the beneficiary asks for.
+    ``job_order_policy``, ``node_score_policy``, ``victim_order_policy``, ``queue_shares_policy``: user policies that
+    replace the built-in ones (docs/extending.md). ``reservation_policy``: the policy that decides for which jobs nodes
+    are kept free.
+    """
 
     actions: tuple[Action, ...] = ACTIONS
     gpu_placement: Literal["binpack", "spread"] = "binpack"
     cpu_placement: Literal["binpack", "spread"] = "binpack"
-    gpu_sharing: Literal["binpack", "spread", "any"] = "binpack"  # which shared device first: the fuller or the emptier
-    prefer_shared_devices: bool = True  # a share goes to a node where it fits on a device in use (gpusharingorder)
+    # the order of shared devices: fullest first, emptiest first, or neither
+    gpu_sharing: Literal["binpack", "spread", "any"] = "binpack"
+    # a share prefers a node where it fits on a device in use (KAI's gpusharingorder)
+    prefer_shared_devices: bool = True
     max_consolidation_victims: int = 16  # -1: unlimited
     allow_consolidating_reclaim: bool = True
-    use_signatures: bool = True  # skip a job no easier to place than one that just failed
+    use_signatures: bool = True  # skip a job that is no easier to place than one that just failed
     staleness_grace: float = 60.0  # KAI's --default-staleness-grace-period
     reclaim_min_runtime: float = 0.0
     preempt_min_runtime: float = 0.0
-    reclaim_resolve: Literal["lca", "queue"] = "lca"  # where a victim's reclaimMinRuntime is looked up
+    reclaim_resolve: Literal["lca", "queue"] = "lca"  # the queue whose reclaimMinRuntime protects a victim
     saturation_multiplier: float = 1.0
     k_value: float = 0.0
     usage: Mapping[str, Mapping[str, float]] = {}
     promised: tuple[str, ...] = ()  # PodGroup uids
     refused: frozenset[str] = frozenset()  # task uids
-    # Decide as KAI does even where that breaks its own rules: a victim recorded by a smaller try counts twice (a queue may
-    # then pass its limit), and surplus pods too few to run on may be left behind by the core of their gang.
+    # Imitate KAI even where it breaks its own rules: a victim recorded by a smaller try counts twice, so a queue may
+    # pass its limit, and surplus pods may be left running without the core of their gang.
     imitate_faults: bool = False
-    tell_turns: bool = (
-        False  # say of each group that stays pending when its turn is (Pending.turn); decisions are the same
-    )
+    tell_turns: bool = False  # fill in ``Pending.turn``; decisions are the same
     predicates: bool = True
     plugins: tuple[str, ...] | None = None
     queue_depth: Mapping[str, int] = {}

@@ -1,4 +1,4 @@
-"""One scheduling round: a working set in, decisions out."""
+"""One scheduling cycle: a working set in, decisions out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.placing import unbacked_pipelines
 from kailab.engine.placing.allocation import Allocator
-from kailab.engine.placing.reservations import Reservations
+from kailab.engine.placing.reservations import NodeReservations
 from kailab.engine.report.eviction_totals import with_eviction_totals
 from kailab.engine.report.pending import pending_jobs
 from kailab.engine.session import Session
@@ -36,13 +36,12 @@ def run_cycle(
     until: frozenset[str] | None = None,
     once: bool = False,
 ) -> Decisions:
-    """Decide once. The working set is as before when this returns.
+    """Decide once. The working set is unchanged when this returns.
 
-    ``on_phase`` is told the name of each phase as it begins ("fairshare", an action's name, "report"): for timing by
-    callers, since the engine has no clock. ``only``: the PodGroups (UIDs) that have a turn and are reported on; all others still
-    count, and may be evicted. ``until``: PodGroups (UIDs) for whose sake turns are given: in each action nobody has one after
-    the last of them, and only they are reported on. ``once``: nobody has a turn after the first of ``only``, or ``until``, that got a
-    place.
+    ``on_phase`` is called with the name of each phase as it begins ("fairshare", an action's name, "report"), so that
+    callers can measure times: the engine has no clock. ``only``: the PodGroups (UIDs) that are tried and reported; all
+    others still count, and may be evicted. ``until``: each action stops after the last of these PodGroups (UIDs), and
+    only they are reported. ``once``: an action stops once one of ``only``, or of ``until``, has a place.
     """
     tell = on_phase or _nobody
     tell("fairshare")
@@ -50,11 +49,11 @@ def run_cycle(
     try:
         allocator = Allocator(session)
         if config.reservation_policy is not None:
-            allocator.reservations = Reservations(session, allocator, config.reservation_policy)
+            allocator.reservations = NodeReservations(session, allocator, config.reservation_policy)
         stale: list[str] = []
         for action in config.actions:
             tell(action)
-            # A budget belongs to an action: what one leaves over is no use to the next.
+            # Each action has a budget of its own; what one action leaves over does not go to the next.
             session.budget.begin(action)
             if action == "stalegangeviction":
                 stale = stalegangs.execute(session)
@@ -69,24 +68,25 @@ def run_cycle(
             session, session.ledger.decisions(pending_jobs(session), stale, tuple(session.stood.values()))
         )
     finally:
-        # Also where a policy's error ends the cycle: the mirror goes on using the working set.
+        # Also after a policy's error, because the mirror goes on using the working set.
         session.close()
 
 
 def decide(snapshot: Snapshot, config: EngineConfig, now: float) -> Decisions:
-    """``run_cycle`` as a pure function: these three are all that a cycle depends on.
+    """``run_cycle`` as a pure function of its three arguments.
 
-    What the cycles before left behind is part of them: whom room was made for (``config.promised``), refused binds
-    (``config.refused``), past use (``config.usage``), the times in PodGroups.
+    State that earlier cycles left is part of the arguments: promises (``config.promised``), refused binds
+    (``config.refused``), past usage (``config.usage``), and the times in PodGroups.
     """
     return run_cycle(WorkingSet.of(snapshot), config, now)
 
 
 def repeat_cycle(cycle: Callable[[EngineConfig], Decisions], config: EngineConfig) -> tuple[EngineConfig, Decisions]:
-    """One cycle after the other, each told whom the one before it made room for, until one is not to be decided anew
-    (``Decisions.again``); with the configuration of the last."""
+    """Run cycles until one does not ask to be repeated (``Decisions.again``). Each cycle gets the heirs of the one
+    before as ``promised``. Returns the last configuration and its decisions.
+    """
     while (decisions := cycle(config)).again:
-        # It ends because the heirs only grow.
+        # The loop ends because the set of heirs only grows.
         config = structs.replace(config, promised=decisions.heirs)
     return config, decisions
 

@@ -1,7 +1,7 @@
-"""What a cycle decided, and why: the engine's only output.
+"""The output of a cycle: decisions and their reasons.
 
-Each decision carries a reason that a person can read (``message``) and a program can match (``code``, ``numbers``).
-Amounts in ``numbers`` are in the engine's units unless the key says otherwise (``gpus`` are whole GPUs, float).
+Each decision has a reason for people (``message``) and for programs (``code``, ``numbers``). Amounts in ``numbers`` are
+in engine units unless the key says otherwise (``gpus`` are whole GPUs, float).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kailab.engine.snapshot.records import Amount, ZoneShare
 from kailab.engine.working.queues import QueueResource
 
 Action = Literal["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
-"""What a cycle does, one after the other."""
+"""The actions of a cycle."""
 
 
 class PendingCode(StrEnum):
-    """Why a PodGroup stays pending. KAI's code where KAI has one."""
+    """Why a PodGroup stays pending: KAI's code where KAI has one."""
 
     POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
     NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
@@ -28,8 +28,8 @@ class PendingCode(StrEnum):
     PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
     UNSCHEDULABLE = "Unschedulable"  # KAI gives a text but no code of its own
     NOT_READY = "NotReady"  # fewer pods than minMember exist
-    RESERVED = "Reserved"  # kailab's own: there is room, and it is kept free for another
-    WAITING = "Pipelined"  # a place is promised; leaving tasks must go first
+    RESERVED = "Reserved"  # kailab's own: nodes have room, but it is kept free for another job
+    WAITING = "Pipelined"  # a place is promised; it becomes free once other tasks have left
 
 
 class ScoreNumbers(TypedDict):
@@ -43,16 +43,16 @@ class ScoreNumbers(TypedDict):
 
 
 class PolicyNumbers(TypedDict):
-    """What a policy that another distribution brings said of a waiting job."""
+    """The key that a user's policy gave to a waiting job."""
 
     name: str
     key: list[float]
 
 
 class Numbers(TypedDict, total=False):
-    """What the reason of a waiting PodGroup is made of. The keys are all that there are."""
+    """The numbers behind the reason of a waiting PodGroup. No other keys exist."""
 
-    # a queue rule that does not let it start; allocated (for a quota: by non-preemptible work) at that moment
+    # a queue rule: ``allocated`` (for a quota: by non-preemptible work) at that moment
     resource: QueueResource
     requested: int
     allocated: int
@@ -63,9 +63,9 @@ class Numbers(TypedDict, total=False):
     # too few pods
     pods: int
     minimum: int
-    # a delay of its preemption
+    # a preemption delay
     until: float  # seconds since the epoch
-    # a place that is kept free: for itself, or for another (``kept_for``: its PodGroup's uid)
+    # nodes kept free, for this job or another one (``kept_for``: that job's PodGroup uid)
     kept_for: str
     kept_from: float  # seconds since the epoch
     # a configured order
@@ -75,8 +75,9 @@ class Numbers(TypedDict, total=False):
 
 
 class TaskAmounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task counts for, in engine units: in GPUs as queues count them, and in every other resource as nodes do (MIG
-    instances by their resource name)."""
+    """What one task counts for, in engine units: GPUs as queues count them, all other resources as nodes count them
+    (MIG instances by resource name).
+    """
 
     gpu: int = 0
     cpu: int = 0
@@ -85,10 +86,12 @@ class TaskAmounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServingPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (``turns.PROMISED``; a
-    JobCriterion where both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule
-    that does not let it start, however much room there is; ``queue_context`` the queue that has the rule, ``numbers`` what it is
-    made of."""
+    """A job's position (from 1) among all waiting jobs.
+
+    ``because``: the criterion that put it behind the job before it (``order_records.PROMISED``, a JobCriterion within
+    one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule that keeps it from
+    starting regardless of free room; ``queue_context`` is the queue with that rule and ``numbers`` the amounts.
+    """
 
     place: int
     podgroup: str
@@ -100,8 +103,9 @@ class ServingPosition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bind(msgspec.Struct, frozen=True, kw_only=True):
-    """A task gets a place now. Tasks and PodGroups go by UID, queues and nodes by name. ``amounts``: what the task counts for on
-    its node."""
+    """A task gets a place now. Tasks and PodGroups are named by UID, queues and nodes by name. ``amounts``: what the
+    task counts for on its node.
+    """
 
     task: str
     podgroup: str
@@ -114,8 +118,9 @@ class Bind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
-    """The task is promised ``node``; it is bound in a later cycle. ``moved``: it is a victim with a new place. ``amounts``: what
-    the task will count for there."""
+    """A task is promised ``node`` and will be bound in a later cycle. ``moved``: the task is a victim with a new place.
+    ``amounts``: what the task will count for there.
+    """
 
     task: str
     podgroup: str
@@ -129,7 +134,7 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue's standing in one resource at one moment. Amounts in engine units; ``limit``/``quota`` -1: unlimited."""
+    """A queue's balance in one resource at one moment, in engine units. ``limit`` or ``quota`` -1: unlimited."""
 
     quota: int
     limit: int
@@ -140,12 +145,12 @@ class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def borrowed(self) -> int:
-        """Held beyond the quota."""
+        """What the queue holds beyond its quota."""
         return beyond_quota(self.allocated, self.quota)
 
 
 def beyond_quota(allocated: int, quota: int) -> int:
-    """What is held beyond a quota; nothing of an unlimited one (-1)."""
+    """The amount held beyond a quota; 0 if the quota is unlimited (-1)."""
     return 0 if quota < 0 else max(0, allocated - quota)
 
 
@@ -158,8 +163,9 @@ class HeldAmounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvictionTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evicting action took for one beneficiary in a cycle: ``asked`` is what it is promised, ``lost`` what victims
-    without a new place held, ``moved`` what those held that are evicted only to be placed elsewhere."""
+    """What one evicting action took for one beneficiary in a cycle: ``asked`` is what the beneficiary is promised,
+    ``lost`` what victims without a new place held, ``moved`` what victims with a new place held.
+    """
 
     asked: HeldAmounts
     lost: HeldAmounts
@@ -169,14 +175,16 @@ class EvictionTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvictionGround(msgspec.Struct, frozen=True, kw_only=True):
-    """What made an eviction lawful. ``rule``: "fair share" or "quota" (reclaim: ``queue`` held more than that, in ``resource``; the
-    fair share is never less than the quota here);
-    "priority" (preempt: ``priorities`` of the victim and the beneficiary); "move" (it had another place when that was decided, so its
-    queue lost nothing); "gang" (fewer of its gang run than must).
+    """The rule that allowed an eviction.
 
-    ``queue`` and ``beside`` are the victim's and the beneficiary's queue, or their ancestors, at the level of the tree where
-    they were compared; the same queue for a preemption. ``before`` and ``after``: what ``queue`` holds of ``resource`` without the
-    evictions made for the beneficiary and with them, in engine units; ``bound``: what it was held against.
+    ``rule``: "fair share" or "quota" (reclaim: ``queue`` held more than that in ``resource``; here the fair share is
+    never less than the quota), "priority" (preempt: ``priorities`` of victim and beneficiary), "move" (the victim had
+    another place at that moment, so its queue lost nothing), "gang" (fewer pods of its gang run than the minimum).
+
+    ``queue`` and ``beside`` are the victim's and the beneficiary's queues, or their ancestors at the level of the tree
+    where the rule compares them; both are the same queue for a preemption. ``before`` and ``after``: what ``queue``
+    holds of ``resource`` before and after the evictions for the beneficiary, in engine units. ``bound``: the quota or
+    fair share that was compared.
     """
 
     rule: Literal["fair share", "quota", "priority", "move", "gang"]
@@ -190,9 +198,10 @@ class EvictionGround(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reclaimer(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue that could reclaim something of another. ``beside``: that other, or the ancestor of it that is a sibling of ``queue``.
-    ``rule``: what it has a claim by; ``amount``: up to how much of ``resource`` (-1: its quota is unlimited). That is GPUs, but what
-    it waits for where that is no GPUs, or the other holds none."""
+    """A queue that could reclaim from another. ``beside``: that other queue, or its ancestor that is a sibling of
+    ``queue``. ``rule``: the basis of the claim. ``amount``: the most it could reclaim of ``resource`` (-1: its quota is
+    unlimited). The resource is GPU, unless the queue waits for no GPUs or the other holds none.
+    """
 
     queue: str
     beside: str
@@ -202,10 +211,11 @@ class Reclaimer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evict(msgspec.Struct, frozen=True, kw_only=True):
-    """``beneficiary`` is the PodGroup uid for which the victim goes ("" for a stale gang).
+    """A task is evicted for ``beneficiary`` (a PodGroup uid; "" for a stale gang).
 
-    ``shares``: queue -> GPU standing (before, after), for both queues. ``taking``: of all victims of this action for the same
-    beneficiary (None for a stale gang). ``amounts``: what the task held. ``ground``: what let it be taken.
+    ``shares``: queue -> GPU balance (before, after), for both queues. ``taking``: totals of all victims of this action
+    for the same beneficiary (None for a stale gang). ``amounts``: what the task held. ``ground``: the rule that allowed
+    it.
     """
 
     task: str
@@ -223,7 +233,7 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a task fits nowhere: reason text -> number of nodes, most nodes first."""
+    """Why a task fits nowhere: pairs of reason and number of nodes, most nodes first."""
 
     task: str
     nodes: int
@@ -233,10 +243,9 @@ class TaskFit(msgspec.Struct, frozen=True, kw_only=True):
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """A PodGroup with tasks that got no place in this cycle.
 
-    ``queue_context``: the queue whose quota or limit stopped it, where one did. ``tried``: the evicting actions that were
-    tried for it, each with the outcome in words. ``amounts``: what each of ``tasks`` asks for, in the same order. ``turn``: its place
-    among those that wait as the cycle ends, where ``EngineConfig.tell_turns`` asks for it; None too for one that could not run in
-    its queue.
+    ``queue_context``: the queue whose quota or limit stopped it. ``tried``: the evicting actions tried for it, each
+    with its outcome in words. ``amounts``: what each of ``tasks`` asks for, in the same order. ``turn``: its serving
+    position at the end of the cycle if ``EngineConfig.tell_turns`` is set and it could run in its queue.
     """
 
     podgroup: str
@@ -253,8 +262,10 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that is kept free for a PodGroup that found no room (``EngineConfig.reservation_policy``). ``at``: the earliest moment, in seconds since the
-    epoch, at which it fits by the run times that are told. ``nodes``: where its tasks then go, each as often as it takes tasks. ``gpu``: in all, in milli-GPU."""
+    """Nodes kept free for a PodGroup that found no room (``EngineConfig.reservation_policy``). ``at``: the earliest
+    moment (seconds since the epoch) at which it fits according to expected run times. ``nodes``: the node of each of
+    its tasks. ``gpu``: in all, in milli-GPU.
+    """
 
     podgroup: str
     queue: str
@@ -264,7 +275,7 @@ class KeptPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a queue stands at the start of a cycle, all three resources."""
+    """A queue's balance at the start of a cycle, in all three resources."""
 
     name: str
     parent: str
@@ -275,13 +286,16 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decisions(msgspec.Struct, frozen=True, kw_only=True):
-    """One cycle. Lists are in the order decided. ``wake_at``: the earliest time at which, with nothing else changed,
-    another cycle could decide differently (a delay or protection runs out); None: never.
-    ``started``: PodGroups that went from nothing allocated to allocated. ``robbed``: PodGroups (by uid) that lost tasks, or
-    a promise made in this very cycle, and the one that got them (""  for a stale gang). ``heirs``: PodGroups (by uid) that the
-    next cycle is to serve first (``EngineConfig.promised``): room was made for them. ``again``: nothing changes, but room was given
-    and taken for another, and would be in every cycle to come unless the heirs go first; so decide once more at once. ``kept``: places that are
-    kept free, in the order of turns."""
+    """The result of one cycle. Lists are in the order decided.
+
+    ``wake_at``: the earliest time at which another cycle could decide differently although nothing else changed (a
+    delay or protection ends); None: never. ``started``: PodGroups that went from nothing allocated to allocated.
+    ``robbed``: pairs of a PodGroup (uid) that lost tasks, or a promise of this cycle, and the PodGroup that got them
+    ("" for a stale gang). ``heirs``: PodGroups (uid) that the next cycle serves first (``EngineConfig.promised``),
+    because room was made for them. ``again``: the cycle changes nothing, but a job's room was given to another job, and
+    every later cycle would do the same unless the heirs go first; so repeat the cycle at once. ``kept``: nodes kept
+    free, in serving order.
+    """
 
     now: float
     binds: tuple[Bind, ...] = ()

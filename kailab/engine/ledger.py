@@ -1,6 +1,6 @@
-"""What a cycle has decided so far, and why what was not placed was not.
+"""The decisions of a cycle so far, and why other jobs got no place.
 
-A later action may undo what an earlier one of the same cycle promised: the ledger then holds only what still stands.
+A later action may take back what an earlier action of the same cycle promised; the ledger then drops it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ class FailedAttempt(NamedTuple):
 
 
 class Ledger:
-    """``failures`` keeps, per job, what stopped it first; ``tried`` what evicting actions made of it; ``delayed`` the end of
-    its preemption delay; ``robbed`` which jobs lost tasks, or promises of them, and to whom."""
+    """Collects the decisions of one cycle.
+
+    By PodGroup uid: ``failures`` the first reason why the job got no place; ``tried`` the outcomes of evicting actions;
+    ``delayed`` the end of its preemption delay; ``robbed`` the job that took its tasks or promises.
+    """
 
     def __init__(self, jobs: dict[str, Job], now: float) -> None:
         self._jobs = jobs
@@ -73,7 +76,9 @@ class Ledger:
         )
 
     def promise(self, task: WTask, job: Job, action: Action, amounts: TaskAmounts) -> None:
-        """A place for later. A victim that finds one is moved, by the action that evicted it."""
+        """Promise a place for later. A victim that gets another place is reported as moved, by the action that evicted
+        it.
+        """
         eviction = self.evictions.get(task.uid)
         self.pipelines[task.uid] = Pipeline(
             task=task.uid,
@@ -91,15 +96,17 @@ class Ledger:
         self, task: WTask, job: Job, node: str, action: Action, beneficiary: Job | None,
         shares: dict[str, tuple[QueueShare, QueueShare]], amounts: TaskAmounts, ground: EvictionGround,
     ) -> None:  # fmt: skip
-        """A task that holds nothing in the cluster yet loses only what was promised or given to it in this cycle."""
+        """Record an eviction. A task that holds nothing in the cluster yet only loses what this cycle promised or gave
+        it.
+        """
         self.robbed[job.uid] = beneficiary.uid if beneficiary else ""
-        # What the cluster does not know of is just not done: a bind or promise of this cycle. A victim that was given
-        # another place and loses that again stays evicted, and is not told twice.
+        # A bind or promise of this cycle is unknown to the cluster, so dropping it is enough. A victim that loses its
+        # new place stays evicted and is recorded once.
         self.pipelines.pop(task.uid, None)
         if self.binds.pop(task.uid, None) is not None or not ON_NODE[task.record.status] or task.uid in self.evictions:
             return
         queue = job.record.queue
-        # The two queues that the decision is about; the statement may have touched more.
+        # Only the two queues of the decision; the statement may have touched more.
         involved = {queue}
         if beneficiary is not None:
             involved.add(beneficiary.record.queue)
@@ -116,11 +123,11 @@ class Ledger:
             amounts=amounts,
             ground=ground,
         )
-        # Its preemption delay begins anew at once, for the later actions of this cycle as well.
+        # The preemption delay starts again at once, so that later actions of this cycle respect it.
         job.last_evicted = self._now
 
     def fail(self, job: Job, failure: FailedAttempt) -> None:
-        """Remember why a job was not placed; what stopped it first is what is reported."""
+        """Record why a job was not placed. The first reason is kept."""
         self.failures.setdefault(job.uid, failure)
 
     def note(self, job: Job, action: Action, outcome: str) -> None:
@@ -135,20 +142,21 @@ class Ledger:
         return bool(self.binds or self.evictions)
 
     def made_room_for(self) -> tuple[str, ...]:
-        """Jobs promised a place that an evicting action made for them, and that lost nothing to others, in the order decided.
+        """Jobs that an evicting action promised a place and that lost nothing to others, in the order decided.
 
-        Whoever is moved by consolidation needs a place as well: where it really goes, they come back in the usual order.
+        Jobs that consolidation moves need a place as well. Once something changes in the cluster, they return in the
+        usual order.
         """
         making = ("reclaim", "preempt") if self.changes else ("reclaim", "preempt", "consolidation")
         made = (promise for promise in self.pipelines.values() if not promise.moved and promise.action in making)
         return tuple(dict.fromkeys(promise.podgroup for promise in made if promise.podgroup not in self.robbed))
 
     def decisions(self, pending: list[Pending], stale: list[str], queues: tuple[QueueState, ...]) -> Decisions:
-        """What was decided. A gang robbed of its minimum has no use for promises to the rest of it."""
+        """The decisions of the cycle. Promises to a gang that lost its minimum are dropped."""
         for uid in self.robbed:
             if any(podset.active < podset.minimum for podset in self._jobs[uid].podsets.values()):
                 for task in self._jobs[uid]:
-                    # A victim's new place stays: its eviction was decided as a move.
+                    # A victim keeps its new place, because its eviction was decided as a move.
                     if task.uid in self.pipelines and not self.pipelines[task.uid].moved:
                         del self.pipelines[task.uid]
         served = {pipeline.podgroup for pipeline in self.pipelines.values()}
@@ -171,8 +179,9 @@ class Ledger:
         )
 
     def _heir(self, eviction: Evict, served: set[str]) -> Evict:
-        """An eviction made for a job that was robbed of its promise serves whoever robbed it, where the action allows."""
-        # Robbers may be robbed in turn, also in a circle. "" stands for a stale gang: nobody has its place.
+        """Name the job that took over the promise as beneficiary of an eviction, where the action allows it."""
+        # A job that took a promise may lose it in turn, also in a circle. "" stands for a stale gang: no job gets its
+        # place.
         uid, seen = eviction.beneficiary, {""}
         while uid not in served and uid not in seen and uid in self.robbed:
             seen.add(uid)
@@ -180,14 +189,14 @@ class Ledger:
         if uid == eviction.beneficiary or uid not in served or eviction.action == "consolidation":
             return eviction
         queue = self._jobs[uid].record.queue
-        # Reclaim takes from other queues only, and preempt within one: nobody is named whom the action could not serve.
+        # Reclaim takes from other queues only, and preempt within one queue, so the beneficiary must match the action.
         if (eviction.action == "reclaim") == (queue == eviction.queue):
             return eviction
         return structs.replace(eviction, beneficiary=uid, beneficiary_queue=queue)
 
 
 def queue_share(queue: WQueue, r: int) -> QueueShare:
-    # For each queue in each cycle: no function is called for it.
+    # Runs for each queue in each cycle, so it calls no helper functions.
     quota, limit = queue.quota[r], queue.limit[r]
     return QueueShare(
         quota=-1 if quota == inf else int(quota),
@@ -200,7 +209,7 @@ def queue_share(queue: WQueue, r: int) -> QueueShare:
 
 
 def queue_state(queue: WQueue) -> QueueState:
-    """Where a queue stands now."""
+    """A queue's balance now."""
     return QueueState(
         name=queue.name,
         parent=queue.record.parent,

@@ -1,8 +1,8 @@
-"""One cycle at work: the working set's state, what has been decided so far, and how to take it back.
+"""The state of a running cycle, its decisions so far, and a journal to undo it.
 
-Every change of a task goes through ``_move`` and leaves an entry in the journal, so that undoing costs what was done. A
-*statement* is a stretch of the journal: ``mark`` it, then ``undo`` back to the mark, or ``commit`` it as decided. When the
-cycle ends, ``close`` undoes everything.
+Every change of a task goes through ``_move`` and appends an entry to the journal, so that an undo costs as much as the
+changes did. A *statement* is a stretch of the journal: ``mark`` it, then ``undo`` back to the mark or ``commit`` it as
+decided. ``close`` undoes everything at the end of the cycle.
 
 Source: KAI's framework Session and Statement.
 """
@@ -39,7 +39,9 @@ Situation = tuple[Status, str, tuple[str, ...], Place | None, bool, Zones]
 
 
 class JournalEntry(NamedTuple):
-    """One change: the task and how it was before. ``again``: it was evicted once more, which only its queue noticed."""
+    """One change: a task and its state before. ``again``: the task was evicted a second time, which changed only its
+    queue's account.
+    """
 
     task: WTask
     before: Situation
@@ -47,36 +49,36 @@ class JournalEntry(NamedTuple):
 
 
 class Session:
-    """``journal`` is how to take things back, ``ledger`` what has been decided and why."""
+    """One running cycle. ``journal`` holds the changes that can be undone, ``ledger`` the decisions and their reasons."""
 
     def __init__(
         self, working: WorkingSet, config: EngineConfig, now: float, only: Uids | None = None, until: Uids | None = None,
         once: bool = False,
     ):  # fmt: skip
         self.working, self.config, self.now = working, config, now
-        self.only, self.until, self.once = only, until, once  # who has turns, see ``run_cycle``
+        self.only, self.until, self.once = only, until, once  # which jobs are tried, see ``run_cycle``
         self.table = working.table
         self.table.claims.begin()
         self.tree: QueueTree = working.tree
         self.jobs = working.jobs
-        working.settle_indexes()  # first: who waits and who may be a victim is read off the indexes
+        working.settle_indexes()  # first, because the indexes say which jobs wait and which may be victims
         self.waiting, self.victims = working.waiting, working.victims
         self.journal: list[JournalEntry] = []
-        self.changes = 0  # grows with every change of a node: for caches
+        self.changes = 0  # grows with every change of a node; key of caches
         self.ledger = Ledger(working.jobs, now)
         self._wanted: dict[str, tuple[int, Amounts]] = {}
-        self._asking: dict[int, TaskAmounts] = {}  # by id of a ShapeInfo, all of which are kept
+        self._asking: dict[int, TaskAmounts] = {}  # keyed by the id of a ShapeInfo; these live as long as the session
         self._largest: np.ndarray | None = None
         self.switches = switches(config.plugins)
         self._aside = [] if self.switches.topology else put_aside(self.jobs.values())  # put back by close
         self.limits = EvictionLimits(config)
         self.taking = TakenRatioLimit(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
-        self.held_back = False  # the last search was refused for what is kept free
+        self.held_back = False  # the last search was refused because of kept nodes
         try:
-            # Before the ranking, which looks at what queues hold.
+            # Before the ranking, which reads what queues hold.
             self.divided = open_accounts(working, config, self.accepted, lambda: sharing.queues_for_division(self))
-            # Before any action: decisions, and policies, are told where queues stood when the cycle began.
+            # Before any action: decisions and policies refer to queue balances at the start of the cycle.
             self.stood = {name: queue_state(queue) for name, queue in sorted(self.tree.queues.items())}
             self.ranking = ranking.attach(self)  # None: KAI's order
         except PolicyError:
@@ -86,7 +88,7 @@ class Session:
     # Queues
 
     def has_turn(self, job: Job) -> bool:
-        """Whether it is tried in this cycle at all."""
+        """True if the cycle tries this job at all."""
         return self.only is None or job.uid in self.only
 
     def queue_of(self, job: Job) -> WQueue | None:
@@ -94,11 +96,11 @@ class Session:
 
     @property
     def precedence(self) -> Precedence | None:
-        """What is configured to come before KAI's order of queues."""
+        """A configured order that comes before KAI's order of queues, or None."""
         return self.ranking if self.ranking is not None and self.ranking.between_queues else None
 
     def accepted(self, task: WTask) -> Amounts:
-        """What a task counts for in its queue where it is."""
+        """What a task counts for in its queue on its present node."""
         return self._accepted(task, task.node)
 
     def accepted_in_all(self, tasks: Iterable[WTask]) -> Amounts:
@@ -122,25 +124,25 @@ class Session:
         return _in_all(task.info.shape, self._accepted(task, node))
 
     def asking(self, task: WTask) -> TaskAmounts:
-        """What a task counts for while it waits, in every resource; equal for equal shapes."""
-        found = self._asking.get(id(task.info))
-        if found is None:
-            amounts = self.wants([task], self.table.min_gpu_memory)
-            found = self._asking[id(task.info)] = _in_all(task.info.shape, amounts)
-        return found
+        """What a task counts for while it waits, in every resource. Equal shapes share one result."""
+        amounts_in_all = self._asking.get(id(task.info))
+        if amounts_in_all is None:
+            wanted = self.wants([task], self.table.min_gpu_memory)
+            amounts_in_all = self._asking[id(task.info)] = _in_all(task.info.shape, wanted)
+        return amounts_in_all
 
     def wanted(self, job: Job) -> Amounts:
-        """What the job's next tasks want, as queues reckon: GPU memory by the smallest device there is."""
-        found = self._wanted.get(job.uid)
-        if found is not None and found[0] == job.version:
-            return found[1]
+        """What the job's next tasks want, as queues count it: GPU memory counts by the smallest device in the cluster."""
+        cached = self._wanted.get(job.uid)
+        if cached is not None and cached[0] == job.version:
+            return cached[1]
         amounts = self.wants(tasks_to_allocate(job), self.table.min_gpu_memory)
         self._wanted[job.uid] = (job.version, amounts)
         return amounts
 
     @staticmethod
     def wants(tasks: list[WTask], device: int) -> Amounts:
-        """Sum of requests; GPU memory in devices of ``device`` MiB."""
+        """The sum of the tasks' requests. GPU memory counts in devices of ``device`` MiB."""
         cpu = memory = gpus = 0
         for task in tasks:
             info = task.info
@@ -153,8 +155,9 @@ class Session:
         return cpu, memory, gpus
 
     def gpus_needed(self, tasks: Iterable[WTask]) -> list[int]:
-        """Milli-GPU that each of these tasks needs free to start with those before it, as queues reckon but for what several have through
-        one resource claim."""
+        """Milli-GPU that each task needs free in order to start after those before it. Devices that several tasks get
+        through one resource claim count once.
+        """
         tasks = list(tasks)
         twice = self.table.claims.counted_twice(tasks)
         return [task.info.quota[2] - less for task, less in zip(tasks, twice, strict=True)]
@@ -177,11 +180,11 @@ class Session:
         self.changes += 1
         plain = task.info.plain and not table.numa
         if plain:
-            table.move(task, status, node, left)  # most moves: what was there and is there again cancels out
+            table.move(task, status, node, left)  # the usual case: only the difference is written
         else:
             table.leave(task)
         if ACTIVE[task.status] and queue is not None:
-            self._charge(queue, task, job, -1)  # by where it still is: what GPU memory counts for depends on the node
+            self._charge(queue, task, job, -1)  # at its old place, because GPU memory counts by the node's devices
         job.move(task, task.status, status)
         task.status, task.node, task.groups, task.left, task.virtual = status, node, groups, left, virtual
         task.zones = zones
@@ -192,13 +195,13 @@ class Session:
 
     @staticmethod
     def _bind(task: WTask, job: Job) -> None:
-        """Allocated becomes binding: nothing that nodes or queues count changes."""
+        """Mark an allocated task as binding. Neither nodes nor queues count it differently."""
         job.move(task, task.status, Status.BINDING)
         task.status, task.virtual = Status.BINDING, False
 
     @staticmethod
     def _unbind(task: WTask, before: Situation) -> None:
-        """Takes back ``_bind``."""
+        """Undo ``_bind``."""
         job = task.job
         assert job is not None
         job.move(task, Status.BINDING, before[0])
@@ -230,9 +233,9 @@ class Session:
         )
 
     def evict(self, task: WTask) -> None:
-        """In thought, until committed: the task leaves, its place frees up later.
+        """Evict a task, provisionally until ``commit``: it is releasing, and its place becomes free later.
 
-        A task that is named twice among the victims of a scenario is taken off its queue's account twice, as in KAI.
+        As in KAI, a task that a scenario names twice is subtracted twice from its queue's account.
         """
         self._log(task)
         if task.status == Status.RELEASING:
@@ -246,26 +249,27 @@ class Session:
         self._move(task, Status.ALLOCATED, node, groups, None, True, zones)
 
     def pipeline(self, task: WTask, node: str, groups: tuple[str, ...], keep_in_place: bool, zones: Zones = ()) -> None:
-        """Promise a place. ``keep_in_place``: a task evicted from that very place stays there instead."""
+        """Promise a place. With ``keep_in_place``, a task evicted from that very place stays there instead."""
         if task.status == Status.RELEASING:
             same_gpus = not groups or groups == task.groups
             same_zones = not zones or zones == task.zones
             if task.node == node and keep_in_place and same_gpus and same_zones:
                 self.unevict(task)
                 return
-            left: Place | None = task.left or (task.node, task.groups)  # where the cluster has it, not a promise since
+            # the place in the cluster, not a promise made since
+            left: Place | None = task.left or (task.node, task.groups)
         else:
             left = task.left
         self._log(task)
         self._move(task, Status.PIPELINED, node, groups, left, True, zones)
 
     def withdraw(self, task: WTask) -> None:
-        """Back from a place taken in this statement to waiting."""
+        """Take a place of this statement back; the task waits again."""
         self._log(task)
         self._move(task, Status.PENDING, "", (), None, False)
 
     def unevict(self, task: WTask) -> None:
-        """Back to what it was before it was evicted in this statement."""
+        """Restore the state that the task had before this statement evicted it."""
         for entry in reversed(self.journal):
             if entry.task is task and entry.before[0] != Status.RELEASING:
                 self._log(task)
@@ -296,11 +300,13 @@ class Session:
         beneficiary: Job | None = None,
         ground: Callable[[Job], EvictionGround] | None = None,
     ) -> None:
-        """Make the changes since ``mark`` decisions, in the order in which they were made. ``ground``: what lets a job's tasks be
-        taken."""
+        """Turn the changes since ``mark`` into decisions, in the order in which they were made. ``ground`` says why a
+        job's tasks may be evicted.
+        """
         first: dict[str, JournalEntry] = {}
         for entry in self.journal[mark:]:
-            first.setdefault(entry.task.uid, entry)  # how it stood before: detours since then decide nothing
+            # the state before the statement; intermediate states decide nothing
+            first.setdefault(entry.task.uid, entry)
         shares = self._shares_around(first) if beneficiary is not None else {}
         touched: dict[str, Job] = {}
         for entry in first.values():
@@ -309,7 +315,7 @@ class Session:
             assert job is not None
             touched[job.uid] = job
             if (task.status, task.node, task.groups, task.left) == before[:4]:
-                continue  # evicted in thought and put back
+                continue  # evicted provisionally and put back
             evicted = ACTIVE[before[0]] and (task.left is not None or task.status == Status.RELEASING)
             if evicted:
                 lost = task.status == Status.RELEASING
@@ -324,14 +330,14 @@ class Session:
             elif task.status == Status.PIPELINED:
                 self.ledger.promise(task, job, action, self.holding(task, task.node))
             elif task.status == Status.RELEASING:
-                task.virtual = False  # the job's next tasks stay as last looked up, as KAI's do
+                task.virtual = False  # as in KAI, the job's cached next tasks stay
         for job in touched.values():
             self.working.touched(job)
             self.waiting.refresh(job)
             self.victims.refresh(job)
 
     def _shares_around(self, first: dict[str, JournalEntry]) -> dict[str, tuple[QueueShare, QueueShare]]:
-        """GPU standing of each queue involved, before and after the statement."""
+        """GPU balance of each queue involved, before and after the statement."""
         gained: dict[str, int] = {}
         for entry in first.values():
             task = entry.task
@@ -349,7 +355,7 @@ class Session:
         return result
 
     def close(self) -> None:
-        """Put everything back."""
+        """Undo everything."""
         touched = {entry.task.job.uid: entry.task.job for entry in self.journal if entry.task.job is not None}
         self.undo(0)
         if self.ranking is not None:
@@ -361,7 +367,7 @@ class Session:
             self.working.touched(job)
 
     def largest_node(self) -> np.ndarray:
-        """Per resource row, the most that any node has."""
+        """Per resource row, the largest amount that any node has."""
         if self._largest is None:
             pool = self.table.allocatable
             self._largest = pool.max(axis=1) if pool.shape[1] else np.zeros(len(pool), dtype=np.int64)

@@ -4,6 +4,7 @@ The parts that run in this process (controllers, kailab's scheduler) act on watc
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,8 @@ from kailab.cluster.protocol import Cluster, LiveUpdates, Object, WatchEvent
 from kailab.lab.pending_changes import KINDS, PendingChanges
 from kailab.lab.settle import CYCLE_SECONDS, NotSettled
 from kailab.undertest.contract import OWED_SECONDS, Decider, IdleDetector, SteppedPart
+
+_log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 1.2
 DEADLINE_SECONDS = 600.0
@@ -102,6 +105,7 @@ class LiveSettling:
                 still >= BACKOFF_SECONDS or not self._pending.has_unbegun_jobs
             )
             if still >= self._quiet and (patience_over or (idle and not self._is_due(since))):
+                _log.debug("settled after %.1f s, of which %.1f s without a change", now - start, still)
                 return
             if now - start > self._deadline:
                 raise NotSettled(self._describe_changes())

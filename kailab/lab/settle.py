@@ -8,12 +8,15 @@ and no change is expected."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from kailab.errors import KailabError
 from kailab.undertest.contract import Decider, SteppedPart
+
+_log = logging.getLogger(__name__)
 
 CYCLE_SECONDS = 1.0
 MAX_CYCLES = 1000
@@ -108,6 +111,7 @@ class VirtualSettling:
                     between()
             due = min((at for at in (self._clock.next_prompt(), self._retry_at(start)) if at is not None), default=None)
             if due is None:
+                _log.debug("settled at %g: %d cycles and timers changed something", self._clock.now(), cycles)
                 return
             if self._describing:
                 changes["a prompt timer falls due"] += 1

@@ -291,7 +291,7 @@ def register_installed() -> None:
                 for kind in kinds_of(extension):
                     register(kind)
             except InputError as error:
-                _unusable[extension] = f"{extension.told}: {error}"
+                _unusable[extension] = f"{extension.title}: {error}"
             except ExtensionError as error:
                 _unusable[extension] = str(error)
 
@@ -301,7 +301,7 @@ def kinds_of(extension: extensions.Extension) -> tuple[Kind, ...]:
     found = extension.load()
     kinds = (found,) if isinstance(found, Kind) else tuple(found) if isinstance(found, list | tuple) else ()
     if not kinds or not all(isinstance(kind, Kind) for kind in kinds):
-        raise ExtensionError(f"{extension.told}: {found!r:.80} is no kailab.model.kind.Kind, nor a list of them")
+        raise ExtensionError(f"{extension.title}: {found!r:.80} is no kailab.model.kind.Kind, nor a list of them")
     return kinds
 
 

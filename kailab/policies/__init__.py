@@ -1,1 +1,5 @@
-"""Policies that come with kailab, each after a published one: orders of jobs, scores of nodes, choices of victims."""
+"""Policies that come with kailab, each from a published source.
+
+``catalogue`` maps their names to classes. ``orders``: jobs and victims. ``placement`` and ``fragmentation``: nodes.
+``reservations``: nodes kept free. ``shares``: queues. ``dispatching``: clusters.
+"""

@@ -1,4 +1,4 @@
-"""The names under which configurations know kailab's own policies; each is imported when it is named."""
+"""The names of kailab's own policies in configurations. The module of a policy is imported when it is named."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ SHIPPED: Mapping[str, str] = {
 
 
 def shipped(name: str) -> type[Policy] | None:
-    """The class of one of kailab's own; None if it has none of this name."""
+    """The class of one of kailab's own policies, or None."""
     place = SHIPPED.get(name)
     if place is None:
         return None
     module, _, attribute = place.partition(":")
-    found: type[Policy] = getattr(import_module(module), attribute)
-    return found
+    policy: type[Policy] = getattr(import_module(module), attribute)
+    return policy

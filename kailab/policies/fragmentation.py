@@ -1,6 +1,8 @@
-"""Fragmentation, and the policy that lets it grow the least: GPUs are a fragment to a pod that can't use them.
+"""Fragmentation, and the policy that keeps it low. A free GPU is a fragment to a pod that cannot use it.
 
-Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023, section 4, and its simulator."""
+Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
+USENIX ATC 2023, section 4, and its simulator.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,15 @@ from kailab.model.labels import GPU_PRODUCT
 from kailab.policies.placement import HAIR, hundredths
 
 _UNIT = 10**9
-"""Parts of all pods are counted in these, so that sums are of whole numbers: equal states are equal to the last bit, in whatever order they are summed up."""
+"""Parts of all pods are counted in this unit, so that sums are whole numbers and do not depend on the order of
+addition.
+"""
 
 
 class TypicalWorkload(msgspec.Struct, frozen=True, array_like=True):
-    """A sort of pod that is to be expected: ``cpu`` in millicores, ``devices`` times ``portion`` thousandths of a GPU, on one of ``models`` (any where
-    empty), and which part of all pods are such."""
+    """An expected kind of pod: ``cpu`` in millicores, ``devices`` times ``portion`` milli-GPU, on one of ``models``
+    (empty: any). ``part``: its part of all pods.
+    """
 
     cpu: int
     devices: int
@@ -33,52 +38,55 @@ class TypicalWorkload(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Fgd(NodeScore, frozen=True):
-    """The node on which this pod lets the expected fragmentation grow least (or shrink most), and on it, for a share, the device of which that is true.
-    ``workload``: the sorts of pods to be expected; their parts add up to 1.
+    """The node, and for a share the device, where this pod increases the expected fragmentation least. ``workload``:
+    the expected kinds of pods; their parts add up to 1.
 
-    As in the simulator the score is a whole number from 0 to 100 (here in hundredths): nodes on which it grows by about as much are equal, and the
-    first by name is taken."""
+    As in the simulator, the score is a whole number from 0 to 100 (here in hundredths), so nodes with about the same
+    increase are equal, and the first by name is taken.
+    """
 
     workload: tuple[TypicalWorkload, ...]
     local: ClassVar[bool] = True
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
-        ground = FragmentationTable.of(nodes, self.workload)
+        table = FragmentationTable.of(nodes, self.workload)
         rows, room = choices(task, nodes.devices)
-        found = np.zeros(len(nodes.records))
-        np.maximum.at(found, rows, shrinking(ground.grows(task, rows, room)))
-        return found
+        scores = np.zeros(len(nodes.records))
+        np.maximum.at(scores, rows, shrinking(table.grows(task, rows, room)))
+        return scores
 
     def devices(self, task: Task, node: NodesView, room: np.ndarray) -> np.ndarray:
-        ground = FragmentationTable.of(node, self.workload)
-        return shrinking(ground.grows(task, np.zeros(len(room), dtype=np.int64), room))
+        table = FragmentationTable.of(node, self.workload)
+        return shrinking(table.grows(task, np.zeros(len(room), dtype=np.int64), room))
 
 
 class FgdPacked(Fgd, frozen=True):
-    """FGD, which of nodes that are about as good takes one in use before an untouched one, for a share the device on which the least is left, and for work
-    without GPUs the node of which the least GPUs are free.
+    """FGD that breaks ties by packing: a node in use before an untouched one, the device on which the least is left,
+    and for work without GPUs the node with the fewest free GPUs.
 
-    kailab's own. In FGD the first by name of many equal nodes is taken, whatever it looks like. Here a node in use counts 0.9 hundredths, and a device on which
-    nothing is left 2, less in proportion to what is left. Work without GPUs lets the fragmentation grow by so little that most nodes are equal to it in whole
-    hundredths: for it the score is not cut, and a node without free GPUs counts 1.3 hundredths: 1 is less in proportion to the part of its GPUs that is
-    free, 0.3 to how many are, of the largest node's."""
+    kailab's own. In FGD the first by name of many equal nodes is taken. Here a node in use adds 0.9 hundredths and a
+    device on which nothing is left adds 2, less in proportion to what is left. Work without GPUs increases the
+    fragmentation so little that most nodes are equal in whole hundredths; for it the score is not cut, and a node
+    without free GPUs adds 1.3 hundredths: 1 shrinks with the part of its GPUs that is free, 0.3 with their number
+    relative to the largest node's.
+    """
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
-        ground = FragmentationTable.of(nodes, self.workload)
-        used = (nodes.idle_cpu < nodes.all_cpu) | (ground.free < nodes.all_gpu)
+        table = FragmentationTable.of(nodes, self.workload)
+        used = (nodes.idle_cpu < nodes.all_cpu) | (table.free < nodes.all_gpu)
         rows, room = choices(task, nodes.devices)
-        grows = ground.grows(task, rows, room)
-        found = np.zeros(len(nodes.records))
+        grows = table.grows(task, rows, room)
+        scores = np.zeros(len(nodes.records))
         if task.shape.gpu.devices:
-            np.maximum.at(found, rows, _with_gpus(task, grows, room, used[rows]))
-            return found
-        part = ground.free / np.maximum(nodes.all_gpu, 1)
-        taken = (1 - part) + 0.3 * (1 - ground.free / nodes.largest_gpu)
+            np.maximum.at(scores, rows, _with_gpus(task, grows, room, used[rows]))
+            return scores
+        part = table.free / np.maximum(nodes.all_gpu, 1)
+        taken = (1 - part) + 0.3 * (1 - table.free / nodes.largest_gpu)
         return _counted(100 * logistic(grows) + taken, used)
 
     def devices(self, task: Task, node: NodesView, room: np.ndarray) -> np.ndarray:
-        ground = FragmentationTable.of(node, self.workload)
-        grows = ground.grows(task, np.zeros(len(room), dtype=np.int64), room)
+        table = FragmentationTable.of(node, self.workload)
+        grows = table.grows(task, np.zeros(len(room), dtype=np.int64), room)
         return _with_gpus(task, grows, room, np.zeros(len(room), dtype=bool))
 
 
@@ -89,26 +97,28 @@ def _with_gpus(task: Task, grows: np.ndarray, room: np.ndarray, used: np.ndarray
 
 
 def _counted(score: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """A score in hundredths, of at most 102, and what a node in use counts for, as a number from 0 to 1. In whole thousandths of a hundredth, so that what is equal
-    is equal to the last bit."""
+    """Combine a score in hundredths (at most 102) with the bonus of nodes in use, as a number from 0 to 1, in whole
+    thousandths of a hundredth so that equal scores are exactly equal.
+    """
     counted: np.ndarray = np.floor(score * 1000 + 1000 * HAIR) + np.where(used, 900, 0)
     return counted / 102_900
 
 
 def logistic(grows: np.ndarray) -> np.ndarray:
-    """0.5 where the fragmentation stays as it is, up to 1 the more milli-GPU it shrinks by."""
-    found: np.ndarray = 1 / (1 + np.exp(np.clip(grows / GPU, -60, 60)))
-    return found
+    """0.5 if the fragmentation stays the same; towards 1 the more milli-GPU it shrinks by."""
+    scores: np.ndarray = 1 / (1 + np.exp(np.clip(grows / GPU, -60, 60)))
+    return scores
 
 
 def shrinking(grows: np.ndarray) -> np.ndarray:
-    """``logistic`` in whole hundredths, cut off."""
+    """``logistic`` in whole hundredths, rounded down."""
     return hundredths(logistic(grows))
 
 
 def choices(task: Task, devices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where on its devices a node could take the task: node by node, what is free on the device that would take a share, each amount once. Whole devices
-    (and none) are one choice a node, with an amount that means nothing."""
+    """Where a node could take the task on its devices: pairs of node number and milli-GPU free on the device of a
+    share, each amount once per node. For whole devices (and none) one pair per node, with a meaningless amount.
+    """
     gpu = task.shape.gpu
     if not gpu.shared:
         return np.arange(len(devices)), np.full(len(devices), GPU)
@@ -120,8 +130,9 @@ def choices(task: Task, devices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Expected:
-    """Sorts of pods as arrays: ``part`` of each with GPUs in ``_UNIT``, and of those ``without``; ``portions`` and sets of ``models`` that there are,
-    and which each sort has."""
+    """The expected kinds of pods as arrays: ``part`` in ``_UNIT`` of each kind with GPUs, and the sum of those
+    ``without``; the distinct ``portions`` and sets of ``models``, and the index of each kind's own.
+    """
 
     def __init__(self, workload: Sequence[TypicalWorkload]) -> None:
         sorts = [sort for sort in workload if sort.devices]
@@ -140,8 +151,10 @@ def _expected(workload: tuple[TypicalWorkload, ...]) -> _Expected:
 
 
 class FragmentationTable(msgspec.Struct, frozen=True):
-    """Nodes as the expected pods see them, one row a node: what is ``free`` on all devices, ``cpu`` in millicores; how many devices have room for each
-    portion (``fitting``) and what is free on the others (``small``); which sets of models it is of (``of_model``)."""
+    """Nodes as the expected pods see them, one row a node: milli-GPU ``free`` on all devices; ``cpu`` in millicores;
+    per portion, the devices with room for it (``fitting``) and the milli-GPU free on the others (``small``); the
+    sets of models that it belongs to (``of_model``).
+    """
 
     sorts: _Expected
     devices: np.ndarray
@@ -173,8 +186,10 @@ class FragmentationTable(msgspec.Struct, frozen=True):
         return self._sum(self.free, self.cpu, self.fitting, self.small, self.of_model) / _UNIT
 
     def grows(self, task: Task, rows: np.ndarray, room: np.ndarray) -> np.ndarray:
-        """By how many milli-GPU it grows once the task is on the node of each row, a share on a device with so much room. Where it does not fit the number
-        means nothing."""
+        """The increase of a node's fragmentation by the task, in milli-GPU, for each pair of ``rows`` (node numbers)
+        and ``room`` (milli-GPU free on the device of a share; unused for whole devices). Meaningless where the task
+        does not fit.
+        """
         gpu, sorts = task.shape.gpu, self.sorts
         cpu, portions = self.cpu[rows] - task.shape.cpu, sorts.portions
         fitting, small, free = self.fitting[rows], self.small[rows], self.free[rows] - gpu.devices * gpu.portion
@@ -192,35 +207,39 @@ class FragmentationTable(msgspec.Struct, frozen=True):
     def _sum(
         self, free: np.ndarray, cpu: np.ndarray, fitting: np.ndarray, small: np.ndarray, of_model: np.ndarray
     ) -> np.ndarray:
-        """To a pod that a node could take the devices with less room than its share are fragments; to any other, and to a pod without GPUs, all that is
-        free."""
+        """The expected fragmentation. To a pod that a node can take, the devices with less room than its share are
+        fragments; to any other pod, and to a pod without GPUs, everything free is.
+        """
         sorts = self.sorts
         usable = fitting[:, sorts.portion] >= sorts.count
         usable &= cpu[:, None] >= sorts.cpu
         usable &= of_model[:, sorts.model]
         lost = np.where(usable, small[:, sorts.portion], free[:, None])
-        found: np.ndarray = lost @ sorts.part + free * sorts.without
-        return found
+        expected: np.ndarray = lost @ sorts.part + free * sorts.without
+        return expected
 
 
 def fragments(
     devices: np.ndarray, cpu: np.ndarray, models: np.ndarray, workload: Sequence[TypicalWorkload]
 ) -> np.ndarray:
-    """The expected fragmentation of each node, in milli-GPU. ``devices``: one row a node, what is free on each of its GPUs; ``cpu``: millicores free; ``models``: of GPUs, as text."""
+    """The expected fragmentation of each node, in milli-GPU. ``devices``: one row a node with the milli-GPU free on
+    each GPU; ``cpu``: free millicores; ``models``: GPU models, as text.
+    """
     return FragmentationTable.made(devices, cpu, models, workload).lost()
 
 
 def typical(
     pods: Sequence[tuple[int, int, int, tuple[str, ...]]], popular: float = 0.95
 ) -> tuple[TypicalWorkload, ...]:
-    """The sorts of pods (cpu, devices, portion, models) that are most often seen, until they are this part of all, each with its part of these. Of sorts
-    seen as often the larger come first, as in the simulator."""
+    """The most frequent kinds of pods (cpu, devices, portion, models), until they are ``popular`` of all, each with its
+    part of these. As in the simulator, the larger of equally frequent kinds comes first.
+    """
     counts: dict[tuple[int, int, int, tuple[str, ...]], int] = {}
     for pod in pods:
         counts[pod] = counts.get(pod, 0) + 1
     chosen: list[tuple[tuple[int, int, int, tuple[str, ...]], int]] = []
     seen = 0
-    for pod, count in sorted(counts.items(), key=lambda one: (one[1], _size(one[0])), reverse=True):
+    for pod, count in sorted(counts.items(), key=lambda item: (item[1], _size(item[0])), reverse=True):
         if seen >= popular * len(pods):
             break
         chosen.append((pod, count))

@@ -1,9 +1,11 @@
-"""Scores of nodes that FGD was compared with.
+"""Node scores with which FGD was compared.
 
-Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023, section 6.1, and its
-simulator. Scores there are whole numbers from 0 to 100, so that many nodes are equal and the first of them by name is taken: a packing of its own. They are
-here, in hundredths. Work without GPUs goes to the first node by name under the two that look at GPUs only. Shares go to the fullest device of their node that
-can take them, which is KAI's choice too (``gpupack``); ``Random`` takes any."""
+Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
+USENIX ATC 2023, section 6.1, and its simulator. As there, scores are whole numbers from 0 to 100 (here in hundredths),
+so many nodes are equal and the first by name is taken, which packs by itself. Under the two scores that consider only
+GPUs, work without GPUs goes to the first node by name. Shares go to the fullest device of their node that can take
+them, as with KAI's ``gpupack``; ``Random`` takes any device.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,19 @@ from kailab.engine.policies.views import NodesView
 from kailab.engine.snapshot.records import GPU, Task
 
 HAIR = 1e-9
-"""Added before a score is cut, so that a whole number stays one whatever the last bit of it says."""
+"""Added before rounding down, so that float noise does not change a whole number."""
 
 
 def hundredths(score: np.ndarray) -> np.ndarray:
-    """0 to 1 in whole hundredths, cut off as the simulator does."""
+    """Numbers from 0 to 1 in whole hundredths, rounded down as in the simulator."""
     cut: np.ndarray = np.clip(np.floor(score * 100 + HAIR), 0, 100) / 100
     return cut
 
 
 class Random(NodeScore, frozen=True):
-    """Any node, and for a share any device of it. Which follows from ``seed`` and the pod alone, so that a run can be repeated."""
+    """Any node, and for a share any device. The choice follows from ``seed`` and the pod alone, so runs can be
+    repeated.
+    """
 
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
@@ -36,15 +40,16 @@ class Random(NodeScore, frozen=True):
         return np.random.default_rng([self.seed, crc32(task.uid.encode())]).random(len(nodes.records))
 
     def devices(self, task: Task, node: NodesView, room: np.ndarray) -> np.ndarray:
-        found = np.random.default_rng([self.seed, crc32(task.uid.encode()), 1]).random(len(room))
+        scores = np.random.default_rng([self.seed, crc32(task.uid.encode()), 1]).random(len(room))
         if room[-1] == GPU:
-            # One stands for all whole devices, each of which is as likely as a shared one: the largest of as many numbers.
-            found[-1] **= 1 / max(1, int((node.devices == GPU).sum()))
-        return found
+            # One entry stands for all whole devices, each of which is as likely as a shared one: the maximum of as many
+            # random numbers.
+            scores[-1] **= 1 / max(1, int((node.devices == GPU).sum()))
+        return scores
 
 
 class BestFit(NodeScore, frozen=True):
-    """The least that is left: the sum of what stays free of CPU and of GPUs, each as a part of the largest node's."""
+    """The least leftover: the sum of free CPU and free GPUs afterwards, each relative to the largest node's."""
 
     local: ClassVar[bool] = True
 
@@ -56,7 +61,7 @@ class BestFit(NodeScore, frozen=True):
 
 
 class DotProduct(NodeScore, frozen=True):
-    """The smallest product of what is free with what is wanted (CPU and GPUs, each as a part of the largest node's)."""
+    """The smallest product of free and wanted resources (CPU and GPUs, each relative to the largest node's)."""
 
     local: ClassVar[bool] = True
 
@@ -68,8 +73,9 @@ class DotProduct(NodeScore, frozen=True):
 
 
 class GpuPacking(NodeScore, frozen=True):
-    """GPUs that are shared already before free GPUs of a node in use, those before a node of which no GPU is in use; among the first the fullest
-    device, among the others the fewest free GPUs."""
+    """Shared GPUs before free GPUs of a node in use, those before untouched nodes. Among the first, the fullest device;
+    among the others, the fewest free GPUs.
+    """
 
     local: ClassVar[bool] = True
 
@@ -81,7 +87,7 @@ class GpuPacking(NodeScore, frozen=True):
         whole = (devices == GPU).sum(axis=1)
         untouched = whole * GPU == nodes.all_gpu
         room = np.where(devices >= wanted.portion, devices, 2 * GPU)
-        # The fullest devices that can take it are taken: those with the least room.
+        # The devices with the least room that can still take it.
         taken = np.sort(room, axis=1)[:, : wanted.devices]
         fresh = (taken == GPU).sum(axis=1)
         shared = 100 - np.minimum(taken, GPU).sum(axis=1) * 100 // GPU // 10
@@ -92,8 +98,10 @@ class GpuPacking(NodeScore, frozen=True):
 
 
 class GpuClustering(NodeScore, frozen=True):
-    """Pods of one size of GPU request together: nodes that hold only such, then those that hold such too, then those that hold none, then those that hold
-    others; within each the fuller first. Source: as above, after Weng et al., "MLaaS in the Wild", NSDI 2022."""
+    """Pods with the same kind of GPU request together: nodes with only such pods first, then those with such and
+    others, then empty ones, then those with only others; within each group the fuller first. Source: as above, after
+    Weng et al., "MLaaS in the Wild", NSDI 2022.
+    """
 
     local: ClassVar[bool] = True
 
@@ -103,16 +111,16 @@ class GpuClustering(NodeScore, frozen=True):
             return np.zeros(len(nodes.records))
         kind = request_kind(wanted.devices, wanted.portion)
         fullness = hundredths((1 - nodes.free_gpu / nodes.largest_gpu) / 4)
-        base = np.array([_together(kind, held) for held in nodes.gpu_requests])
+        base = np.array([_clustering(kind, held) for held in nodes.gpu_requests])
         return hundredths(base + fullness)
 
 
 def request_kind(devices: int, portion: int) -> int:
-    """0 for a share of a GPU, else how many."""
+    """0 for a share of a GPU, else the number of GPUs."""
     return 0 if portion < GPU else devices
 
 
-def _together(kind: int, held: frozenset[int]) -> float:
+def _clustering(kind: int, held: frozenset[int]) -> float:
     if kind in held:
         return 3 / 4 if len(held) == 1 else 2 / 4
     return 0.0 if held else 1 / 4

@@ -1,4 +1,4 @@
-"""For whom a place is kept free among those that find none."""
+"""Reservation policies: for which of the jobs without room nodes are kept free."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from kailab.engine.snapshot.records import GPU
 
 
 class Backfill(Reservation, frozen=True):
-    """EASY backfilling: the first jobs that find no room, ``most`` of them, each get the earliest place there is for them; whoever comes behind starts only
-    where no such place comes later by it. One is EASY; many are near to conservative backfilling. ``unknown``: how long a job is taken to run that does not
-    tell, in seconds; left out, it is never counted upon to end.
+    """EASY backfilling: nodes are kept free for the first ``most`` jobs without room, from the earliest moment at which
+    each fits. A job behind them starts only if it delays none of them. With ``most`` = 1 this is EASY; large values
+    come close to conservative backfilling. ``unknown``: the assumed run time in seconds of jobs that declare none;
+    None: they never end.
 
-    Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995; Mu'alem and Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates
-    in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001."""
+    Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995; Mu'alem and Feitelson, "Utilization, Predictability,
+    Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
+    """
 
     most: Annotated[int, Meta(ge=1)] = 1
     unknown: Annotated[float, Meta(ge=0)] | None = None
@@ -26,13 +28,14 @@ class Backfill(Reservation, frozen=True):
         return kept < self.most
 
     def expects(self, job: JobView) -> float | None:
-        told = Reservation.expects(self, job)
-        return self.unknown if told is None else told
+        seconds = Reservation.expects(self, job)
+        return self.unknown if seconds is None else seconds
 
 
 class KeepForLarge(Backfill, frozen=True):
-    """The same for large jobs alone, wherever they stand in the order: those that want ``gpus`` or more at once, and have waited for ``after`` seconds. All
-    others start wherever they fit."""
+    """Backfilling for large jobs only, wherever they are in the order: those that want at least ``gpus`` at once and
+    have waited for ``after`` seconds. All other jobs start wherever they fit.
+    """
 
     gpus: Annotated[float, Meta(gt=0)] = 8
     after: Annotated[float, Meta(ge=0)] = 0

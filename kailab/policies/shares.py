@@ -1,4 +1,4 @@
-"""How queues share what quotas leave, after published schedulers."""
+"""Queue shares from published schedulers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from kailab.engine.policies.views import JobView, QueueView
 
 
 class Themis(QueueShares, frozen=True):
-    """Finish-time fairness: what quotas leave goes first to the queue that is worst off. How well off one is, is told by its job that is worst off: the time that this takes in
-    all, by the time that it would take with an n-th of the cluster to itself, n queues beside each other asking. Queues that are equal to ``step`` share alike.
+    """Finish-time fairness: what quotas leave goes first to the queue that is worst off, which is judged by its
+    worst-off job: the job's total time divided by the time that it would take with an n-th of the cluster, where n
+    sibling queues ask for something. Queues that are equal to within ``step`` share equally.
 
-    Jobs tell how long they run (annotation ``kailab.dev/expected-seconds``); one that does not is left out. Where Themis holds an auction among the worst off and lends GPUs for
-    a lease, here the division is made anew in each cycle, and after ``refresh`` where nothing happens, which is its lease; who may be evicted stays KAI's rule.
-    Source: Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, sections 3 and 4."""
+    Jobs declare their run time (annotation ``kailab.dev/expected-seconds``); others are left out. Themis holds an
+    auction among the worst off and leases GPUs. Here the division is repeated in each cycle, and after ``refresh``
+    seconds without events, which corresponds to the lease. KAI's rules still decide which jobs may be evicted.
+    Source: Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, sections 3 and 4.
+    """
 
     refresh: ClassVar[float | None] = 1200.0
     step: Annotated[float, Meta(gt=0)] = 1.0
@@ -27,8 +30,8 @@ class Themis(QueueShares, frozen=True):
 
 
 def _unfairness(job: JobView, queue: QueueView) -> float:
-    told = [task.expected_seconds for task in job.tasks if task.expected_seconds is not None]
-    alone = max(told, default=0.0)
+    seconds = [task.expected_seconds for task in job.tasks if task.expected_seconds is not None]
+    alone = max(seconds, default=0.0)
     if alone <= 0:
         return 0.0
     gpus = job.holds.gpu + (job.wants.gpu if job.minimum == "below" else 0)

@@ -1,6 +1,7 @@
-"""What becomes of the jobs of a replay: when each arrived, began, was evicted and ended, and where its GPU time went.
+"""Accounts of a replay: when each job arrived, began, was evicted and ended, and how its GPU time was used.
 
-Amounts are milli-GPU-seconds, whole numbers: nothing is rounded, so that what goes in can be held against what comes out."""
+Amounts are whole milli-GPU-seconds. Nothing is rounded, so inputs and outputs must balance exactly (``check_balance``).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from kailab.replay.job import TraceJob
 
 
 class PodLifetime:
-    """A pod from its binding to its end. ``begun``: when it ran, None before. ``model``: of the GPUs of its node."""
+    """One pod from bind to end.
+
+    ``index``: its completion index in the Job. ``bound``: when it was bound. ``begun``: when it started to run, None
+    before that. ``model``: the GPU model of its node.
+    """
 
     __slots__ = ("begun", "bound", "index", "model")
 
@@ -26,8 +31,12 @@ class PodLifetime:
 
 
 class ReplayedJob:
-    """A job of a trace in the lab. ``milli``: GPU of each pod. ``arrived``, ``began``, ``ended``: seconds on the lab's clock; it began when all its
-    pods ran for the first time. ``saved``: seconds of work that a pod's successor need not do again, by index."""
+    """One job of a trace as it runs in the lab.
+
+    ``milli``: milli-GPU of each pod. ``arrived``, ``began``, ``ended``: seconds on the lab's clock; a job began when
+    all its pods ran together for the first time. ``lives``: its bound pods by uid. ``saved``: by completion index, the
+    seconds of work that a successor pod need not repeat.
+    """
 
     __slots__ = (
         "arrived", "began", "done", "ended", "evictions", "job", "lives", "lost", "milli", "name", "pods", "queue", "saved",
@@ -50,16 +59,20 @@ class ReplayedJob:
 
     @property
     def running(self) -> bool:
-        """All its pods run."""
+        """True if all remaining pods run."""
         return len(self.lives) + self.done == self.pods and all(one.begun is not None for one in self.lives.values())
 
 
 class ReplayAccounts:
-    """All jobs, and sums kept while they live. ``held``: milli-GPU bound now; ``held_time``: that over time. ``checkpoint``: seconds after which a
-    running pod saves what it has done, again and again; None: an evicted pod begins anew.
+    """All jobs of a replay and their running totals.
 
-    ``cut_short``: of each eviction the pod's milli-GPU, for how long it ran, and the seconds of work that were behind it, with those of its predecessors.
-    ``useful``, ``lost``, ``overhead``: of lives that have ended: what need not be done again, what has to, and what was bound and did not run."""
+    ``checkpoint``: interval in seconds at which a running pod saves its work; None: an evicted pod starts over.
+    ``endless``: jobs do not end. ``held``: milli-GPU bound now; ``held_time``: its integral over time.
+
+    ``useful``, ``lost`` and ``overhead`` cover pods that have ended: work that counts, work that must be repeated, and
+    time bound without running. ``cut_short`` has an entry for each eviction: the pod's milli-GPU, the seconds that it
+    ran, and the seconds of work done so far, including its predecessors'.
+    """
 
     def __init__(self, checkpoint: int | None, *, endless: bool = False) -> None:
         self.checkpoint = checkpoint
@@ -79,10 +92,10 @@ class ReplayAccounts:
         self._waiting = 0
         self._since: int | None = None
 
-    # --- what happens ------------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------------
 
     def pass_to(self, now: int) -> None:
-        """Time has come to ``now`` with what was held before."""
+        """Advance time to ``now`` and account for the GPUs held until then."""
         if self._since is not None:
             self.held_time += self.held * (now - self._since)
         self._since = now
@@ -93,9 +106,12 @@ class ReplayAccounts:
         self._waiting += 1
 
     def withdraw(self, work: ReplayedJob) -> None:
-        """As if it had never arrived: it goes elsewhere. It has not begun, and nothing of it is bound."""
+        """Remove a job that goes to another cluster, as if it had never arrived.
+
+        Raises KailabError if the job has begun or has bound pods.
+        """
         if work.began is not None or work.lives or work.saved or work.done:
-            raise KailabError(f"{work.name} has begun or holds GPUs; it can't be taken back")
+            raise KailabError(f"{work.name} has begun or holds GPUs and cannot be withdrawn")
         del self.works[work.name], self.unfinished[work.name]
         self.submitted -= work.job.demand
         self._waiting -= 1
@@ -112,26 +128,29 @@ class ReplayAccounts:
             self._correct(now)
 
     def complete(self, work: ReplayedJob, uid: str, finished: int, now: int) -> None:
-        """A pod had done its work when it ``finished``; that is seen ``now``, and it counts as holding its GPUs until then."""
+        """Record that a pod completed.
+
+        ``finished``: when its work ended. ``now``: when that was observed; the pod holds its GPUs until then.
+        """
         life = work.lives[uid]
-        # Not ``ran``: a pod that worked longer than it has work must not go unnoticed.
+        # ``ran`` would cap the time at the remaining work and so hide a pod that ran too long.
         self._end(work, uid, 0 if life.begun is None else finished - life.begun, now)
         work.done += 1
-        # All that its predecessors kept is done with it: nothing is left to go on from.
+        # The work saved by its predecessors is part of the completed work.
         work.saved.pop(life.index, None)
         if work.done == work.pods:
             work.ended = finished
             del self.unfinished[work.name]
 
     def evict(self, work: ReplayedJob, uid: str, now: int) -> None:
-        """A pod is gone before it had done its work."""
+        """Record that a pod ended before its work was done."""
         life = work.lives[uid]
         ran = self.ran(work, life, now)
         self._end(work, uid, ran, now)
         before = work.saved.get(life.index, 0)
         kept = before
         if self.checkpoint is not None and ran:
-            # It saves after each interval of its own work, whoever did that.
+            # Intervals count from the beginning of the work, across predecessors.
             kept = max(before, (before + ran) // self.checkpoint * self.checkpoint)
         lost = (before + ran - kept) * work.milli
         self.cut_short.append((work.milli, ran, before + ran))
@@ -143,7 +162,8 @@ class ReplayAccounts:
         self.useful -= lost
 
     def note(self, now: int) -> None:
-        """How things stand now, on the timeline: (time, milli-GPU held, jobs that have not begun yet, jobs that run or did)."""
+        """Append the current state to the timeline: (time, milli-GPU held, jobs not yet begun, jobs begun and
+        unfinished)."""
         entry = (now, self.held, self._waiting, len(self.unfinished) - self._waiting)
         if self.timeline and self.timeline[-1][1:] == entry[1:]:
             return
@@ -153,11 +173,11 @@ class ReplayAccounts:
             self.timeline.append(entry)
 
     def _correct(self, since: int) -> None:
-        """A job began at a moment that has been noted already: that is seen a moment later."""
+        """Count a job as begun in timeline entries since ``since``: starts are observed a moment after they happen."""
         for place in range(len(self.timeline) - 1, -1, -1):
             at, held, waiting, running = self.timeline[place]
             if at < since:
-                # Nothing was noted then, as nothing else had changed.
+                # There is no entry at ``since`` because nothing else changed then.
                 self.timeline.insert(place + 1, (since, held, waiting - 1, running + 1))
                 return
             self.timeline[place] = at, held, waiting - 1, running + 1
@@ -177,58 +197,60 @@ class ReplayAccounts:
             key = work.queue, life.model
             used[key] = used.get(key, 0) + (now - life.bound) * work.milli
 
-    # --- what it comes to --------------------------------------------------------------------------------------------
+    # --- totals ------------------------------------------------------------------------------------------------------
 
     def ran(self, work: ReplayedJob, life: PodLifetime, now: int) -> int:
-        """Seconds of work that a pod which has not completed has done since it began. It holds its GPUs for longer where it is evicted in its last
-        second and takes one more to leave: it has no more work than is left of its job."""
+        """Seconds of work that a bound pod has done since it began.
+
+        The result never exceeds the job's remaining work: a pod that is evicted in its last second holds its GPUs for
+        one second more.
+        """
         if life.begun is None:
             return 0
         since = now - life.begun
         return since if self.endless else min(since, work.job.seconds - work.saved.get(life.index, 0))
 
     def left(self, work: ReplayedJob, now: int) -> int:
-        """What a job still has to do."""
+        """Remaining work of a job in milli-GPU-seconds."""
         if work.ended is not None:
             return 0
         missing = (work.pods - work.done) * work.job.seconds - sum(work.saved.values())
         return (missing - sum(self.ran(work, life, now) for life in work.lives.values())) * work.milli
 
     def lost_with(self, interval: int) -> int:
-        """What evictions would have lost, had each pod saved its work so often and all else gone the same way."""
-        # A pod can lose no more than what it did itself: what it went on from had been saved.
+        """Work that evictions would have lost if every pod had saved at this interval and nothing else had changed."""
+        # A pod loses at most its own work: the work that it resumed from was saved.
         return sum(milli * min(ran, done % interval) for milli, ran, done in self.cut_short)
 
     def used(self, now: int) -> dict[tuple[str, str], int]:
-        """(queue, model) -> milli-GPU-seconds for which it held GPUs of that model, up to ``now``."""
+        """Map (queue, model) to the milli-GPU-seconds for which the queue held GPUs of that model, up to ``now``."""
         found = dict(self._used)
         for work, life in self.live():
             self._use(found, work, life, now)
         return found
 
     def live(self) -> Iterator[tuple[ReplayedJob, PodLifetime]]:
-        """Pods that are bound now."""
+        """Yield each bound pod with its job."""
         for work in self.unfinished.values():
             for life in work.lives.values():
                 yield work, life
 
 
-# GPU time that goes in must come out: two sums that hold in every replay, whatever was decided.
-
-
 class UnbalancedGpuTime(KailabError):
-    """GPU time was lost or made: a defect of kailab, whose figures mean nothing then."""
+    """GPU time was lost or created. This is a defect of kailab, and the replay's figures are invalid."""
 
     exit_code = 1
 
 
 class GpuTimeBalance(msgspec.Struct, frozen=True, kw_only=True):
-    """In milli-GPU-seconds.
+    """Two equations that hold in every replay, in milli-GPU-seconds.
 
-    ``submitted`` = ``done`` + ``to_run`` + ``to_wait``: what the jobs that arrived ask for is done (by those that ended, and so far by others), or still to
-    be done by jobs that run or that wait. Where jobs have no end (``endless``) there is nothing to hold against this.
-    ``held`` = ``done`` + ``lost`` + ``overhead``: the time for which GPUs were bound, summed up moment by moment, is work that counts, work that has to be done again, or was
-    spent on starting and leaving, summed up pod by pod."""
+    ``submitted`` = ``done`` + ``to_run`` + ``to_wait``: the work of all jobs that arrived is done, or remains for jobs
+    that run or that wait. With ``endless`` jobs this holds trivially.
+
+    ``held`` = ``done`` + ``lost`` + ``overhead``: the time that GPUs were bound, summed over time, is work that counts,
+    work that must be repeated, or starting and stopping, summed over pods.
+    """
 
     submitted: int
     done: int
@@ -241,18 +263,18 @@ class GpuTimeBalance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def faults(self) -> list[str]:
-        found = []
+        faults = []
         if self.submitted != self.done + self.to_run + self.to_wait:
-            found.append(
+            faults.append(
                 f"submitted {self.submitted} is not done {self.done} + to run {self.to_run} + to wait {self.to_wait}"
             )
         if self.held != self.done + self.lost + self.overhead:
-            found.append(f"held {self.held} is not done {self.done} + lost {self.lost} + overhead {self.overhead}")
-        return found
+            faults.append(f"held {self.held} is not done {self.done} + lost {self.lost} + overhead {self.overhead}")
+        return faults
 
 
 def check_balance(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
-    """As things stand at ``now``, to which time has passed. Raises Unbalanced."""
+    """The balance at ``now``, up to which time has been accounted for. Raises UnbalancedGpuTime."""
     done, overhead = accounts.useful, accounts.overhead
     for work, life in accounts.live():
         ran = accounts.ran(work, life, now)
@@ -265,9 +287,9 @@ def check_balance(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
             to_run += left
         else:
             to_wait += left
-    # Work without an end asks for what it gets.
+    # Endless work has no demand to compare with.
     submitted = done if accounts.endless else accounts.submitted
-    found = GpuTimeBalance(
+    balance = GpuTimeBalance(
         submitted=submitted,
         done=done,
         to_run=0 if accounts.endless else to_run,
@@ -277,19 +299,20 @@ def check_balance(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
         overhead=overhead,
         endless=accounts.endless,
     )
-    if found.faults:
-        raise UnbalancedGpuTime(f"GPU time does not balance: {'; '.join(found.faults)} (milli-GPU-seconds)")
-    return found
+    if balance.faults:
+        raise UnbalancedGpuTime(f"GPU time does not balance: {'; '.join(balance.faults)} (milli-GPU-seconds)")
+    return balance
 
-
-# Why jobs never began: what the scheduler said of them last, as it stands at their PodGroups when a replay ends.
 
 UNTOLD = "Untold"
-"""Of a job that no cycle has looked at."""
+"""The reason of a job that no scheduling cycle has considered."""
 
 
 class UnstartedJobs(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that never began for one reason. ``example``: the name in the trace of the first of them, and ``message`` what was said of it."""
+    """Jobs that never began for one reason.
+
+    ``example``: the trace name of the first of them, with the scheduler's ``message`` for it.
+    """
 
     reason: str
     jobs: int
@@ -298,23 +321,26 @@ class UnstartedJobs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unstarted_jobs(cluster: Cluster, accounts: ReplayAccounts) -> list[UnstartedJobs]:
-    """By how many jobs; of as many, in the order of their arrival."""
+    """Group the jobs that never began by the reason on their PodGroups at the end of the replay.
+
+    Sorted by number of jobs, then by arrival.
+    """
     waiting = {name: work for name, work in accounts.unfinished.items() if work.began is None}
     if not waiting:
         return []
-    told: dict[str, tuple[str, str]] = {}
+    reported: dict[str, tuple[str, str]] = {}
     for group in cluster.list("PodGroup"):
         conditions = (group.get("status") or {}).get("schedulingConditions") or ()
-        said = next((one for condition in conditions for one in condition.get("reasons") or ()), None)
+        reason_entry = next((entry for condition in conditions for entry in condition.get("reasons") or ()), None)
         for owner in group["metadata"].get("ownerReferences") or ():
-            if said is not None:
-                told[owner["name"]] = said["reason"], said["message"]
-    found: dict[str, UnstartedJobs] = {}
+            if reason_entry is not None:
+                reported[owner["name"]] = reason_entry["reason"], reason_entry["message"]
+    by_reason: dict[str, UnstartedJobs] = {}
     for name, work in waiting.items():
-        reason, message = told.get(name, (UNTOLD, "no cycle has looked at it"))
-        before = found.get(reason)
-        if before is None:
-            found[reason] = UnstartedJobs(reason=reason, jobs=1, example=work.job.name, message=message)
+        reason, message = reported.get(name, (UNTOLD, "no cycle has looked at it"))
+        known = by_reason.get(reason)
+        if known is None:
+            by_reason[reason] = UnstartedJobs(reason=reason, jobs=1, example=work.job.name, message=message)
         else:
-            found[reason] = msgspec.structs.replace(before, jobs=before.jobs + 1)
-    return sorted(found.values(), key=lambda one: -one.jobs)
+            by_reason[reason] = msgspec.structs.replace(known, jobs=known.jobs + 1)
+    return sorted(by_reason.values(), key=lambda entry: -entry.jobs)

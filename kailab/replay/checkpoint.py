@@ -1,7 +1,9 @@
-"""A replay kept in a file as it goes on, so that one that was interrupted goes on from there: all of its state, and what it is a replay of.
+"""Save a running replay to a file and resume it from there (``--resume``).
 
-The file is sealed as that of a lab is: written aside, flushed, renamed over what was there. Its body is pickled: it is for whoever wrote it, and
-refused by any other kailab, trace, fleet, configuration or option before it is unpickled."""
+The file is written to a temporary file, flushed and renamed, as a lab's file is. Its body is a pickle, so it is only
+for the user who wrote it: it is refused before unpickling if kailab, the trace, the fleet, the configuration or an
+option differs.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,23 @@ MAGIC = "kailab-replay"
 VERSION = 1
 EVERY_SECONDS = 60.0
 _SHARE = 50
-"""Saving takes at most one part in so many of the time."""
+"""Saving takes at most one part in this many of the running time."""
 
 
 class _Body(msgspec.Struct):
-    """``facts``: what it is a replay of, each as a digest or in words. ``state``: pickled."""
+    """``facts``: what the replay depends on, by description, as digests or text. ``state``: the pickled replay."""
 
     facts: dict[str, str]
     state: bytes
 
 
 class ReplayCheckpoint:
-    """Keeps one replay in the file ``path``. ``facts``: what it is a replay of, by the words that a message has for it. ``asked``: what to raise once it is kept, where somebody asked for an end. ``every``: seconds between two
-    times that it is written, a minute if None."""
+    """Saves one replay to the file ``path``.
+
+    ``facts``: what the replay depends on, by the description that messages use. ``asked``: returns the exception to
+    raise once the replay is saved, or None while nobody has asked it to stop. ``every``: seconds between saves; None:
+    one minute.
+    """
 
     def __init__(
         self,
@@ -63,30 +69,36 @@ class ReplayCheckpoint:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """By one process at a time. Raises StateError."""
+        """Hold the file's lock, so that one process uses it at a time. Raises StateError."""
         with StateLock(self.path):
             yield
 
     def found(self) -> Any:
-        """The state that is kept there, None where there is no file. Raises StateError for a damaged one, InputError for that of another replay."""
+        """Return the saved state, or None if there is no file.
+
+        Raises StateError for a damaged file, InputError for a file of another replay.
+        """
         if not self.path.exists():
             return None
         body = self._body()
         unlike = [name for name, text in self._facts.items() if body.facts.get(name) != text]
         if unlike:
             raise InputError(
-                f"{self.path}: a replay is kept there of which this is another one: {', '.join(unlike)} differ; expected the same command with the "
+                f"{self.path} holds a different replay: {', '.join(unlike)} differ; expected the same command with the "
                 "same files and the same kailab, or another file"
             )
-        # Kinds that other distributions bring: policies are known already, by the facts.
+        # Register the kinds of installed extensions; computing the facts has loaded the policies.
         register_installed()
         try:
             return pickle.loads(body.state)
-        except Exception as error:  # whatever the content makes stumble
+        except Exception as error:  # unpickling can raise anything
             raise self._damaged(repr(error)) from error
 
     def look(self, replay: Any) -> None:
-        """All is at rest, and the replay can be kept: done where it is time for it, or somebody asked for an end, which is raised then."""
+        """Save the replay if a save is due or a stop was requested; then raise the stop request.
+
+        Call it only when nothing is in progress.
+        """
         asked = self._asked()
         if asked is None and monotonic() < self._due:
             return
@@ -95,7 +107,7 @@ class ReplayCheckpoint:
             raise asked
 
     def done(self) -> None:
-        """Nothing is left to go on with."""
+        """Delete the file of a completed replay."""
         self.path.unlink(missing_ok=True)
 
     def _write(self, replay: Any) -> None:
@@ -104,7 +116,7 @@ class ReplayCheckpoint:
         try:
             seal(self.path, MAGIC, VERSION, msgspec.msgpack.encode(body))
         except OSError as error:
-            raise StateError(f"{self.path}: the replay can't be kept there: {error.strerror or error}") from error
+            raise StateError(f"{self.path}: cannot save the replay: {error.strerror or error}") from error
         ended = monotonic()
         self._due = ended + max(self._every, _SHARE * (ended - began) if self._every else 0.0)
 
@@ -117,17 +129,20 @@ class ReplayCheckpoint:
             return msgspec.msgpack.decode(content, type=_Body)
         except WrongMagic:
             raise InputError(
-                f"{self.path}: no replay is kept in this file; expected one that --resume wrote, or none"
+                f"{self.path} is not a file of a replay; expected one that --resume wrote, or a path where no file exists"
             ) from None
         except (DamagedFile, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._damaged(str(error)) from None
 
     def _damaged(self, why: str) -> StateError:
-        return StateError(f"{self.path}: damaged: {why}; remove it, and the replay begins anew")
+        return StateError(f"{self.path} is damaged: {why}; delete it to start the replay from the beginning")
 
 
 def checkpoint_facts(plan: ReplayPlan) -> dict[str, str]:
-    """What decides how a replay goes, by the words that a message has for it. Raises InputError, ExtensionError."""
+    """Everything that the course of a replay depends on, by the description that messages use.
+
+    Raises InputError, ExtensionError.
+    """
     return {
         **trace_facts(plan.trace),
         **lab_facts(plan),
@@ -141,9 +156,9 @@ def trace_facts(trace: Trace) -> dict[str, str]:
 
 
 def lab_facts(plan: ReplayPlan) -> dict[str, str]:
-    """What a lab is made of, and by what it decides. Raises InputError, ExtensionError."""
+    """What a lab and its decisions depend on. Raises InputError, ExtensionError."""
     if plan.observers:
-        raise InputError("--resume: what is recorded as evidence is not kept; expected no --evidence with it")
+        raise InputError("--resume does not save recorded evidence; expected no --evidence with it")
     settings = settings_of(plan.config)
     return {
         "the fleet": facts_digest(definition(plan.fleet)),
@@ -163,9 +178,9 @@ def facts_digest(*values: Any) -> str:
 
 
 def _sources() -> str:
-    """Of kailab itself: a version that is being worked on keeps its number."""
+    """A digest of kailab's sources: the version number does not change during development."""
     root = Path(kailab.__file__).parent
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        found.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()

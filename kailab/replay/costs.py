@@ -1,4 +1,4 @@
-"""What a replay cost by a price file, and the energy that it took: GPUs cost as much at work as idle, and draw other power."""
+"""Cost and energy of a replay by a price file. An idle GPU costs as much as a busy one but draws less power."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kailab.replay.job import HOUR, WHOLE
 
 
 class ReplayModelCost(msgspec.Struct, frozen=True, kw_only=True):
-    """All GPUs of a model over the whole replay. ``used`` and ``idle``: GPU-hours bound and not. ``kwh``: None where a power that it takes has no figure."""
+    """All GPUs of one model over the whole replay. ``used`` and ``idle``: GPU-hours bound and unbound. ``kwh``: None if
+    the price file lacks a power figure."""
 
     model: str
     gpus: int
@@ -24,7 +25,7 @@ class ReplayModelCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayQueueCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue's pods held: GPU-hours, and their price."""
+    """GPU-hours that a queue's pods held, and their cost."""
 
     name: str
     used: float
@@ -32,8 +33,11 @@ class ReplayQueueCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayCost(msgspec.Struct, frozen=True, kw_only=True):
-    """``cost``: of the whole fleet, in ``currency``; ``idle_cost``: of GPU time that nobody held. ``per_done``: ``cost`` by GPU-hours of work that counts; None where
-    there is none. ``kwh``: None where a model's is not known."""
+    """Cost of a replay in ``currency``.
+
+    ``cost``: the whole fleet. ``idle_cost``: unbound GPU time. ``per_done``: ``cost`` per GPU-hour of work that counts,
+    None if there is none. ``kwh``: None if it is unknown for a model.
+    """
 
     currency: str
     cost: float
@@ -45,12 +49,16 @@ class ReplayCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay_cost(prices: Prices, fleet: Fleet, accounts: ReplayAccounts, now: int, span: int, done: int) -> ReplayCost:
-    """``now``: the lab's clock at the end, ``span``: seconds of the replay, ``done``: milli-GPU-seconds of work that counts. Nothing is rounded. Raises InputError for a model
-    without a price; KailabError where what was held by model does not come to what was held."""
+    """Compute the cost without rounding.
+
+    ``now``: the lab's clock at the end. ``span``: length of the replay in seconds. ``done``: work that counts, in
+    milli-GPU-seconds. Raises InputError for a model without a price, KailabError if the time held by model does not add
+    up to all time held.
+    """
     used = accounts.used(now)
     if sum(used.values()) != accounts.held_time:
         raise KailabError(
-            f"GPU time does not balance: {sum(used.values())} held by model and queue is not {accounts.held_time} held in all"
+            f"GPU time does not balance: {sum(used.values())} held by model and queue is not the total of {accounts.held_time}"
         )
     models, idle_cost = [], 0.0
     for model, gpus in gpus_by_model(fleet).items():
@@ -64,48 +72,48 @@ def replay_cost(prices: Prices, fleet: Fleet, accounts: ReplayAccounts, now: int
                 model=model, gpus=gpus, used=own, idle=idle, cost=price.cost(own + idle), kwh=energy,
             )
         )  # fmt: skip
-    energies = [one.kwh for one in models]
-    cost = sum(one.cost for one in models)
+    energies = [entry.kwh for entry in models]
+    cost = sum(entry.cost for entry in models)
     return ReplayCost(
         currency=prices.currency,
         cost=cost,
         idle_cost=idle_cost,
         per_done=cost / _hours(done) if done else None,
-        kwh=None if None in energies else sum(one for one in energies if one is not None),
+        kwh=None if None in energies else sum(entry for entry in energies if entry is not None),
         models=models,
         queues=[_queue(prices, name, used) for name in sorted({queue for queue, _ in used})],
     )
 
 
 def rounded_cost(exact: ReplayCost) -> ReplayCost:
-    """As it is told: to a hundredth of the currency, a thousandth of an hour. The whole cost is that of the models as they are told."""
+    """Round for output: money to 0.01, hours to 0.001. The total is the sum of the rounded costs of the models."""
     return structs.replace(
         exact,
-        cost=round(sum(round(one.cost, 2) for one in exact.models), 2),
+        cost=round(sum(round(entry.cost, 2) for entry in exact.models), 2),
         idle_cost=round(exact.idle_cost, 2),
         per_done=None if exact.per_done is None else round(exact.per_done, 4),
         kwh=None if exact.kwh is None else round(exact.kwh, 3),
         models=[
             structs.replace(
-                one,
-                used=round(one.used, 3),
-                idle=round(one.idle, 3),
-                cost=round(one.cost, 2),
-                kwh=None if one.kwh is None else round(one.kwh, 3),
+                entry,
+                used=round(entry.used, 3),
+                idle=round(entry.idle, 3),
+                cost=round(entry.cost, 2),
+                kwh=None if entry.kwh is None else round(entry.kwh, 3),
             )
-            for one in exact.models
+            for entry in exact.models
         ],
-        queues=[structs.replace(one, used=round(one.used, 3), cost=round(one.cost, 2)) for one in exact.queues],
+        queues=[structs.replace(entry, used=round(entry.used, 3), cost=round(entry.cost, 2)) for entry in exact.queues],
     )
 
 
 def gpus_by_model(fleet: Fleet) -> dict[str, int]:
-    """GPUs that can be had whole; the model is empty where the fleet does not tell it."""
-    found: dict[str, int] = {}
+    """Map each model to its GPUs that can be allocated whole. The key is empty if the fleet does not name the model."""
+    counts: dict[str, int] = {}
     for pool in fleet.pools:
         if pool.whole_gpus:
-            found[pool.gpu_model] = found.get(pool.gpu_model, 0) + pool.count * pool.whole_gpus
-    return dict(sorted(found.items()))
+            counts[pool.gpu_model] = counts.get(pool.gpu_model, 0) + pool.count * pool.whole_gpus
+    return dict(sorted(counts.items()))
 
 
 def _queue(prices: Prices, name: str, used: dict[tuple[str, str], int]) -> ReplayQueueCost:

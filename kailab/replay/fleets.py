@@ -1,4 +1,4 @@
-"""The fleet to replay on: one of kailab's, or the list of nodes that comes with a trace (openb's)."""
+"""The fleet of a replay: one of kailab's fleets, or the list of nodes published with a trace (openb)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kailab.replay.readers.lines import BrokenLine, LineFields
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 PODS = 1000
-"""A list of nodes does not say how many pods a node takes; CPU and memory bound them."""
+"""Pods per node. A list of nodes does not state it; CPU and memory are the effective bounds."""
 
 MODEL_MEMORY_MIB = {"A10": 24_576, "P100": 16_384, "T4": 16_384, "V100M16": 16_384, "V100M32": 32_768}
-"""Of models whose name says what they are (NVIDIA's data sheets). G1 to G3 stand for models that openb does not name."""
+"""Memory of the models that openb names (source: NVIDIA's data sheets). It calls the others G1 to G3."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 
@@ -32,14 +32,14 @@ class _Node(NamedTuple):
 
 
 def replay_fleet(name_or_path: str) -> Fleet:
-    """A fleet by name or file; a ``.csv`` is a list of nodes as openb's. Raises InputError."""
+    """Load a fleet by name or file. A ``.csv`` file is a list of nodes in openb's format. Raises InputError."""
     if name_or_path.endswith((".csv", ".csv.gz")):
         return fleet_of_nodes(Path(name_or_path))
     return load_fleet(name_or_path)
 
 
 def fleet_of_nodes(path: Path) -> Fleet:
-    """Nodes with their own names. Raises InputError: of a fleet no line may be missing."""
+    """Read a list of nodes. Node names are kept. Raises InputError for any line that cannot be read."""
     header = lines.read_header(path)
     if missing := [name for name in NODE_COLUMNS if name not in header]:
         raise InputError(
@@ -48,7 +48,7 @@ def fleet_of_nodes(path: Path) -> Fleet:
         )
     pools = tuple(_pool(node) for node in _nodes(path))
     if not pools:
-        raise InputError("it lists no nodes", Where(file=str(path)))
+        raise InputError("the file lists no nodes; expected at least one", Where(file=str(path)))
     return Fleet(name=re.sub(r"[^a-z0-9]+", "-", path.name.partition(".")[0].lower()), pools=pools, file=str(path))
 
 
@@ -71,16 +71,16 @@ def _nodes(path: Path) -> Iterator[_Node]:
             raise InputError(str(error), where) from None
         if not _NAME.fullmatch(node.name) or len(node.name) > 63:
             raise InputError(
-                f"sn is {node.name!r:.80}; expected a node's name: small letters, digits, '-' and '.'", where
+                f"sn is {node.name!r:.80}; expected a node name of lower-case letters, digits, '-' and '.'", where
             )
         if node.name in seen:
-            raise InputError(f"a second node {node.name}; expected each once", where)
+            raise InputError(f"duplicate node {node.name}; expected each node once", where)
         seen.add(node.name)
         yield node
 
 
 def _pool(node: _Node) -> Pool:
-    # Each node is a pool of its own: a list has no others.
+    # A list of nodes has no pools, so each node becomes a pool.
     return Pool(
         name=node.name,
         count=1,

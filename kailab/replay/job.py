@@ -1,25 +1,29 @@
-"""One job of a trace, whatever the form of its file; and a line that gave none."""
+"""One job of a trace in any format, and a trace line that yields no job."""
 
 from __future__ import annotations
 
 import msgspec
 
 WHOLE = 1000
-"""Thousandths of a GPU, as the engine counts them."""
+"""One GPU in thousandths, the engine's unit."""
 
 
 HOUR = 3600
-"""Seconds."""
+"""Seconds in an hour."""
 LONGEST = 10**9
-"""Seconds of virtual time after which a replay is given up: some thirty years."""
+"""Longest replay in seconds of virtual time, about thirty years."""
 
 
 class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """``arrival``: whole seconds on the trace's own clock. ``seconds``: how long it ran. ``gpus``: devices in all; with ``share`` (thousandths)
-    below ``WHOLE`` each pod has that part of one, and there are as many pods. ``pods``: equal pods that start together; 0: as few as the fleet's nodes
-    allow. ``cpu_millis`` and ``memory_mib``: of each pod. ``models``: of GPUs that it may run on, any where empty. ``team``: whose it is, as
-    the trace says; ``priority``: the name of a PriorityClass, or empty. ``dataset``: the name of the data that it
-    reads, or empty. ``line``: where it stands."""
+    """One job of a trace.
+
+    ``arrival``: whole seconds on the trace's clock. ``seconds``: run time. ``gpus``: devices of the whole job.
+    ``share``: thousandths of a GPU; below ``WHOLE`` the job has one pod per device, each with that share. ``pods``:
+    number of equal pods that start together; 0: as few as the fleet's nodes allow. ``cpu_millis`` and ``memory_mib``:
+    requests of each pod. ``models``: GPU models that it may run on; empty: any. ``team``: its team in the trace.
+    ``priority``: name of a PriorityClass, or empty. ``dataset``: name of the dataset that it reads, or empty. ``line``:
+    its line in the file.
+    """
 
     name: str
     arrival: int
@@ -37,18 +41,18 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def milli(self) -> int:
-        """Thousandths of a GPU in all."""
+        """Thousandths of a GPU of the whole job."""
         return self.gpus * self.share
 
     @property
     def demand(self) -> int:
-        """Milli-GPU-seconds that it takes to be done."""
+        """Milli-GPU-seconds of the whole job."""
         return self.milli * self.seconds
 
 
 class SkippedLine(msgspec.Struct, frozen=True):
-    """A line of a trace that gave no job. ``broken``: it can't be read; otherwise it can, and there is nothing to replay (a job that never
-    ran)."""
+    """A trace line that yields no job. ``broken``: it cannot be read; False: there is nothing to replay, as for a job
+    that never ran."""
 
     line: int
     reason: str

@@ -1,4 +1,4 @@
-"""A job of a trace as the object that its user would have applied: a batch Job, a gang where it has several pods."""
+"""Make the Job object that a trace job's user would have applied; it is a gang if it has several pods."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kailab.replay.job import WHOLE, TraceJob
 
 NAMESPACE = "default"
 PATIENT = 1_000_000
-"""A backoffLimit that no number of evictions uses up: an evicted pod counts as a failure of its Job."""
+"""A backoffLimit that evictions never use up: each evicted pod counts as a failure of its Job."""
 
 
 def pods_of(job: TraceJob, largest: int) -> int:
-    """In how many equal pods a job comes: as the trace says, else as few as nodes of ``largest`` GPUs allow.
+    """The number of equal pods of a job: as the trace states, or as few as nodes with ``largest`` GPUs allow.
 
     >>> pods_of(TraceJob(name="a", arrival=0, seconds=1, gpus=12), 8), pods_of(TraceJob(name="b", arrival=0, seconds=1, gpus=1), 8)
     (2, 1)
@@ -28,8 +28,8 @@ def pods_of(job: TraceJob, largest: int) -> int:
 
 
 def job_object(name: str, job: TraceJob, queue: str, pods: int, *, endless: bool) -> Object:
-    """``pods``: see ``pods_of``. ``endless``: it does not end by itself."""
-    # Pods start as they are bound: the trace's run time begins where its cluster had placed the job.
+    """The Job object. ``pods``: see ``pods_of``. ``endless``: the pods do not end by themselves."""
+    # Pods start when they are bound: run times in traces begin at placement.
     notes = {labels.READY_SECONDS: "0"}
     if not endless:
         notes[labels.RUN_SECONDS] = notes[labels.EXPECTED_SECONDS] = str(job.seconds)
@@ -43,7 +43,7 @@ def job_object(name: str, job: TraceJob, queue: str, pods: int, *, endless: bool
     spec: dict[str, Any] = {"parallelism": pods, "completions": pods, "backoffLimit": PATIENT}
     if pods > 1:
         meta["annotations"] = {labels.BATCH_MIN_MEMBER: str(pods)}
-        # So that it is known of which pod an evicted one's successor goes on.
+        # The completion index links an evicted pod with its successor.
         spec["completionMode"] = "Indexed"
     spec["template"] = {"metadata": {"labels": template_labels, "annotations": notes}, "spec": _pod_spec(job, pods)}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
@@ -58,7 +58,9 @@ def _pod_spec(job: TraceJob, pods: int) -> Object:
     resources: dict[str, Any] = {"requests": requests} if requests else {}
     if job.gpus and job.share == WHOLE:
         if job.gpus % pods:
-            raise InputError(f"{job.name}: {job.gpus} GPUs in {pods} pods; expected equal pods")
+            raise InputError(
+                f"{job.name}: {job.gpus} GPUs in {pods} pods; expected a number of GPUs that divides evenly"
+            )
         resources["limits"] = {labels.GPU_RESOURCE: str(job.gpus // pods)}
     spec: dict[str, Any] = {
         "schedulerName": labels.SCHEDULER_NAME,

@@ -1,4 +1,4 @@
-"""What is replayed, and how."""
+"""The inputs of a replay."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from kailab.scheduler.observers import Observer
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayPlan:
-    """What is replayed, and how. ``lasting``: seconds after the first arrival at which it is cut off; None: until nothing more can happen.
-    ``checkpoint``: see ``Accounts``. ``endless``: jobs arrive and do not end. ``config``: as ``Lab.open`` takes it. ``prices``: by
-    which its cost and energy are told. ``metered``: seconds between two looks at its metrics, 0: a part of the time of arrivals; None: nobody
-    looks."""
+    """The inputs of a replay.
+
+    ``lasting``: seconds after the first arrival at which the replay is cut off; None: it runs until nothing more can
+    happen. ``checkpoint``: see ``ReplayAccounts``. ``endless``: jobs do not end. ``config``: as ``Lab.open`` takes it.
+    ``prices``: for cost and energy. ``metered``: seconds between metric samples; 0: chosen by the span of arrivals;
+    None: no metrics.
+    """
 
     trace: Trace
     fleet: Fleet

@@ -1,6 +1,6 @@
-"""A replay as a figure: GPUs held and jobs that wait over time, and how long the jobs of each queue waited.
+"""Draw a replay: GPUs held and waiting jobs over time, and the waiting times of each queue's jobs.
 
-matplotlib is optional (``pip install 'kailab[figures]'``) and loaded when a figure is made.
+matplotlib is optional (``pip install 'kailab[figures]'``) and is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -22,36 +22,38 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_QUEUES = 8
-"""Lines that can still be told apart; the queues with most jobs are drawn."""
+"""Number of lines that remain distinguishable; the queues with the most jobs are drawn."""
 _DAY = 24
-"""Hours."""
+"""Hours in a day."""
 _LINES = ("-", "--", ":", "-.")
-"""Queues are told apart by these too: in black and white, and by whoever sees no colours."""
+"""Line styles distinguish queues in black and white and for colour-blind readers."""
 _MARKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
 _NAMES = ("1s", "10s", "1m", "10m", "1h", "6h", "1d", "7d", "30d")
 
 
 def check_target(path: Path) -> None:
-    """Before anything is replayed: whether a figure can be written there. Raises InputError."""
+    """Check before a replay that a figure can be written to ``path``. Raises InputError."""
     if path.suffix.lower() not in figures.SUFFIXES:
-        raise InputError(f"{path}: expected a name that ends in {', '.join(figures.SUFFIXES)}")
+        raise InputError(f"{path}: expected a file name that ends in {', '.join(figures.SUFFIXES)}")
     if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}")
+        raise InputError(f"{path}: the folder {path.parent} does not exist")
     figures.load_plotting("matplotlib.figure")
 
 
 def figure_of(replayed: CompletedReplay) -> Figure:
-    """GPUs held below the line of all GPUs; jobs that wait; and which part of each queue's jobs had waited no longer than so. Jobs that never began
-    wait without end: a queue's line that stays below 1 has such. Raises InputError where matplotlib is not installed."""
-    found: Figure = figures.load_plotting("matplotlib.figure").Figure(figsize=(10, 8), layout="constrained")
-    held, waiting, waits = found.subplots(3, 1, height_ratios=(3, 2, 3))
+    """Draw three panels: GPUs held, waiting jobs, and the share of each queue's jobs that waited at most a given time.
+
+    A queue's line stays below 1 if some of its jobs never began. Raises InputError if matplotlib is not installed.
+    """
+    figure: Figure = figures.load_plotting("matplotlib.figure").Figure(figsize=(10, 8), layout="constrained")
+    held, waiting, waits = figure.subplots(3, 1, height_ratios=(3, 2, 3))
     waiting.sharex(held)
     _over_time(held, waiting, replayed)
     _waited(waits, replayed)
-    found.suptitle(
+    figure.suptitle(
         f"{Path(replayed.plan.trace.file).name} on {replayed.plan.fleet.name}: {len(replayed.accounts.works)} jobs"
     )
-    return found
+    return figure
 
 
 def _over_time(held: Any, waiting: Any, replayed: CompletedReplay) -> None:
@@ -59,7 +61,7 @@ def _over_time(held: Any, waiting: Any, replayed: CompletedReplay) -> None:
     end = replayed.ended - replayed.began
     unit, name = (_DAY * HOUR, "days") if end > 3 * _DAY * HOUR else (HOUR, "hours")
     moments = [at / unit for at, *_ in rows] + [end / unit]
-    # Each row holds until the next; the last until the end.
+    # Each row is valid until the next one, the last until the end.
     gpus = [milli / WHOLE for _, milli, _, _ in rows]
     held.fill_between(moments, [*gpus, gpus[-1]], step="post", alpha=0.6, label="held")
     held.axhline(replayed.gpus, color="black", linestyle="--", label="all GPUs")
@@ -67,7 +69,7 @@ def _over_time(held: Any, waiting: Any, replayed: CompletedReplay) -> None:
     waiting.fill_between([at / unit for at in changed], jobs, step="post", color="grey")
     held.set_ylabel("GPUs")
     held.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    waiting.set_ylabel("jobs that wait")
+    waiting.set_ylabel("waiting jobs")
     waiting.set_xlabel(f"{name} since the first arrival")
     for axes in (held, waiting):
         axes.set_ylim(bottom=0)
@@ -76,7 +78,7 @@ def _over_time(held: Any, waiting: Any, replayed: CompletedReplay) -> None:
 
 def _waited(axes: Any, replayed: CompletedReplay) -> None:
     for number, (queue, waits, jobs) in enumerate(waits_by_queue(replayed)):
-        # Below a second is drawn at one: a logarithm has no 0.
+        # The axis is logarithmic, so waits below one second are drawn at one second.
         moments = sorted({max(1, wait) for wait in waits})
         parts = [bisect_right(waits, at) / jobs for at in moments]
         most = [*moments, _MARKS[-1]] if not moments or moments[-1] < _MARKS[-1] else moments
@@ -89,14 +91,17 @@ def _waited(axes: Any, replayed: CompletedReplay) -> None:
     axes.set_xticks(_MARKS, labels=_NAMES)
     axes.set_xticks([], minor=True)
     axes.set_ylim(0, 1.02)
-    axes.set_xlabel("waited no longer than")
-    axes.set_ylabel("part of the queue's jobs")
+    axes.set_xlabel("waited at most")
+    axes.set_ylabel("share of the queue's jobs")
     axes.grid(alpha=0.3)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
 def waiting_jobs(replayed: CompletedReplay) -> tuple[list[int], list[int]]:
-    """Moments, in seconds after the first arrival, and how many jobs wait from each on. One that began in the second in which it came never waited."""
+    """Moments in seconds after the first arrival, and the number of waiting jobs from each on.
+
+    A job that begins in the second of its arrival does not count as waiting.
+    """
     changes: Counter[int] = Counter({0: 0, replayed.ended - replayed.began: 0})
     for work in replayed.accounts.works.values():
         changes[work.arrived - replayed.began] += 1
@@ -107,9 +112,10 @@ def waiting_jobs(replayed: CompletedReplay) -> tuple[list[int], list[int]]:
 
 
 def waits_by_queue(replayed: CompletedReplay) -> Iterator[tuple[str, Sequence[int], int]]:
-    """Of the queues with most jobs: the waits of those that began, in seconds and in order, and how many jobs arrived."""
-    found: dict[str, list[int | None]] = {}
+    """For the queues with the most jobs, yield (queue, sorted waits in seconds of the jobs that began, number of
+    jobs)."""
+    waits: dict[str, list[int | None]] = {}
     for work in replayed.accounts.works.values():
-        found.setdefault(work.queue, []).append(None if work.began is None else work.began - work.arrived)
-    for queue in sorted(found, key=lambda name: (-len(found[name]), name))[:MOST_QUEUES]:
-        yield queue, sorted(wait for wait in found[queue] if wait is not None), len(found[queue])
+        waits.setdefault(work.queue, []).append(None if work.began is None else work.began - work.arrived)
+    for queue in sorted(waits, key=lambda name: (-len(waits[name]), name))[:MOST_QUEUES]:
+        yield queue, sorted(wait for wait in waits[queue] if wait is not None), len(waits[queue])

@@ -1,4 +1,4 @@
-"""How is decided in a replay: a scheduler configuration, and policies named beside it."""
+"""The scheduler configuration of a replay: a configuration file, and policies named beside it."""
 
 from __future__ import annotations
 
@@ -39,29 +39,30 @@ _FIELDS: tuple[tuple[type[Policy], str], ...] = (
     (QueueShares, "queue_shares_policy"),
 )
 RANDOM = next(name for name, place in SHIPPED.items() if place.endswith(":Random"))
-"""The policy that a seed is for."""
+"""The policy that takes a seed."""
 _BEFORE_SCORES = ("gpusharingorder", "resourcetype")
-"""KAI's plugins whose scores outdo a policy's: shares to GPUs that are shared already, work without GPUs to nodes without."""
+"""KAI's plugins whose scores outweigh a policy's: shares go to GPUs already shared, work without GPUs to nodes without
+GPUs."""
 
 
 NamedPolicy = str | Mapping[str, Any]
 """A policy: its name, or ``{policy: NAME, parameters: {...}}``."""
 
 
-def choice_of(told: NamedPolicy) -> PolicyChoice:
-    """Without what brought it.
+def choice_of(policy: NamedPolicy) -> PolicyChoice:
+    """The policy's name and parameters, without the class that implements it.
 
     >>> choice_of("fifo").name, choice_of({"policy": "tiresias", "parameters": {"thresholds": [60]}}).parameters
     ('fifo', {'thresholds': [60]})
     """
-    if isinstance(told, str):
-        return PolicyChoice(name=told)
-    return PolicyChoice(name=told["policy"], parameters=told.get("parameters", {}))
+    if isinstance(policy, str):
+        return PolicyChoice(name=policy)
+    return PolicyChoice(name=policy["policy"], parameters=policy.get("parameters", {}))
 
 
 def uses_random_numbers(policies: Sequence[NamedPolicy]) -> bool:
-    """Whether a seed is for one of them: for ``random``, unless it has one of its own."""
-    return any(choice_of(one) == PolicyChoice(name=RANDOM) for one in policies)
+    """True if one of the policies takes a seed: ``random`` without a seed of its own."""
+    return any(choice_of(policy) == PolicyChoice(name=RANDOM) for policy in policies)
 
 
 def files_of(config: Path) -> list[str]:
@@ -74,49 +75,54 @@ def files_of(config: Path) -> list[str]:
 def with_replay_policies(
     config: Path | None, policies: Sequence[NamedPolicy], trace: Trace, fleet: Fleet, seed: int | None = None
 ) -> SchedulerSettings:
-    """The configuration of a file, with policies by their names in the place of what it says. A score of nodes by name is alone in what it says: KAI's
-    preferences above it are off. FGD is told what pods the trace has. Raises InputError, ExtensionError."""
+    """Read a configuration and replace its policies by the named ones.
+
+    A named node score is the only score: KAI's plugins of higher weight are turned off. FGD gets the trace's workload
+    as a parameter. Raises InputError, ExtensionError.
+    """
     settings = settings_of(config)
     engine = settings.engine
     seeded = False
     named: set[str] = set()
-    for one in policies:
-        choice = choice_of(one)
+    for policy in policies:
+        choice = choice_of(policy)
         name = choice.name
-        found = policy_class(name)
-        if issubclass(found, Dispatch):
+        implementation = policy_class(name)
+        if issubclass(implementation, Dispatch):
             raise InputError(
-                f"policy {name!r} sends jobs to clusters; expected it as --dispatch, or as dispatch in a file of clusters"
+                f"policy {name!r} is a dispatch policy; expected it in --dispatch, or as dispatch in a file of clusters"
             )
-        field = next(field for kind, field in _FIELDS if issubclass(found, kind))
+        field = next(field for kind, field in _FIELDS if issubclass(implementation, kind))
         if field in named:
-            raise InputError(f"policy {name!r} decides what another one named decides; expected one of a kind")
+            raise InputError(
+                f"policy {name!r} is of the same kind as another named policy; expected one policy of each kind"
+            )
         named.add(field)
         parameters: dict[str, Any] = {}
-        if issubclass(found, Fgd):
+        if issubclass(implementation, Fgd):
             parameters = {"workload": msgspec.to_builtins(workload(trace, fleet))}
-        elif found is Random and seed is not None:
+        elif implementation is Random and seed is not None:
             parameters, seeded = {"seed": seed}, True
         chosen = PolicyChoice(name=name, parameters={**parameters, **choice.parameters})
         try:
-            make_policy(chosen, found)
+            make_policy(chosen, implementation)
         except PolicyError as error:
             raise InputError(str(error)) from None
         engine = structs.replace(engine, **{field: chosen})
-        if issubclass(found, JobOrder):
+        if issubclass(implementation, JobOrder):
             engine = structs.replace(engine, weighted_order=None)
-        if issubclass(found, NodeScore):
-            plugins = tuple(one for one in engine.plugins or DEFAULT_PLUGINS if one not in _BEFORE_SCORES)
+        if issubclass(implementation, NodeScore):
+            plugins = tuple(name for name in engine.plugins or DEFAULT_PLUGINS if name not in _BEFORE_SCORES)
             engine = structs.replace(engine, plugins=plugins, prefer_shared_devices=False)
     if seed is not None and not seeded:
-        raise InputError(f"--seed is for the policy {RANDOM}; expected --policy {RANDOM}")
+        raise InputError(f"--seed applies only to the policy {RANDOM}; expected --policy {RANDOM}")
     return structs.replace(settings, engine=engine)
 
 
 def workload(trace: Trace, fleet: Fleet) -> tuple[TypicalWorkload, ...]:
-    """The sorts of pods that make up 95 % of a trace's."""
+    """The kinds of pods that make up 95 % of the trace's pods."""
     pods = []
-    largest = fleet.largest_node  # a look at every pool
+    largest = fleet.largest_node  # iterates over all pools
     for job in trace.jobs:
         count = pods_of(job, largest)
         pods += [(job.cpu_millis, job.gpus // count, job.share, tuple(sorted(job.models)))] * count

@@ -1,4 +1,5 @@
-"""Whose jobs go to which queue: a queue for each team of a trace, with quotas from a file, from each team's share, or without."""
+"""The queues of a replay: one for each team of the trace, with quotas from a file, by each team's share, or without
+quota."""
 
 from __future__ import annotations
 
@@ -26,14 +27,17 @@ _BOUNDLESS = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 @dataclass(frozen=True)
 class TeamQueues:
-    """``objects``: queues, to be applied before the first job comes, as ``classes``, PriorityClasses beside those that there are. ``of_team``: team ->
-    name of its queue."""
+    """The queues of a replay.
+
+    ``objects``: Queue objects, applied before the first job. ``of_team``: maps each team to its queue's name.
+    ``classes``: PriorityClass objects in addition to the built-in ones.
+    """
 
     objects: Sequence[Object]
     of_team: Mapping[str, str]
     classes: Sequence[Object] = ()
     warnings: Sequence[str] = ()
-    """About what the file says: a field that there is not, a quota beyond the parent's."""
+    """Warnings about the file: an unknown field, a quota that exceeds the parent's."""
 
     @property
     def names(self) -> list[str]:
@@ -41,13 +45,15 @@ class TeamQueues:
 
     @property
     def quotas(self) -> dict[str, float]:
-        """Of the teams' queues, in GPUs; -1 without bound."""
-        told = {obj["metadata"]["name"]: (obj["spec"].get("resources") or {}).get("gpu") or {} for obj in self.objects}
-        return {name: float(told[name].get("quota", 0)) for name in self.names}
+        """GPU quota of each team's queue; -1 means unlimited."""
+        gpu_resources = {
+            obj["metadata"]["name"]: (obj["spec"].get("resources") or {}).get("gpu") or {} for obj in self.objects
+        }
+        return {name: float(gpu_resources[name].get("quota", 0)) for name in self.names}
 
 
 def queue_name(team: str) -> str:
-    """The name of a team's queue, as Kubernetes takes it.
+    """Turn a team's name into a valid Kubernetes name.
 
     >>> queue_name("6214e9"), queue_name("Vision & Speech"), queue_name("")
     ('6214e9', 'vision-speech', 'trace')
@@ -60,7 +66,8 @@ MODES = (NO_QUOTA, BY_SHARE, ONE)
 
 
 def queues_for(trace: Trace, gpus: int, how: str) -> TeamQueues:
-    """``how``: one of ``MODES``, else the path of a file of Queues. ``gpus``: of the fleet. Raises InputError."""
+    """Make the queues. ``how``: one of ``MODES``, or the path of a file of Queues. ``gpus``: GPUs of the fleet. Raises
+    InputError."""
     if how == BY_SHARE:
         return by_share(trace, gpus)
     if how == ONE:
@@ -69,82 +76,99 @@ def queues_for(trace: Trace, gpus: int, how: str) -> TeamQueues:
 
 
 def without_quota(trace: Trace) -> TeamQueues:
-    """A queue for each team, which owes its GPUs to nobody: all share alike."""
+    """A queue with quota 0 for each team: all teams have the same claim."""
     return _with_quotas(trace, dict.fromkeys(_teams(trace).values(), 0.0))
 
 
 def by_share(trace: Trace, gpus: int) -> TeamQueues:
-    """Quotas as large a part of ``gpus`` as the GPU time that each team's jobs ask for is of the trace's; to a thousandth, rounded down so
-    that no more is promised than there is."""
+    """A queue for each team whose quota is the team's part of the GPU time that the trace demands.
+
+    Quotas are rounded down to a thousandth of a GPU, so that their sum does not exceed ``gpus``.
+    """
     of_team = _teams(trace)
-    asked = dict.fromkeys(of_team.values(), 0)
+    demand = dict.fromkeys(of_team.values(), 0)
     for job in trace.jobs:
-        asked[of_team[job.team]] += job.demand
-    total = sum(asked.values())
+        demand[of_team[job.team]] += job.demand
+    total = sum(demand.values())
     return _with_quotas(
-        trace, {name: (1000 * gpus * own // total if total else 0) / 1000 for name, own in asked.items()}
+        trace,
+        {name: (1000 * gpus * team_demand // total if total else 0) / 1000 for name, team_demand in demand.items()},
     )
 
 
 def from_file(trace: Trace, path: Path) -> TeamQueues:
-    """The queues and PriorityClasses of a file of manifests; each team of the trace has a leaf of its name there. Raises InputError, InputErrors."""
+    """Read queues and PriorityClasses from a manifest file. Each team of the trace needs a leaf queue of its name.
+
+    Raises InputError, InputErrors.
+    """
     from kailab.lab import unknown_fields
 
     manifests = _read(path)
-    queues = [one for one in manifests if one.kind == "Queue"]
+    queues = [manifest for manifest in manifests if manifest.kind == "Queue"]
     errors, notices = check_queue_tree(queues)
-    names = {one.object["metadata"]["name"] for one in queues}
-    # In a lab such a queue waits for somebody to make its parent; in a replay nobody does.
-    for one in queues:
-        parent = one.object["spec"].get("parentQueue")
+    names = {manifest.object["metadata"]["name"] for manifest in queues}
+    # A lab accepts a queue before its parent exists; in a replay the parent would never be created.
+    for manifest in queues:
+        parent = manifest.object["spec"].get("parentQueue")
         if parent and parent not in names:
-            text = f"there is no queue {parent!r:.80}; expected one of the file: {there_are(names, parent)}"
-            errors.append(InputError(text, one.where("spec.parentQueue")))
+            text = f"no queue {parent!r:.80} in the file; {there_are(names, parent)}"
+            errors.append(InputError(text, manifest.where("spec.parentQueue")))
     if errors:
         raise InputErrors.of(errors)
-    leaves = names - {one.object["spec"].get("parentQueue") for one in queues}
+    leaves = names - {manifest.object["spec"].get("parentQueue") for manifest in queues}
     of_team = _teams(trace)
     if missing := sorted({name for name in of_team.values() if name not in leaves}):
         raise InputError(
-            f"no queue for the trace's {', '.join(missing)}; it has: {', '.join(sorted(leaves)) or 'none without queues below'}",
+            f"no leaf queue for the trace's teams {', '.join(missing)}; leaf queues of the file: {', '.join(sorted(leaves)) or 'none'}",
             Where(file=str(path)),
         )
-    told = [*manifests.notices, *notices, *unknown_fields.warn_unknown_fields(manifests)]
-    classes = [one.object for one in manifests if one.kind == "PriorityClass"]
-    return TeamQueues([one.object for one in queues], of_team, classes, [str(one) for one in told])
+    notices_and_warnings = [*manifests.notices, *notices, *unknown_fields.warn_unknown_fields(manifests)]
+    classes = [manifest.object for manifest in manifests if manifest.kind == "PriorityClass"]
+    return TeamQueues(
+        [manifest.object for manifest in queues], of_team, classes, [str(manifest) for manifest in notices_and_warnings]
+    )
 
 
 def priorities_of(how: str | Path | None, fleet: Fleet) -> tuple[str, ...]:
-    """Names of the PriorityClasses that jobs may have: those of every cluster, of the fleet and of the file of queues. ``how``: as ``queues_for``
-    takes it. Raises InputError."""
-    own = [] if how is None or how in MODES else [one.object for one in _read(Path(how)) if one.kind == "PriorityClass"]
-    return (*PRIORITY_CLASSES, *(one["metadata"]["name"] for one in (*fleet.priority_classes, *own)))
+    """Names of the PriorityClasses that jobs may use: built-in ones, the fleet's, and those in the file of queues.
+
+    ``how``: as in ``queues_for``. Raises InputError.
+    """
+    own = (
+        []
+        if how is None or how in MODES
+        else [entry.object for entry in _read(Path(how)) if entry.kind == "PriorityClass"]
+    )
+    return (*PRIORITY_CLASSES, *(entry["metadata"]["name"] for entry in (*fleet.priority_classes, *own)))
 
 
 def _read(path: Path) -> Manifests:
-    """Of queues and PriorityClasses. Raises InputError, InputErrors."""
+    """Read manifests of queues and PriorityClasses. Raises InputError, InputErrors."""
     from kailab.lab import intake
 
     manifests = intake.read([path]).manifests
-    for one in manifests:
-        name = one.object["metadata"]["name"]
-        if one.kind not in ("Queue", "PriorityClass"):
-            raise InputError(f"{one.kind}/{name} is no Queue; expected queues and PriorityClasses only", one.where(""))
-        value = PRIORITY_CLASSES.get(name) if one.kind == "PriorityClass" else None
-        if value is not None and one.object.get("value") != value:
+    for manifest in manifests:
+        name = manifest.object["metadata"]["name"]
+        if manifest.kind not in ("Queue", "PriorityClass"):
             raise InputError(
-                f"every cluster has this class, with the value {value}; expected another name", one.where("value")
+                f"{manifest.kind}/{name}: expected only Queue and PriorityClass objects", manifest.where("")
+            )
+        value = PRIORITY_CLASSES.get(name) if manifest.kind == "PriorityClass" else None
+        if value is not None and manifest.object.get("value") != value:
+            raise InputError(
+                f"every cluster has this PriorityClass with the value {value}; expected another name",
+                manifest.where("value"),
             )
     return manifests
 
 
 def one_queue(trace: Trace) -> TeamQueues:
-    """All jobs in one queue, whoever's they are."""
+    """One queue for all jobs."""
     return TeamQueues([_queue(NO_TEAM, -1.0)], dict.fromkeys(trace.teams, NO_TEAM))
 
 
 def _teams(trace: Trace) -> dict[str, str]:
-    """Raises InputError where two teams would be one queue."""
+    """Map each team to its queue's name. Raises InputError if two teams get the same queue."""
     of_team: dict[str, str] = {}
     taken: dict[str, str] = {}
     for team in trace.teams:
@@ -152,7 +176,7 @@ def _teams(trace: Trace) -> dict[str, str]:
         if taken.setdefault(name, team) != team:
             first = next(job for job in trace.jobs if job.team == team)
             raise InputError(
-                f"the teams {taken[name]!r:.80} and {team!r:.80} would both have the queue {name}; expected names that differ",
+                f"the teams {taken[name]!r:.80} and {team!r:.80} would share the queue {name}; expected team names that give different queue names",
                 trace.where(first.line),
             )
     return of_team

@@ -1,6 +1,7 @@
-"""A trace replayed: its jobs are applied when they came, and virtual time goes from one thing that happens to the next.
+"""Replay a trace in one lab: submit each job at its arrival and advance virtual time from event to event.
 
-The lab decides as ever: its controllers, grouping and scheduler. Here is no clock of its own and no order of jobs."""
+The lab's own controllers, grouping and scheduler make all decisions.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +25,17 @@ from kailab.replay.session import ReplaySession
 
 Progress = Callable[[str, int, int], None]
 SAMPLES = 300
-"""Looks at how fragmented the GPUs are, and at metrics, from the first arrival to the last."""
+"""Number of fragmentation and metric samples from the first arrival to the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompletedReplay:
-    """What came of it. ``began`` and ``ended``: seconds on the lab's clock; the first job arrived when it began. ``gpus``: of the fleet.
-    ``cycles``: that the scheduler ran. ``unbegun``: why jobs never began. ``opened``: the lab, on its clock; ``meter``: None where nobody asked for metrics."""
+    """The result of a replay.
+
+    ``began`` and ``ended``: seconds on the lab's clock; the first job arrived at ``began``. ``gpus``: GPUs of the
+    fleet. ``cycles``: number of scheduling cycles. ``unbegun``: why jobs never began. ``opened``: the lab's clock when
+    it was opened. ``meter``: None without metrics.
+    """
 
     plan: Plan
     accounts: ReplayAccounts
@@ -48,10 +53,13 @@ class CompletedReplay:
 
 
 def replay(
-    plan: Plan, progress: Progress = lambda what, done, total: None, keeper: ReplayCheckpoint | None = None
+    plan: Plan, progress: Progress = lambda step, done, total: None, keeper: ReplayCheckpoint | None = None
 ) -> CompletedReplay:
-    """Carry it out. ``progress``: told what is done, how many jobs of how many. ``keeper``: it is kept there as it goes on, and goes on
-    from what is kept there. Raises InputError, StateError."""
+    """Replay a plan.
+
+    ``progress``: called with a description, the number of completed jobs and the number of all jobs. ``keeper``: saves
+    the replay and resumes a saved one. Raises InputError, StateError.
+    """
     with collector_off():
         kept = None if keeper is None else keeper.found()
         if kept is not None:
@@ -63,7 +71,7 @@ def replay(
 
 
 class ReplayLab:
-    """A plan's lab, and what is watched in it while jobs are in it."""
+    """The lab of a plan with its session, accounts and samplers."""
 
     def __init__(self, plan: Plan, lab: Lab, standings: FairnessSampler, samples: FragmentationSampler) -> None:
         self.plan = plan
@@ -74,11 +82,12 @@ class ReplayLab:
         self.stay.check_priorities(plan.trace)
 
     def __getstate__(self) -> dict[str, Any]:
-        """To be kept. The plan is given anew."""
+        """Leave out the plan; it is supplied again on resume."""
         return {**self.__dict__, "plan": None}
 
     def look(self, *, resting: bool) -> None:
-        """Take in what is told over time. ``resting``: it holds until the next timer falls due; else until the next cycle."""
+        """Take the samples that are due. ``resting``: the state holds until the next timer; False: until the next
+        cycle."""
         timer = self.stay.cluster.next_timer()
         until = self.stay.lab.now + CYCLE_SECONDS
         if resting:
@@ -88,7 +97,7 @@ class ReplayLab:
             self._meter.look(self.stay.lab, until)
 
     def replayed(self, began: int, last_arrival: int) -> CompletedReplay:
-        """What came of it up to now."""
+        """The result up to now."""
         lab = self.stay.lab
         ended = self.stay.now
         self.accounts.note(ended)
@@ -113,14 +122,14 @@ class ReplayLab:
 
 
 def _interval(plan: Plan) -> int:
-    """Seconds between two looks of ``SAMPLES``."""
+    """Seconds between two samples."""
     jobs = plan.trace.jobs
     return max(1, (jobs[-1].arrival - jobs[0].arrival) // SAMPLES)
 
 
 @contextmanager
 def open_replay_lab(plan: Plan) -> Iterator[ReplayLab]:
-    """The lab of a plan with its queues, before its first job. Raises InputError."""
+    """Open the lab of a plan with its queues, before its first job. Raises InputError."""
     if plan.prices is not None:
         plan.prices.check(gpus_by_model(plan.fleet))
     standings = FairnessSampler()
@@ -131,7 +140,7 @@ def open_replay_lab(plan: Plan) -> Iterator[ReplayLab]:
 
 
 class _Run:
-    """All jobs of the trace in one lab, each as it arrives."""
+    """Submits all jobs of the trace to one lab as they arrive."""
 
     def __init__(self, one: ReplayLab, progress: Progress, keeper: ReplayCheckpoint | None) -> None:
         self._one = one
@@ -143,7 +152,7 @@ class _Run:
         self._shift = self._began - self._jobs[0].arrival
 
     def __getstate__(self) -> dict[str, Any]:
-        """To be kept. What the plan has is given anew, and whom to tell."""
+        """Leave out the trace, the progress callback and the checkpoint; they are supplied again on resume."""
         return {**self.__dict__, "_jobs": None, "_progress": None, "_keeper": None}
 
     @property
@@ -152,7 +161,7 @@ class _Run:
 
     @property
     def _end(self) -> int:
-        """When it is cut off."""
+        """When the replay is cut off."""
         lasting = self._one.plan.lasting
         return self._began + (LONGEST if lasting is None else lasting)
 
@@ -162,7 +171,7 @@ class _Run:
         return self._to_the_end(rested=False)
 
     def go_on(self, plan: Plan, progress: Progress, keeper: ReplayCheckpoint | None) -> CompletedReplay:
-        """From where it was kept."""
+        """Resume a saved replay."""
         self._one.plan, self._jobs = plan, plan.trace.jobs
         self._progress, self._keeper = progress, keeper
         return self._to_the_end(rested=True)
@@ -185,10 +194,10 @@ class _Run:
     # --- arrivals ----------------------------------------------------------------------------------------------------
 
     def _await_arrivals(self) -> None:
-        """One timer, for the next arrival: a trace may have more jobs than a clock should hold timers."""
+        """Set one timer for the next arrival: a trace may have more jobs than the clock should hold timers."""
         if self._next < len(self._jobs):
             at = self._jobs[self._next].arrival + self._shift
-            # Who comes as it is cut off has no time in it.
+            # A job that arrives at the cut-off would have no time to run.
             if at < self._end:
                 self._stay.cluster.call_at(at, self._arrive, prompt=False)
 
@@ -201,15 +210,15 @@ class _Run:
         self._accounts.note(now)
         self._await_arrivals()
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- end ---------------------------------------------------------------------------------------------------------
 
     def _over(self) -> bool:
-        """All have arrived, and nothing that waits can ever start: whoever could end has ended."""
+        """True if all jobs have arrived and no waiting job can ever start."""
         if self._next < len(self._jobs):
             return False
         return not self._accounts.unfinished or self._stay.still
 
 
 def job_name(number: int) -> str:
-    """In the lab, of the trace's job of that number in the order of arrival."""
+    """The lab's name of the job with this number in order of arrival."""
     return f"job-{number:07}"

@@ -1,4 +1,4 @@
-"""When to look at what holds from one moment to the next, so that it is seen as of every so many seconds."""
+"""Samples of a running replay: metrics, fragmentation of free GPUs, and fairness between queues."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from kailab.scheduler.observers import DecidingScheduler, Observer
 
 
 class SamplePoints:
-    """Points of time ``interval`` seconds apart, from the first look on."""
+    """Points in time ``interval`` seconds apart, starting with the first query."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._next: float | None = None
 
     def points(self, now: float, until: float) -> int:
-        """How many of them are in the time that begins ``now`` and goes to ``until``, infinite where nothing is to happen any more: there the next one alone counts.
+        """The number of points in [``now``, ``until``). If ``until`` is infinite, only the next point counts.
 
-        >>> sampling = Sampling(10)
+        >>> sampling = SamplePoints(10)
         >>> sampling.points(0, 1), sampling.points(1, 9), sampling.points(9, 35), sampling.points(35, float("inf"))
         (1, 0, 3, 1)
         """
@@ -41,16 +41,13 @@ class SamplePoints:
             self._next = now
         if self._next >= until:
             return 0
-        found = ceil((until - self._next) / self._interval) if isfinite(until) else 1
-        self._next += found * self._interval
-        return found
-
-
-# What metrics tell of a replay over time, as they would of any lab.
+        number = ceil((until - self._next) / self._interval) if isfinite(until) else 1
+        self._next += number * self._interval
+        return number
 
 
 class MetricsSampler:
-    """Looks at a lab so often that what it tells holds every ``interval`` seconds of its time."""
+    """Samples the metrics of a lab so that the series is valid at every ``interval`` seconds of lab time."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -59,24 +56,22 @@ class MetricsSampler:
 
     @property
     def every(self) -> float:
-        """Seconds between two samples of what was seen: longer than the interval where these would be too many."""
+        """Seconds between two samples in the output; longer than the interval if there would be too many samples."""
         return max(self._interval, self.series.end / MOST_SAMPLES)
 
     def look(self, lab: Lab, until: float) -> None:
-        """Where it is time for it before ``until``, when something may be otherwise."""
+        """Take a sample if one is due before ``until``, when the state may change."""
         if self._sampling.points(lab.now, until):
             self.take(lab)
 
     def take(self, lab: Lab) -> None:
-        """Look in any case."""
+        """Take a sample unconditionally."""
         self.series.take(sample_metrics(lab))
 
 
-# How fragmented the free GPUs are over time, by FGD's measure: to the pods that the trace has, which part of what is free is of no use.
-
-
 class Fragmentation(msgspec.Struct, frozen=True, kw_only=True):
-    """Expected fragments as parts of all GPUs of the fleet, and of the free ones: the mean over ``samples``, which are as far apart in time, and the last."""
+    """Expected fragmentation (FGD's measure) as a part of all GPUs and of the free GPUs: the mean over equally spaced
+    samples, and the last."""
 
     samples: int
     of_all: float
@@ -86,7 +81,8 @@ class Fragmentation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FragmentationSampler(Observer):
-    """Looks at the nodes so often that what it tells holds every ``interval`` seconds."""
+    """Samples how much of the free GPUs the trace's typical pods could not use (FGD's measure), every ``interval``
+    seconds."""
 
     def __init__(self, workload: Sequence[TypicalWorkload], interval: int, gpus: int) -> None:
         self._workload = workload
@@ -99,12 +95,12 @@ class FragmentationSampler(Observer):
         self._scheduler = scheduler
 
     def look(self, now: float, until: float) -> None:
-        """Where it is time for it before ``until``, when something may be otherwise."""
+        """Take a sample if one is due before ``until``, when the state may change."""
         if points := self._sampling.points(now, until):
             self.take(points)
 
     def take(self, points: int = 0) -> None:
-        """Look in any case; it counts for so many samples."""
+        """Take a sample unconditionally; it counts for ``points`` samples."""
         if self._scheduler is None or not self._total:
             return
         table = self._scheduler.mirror.working.table
@@ -113,7 +109,7 @@ class FragmentationSampler(Observer):
         self._found.append((float(lost.sum()), float(devices.sum()), points))
 
     def summary(self) -> Fragmentation | None:
-        """None where there was nothing to look at."""
+        """None if nothing was sampled."""
         if not self._found:
             return None
         parts = [(lost / self._total, lost / free if free else 0.0) for lost, free, _ in self._found]
@@ -132,12 +128,9 @@ class FragmentationSampler(Observer):
         )
 
 
-# How queues stood over time, as the scheduler itself has it: what each held, against its fair share and its quota.
-
-
 class QueueFairness(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU-hours of a queue: ``held``, and ``fair``, what its fair share came to over time. ``short``: GPUs that it had less than its quota while it asked for them, in
-    the mean over all time."""
+    """GPU-hours that a queue ``held``, and the integral of its ``fair`` share. ``short``: GPUs below its quota while it
+    requested them, the mean over time."""
 
     name: str
     held: float
@@ -146,14 +139,16 @@ class QueueFairness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fairness(msgspec.Struct, frozen=True, kw_only=True):
-    """``jain``: Jain's index of what queues held by their fair share, of those that had one: 1 where all got alike, 1/n where one got all. None without such."""
+    """``jain``: Jain's index of GPU time held per fair share, over queues with a fair share: 1 if all got the same, 1/n
+    if one got everything, None without such queues."""
 
     jain: float | None
     queues: list[QueueFairness]
 
 
 class FairnessSampler(Observer):
-    """Sums up cycle by cycle: what queues ask for and may have when one begins, and what they hold when it is through, holds until the next begins."""
+    """Integrates the scheduler's view of each queue: requests and fair shares at the beginning of a cycle and holdings
+    at its end are valid until the next cycle."""
 
     def __init__(self) -> None:
         self._last: tuple[float, Sequence[tuple[QueueState, float]]] | None = None
@@ -163,7 +158,7 @@ class FairnessSampler(Observer):
     def on_cycle(self, record: CycleRecord) -> None:
         self.until(record.now)
         decisions = record.decisions
-        parents = {queue.parent for queue in decisions.queues}
+        parents = {child.parent for child in decisions.queues}
         gained: Counter[str] = Counter()
         for bind in decisions.binds:
             gained[bind.queue] += bind.amounts.gpu
@@ -171,11 +166,15 @@ class FairnessSampler(Observer):
             gained[eviction.queue] -= eviction.amounts.gpu
         self._last = (
             record.now,
-            [(one, one.gpu.allocated + gained[one.name]) for one in decisions.queues if one.name not in parents],
+            [
+                (queue, queue.gpu.allocated + gained[queue.name])
+                for queue in decisions.queues
+                if queue.name not in parents
+            ],
         )
 
     def until(self, now: float) -> None:
-        """Time has come to ``now``."""
+        """Integrate up to ``now``."""
         if self._begun is None:
             self._begun = now
         if self._last is None:
@@ -190,7 +189,7 @@ class FairnessSampler(Observer):
         self._last = now, queues
 
     def fairness(self, now: float) -> Fairness:
-        """As of ``now``, not rounded."""
+        """The result up to ``now``, not rounded."""
         self.until(now)
         span = now - (self._begun or now)
         queues = [
@@ -208,10 +207,10 @@ class FairnessSampler(Observer):
 
 
 def rounded_fairness(exact: Fairness) -> Fairness:
-    """As it is told: to a thousandth."""
+    """Round to thousandths for output."""
     queues = [
-        structs.replace(one, held=round(one.held, 3), fair=round(one.fair, 3), short=round(one.short, 3))
-        for one in exact.queues
+        structs.replace(queue, held=round(queue.held, 3), fair=round(queue.fair, 3), short=round(queue.short, 3))
+        for queue in exact.queues
     ]
     return structs.replace(exact, queues=queues)
 
@@ -219,7 +218,7 @@ def rounded_fairness(exact: Fairness) -> Fairness:
 def jain_index(parts: Sequence[float]) -> float | None:
     """Jain's index of fairness. Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", DEC-TR-301, 1984.
 
-    >>> jain([1, 1, 1]), jain([3, 0, 0]), jain([])
+    >>> jain_index([1, 1, 1]), jain_index([3, 0, 0]), jain_index([])
     (1.0, 0.3333, None)
     """
     squares = sum(part * part for part in parts)

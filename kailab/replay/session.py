@@ -1,4 +1,4 @@
-"""A lab and the accounts of the jobs in it: jobs are given to it, and its time goes on from moment to moment."""
+"""A lab with the accounts of its jobs: it takes jobs and advances time from event to event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from kailab.replay.trace import Trace, unknown_priority
 
 
 class ReplaySession:
-    """Of jobs in a lab, from the first to the last. ``largest``: GPUs of its largest node. ``queues``: applied as it begins. Raises InputError."""
+    """The jobs in one lab from first to last.
+
+    ``queues``: applied at once. ``largest``: GPUs of the largest node. Raises InputError.
+    """
 
     def __init__(self, lab: Lab, queues: TeamQueues, accounts: ReplayAccounts, largest: int) -> None:
         cluster = lab.cluster
@@ -37,7 +40,7 @@ class ReplaySession:
         return int(self.cluster.now())
 
     def submit(self, name: str, job: TraceJob, arrived: int | None = None) -> ReplayedJob:
-        """``arrived``: from when on it waits, now if None."""
+        """Create the job in the lab. ``arrived``: since when it waits; None: now."""
         now = self.now
         self.accounts.pass_to(now)
         queue, pods = self.queues.of_team[job.team], pods_of(job, self._largest)
@@ -47,44 +50,45 @@ class ReplaySession:
         return work
 
     def withdraw(self, work: ReplayedJob) -> None:
-        """Take a job back that has never begun and holds nothing now: the accounts know it no more."""
+        """Remove a job that has never begun and holds nothing from the lab and from the accounts."""
         self.accounts.withdraw(work)
         self.cluster.delete("Job", work.name, NAMESPACE)
         self.accounts.note(self.now)
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
-        """As ``Lab.moments``; at each the accounts are up to date."""
+        """As ``Lab.moments``, with the accounts up to date at each moment."""
         for resting in self.lab.moments(seconds, before=before, rested=rested):
             self._follower.look()
             yield resting
 
     @property
     def still(self) -> bool:
-        """Nothing is to happen any more by itself. With a timer ahead something is, if only a Job that makes a pod again."""
+        """True if nothing more happens by itself. A pending timer counts, for example of a Job that recreates a pod."""
         return self.cluster.next_timer() is None and self.cluster.next_prompt() is None
 
     def close(self) -> None:
-        """Take in the last that has happened."""
+        """Process the last events and stop."""
         self._follower.look()
         self._follower.close()
 
     def check_priorities(self, trace: Trace) -> None:
-        """Raises InputError for a job with a priority that there is not."""
-        known = {one["metadata"]["name"] for one in self.cluster.list("PriorityClass")}
+        """Raise InputError for a job with an unknown priority."""
+        known = {priority["metadata"]["name"] for priority in self.cluster.list("PriorityClass")}
         for job in trace.jobs:
-            if strange := unknown_priority(job, known):
-                raise InputError(strange, trace.where(job.line))
+            if fault := unknown_priority(job, known):
+                raise InputError(fault, trace.where(job.line))
 
-
-# Following the pods of a replay through the cluster's own watch, and what follows for their Jobs.
 
 _JOB = "batch.kubernetes.io/job-name"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 class PodFollower:
-    """Tells the accounts what becomes of each pod, has an evicted pod's successor go on where it left off, and takes away Jobs that are done: a
-    trace has more than a cluster ever holds at once."""
+    """Follows the pods of a replay through a watch and books their events in the accounts.
+
+    It also shortens the run time of an evicted pod's successor to the remaining work, and deletes completed Jobs: a
+    trace has more jobs than a cluster should hold.
+    """
 
     def __init__(self, cluster: Cluster, accounts: ReplayAccounts) -> None:
         self._cluster = cluster
@@ -96,7 +100,7 @@ class PodFollower:
         }
 
     def look(self) -> None:
-        """Take in what has happened up to this moment of the cluster's clock, to which nothing was missed."""
+        """Process all events up to the current time."""
         now = int(self._cluster.now())
         accounts = self._accounts
         accounts.pass_to(now)
@@ -130,7 +134,7 @@ class PodFollower:
         life = work.lives.get(uid)
         if life is None:
             if phase in ("Succeeded", "Failed"):
-                return  # told when it ended
+                return  # its end was already processed
             index = int((pod["metadata"].get("annotations") or {}).get(_INDEX, 0))
             if node := pod["spec"].get("nodeName"):
                 self._accounts.bind(work, uid, index, now, self._models.get(node, ""))
@@ -140,28 +144,28 @@ class PodFollower:
         if life is None:
             return
         if life.begun is None and phase != "Pending" and (since := pod["status"].get("startTime")):
-            # As the pod itself has it: it is seen a moment later.
+            # Use the pod's own start time: the event arrives later.
             self._accounts.begin(work, life, int(parse_time(since)))
         if phase == "Succeeded":
-            # A successor with nothing left to do ends as it begins, and is seen a moment later, too.
+            # A successor without remaining work ends when it starts; its event also arrives later.
             self._accounts.complete(work, uid, _finished(pod, now), now)
         elif phase == "Failed":
             self._accounts.evict(work, uid, now)
 
     def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> None:
-        """A successor has only the rest to do."""
-        rest = str(work.job.seconds - saved)
+        """Reduce a successor's run time to the remaining work."""
+        remaining = str(work.job.seconds - saved)
         notes = pod["metadata"].get("annotations") or {}
-        if labels.RUN_SECONDS in notes and notes[labels.RUN_SECONDS] != rest:
-            change = {"metadata": {"annotations": {labels.RUN_SECONDS: rest}}}
+        if labels.RUN_SECONDS in notes and notes[labels.RUN_SECONDS] != remaining:
+            change = {"metadata": {"annotations": {labels.RUN_SECONDS: remaining}}}
             self._cluster.patch("Pod", pod["metadata"]["name"], NAMESPACE, change)
 
 
 def _finished(pod: Object, now: int) -> int:
-    """When its containers ended."""
+    """When the pod's containers ended."""
     ends = [
         state["terminated"]["finishedAt"]
-        for one in pod["status"].get("containerStatuses") or ()
-        if "terminated" in (state := one["state"])
+        for container in pod["status"].get("containerStatuses") or ()
+        if "terminated" in (state := container["state"])
     ]
     return int(parse_time(max(ends))) if ends else now

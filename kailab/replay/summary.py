@@ -1,6 +1,8 @@
-"""What a replay is told by: waiting, completion and GPU time, over all, by queue and by size of job.
+"""The figures of a replay: waiting, completion and GPU time, in all, by queue and by job size.
 
-Seconds are the lab's; GPU-hours and shares are rounded for telling only. Nothing in it depends on the machine, so the same trace gives the same text."""
+Seconds are lab time. GPU-hours and shares are rounded for output. No figure depends on the machine, so equal inputs
+give equal text.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,13 @@ from kailab.replay.sampling import Fairness, Fragmentation
 from kailab.replay.trace import Trace
 
 LEAST_SECONDS = 10
-"""Of the bounded slowdown: shorter jobs count as if they ran so long (Feitelson and Rudolph)."""
+"""Lower bound of the run time in the bounded slowdown (Feitelson and Rudolph)."""
 _INTERVALS = {"1m": 60, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21_600}
 _BOUNDS = (0, 1, 2, 4, 8, 16, 32, 64)
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """Of some numbers: percentiles are those of the nearest rank, so each is a number that there was."""
+    """Percentiles use the nearest rank, so each is one of the numbers."""
 
     mean: float
     p50: float
@@ -35,7 +37,7 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Of all jobs that arrived, in seconds: one that never began waits without end, which is None here."""
+    """Waiting times of all jobs that arrived, in seconds. A job that never began waits forever; that is None here."""
 
     mean: float | None
     p50: float | None
@@ -44,8 +46,12 @@ class WaitTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs of one sort. ``waited``: seconds from arrival until all pods ran, of those that began; None where none did; ``waits``: that with those that never did. ``took``: seconds from arrival to end, and ``slowdown``: that by the
-    run time in the trace, bounded; of those that ended. ``asked`` and ``lost``: GPU-hours."""
+    """Figures of one group of jobs.
+
+    ``waited``: seconds from arrival until all pods ran, of jobs that began; ``waits``: the same including jobs that
+    never began. ``took``: seconds from arrival to end, of jobs that ended; ``slowdown``: that divided by the run time,
+    bounded. ``asked`` and ``lost``: GPU-hours.
+    """
 
     name: str
     jobs: int
@@ -61,10 +67,14 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """``balance``: in milli-GPU-seconds. ``allocated``: the mean part of the fleet's GPUs that was bound, over all time and until the last
-    arrival. ``in_trace``: jobs that there are; with a replay that was cut off not all arrived. ``left_out``: lines of the trace that gave no job,
-    by their reason. ``goodput``: the part of the GPU time held that is work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have
-    lost, had pods saved their work so often and all else gone the same way. ``costs``: None without a price file."""
+    """All figures of a replay.
+
+    ``balance``: in milli-GPU-seconds. ``allocated``: mean part of the fleet's GPUs that was bound, over all time;
+    ``allocated_arriving``: until the last arrival. ``in_trace``: jobs of the trace, including those that did not arrive
+    before a cut-off. ``left_out``: trace lines without a job, by reason. ``goodput``: part of the GPU time held that is
+    work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have lost with that checkpoint interval,
+    all else being equal. ``costs``: None without a price file.
+    """
 
     trace: str
     form: str
@@ -98,7 +108,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarise(replayed: CompletedReplay) -> Summary:
-    """The figures of a replay."""
+    """Compute the figures of a replay."""
     works = list(replayed.accounts.works.values())
     trace = replayed.plan.trace
     return Summary(
@@ -129,16 +139,16 @@ def summarise(replayed: CompletedReplay) -> Summary:
 
 
 def left_out(trace: Trace) -> dict[str, int]:
-    """Reason -> how many lines gave no job for it."""
-    found: dict[str, int] = {}
-    for one in trace.left_out:
-        reason = "can't be read" if one.broken else one.reason
-        found[reason] = found.get(reason, 0) + 1
-    return found
+    """Map each reason to the number of trace lines left out for it."""
+    counts: dict[str, int] = {}
+    for skipped in trace.left_out:
+        reason = "can't be read" if skipped.broken else skipped.reason
+        counts[reason] = counts.get(reason, 0) + 1
+    return counts
 
 
 def costs_of(replayed: CompletedReplay) -> ReplayCost | None:
-    """Not rounded; None without prices."""
+    """The cost without rounding; None without prices."""
     plan, ended = replayed.plan, replayed.ended
     if plan.prices is None:
         return None
@@ -147,7 +157,7 @@ def costs_of(replayed: CompletedReplay) -> ReplayCost | None:
 
 
 def allocated(replayed: CompletedReplay, until: int) -> float:
-    """The mean part of the fleet's GPUs that was bound from the first arrival until a moment."""
+    """The mean part of the fleet's GPUs that was bound, from the first arrival until ``until``."""
     timeline = replayed.accounts.timeline
     total = 0
     ends = [entry[0] for entry in timeline[1:]] + [replayed.ended]
@@ -158,7 +168,7 @@ def allocated(replayed: CompletedReplay, until: int) -> float:
 
 
 def size(work: ReplayedJob) -> str:
-    """The name of its class by GPUs."""
+    """The size class of a job by GPUs."""
     milli = work.job.milli
     if not milli:
         return "no GPU"
@@ -181,7 +191,7 @@ def _sizes() -> list[str]:
 
 
 def rows_by(works: Sequence[ReplayedJob], key: Callable[[ReplayedJob], str]) -> list[SummaryRow]:
-    """Of each sort, in the order of their names."""
+    """One row for each value of ``key``, sorted by name."""
     grouped: dict[str, list[ReplayedJob]] = {}
     for work in works:
         grouped.setdefault(key(work), []).append(work)
@@ -189,12 +199,12 @@ def rows_by(works: Sequence[ReplayedJob], key: Callable[[ReplayedJob], str]) -> 
 
 
 def rows_by_size(works: Sequence[ReplayedJob]) -> list[SummaryRow]:
-    """Of each size that there is, in the order of their sizes."""
+    """One row for each size class that occurs, sorted by size."""
     return [row for name in _sizes() if (row := row_of(name, [work for work in works if size(work) == name])).jobs]
 
 
 def row_of(name: str, works: Iterable[ReplayedJob]) -> SummaryRow:
-    """Of these jobs."""
+    """The figures of a group of jobs."""
     works = list(works)
     ended = [work for work in works if work.ended is not None]
     return SummaryRow(
@@ -213,14 +223,14 @@ def row_of(name: str, works: Iterable[ReplayedJob]) -> SummaryRow:
 
 
 def _waits(works: Sequence[ReplayedJob]) -> WaitTimes | None:
-    found = spread([inf if work.began is None else work.began - work.arrived for work in works])
-    if found is None:
+    waits = spread([inf if work.began is None else work.began - work.arrived for work in works])
+    if waits is None:
         return None
     return WaitTimes(
         **{
             name: value if isfinite(value) else None
             for name in WaitTimes.__struct_fields__
-            for value in (getattr(found, name),)
+            for value in (getattr(waits, name),)
         }
     )
 
@@ -231,12 +241,12 @@ def _took(work: ReplayedJob) -> int:
 
 
 def gpu_hours(milli_seconds: int) -> float:
-    """Milli-GPU-seconds as GPU-hours, for telling."""
+    """Convert milli-GPU-seconds to GPU-hours, rounded for output."""
     return round(milli_seconds / WHOLE / HOUR, 3)
 
 
 def spread(numbers: Sequence[float]) -> Distribution | None:
-    """None of no numbers."""
+    """The distribution; None for no numbers."""
     if not numbers:
         return None
     ordered = sorted(numbers)
@@ -248,7 +258,7 @@ def spread(numbers: Sequence[float]) -> Distribution | None:
     )
 
 
-def as_json(found: Summary) -> dict[str, Any]:
-    """Plain values."""
-    data: dict[str, Any] = msgspec.to_builtins(found)
+def as_json(summary: Summary) -> dict[str, Any]:
+    """Convert to plain values."""
+    data: dict[str, Any] = msgspec.to_builtins(summary)
     return data

@@ -1,4 +1,4 @@
-"""A replay as tables for programs: one row a job, and how much was held from when on; as CSV, or as Parquet where pyarrow is installed."""
+"""Write a replay as tables, jobs and timeline: CSV, or Parquet if pyarrow is installed."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _FORMS = (".csv", ".parquet")
 
 
 def check_target(path: Path) -> None:
-    """Before anything is replayed: whether a table can be written there. Raises InputError."""
+    """Check before a replay that a table can be written to ``path``. Raises InputError."""
     if path.suffix not in _FORMS:
-        raise InputError(f"{path}: expected a file that ends in {' or '.join(_FORMS)}")
+        raise InputError(f"{path}: expected a file name that ends in {' or '.join(_FORMS)}")
     if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}")
+        raise InputError(f"{path}: the folder {path.parent} does not exist")
     if path.suffix == ".parquet":
         _pyarrow(path)
 
 
 def job_rows(replayed: CompletedReplay) -> Iterable[tuple[Any, ...]]:
-    """In the order of arrival. Times are seconds after the first arrival; None where it did not come to that."""
+    """One row for each job, by arrival. Times are seconds after the first arrival, or None."""
     zero = replayed.began
     for work in replayed.accounts.works.values():
         began = None if work.began is None else work.began - zero
@@ -47,13 +47,13 @@ def job_rows(replayed: CompletedReplay) -> Iterable[tuple[Any, ...]]:
 
 
 def timeline_rows(replayed: CompletedReplay) -> Iterable[tuple[int, int, int, int]]:
-    """From each moment on, until the next row's."""
+    """One row for each change of state. A row is valid until the next one."""
     for at, held, waiting, running in replayed.accounts.timeline:
         yield at - replayed.began, held, waiting, running
 
 
 def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """By the file's ending; whole or not at all. Raises InputError."""
+    """Write a table in the format of the file's suffix, atomically. Raises InputError."""
     content = _parquet(path, columns, list(rows)) if path.suffix == ".parquet" else _csv(columns, rows)
     write_file(path, content)
 
@@ -67,7 +67,8 @@ def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _plain(cell: Any) -> Any:
-    """Names come from whoever wrote a trace, and a spreadsheet would carry out those that look like a formula: an apostrophe in front makes them text."""
+    """Prefix text that a spreadsheet would evaluate as a formula with an apostrophe: names come from the author of the
+    trace."""
     if not isinstance(cell, str) or not cell.startswith(FORMULA_SIGNS) or is_number(cell):
         return cell
     return f"'{cell}"

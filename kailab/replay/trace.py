@@ -1,4 +1,4 @@
-"""A trace: its file read as one of the known forms, in the order of arrival."""
+"""Read a trace file in one of the known formats into jobs in order of arrival."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from kailab.replay.readers import alibaba, lines, philly, plain, slurm
 from kailab.replay.readers.lines import LineFields
 
 MOST_TOLD = 20
-"""Broken lines that an error tells one by one."""
+"""Number of broken lines that an error lists."""
 MOST_GPUS = 100_000
-"""Of a job, and as many pods: no cluster is larger, so more was written by mistake."""
+"""Maximum of GPUs and of pods per job. No cluster is larger, so a larger number is a mistake."""
 
 
 class TraceFormat(NamedTuple):
-    """``columns``: those by which it is known, and which must be there. ``make``: a job of a line's fields."""
+    """``columns``: the required columns, by which the format is recognised. ``make``: makes a job from a line's
+    fields."""
 
     title: str
     columns: tuple[str, ...]
@@ -49,7 +50,7 @@ FORMS: Mapping[str, TraceFormat] = {
 
 @dataclass(frozen=True)
 class Trace:
-    """``jobs``: by arrival, those of one moment in the order of the file. ``left_out``: lines that gave none."""
+    """``jobs``: by arrival, jobs of the same second in file order. ``left_out``: lines that yield no job."""
 
     file: str
     form: str
@@ -58,11 +59,11 @@ class Trace:
 
     @property
     def broken(self) -> list[SkippedLine]:
-        return [one for one in self.left_out if one.broken]
+        return [skipped for skipped in self.left_out if skipped.broken]
 
     @property
     def teams(self) -> list[str]:
-        """In the order of their names."""
+        """Sorted by name."""
         return sorted({job.team for job in self.jobs})
 
     def where(self, line: int) -> Where:
@@ -77,52 +78,58 @@ def read_trace(
     skip_broken: bool = False,
     priorities: Collection[str] | None = tuple(PRIORITY_CLASSES),
 ) -> Trace:
-    """The whole file, read line by line. ``form``: one of ``FORMS``; empty: by its columns. ``columns``: of the plain form, its names ->
-    those of the file. ``priorities``: names of PriorityClasses; a line with another one is broken; None: any will do. Raises InputError: for a
-    file that can't be read as that, and, without ``skip_broken``, for broken lines."""
+    """Read the whole file.
+
+    ``form``: one of ``FORMS``; empty: recognised by its columns. ``columns``: for the form csv, maps its column names
+    to those of the file. ``priorities``: names of the PriorityClasses; a line with another one is broken; None: all are
+    accepted. Raises InputError for a file that cannot be read in that format and, unless ``skip_broken``, for broken
+    lines.
+    """
     if form in ("", _PHILLY) and not columns and philly.is_job_log(path):
         return _collected(Trace(str(path), _PHILLY), philly.read_job_log(path), skip_broken, priorities)
     header = lines.read_header(path)
-    if twice := [name for name, number in Counter(header).items() if number > 1 and name]:
-        raise InputError(f"two columns {twice[0]!r:.80}; expected each once", Where(file=str(path), line=1))
+    if duplicates := [name for name, number in Counter(header).items() if number > 1 and name]:
+        raise InputError(
+            f"duplicate column {duplicates[0]!r:.80}; expected each column once", Where(file=str(path), line=1)
+        )
     if columns:
         if form not in ("", "csv"):
-            raise InputError(f"columns are declared of a trace of the form csv, not {form}")
+            raise InputError(f"--columns applies only to the form csv, not to {form}")
         form = "csv"
         _check_declared(path, header, columns)
     form = form or _recognised(path, header, FORMS)
     if form not in FORMS:
-        raise InputError(f"no form of traces is called {form!r:.80}; there are: {', '.join(FORMS)}")
-    there = {*header, *(columns or {})}
-    if missing := [name for name in FORMS[form].columns if name not in there]:
+        raise InputError(f"unknown form of traces {form!r:.80}; expected one of {', '.join(FORMS)}")
+    available = {*header, *(columns or {})}
+    if missing := [name for name in FORMS[form].columns if name not in available]:
         raise InputError(
-            f"no column {', '.join(missing)}, which the form {form} needs; it has: {', '.join(header)}",
+            f"the form {form} needs the column {', '.join(missing)}; the file has: {', '.join(header)}",
             Where(file=str(path), line=1),
         )
     return _collected(Trace(str(path), form), lines.read_jobs(path, FORMS[form].make, columns), skip_broken, priorities)
 
 
 def _collected(
-    trace: Trace, found: Iterable[lines.ParsedLine], skip_broken: bool, priorities: Collection[str] | None
+    trace: Trace, parsed_lines: Iterable[lines.ParsedLine], skip_broken: bool, priorities: Collection[str] | None
 ) -> Trace:
-    for made in found:
-        one = _replayable(made, priorities)
-        if isinstance(one, SkippedLine):
-            trace.left_out.append(one)
+    for parsed in parsed_lines:
+        parsed_job = _replayable(parsed, priorities)
+        if isinstance(parsed_job, SkippedLine):
+            trace.left_out.append(parsed_job)
         else:
-            trace.jobs.append(one)
-    # A trace's lines need not be in the order of time. Sorting is stable: the file decides among equals.
+            trace.jobs.append(parsed_job)
+    # Lines may be out of order. Sorting is stable, so jobs of the same second keep the file's order.
     trace.jobs.sort(key=lambda job: job.arrival)
     return without(trace, lambda job: _too_late(job, trace.jobs[0]), skip_broken=skip_broken)
 
 
-def without(trace: Trace, strange: Callable[[TraceJob], str], *, skip_broken: bool) -> Trace:
-    """The trace, where jobs of which ``strange`` says anything are broken lines. Raises InputError as ``read_trace``."""
-    reasons = {job.line: reason for job in trace.jobs if (reason := strange(job))}
+def without(trace: Trace, fault_of: Callable[[TraceJob], str], *, skip_broken: bool) -> Trace:
+    """Treat jobs for which ``fault_of`` returns a reason as broken lines. Raises InputError as ``read_trace`` does."""
+    reasons = {job.line: reason for job in trace.jobs if (reason := fault_of(job))}
     if not reasons:
         return _checked(trace, skip_broken)
     left_out = [*trace.left_out, *(SkippedLine(line, reason) for line, reason in reasons.items())]
-    left_out.sort(key=lambda one: one.line)
+    left_out.sort(key=lambda skipped: skipped.line)
     return _checked(
         replace(trace, jobs=[job for job in trace.jobs if job.line not in reasons], left_out=left_out), skip_broken
     )
@@ -132,75 +139,79 @@ def _checked(trace: Trace, skip_broken: bool) -> Trace:
     if trace.broken and not skip_broken:
         raise broken_lines_error(trace)
     if not trace.jobs:
-        reasons = Counter(one.reason for one in trace.left_out).most_common(3)
-        told = "; ".join(f"{number} of {len(trace.left_out)} lines: {reason}" for reason, number in reasons)
-        raise InputError(f"no line of it is a job that can be replayed{told and f': {told}'}", Where(file=trace.file))
+        reasons = Counter(skipped.reason for skipped in trace.left_out).most_common(3)
+        summary = "; ".join(f"{number} of {len(trace.left_out)} lines: {reason}" for reason, number in reasons)
+        raise InputError(f"no line is a job that can be replayed{summary and f': {summary}'}", Where(file=trace.file))
     return trace
 
 
-def _replayable(one: lines.ParsedLine, priorities: Collection[str] | None) -> lines.ParsedLine:
-    """A job in more pods than any cluster has would be made pod by pod, to wait for ever; one of a priority that there is not would have
-    no pods."""
-    if isinstance(one, SkippedLine):
-        return one
-    if one.seconds > LONGEST_SECONDS:
+def _replayable(parsed: lines.ParsedLine, priorities: Collection[str] | None) -> lines.ParsedLine:
+    """Turn a job that no lab could run into a skipped line.
+
+    A job with more pods than any cluster has would wait forever; a job with an unknown priority would get no pods.
+    """
+    if isinstance(parsed, SkippedLine):
+        return parsed
+    if parsed.seconds > LONGEST_SECONDS:
         return SkippedLine(
-            one.line, f"it runs for {one.seconds} s; expected {LONGEST_SECONDS:.0f} s at most, which are ten years"
+            parsed.line, f"the job runs for {parsed.seconds} s; expected at most {LONGEST_SECONDS:.0f} s (ten years)"
         )
-    if max(one.gpus, one.pods) > MOST_GPUS:
+    if max(parsed.gpus, parsed.pods) > MOST_GPUS:
         return SkippedLine(
-            one.line, f"{one.gpus} GPUs in {one.pods or 'some'} pods; expected {MOST_GPUS} at most of each"
+            parsed.line, f"{parsed.gpus} GPUs in {parsed.pods or 'some'} pods; expected at most {MOST_GPUS} of each"
         )
-    refused = _refused(one.cpu_millis) or _refused(memory_mib=one.memory_mib) or _refused(models=one.models)
-    strange = "" if priorities is None else unknown_priority(one, priorities)
-    reason = refused or strange
-    return SkippedLine(one.line, reason) if reason else one
+    refused = _refused(parsed.cpu_millis) or _refused(memory_mib=parsed.memory_mib) or _refused(models=parsed.models)
+    unknown = "" if priorities is None else unknown_priority(parsed, priorities)
+    reason = refused or unknown
+    return SkippedLine(parsed.line, reason) if reason else parsed
 
 
 @lru_cache(maxsize=65_536)
 def _refused(cpu_millis: int = 0, memory_mib: int = 0, models: tuple[str, ...] = ()) -> str:
-    """What a lab would say of its Job as it is made; empty where it takes it."""
-    some = TraceJob(name="", arrival=0, seconds=1, gpus=1, cpu_millis=cpu_millis, memory_mib=memory_mib, models=models)
+    """The reason for which a lab would reject a Job with these requests; empty if it accepts the Job."""
+    job = TraceJob(name="", arrival=0, seconds=1, gpus=1, cpu_millis=cpu_millis, memory_mib=memory_mib, models=models)
     try:
-        from_objects([job_object("job", some, "queue", 1, endless=False)])
+        from_objects([job_object("job", job, "queue", 1, endless=False)])
     except InputError as error:
-        first = error.errors[0] if isinstance(error, InputErrors) else error
-        asked = f"cpu is {cpu_millis / 1000:g}" if cpu_millis else f"memory is {memory_mib} MiB"
+        first_error = error.errors[0] if isinstance(error, InputErrors) else error
+        request = f"cpu is {cpu_millis / 1000:g}" if cpu_millis else f"memory is {memory_mib} MiB"
         if models:
-            asked = f"models is {'|'.join(models)!r:.80}"
-        return f"{asked}, which no Job can ask for: {first.message}"
+            request = f"models is {'|'.join(models)!r:.80}"
+        return f"{request}, which is not valid in a Job: {first_error.message}"
     return ""
 
 
-def _too_late(job: TraceJob, begin: TraceJob) -> str:
-    """Empty where it comes while a replay lasts."""
-    if job.arrival - begin.arrival < LONGEST:
+def _too_late(job: TraceJob, first: TraceJob) -> str:
+    """The reason if the job arrives after the longest replay; empty otherwise."""
+    if job.arrival - first.arrival < LONGEST:
         return ""
-    return f"it comes {job.arrival - begin.arrival} s after the first job, of line {begin.line}; expected less than {LONGEST} s"
+    return f"the job arrives {job.arrival - first.arrival} s after the first job (line {first.line}); expected less than {LONGEST} s"
 
 
 def unknown_priority(job: TraceJob, known: Collection[str]) -> str:
-    """Empty where the job has a priority that there is, or none."""
+    """The reason if the job's priority is unknown; empty otherwise."""
     if not job.priority or job.priority in known:
         return ""
-    return f"no PriorityClass is called {job.priority!r:.80}; {there_are(known, job.priority)}"
+    return f"no PriorityClass {job.priority!r:.80}; {there_are(known, job.priority)}"
 
 
 def describe_broken_lines(trace: Trace) -> Iterator[str]:
-    """A line for each of the first broken ones, and how many there are."""
-    found = trace.broken
-    for one in found[:MOST_TOLD]:
-        yield f"{trace.where(one.line)}: {one.reason}"
-    if len(found) > MOST_TOLD:
-        yield f"{trace.file}: {len(found) - MOST_TOLD} more lines can't be read"
+    """One text line for each of the first broken trace lines, and the number of further ones."""
+    broken = trace.broken
+    for skipped in broken[:MOST_TOLD]:
+        yield f"{trace.where(skipped.line)}: {skipped.reason}"
+    if len(broken) > MOST_TOLD:
+        yield f"{trace.file}: {len(broken) - MOST_TOLD} more lines cannot be read"
 
 
 def broken_lines_error(trace: Trace) -> InputError:
-    """The error of a trace with lines that can't be read."""
-    errors = [InputError(one.reason, trace.where(one.line)) for one in trace.broken[:MOST_TOLD]]
+    """The error for a trace with broken lines."""
+    errors = [InputError(skipped.reason, trace.where(skipped.line)) for skipped in trace.broken[:MOST_TOLD]]
     count, total = len(trace.broken), len(trace.jobs) + len(trace.left_out)
     errors.append(
-        InputError(f"{count} of {total} lines can't be read; --skip-broken replays the others", Where(file=trace.file))
+        InputError(
+            f"{count} of {total} lines cannot be read; use --skip-broken to replay the others", Where(file=trace.file)
+        )
     )
     return InputErrors(errors)
 
@@ -211,11 +222,11 @@ def _recognised(path: Path, header: list[str], forms: Mapping[str, TraceFormat])
             return name
     if len(header) == 1:
         raise InputError(
-            f"one column, {header[0]!r:.80}; expected several, separated by commas, or in all lines by |, ; or tabs",
+            f"only one column, {header[0]!r:.80}; expected several columns, separated by commas, or in all lines by |, ; or tabs",
             Where(file=str(path), line=1),
         )
     raise InputError(
-        f"the columns {', '.join(header)} are those of no known form; expected those of one of "
+        f"no known form has the columns {', '.join(header)}; expected those of one of "
         f"{', '.join(forms)}, or a declaration: --columns submit=...,seconds=...,gpus=...",
         Where(file=str(path), line=1),
     )
@@ -224,9 +235,11 @@ def _recognised(path: Path, header: list[str], forms: Mapping[str, TraceFormat])
 def _check_declared(path: Path, header: list[str], columns: Mapping[str, str]) -> None:
     for own, named in columns.items():
         if own not in plain.KNOWN:
-            raise InputError(f"--columns: {own!r:.80} is no column of the form csv; it has: {', '.join(plain.KNOWN)}")
+            raise InputError(
+                f"--columns: the form csv has no column {own!r:.80}; expected one of {', '.join(plain.KNOWN)}"
+            )
         if named not in header:
             raise InputError(
-                f"--columns: there is no column {named!r:.80}; there are: {', '.join(header)}",
+                f"--columns: the file has no column {named!r:.80}; it has: {', '.join(header)}",
                 Where(file=str(path), line=1),
             )

@@ -1,6 +1,8 @@
-"""A trace recorded: the pods of a cluster, followed from its watch or look by look, become jobs in the plain form that a replay reads.
+"""Record a cluster's pods as a trace in the plain form (``readers.plain``), from a watch or from repeated listings.
 
-Pods of one PodGroup are one job, else those of one owner, else each pod. A job is told once none of its pods waits or runs."""
+Pods of one PodGroup form a job, otherwise pods of one owner, otherwise each pod. A job is complete once none of its
+pods waits or runs.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ COLUMNS = (
     "priority",
     "user",
 )
-"""Of the plain form, and who is said to have sent it, which a replay passes over."""
+"""Columns of the plain form, and the user who submitted the job, which a replay ignores."""
 _USER = "user"
 _MIB = 1024 * 1024
 _OVER = ("Succeeded", "Failed")
@@ -36,7 +38,7 @@ Row = tuple[Any, ...]
 
 
 class _RecordedPod:
-    """A pod. ``bound``: it holds a place. ``kept``: it ended by itself and well."""
+    """``bound``: it has a node. ``kept``: it succeeded."""
 
     __slots__ = ("begun", "bound", "created", "ended", "kept", "name", "shape", "uid")
 
@@ -52,7 +54,7 @@ class _RecordedPod:
 
 
 class _RecordedJob:
-    """Pods that belong together. ``most``: lives that held places at once when they were most."""
+    """Pods that belong together. ``most``: the largest set of pods that held nodes at the same time."""
 
     def __init__(self, name: str, team: str, priority: str, user: str) -> None:
         self.name, self.team, self.priority, self.user = name, team, priority, user
@@ -70,7 +72,8 @@ class _RecordedJob:
 
 
 class RecordedTrace(NamedTuple):
-    """``rows``: by arrival, of ``COLUMNS``. ``unfinished``: jobs of which pods wait or run still. ``left_out``: why -> how many."""
+    """``rows``: of ``COLUMNS``, by arrival. ``unfinished``: number of jobs that still have waiting or running pods.
+    ``left_out``: number of jobs without a row, by reason."""
 
     rows: list[Row]
     unfinished: int
@@ -78,7 +81,8 @@ class RecordedTrace(NamedTuple):
 
 
 class TraceRecorder:
-    """Told what pods there are; tells what jobs they were. Pods that were over before the first look are jobs as well, as far as they are still there."""
+    """Collects pods and derives jobs from them. Pods that ended before the first look are included if they still
+    exist."""
 
     def __init__(self) -> None:
         self._shapes = ShapeCache()
@@ -86,7 +90,7 @@ class TraceRecorder:
         self._of_pod: dict[str, tuple[_RecordedJob, _RecordedPod]] = {}
 
     def follow(self, events: Iterable[WatchEvent], now: float) -> None:
-        """What a watch of pods has told up to ``now``."""
+        """Process the events of a watch of pods up to ``now``."""
         for event in events:
             if event.type == "DELETED":
                 self._gone(event.object["metadata"]["uid"], now)
@@ -94,39 +98,40 @@ class TraceRecorder:
                 self._see(event.object, now)
 
     def look(self, pods: Iterable[Object], now: float) -> None:
-        """All pods that there are ``now``: those that are no longer among them have ended, nobody knows when exactly."""
-        there = set()
+        """Process a listing of all pods at ``now``. Pods that are no longer listed count as ended now, because the
+        exact time is unknown."""
+        listed = set()
         for pod in pods:
-            there.add(pod["metadata"]["uid"])
+            listed.add(pod["metadata"]["uid"])
             self._see(pod, now)
         for uid, (_, life) in self._of_pod.items():
-            if life.ended is None and uid not in there:
+            if life.ended is None and uid not in listed:
                 self._gone(uid, now)
 
     def recorded(self) -> RecordedTrace:
-        """As things stand."""
+        """The trace of all jobs completed so far."""
         rows: list[Row] = []
         left_out: dict[str, int] = {}
-        over = [job for job in self._jobs.values() if job.over]
-        for job in over:
+        completed = [job for job in self._jobs.values() if job.over]
+        for job in completed:
             try:
                 rows += _rows(job)
-            except _MissingFact as why:
-                left_out[str(why)] = left_out.get(str(why), 0) + 1
+            except _MissingFact as missing:
+                left_out[str(missing)] = left_out.get(str(missing), 0) + 1
         rows.sort(key=lambda row: (row[1], row[0]))
-        return RecordedTrace(rows, len(self._jobs) - len(over), left_out)
+        return RecordedTrace(rows, len(self._jobs) - len(completed), left_out)
 
     def _see(self, pod: Object, now: float) -> None:
         metadata, status = pod["metadata"], pod.get("status") or {}
-        found = self._of_pod.get(metadata["uid"])
-        if found is None:
+        known = self._of_pod.get(metadata["uid"])
+        if known is None:
             job = self._job_of(pod)
             created = int(parse_time(metadata["creationTimestamp"]))
             life = _RecordedPod(metadata["uid"], metadata["name"], created, self._shapes.of(pod))
             job.lives[life.uid] = life
             self._of_pod[life.uid] = job, life
         else:
-            job, life = found
+            job, life = known
         if life.ended is not None:
             return
         if pod["spec"].get("nodeName") and not life.bound:
@@ -139,9 +144,9 @@ class TraceRecorder:
             life.kept = status["phase"] == "Succeeded"
 
     def _gone(self, uid: str, now: float) -> None:
-        found = self._of_pod.get(uid)
-        if found is not None and found[1].ended is None:
-            found[1].ended = int(now)
+        known = self._of_pod.get(uid)
+        if known is not None and known[1].ended is None:
+            known[1].ended = int(now)
 
     def _job_of(self, pod: Object) -> _RecordedJob:
         metadata = pod["metadata"]
@@ -155,14 +160,14 @@ class TraceRecorder:
             name = f"{namespace}/{owner['name'] if owner else metadata['name']}"
             team = tags.get(labels.QUEUE) or namespace
             priority = tags.get(labels.PRIORITY_CLASS) or pod["spec"].get("priorityClassName") or ""
-            # An annotation may have several lines; a job has one.
+            # An annotation may span several lines; a row is one line.
             user = " ".join((tags.get(_USER) or annotations.get(_USER) or "").split())
             job = self._jobs[namespace, key] = _RecordedJob(name, team, priority, user)
         return job
 
 
 class _MissingFact(Exception):
-    """Why a job has no line."""
+    """The reason for which a job has no row."""
 
 
 def _rows(job: _RecordedJob) -> Iterator[Row]:
@@ -171,16 +176,16 @@ def _rows(job: _RecordedJob) -> Iterator[Row]:
         raise _MissingFact("never ran")
     shapes = [life.shape for life in ran]
     if any(shape.gpu.mig or shape.gpu.memory_mib or shape.gpu.dra for shape in shapes):
-        raise _MissingFact("asks for GPUs by memory, as MIG instances or by claims, which the form has no column for")
-    # What evictions cut short was done again: it is no part of the work, where any of it came to its end.
-    kept = [life for life in ran if life.kept] or ran
+        raise _MissingFact("requests GPUs by memory, as MIG instances or by claims, for which the form has no column")
+    # Evicted pods repeated their work, so they do not count if any pod succeeded.
+    counted = [life for life in ran if life.kept] or ran
     arrived = min(life.created for life in job.lives.values())
     if any(shape.gpu.devices and shape.gpu.portion < WHOLE for shape in shapes):
-        for life in kept:
-            name = job.name if len(kept) == 1 else f"{job.name}/{life.name}"
+        for life in counted:
+            name = job.name if len(counted) == 1 else f"{job.name}/{life.name}"
             yield _row(job, name, arrived, [life], [life])
     else:
-        yield _row(job, job.name, arrived, kept, list(job.most) or kept)
+        yield _row(job, job.name, arrived, counted, list(job.most) or counted)
 
 
 def _row(job: _RecordedJob, name: str, arrived: int, lives: list[_RecordedPod], held: list[_RecordedPod]) -> Row:
@@ -200,7 +205,7 @@ def _row(job: _RecordedJob, name: str, arrived: int, lives: list[_RecordedPod], 
 
 
 def _models(shape: Shape) -> list[str]:
-    """Of GPUs that it may go to; empty where it says nothing of them."""
+    """GPU models that the pod may run on; empty if it does not state any."""
     for requirements in (shape.selector, *(term.requirements for term in shape.terms[:1])):
         for requirement in requirements:
             if requirement.key == labels.GPU_PRODUCT and requirement.operator == "In":
@@ -209,16 +214,22 @@ def _models(shape: Shape) -> list[str]:
 
 
 def _begun(status: Object) -> int | None:
-    """When the first of its containers began; without word of them, when the node took it on. None while it is pending."""
+    """When the first container started, or when the kubelet accepted the pod if no start is known. None while the pod
+    is pending."""
     if status.get("phase") in (None, "Pending"):
         return None
-    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
-    told = [one["startedAt"] for state in states for one in state.values() if one and one.get("startedAt")]
-    since = min(told, default=status.get("startTime"))
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
+    starts = [
+        container["startedAt"]
+        for state in states
+        for container in state.values()
+        if container and container.get("startedAt")
+    ]
+    since = min(starts, default=status.get("startTime"))
     return None if since is None else int(parse_time(since))
 
 
 def _finished(status: Object, now: float) -> int:
-    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
-    told = [end["finishedAt"] for state in states if (end := state.get("terminated")) and end.get("finishedAt")]
-    return int(parse_time(max(told))) if told else int(now)
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
+    ends = [end["finishedAt"] for state in states if (end := state.get("terminated")) and end.get("finishedAt")]
+    return int(parse_time(max(ends))) if ends else int(now)

@@ -132,8 +132,8 @@ def test_broken_lines_end_it_unless_told_to_go_on(kailab, trace) -> None:
         (("--arrivals-only", "--checkpoint", "5m"), "no job has an end"),
         (("--for", "0s"), "expected whole seconds, one or more"),
         (("--columns", "submit"), "expected NAME=COLUMN"),
-        (("--jobs", "jobs.txt"), "expected a file that ends in .csv or .parquet"),
-        (("--jobs", "nowhere/jobs.csv"), "there is no folder nowhere"),
+        (("--jobs", "jobs.txt"), "expected a file name that ends in .csv or .parquet"),
+        (("--jobs", "nowhere/jobs.csv"), "the folder nowhere does not exist"),
         (("--columns", "submit=submit,submit=seconds"), "submit is declared already; expected each once"),
         (("--jobs", "trace.csv"), "--jobs trace.csv: the trace is that file; expected another one"),
         (("--series", "./trace.csv"), "--series trace.csv: the trace is that file; expected another one"),
@@ -147,8 +147,8 @@ def test_broken_lines_end_it_unless_told_to_go_on(kailab, trace) -> None:
         (("--policy", "random", "--seed", "-3"), "--seed"),
         (("--series", "."), "it is a folder; expected a file's name"),
         (("--resume", "nowhere/kept"), "--resume nowhere/kept: there is no folder nowhere"),
-        (("--format", "nope"), "no form of traces is called 'nope'; there are: openb, philly, "),
-        (("--format", "openb"), "trace.csv:1: no column cpu_milli"),
+        (("--format", "nope"), "unknown form of traces 'nope'; expected one of openb, philly, "),
+        (("--format", "openb"), "trace.csv:1: the form openb needs the column cpu_milli"),
     ],
 )
 def test_options_that_can_not_be_are_refused(kailab, trace, options, told) -> None:

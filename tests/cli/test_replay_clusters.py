@@ -105,8 +105,11 @@ def test_another_policy_than_the_files_may_be_named(kailab, trace, home) -> None
         ((), "--fleet and --clusters: expected one of them"),
         (("--fleet", "lesson", "--dispatch", "most-free"), "--dispatch: expected --clusters with it"),
         (("--clusters", "clusters.yaml", "--plot", "use.svg"), "--plot: not with --clusters"),
-        (("--clusters", "clusters.yaml", "--resume", "kept", "--evidence", "e"), "--resume: what is recorded"),
-        (("--clusters", "clusters.yaml", "--dispatch", "fifo"), "policy 'fifo' does not dispatch"),
+        (
+            ("--clusters", "clusters.yaml", "--resume", "kept", "--evidence", "e"),
+            "--resume does not save recorded evidence",
+        ),
+        (("--clusters", "clusters.yaml", "--dispatch", "fifo"), "policy 'fifo' is not a dispatch policy"),
         (("--clusters", "clusters.yaml", "--dispatch", "nonsense"), "no policy is called 'nonsense'"),
         (("--clusters", "clusters.yaml", "--seed", "3"), "--seed is for the policy random"),
         (("--clusters", "nowhere.yaml"), "nowhere.yaml"),

@@ -47,7 +47,7 @@ def the_long_way(working, config):
         patch.setattr(VictimsFirstBound, "rules_out", lambda *_: False)
         patch.setattr(RoomLeft, "too_little", lambda *_: False)
         patch.setattr(evicting, "SearchBounds", _of_all_victims)
-        patch.setattr(evicting, "sort_of", lambda job: None)
+        patch.setattr(evicting, "kind_of_job", lambda job: None)
         return run_cycle(working, config, NOW)
 
 

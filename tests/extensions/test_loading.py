@@ -50,13 +50,13 @@ def test_what_can_t_be_loaded_is_told_with_whose_it_is(bring, request, source: s
 def test_a_name_brought_twice(bring) -> None:
     bring("acme", "[kailab.policies]\nquick = a:B\n")
     bring("other", "[kailab.policies]\nquick = c:D\n", version="3.0")
-    with pytest.raises(ExtensionError, match=r"'quick' is brought by acme 1.2 and other 3.0; one of them must go"):
+    with pytest.raises(ExtensionError, match=r"'quick' is registered by acme 1.2 and other 3.0; uninstall one of them"):
         extensions.find_extension(POLICIES, "quick")
 
 
 def test_a_name_of_kailab_s_own(bring) -> None:
     bring("acme", "[kailab.policies]\npriority = a:B\n")
-    with pytest.raises(ExtensionError, match=r"'priority' of acme 1.2 has a name of kailab's own"):
+    with pytest.raises(ExtensionError, match=r"'priority' of acme 1.2 uses a name of kailab's own"):
         extensions.find_extension(POLICIES, "priority", built_in=("priority",))
 
 
@@ -88,7 +88,7 @@ def test_a_listing_tells_the_state_of_each(bring) -> None:
     )
     states = {
         found.extension.name: found.state
-        for found in extensions.examine_extensions(POLICIES, lambda extension: extension.load(), ("priority",))
+        for found in extensions.check_extensions(POLICIES, lambda extension: extension.load(), ("priority",))
     }
     assert states["good"] == "ok"
     assert "has no attribute 'Bad'" in states["bad"]

@@ -118,7 +118,7 @@ def test_a_damaged_file_is_told(planned, tmp_path) -> None:
     with pytest.raises(StateError, match="damaged"):
         replay(plan, keeper=ReplayCheckpoint(path, checkpoint_facts(plan)))
     path.write_text("name,submit\n")
-    with pytest.raises(InputError, match="no replay is kept"):
+    with pytest.raises(InputError, match="is not a file of a replay"):
         replay(plan, keeper=ReplayCheckpoint(path, checkpoint_facts(plan)))
     assert path.read_text() == "name,submit\n"
 

@@ -351,10 +351,10 @@ def test_a_job_is_sent_where_its_queue_lets_it_begin(trace_file, tmp_path) -> No
 def test_a_policy_of_another_kind_does_not_dispatch(trace_file, tmp_path) -> None:
     path = trace_file("a,0,60,4,blue", header=TEAMS)
     clusters = clusters_file(tmp_path, {"name": "west", "nodes": 1}, dispatch={"policy": "fifo"})
-    with pytest.raises(InputError, match="policy 'fifo' does not dispatch"):
+    with pytest.raises(InputError, match="policy 'fifo' is not a dispatch policy"):
         dispatched(path, clusters)
     clusters = clusters_file(tmp_path, {"name": "west", "nodes": 1, "policies": ["spill-over"]})
     with pytest.raises(
-        InputError, match=r"clusters.yaml:1: clusters\[0\].policies: policy 'spill-over' sends jobs to clusters"
+        InputError, match=r"clusters.yaml:1: clusters\[0\].policies: policy 'spill-over' is a dispatch policy"
     ):
         dispatched(path, clusters)

@@ -25,11 +25,11 @@ def read(trace_file, tmp_path):
 @pytest.mark.parametrize(
     "clusters, fields, told",
     [
-        ((WEST, WEST), {}, r"clusters\[1\].name: a second cluster west; expected each once"),
-        ((WEST, {**EAST, "teams": ["blue"]}), {}, r"clusters\[1\].teams: 'blue' is at home in west already"),
-        ((WEST, {**EAST, "teams": []}), {}, r"home: no cluster names the trace's 'red' among its teams"),
-        ((WEST, EAST), {"home": "wset"}, r"home: there is no cluster 'wset'; there are: west, east"),
-        ((WEST, EAST), {"links": [{"between": ["west", "north"]}]}, r"links\[0\].between: there is no cluster 'north'"),
+        ((WEST, WEST), {}, r"clusters\[1\].name: duplicate cluster west; expected each name once"),
+        ((WEST, {**EAST, "teams": ["blue"]}), {}, r"clusters\[1\].teams: the team 'blue' already belongs to the cluster west"),
+        ((WEST, {**EAST, "teams": []}), {}, r"home: no cluster lists the trace's teams 'red'"),
+        ((WEST, EAST), {"home": "wset"}, r"home: no cluster 'wset'; there are: west, east"),
+        ((WEST, EAST), {"links": [{"between": ["west", "north"]}]}, r"links\[0\].between: no cluster 'north'"),
         ((WEST, EAST), {"links": [{"between": ["west", "west"]}]}, r"links\[0\].between: expected two different clusters"),
         ((WEST, EAST), {"link": {"latency": "soon"}}, r"link.latency: .*soon"),
         ((WEST, EAST), {"link": {"gigabitsPerSecond": 0}}, r"link.gigabitsPerSecond: "),
@@ -48,13 +48,13 @@ def read(trace_file, tmp_path):
             r"dispatch: policy 'spill-over': parameters: Expected `float` >= 0.0 - at `\$.bound`",
         ),
         ((WEST, EAST), {"datasets": [{"name": "x", "size": "much", "at": ["west"]}]}, r"datasets\[0\].size: "),
-        ((WEST, EAST), {"datasets": [{"name": "x", "size": 1, "at": ["north"]}]}, r"datasets\[0\].at: there is no cluster"),
+        ((WEST, EAST), {"datasets": [{"name": "x", "size": 1, "at": ["north"]}]}, r"datasets\[0\].at: no cluster"),
         (
             (WEST, EAST),
             {"datasets": [{"name": n, "size": 1, "at": ["west"], "teams": ["red"]} for n in "xy"]},
-            r"datasets\[1\].teams: 'red' has the dataset 'x' already",
+            r"datasets\[1\].teams: the team 'red' already has the dataset 'x'",
         ),
-        ((WEST, EAST), {"outages": [{"cluster": "north", "from": "0s", "for": "1m"}]}, r"outages\[0\].cluster: there is no"),
+        ((WEST, EAST), {"outages": [{"cluster": "north", "from": "0s", "for": "1m"}]}, r"outages\[0\].cluster: no cluster"),
         ((WEST, EAST), {"outages": [{"cluster": "west", "from": "0s", "for": "0s"}]}, r"outages\[0\].for: 0s: expected whole"),
         (({**WEST, "limit": -1}, EAST), {}, r"clusters\[0\].limit: "),
         (({**WEST, "pay": "later"}, EAST), {}, r"clusters\[0\].pay: 'later' is not valid; expected all or held"),
@@ -63,8 +63,8 @@ def read(trace_file, tmp_path):
         ((WEST, {**EAST, "prices": "nowhere.yaml"}), {}, r"clusters.yaml:1: clusters\[1\].prices: .*nowhere.yaml"),
         ((WEST, {**EAST, "policies": ["nope"]}), {}, r"clusters.yaml:1: clusters\[1\].policies: no policy is called 'nope'"),
         ((WEST, {**EAST, "policies": ["nope.py:X"]}), {}, r"clusters.yaml:1: clusters\[1\].policies: .*nope.py"),
-        ((WEST, {**EAST, "policies": ["fifo", "fifo"]}), {}, r"clusters.yaml:1: clusters\[1\].policies: policy 'fifo' decides what"),
-        ((WEST, EAST), {"dispatch": {"policy": "fifo"}}, r"clusters.yaml:1: dispatch: policy 'fifo' does not dispatch"),
+        ((WEST, {**EAST, "policies": ["fifo", "fifo"]}), {}, r"clusters.yaml:1: clusters\[1\].policies: policy 'fifo' is of the same kind"),
+        ((WEST, EAST), {"dispatch": {"policy": "fifo"}}, r"clusters.yaml:1: dispatch: policy 'fifo' is not a dispatch policy"),
         ((WEST, EAST), {"dispatch": {"policy": "nope.py:X"}}, r"clusters.yaml:1: dispatch: .*nope.py"),
         (({"name": "west", "fleet": "nowhere"}, EAST), {"home": "east"}, r"clusters.yaml:1: clusters\[0\].fleet: .*nowhere"),
     ],
@@ -78,14 +78,14 @@ def test_teams_that_the_trace_does_not_have_are_told(read) -> None:
     east = {**EAST, "teams": ["red", "bleu"]}
     datasets = [{"name": "x", "size": 1, "at": ["west"], "teams": ["gren"]}]
     first, second = read(WEST, east, datasets=datasets).strangers
-    assert first.endswith("clusters[1].teams: no job of the trace is of the team 'bleu'; there are: blue, red")
-    assert "datasets[0].teams: no job of the trace is of the team 'gren'; there are: " in second
+    assert first.endswith("clusters[1].teams: the trace has no job of the team 'bleu'; there are: blue, red")
+    assert "datasets[0].teams: the trace has no job of the team 'gren'; there are: " in second
     assert not read(WEST, EAST).strangers
 
 
 def test_a_dataset_that_is_not_declared_is_told_with_the_traces_line(read, trace_file) -> None:
     trace = trace_file("a,0,60,4,blue,", "b,0,60,4,red,images", header=f"{TEAMS},dataset")
-    with pytest.raises(InputError, match=r"trace.csv:3: no dataset is called 'images'; .*clusters.yaml has: none"):
+    with pytest.raises(InputError, match=r"trace.csv:3: no dataset 'images'; .*clusters.yaml has: none"):
         read(WEST, EAST, trace=trace)
     found = read(WEST, EAST, trace=trace, skip_broken=True)
     assert [job.name for job in found.trace.jobs] == ["a"]
@@ -101,7 +101,7 @@ def test_a_priority_that_a_cluster_does_not_have_breaks_its_line(read, trace_fil
         "---\n".join([*(queue.replace("NAME", name) for name in ("blue", "red")), gold])
     )
     own = {"queues": "queues.yaml"}
-    with pytest.raises(InputErrors, match=r"trace.csv:3: cluster east: no PriorityClass is called 'gold'; there are: "):
+    with pytest.raises(InputErrors, match=r"trace.csv:3: cluster east: no PriorityClass 'gold'; there are: "):
         read({**WEST, **own}, EAST, trace=trace)
     assert [job.name for job in read({**WEST, **own}, EAST, trace=trace, skip_broken=True).trace.jobs] == ["a"]
     assert len(read({**WEST, **own}, {**EAST, **own}, trace=trace).trace.jobs) == 2

@@ -32,11 +32,11 @@ def test_a_pipe_is_no_trace(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("first", "fill", "told"),
     [
-        (b"submit,seconds,gpus\n", b"\0", "a line of more than 1048576 characters"),
-        (b"submit,seconds,gpus\n", b"\n", "unpacks to more than 200 times its size"),
-        (b"submit,seconds,gpus\n", b"0,60,1,\n", "unpacks to more than 200 times its size"),
-        (b"[", b" ", "unpacks to more than 200 times its size"),
-        (b"", b"\0", "a line of more than 1048576 characters"),
+        (b"submit,seconds,gpus\n", b"\0", "a line has more than 1048576 characters"),
+        (b"submit,seconds,gpus\n", b"\n", "decompresses to more than 200 times its size"),
+        (b"submit,seconds,gpus\n", b"0,60,1,\n", "decompresses to more than 200 times its size"),
+        (b"[", b" ", "decompresses to more than 200 times its size"),
+        (b"", b"\0", "a line has more than 1048576 characters"),
     ],
 )
 def test_what_unpacks_to_far_more_than_a_trace_is_no_trace(tmp_path, monkeypatch, first, fill, told) -> None:
@@ -51,7 +51,7 @@ def test_what_unpacks_to_far_more_than_a_trace_is_no_trace(tmp_path, monkeypatch
 def test_a_line_without_end_is_told_where_it_begins(tmp_path) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(b"submit,seconds,gpus\n0,60,1\n" + b"1" * 2**21)
-    with pytest.raises(InputError, match=r"trace.csv:3: a line of more than 1048576 characters"):
+    with pytest.raises(InputError, match=r"trace.csv:3: a line has more than 1048576 characters"):
         read_trace(path)
 
 
@@ -72,7 +72,7 @@ def test_columns_may_be_separated_otherwise(trace_file, separator) -> None:
 
 def test_an_unknown_separator_is_told(trace_file) -> None:
     with pytest.raises(
-        InputError, match=r"trace.csv:1: one column, 'submit:seconds:gpus'; expected several, separated by"
+        InputError, match=r"trace.csv:1: only one column, 'submit:seconds:gpus'; expected several columns, separated by"
     ):
         read_trace(trace_file("1:2:3", header="submit:seconds:gpus"))
 
@@ -94,7 +94,7 @@ def test_jobs_of_slurm_are_read_as_sacct_prints_them(trace_file) -> None:
     told = [(job.name, job.team, job.seconds, job.gpus, job.pods, job.cpu_millis, job.memory_mib) for job in trace.jobs]
     assert told == [("101", "nlp", 3600, 2, 1, 8000, 65_536), ("102", "cv", 3600, 8, 2, 8000, 256_000)]
     assert [(one.line, one.reason) for one in trace.left_out] == [
-        (3, "it is a step of a job"), (5, "it never ran"), (6, "its end is not told: it is RUNNING"), (7, "it held no GPU"),
+        (3, "it is a step of a job"), (5, "it never ran"), (6, "its end is not recorded: it is RUNNING"), (7, "it held no GPU"),
     ]  # fmt: skip
 
 

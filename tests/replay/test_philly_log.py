@@ -58,14 +58,14 @@ def test_what_has_nothing_to_replay_is_counted(log: Any) -> None:
     )
     trace = read_trace(path)
     assert [job.name for job in trace.jobs] == ["ran"]
-    assert [one.reason for one in trace.left_out] == ["it held no GPU"] * 3 + ["its end is not told"]
+    assert [one.reason for one in trace.left_out] == ["it held no GPU"] * 3 + ["its end is not recorded"]
     assert not trace.broken
 
 
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        (7, "is no job"),
+        (7, "is not a job"),
         (entry("x", at="soon"), "submitted_time"),
         (entry("x", attempt("07:02:00", "07:01:00", 1)), "before it begins"),
         (entry("x", attempt("soon", "07:01:00", 1)), "attempts[0].start_time"),
@@ -91,7 +91,9 @@ def test_a_second_list_behind_the_first_is_not_passed_over(tmp_path: Path) -> No
     path = tmp_path / "cluster_job_log"
     one = json.dumps([entry("a", attempt("07:00:00", "08:00:00", 1))])
     path.write_text(f"{one}\n{one}\n")
-    with pytest.raises(InputError, match=r"cluster_job_log:2: more stands behind the list of jobs; expected its end"):
+    with pytest.raises(
+        InputError, match=r"cluster_job_log:2: unexpected text after the list of jobs; expected the end of the file"
+    ):
         read_trace(path)
     path.write_text(f"{one}\n\n")
     assert len(read_trace(path).jobs) == 1
@@ -110,6 +112,6 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
 def test_what_is_no_json_is_told_with_its_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log"
     path.write_text("\n" + text)
-    with pytest.raises(InputError, match="no JSON from here on") as caught:
+    with pytest.raises(InputError, match="invalid JSON from this line on") as caught:
         read_trace(path)
     assert caught.value.where.line == 2

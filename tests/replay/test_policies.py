@@ -135,8 +135,12 @@ def test_a_policy_of_ours_stands_beside_a_published_one_seed_by_seed() -> None:
 @pytest.mark.parametrize(
     "policies, seed, told",
     [
-        (("fgd", "random"), None, "policy 'random' decides what another one named decides; expected one of a kind"),
-        (("fifo",), 3, "--seed is for the policy random"),
+        (
+            ("fgd", "random"),
+            None,
+            "policy 'random' is of the same kind as another named policy; expected one policy of each kind",
+        ),
+        (("fifo",), 3, "--seed applies only to the policy random"),
         (
             ("nothing",),
             None,
@@ -228,7 +232,7 @@ def test_a_policy_is_of_one_kind_at_a_time(trace_file, two_nodes) -> None:
     named = [config.engine.job_order_policy, config.engine.node_score_policy, config.engine.victim_order_policy]
     assert [one.name for one in named] == ["tiresias", "fgd", "most-attained"]
     assert not config.engine.prefer_shared_devices
-    with pytest.raises(InputError, match="expected one of a kind"):
+    with pytest.raises(InputError, match="expected one policy of each kind"):
         with_replay_policies(None, ("fifo", "tiresias"), read_trace(trace_file("a,0,60,1")), two_nodes)
 
 

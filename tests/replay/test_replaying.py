@@ -121,13 +121,15 @@ def test_quotas_by_share_promise_no_more_than_there_is(trace_file) -> None:
 
 def test_a_team_without_a_queue_is_refused(trace_file, queue_file) -> None:
     trace = read_trace(trace_file("a,0,60,1,blue", "b,0,60,1,green", header=TEAMS))
-    with pytest.raises(InputError, match=r"queues.yaml: no queue for the trace's green; it has: blue, red"):
+    with pytest.raises(
+        InputError, match=r"queues.yaml: no leaf queue for the trace's teams green; leaf queues of the file: blue, red"
+    ):
         from_file(trace, queue_file({"blue": 2, "red": 6}))
 
 
 def test_a_priority_that_there_is_not_is_refused(trace_file, replayed) -> None:
     path = trace_file("a,0,60,1,train", "b,0,60,1,urgent", header="name,submit,seconds,gpus,priority")
-    with pytest.raises(InputError, match=r"trace.csv:3: no PriorityClass is called 'urgent'; there are: .*train"):
+    with pytest.raises(InputError, match=r"trace.csv:3: no PriorityClass 'urgent'; there are: .*train"):
         replayed(path, "one")
 
 
@@ -135,9 +137,7 @@ def test_a_priority_that_there_is_not_breaks_its_line_alone(trace_file) -> None:
     path = trace_file("a,0,60,1,train", "b,0,60,1,urgent", header="name,submit,seconds,gpus,priority")
     trace = read_trace(path, skip_broken=True)
     assert [job.name for job in trace.jobs] == ["a"]
-    assert [(one.line, one.reason.partition(";")[0]) for one in trace.broken] == [
-        (3, "no PriorityClass is called 'urgent'")
-    ]
+    assert [(one.line, one.reason.partition(";")[0]) for one in trace.broken] == [(3, "no PriorityClass 'urgent'")]
 
 
 def test_priority_classes_come_with_the_queues_and_the_fleet(trace_file, queue_file, replayed, two_nodes) -> None:
@@ -148,7 +148,7 @@ def test_priority_classes_come_with_the_queues_and_the_fleet(trace_file, queue_f
     queues.write_text(
         f"{queues.read_text()}---\n{{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {{name: urgent}}, value: 90}}\n"
     )
-    with pytest.raises(InputErrors, match="no PriorityClass is called 'urgent'"):
+    with pytest.raises(InputErrors, match="no PriorityClass 'urgent'"):
         read_trace(path)
     trace = read_trace(path, priorities=priorities_of(queues, two_nodes))
     began = {name: began for name, (began, _) in times(replayed(path, queues, trace=trace)).items()}
@@ -167,7 +167,7 @@ def test_priority_classes_come_with_the_queues_and_the_fleet(trace_file, queue_f
 def test_a_queue_below_one_that_there_is_not_is_refused(trace_file, queue_file) -> None:
     queues = queue_file({"blue": 8})
     queues.write_text(queues.read_text().replace("spec:\n", "spec:\n  parentQueue: gone\n"))
-    told = r"queues.yaml:5: Queue/blue: spec.parentQueue: there is no queue 'gone'; expected one of the file: there are: blue"
+    told = r"queues.yaml:5: Queue/blue: spec.parentQueue: no queue 'gone' in the file; there are: blue"
     with pytest.raises(InputError, match=told):
         from_file(read_trace(trace_file("a,0,60,1,blue", header=TEAMS)), queues)
 
@@ -190,7 +190,7 @@ def test_a_class_that_every_cluster_has_is_not_made_anew(trace_file, queue_file)
     train = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: train}\nvalue: %d\n"
     plain = queues.read_text()
     queues.write_text(plain + train % 70)
-    told = "queues.yaml:13: PriorityClass/train: value: every cluster has this class, with the value 50; expected another name"
+    told = "queues.yaml:13: PriorityClass/train: value: every cluster has this PriorityClass with the value 50; expected another name"
     trace = read_trace(trace_file("a,0,60,1,blue", header=TEAMS))
     with pytest.raises(InputError, match=told):
         from_file(trace, queues)

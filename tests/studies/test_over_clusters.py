@@ -112,7 +112,7 @@ def test_a_policy_that_does_not_dispatch_is_refused_before_anything(
     study_file: Write, clusters: Path, tmp_path: Path
 ) -> None:
     study = read_study(study_file(fleet="", clusters="clusters.yaml", grid="{dispatch: [stay-home, fifo]}"))
-    with pytest.raises(InputError, match="policy 'fifo' does not dispatch"):
+    with pytest.raises(InputError, match="policy 'fifo' is not a dispatch policy"):
         sweep(study, tmp_path / "studies", workers=1)
     assert not (tmp_path / "studies").exists()
 

@@ -8,6 +8,7 @@ the folder.
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,8 @@ from kailab.errors import StateError
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
+
+_log = logging.getLogger(__name__)
 
 READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
 POLL_SECONDS = 0.05
@@ -81,6 +84,7 @@ class ControlPlane(SupervisedCluster):
             retry = tenacity.Retrying(
                 stop=tenacity.stop_after_attempt(_PORT_TRIES),
                 retry=tenacity.retry_if_exception_type(_PortTaken),
+                before_sleep=tenacity.before_sleep_log(_log, logging.DEBUG),
                 reraise=True,
             )
             # Each try has new ports, and clears away what the one before has left.

@@ -8,6 +8,7 @@ the part of a log that says why a process ended.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal as signals
@@ -82,6 +83,8 @@ def tail(log: Path) -> list[str]:
         return []
     return [line.rstrip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
 
+
+_log = logging.getLogger(__name__)
 
 MARK = "KAILAB_CONTROL_PLANE"
 POLL_SECONDS = 0.02
@@ -202,6 +205,7 @@ class Supervision:
         _until(lambda: bool(self._pid(record.name)) or above.poll() is not None, START_SECONDS)
         if not self._pid(record.name):
             raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")
+        _log.debug("started %s as process %d; its log: %s", record.name, self._pid(record.name), self.log(record.name))
 
     def look(self, record: ProcessRecord) -> ProcessStatus:
         running, code = self._alive(record.name), None
@@ -230,9 +234,12 @@ class Supervision:
             # Written down before the signal: whoever sees it end meanwhile must see that it was meant to.
             stopped = msgspec.structs.replace(self.record(name), stopped=True)
             write_private(self._files / f"{name}.json", msgspec.json.encode(stopped))
+        if running:
+            _log.debug("stopping %s with SIGTERM; SIGKILL follows after %g s", ", ".join(running), grace)
         for process in running.values():
             send(process, signals.SIGTERM)
         if not _until(lambda: not any(self._alive(name) for name in running), grace):
+            _log.debug("sending SIGKILL: %s did not all end within %g s", ", ".join(running), grace)
             for process in running.values():
                 send(process, signals.SIGKILL)
         # A process of many threads looks ended as soon as its first one is; its ports are free when the last one is.
@@ -407,6 +414,7 @@ class SupervisedCluster(ABC):
     def restart(self, name: str, grace: float = RESTART_GRACE_SECONDS) -> None:
         """Stop it if it runs, start it as before, with its data and ports; one of the plane works on return."""
         one = self._supervision.record(name)
+        _log.debug("restarting %s", name)
         self._supervision.stop([name], grace)
         self._supervision.start(one)
         if not one.spawned:

@@ -16,7 +16,7 @@ from typing import Any
 from kailab.cluster.embedded.merge import same
 from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.protocol import Object
-from kailab.errors import ApiError, Forbidden, Invalid, NotFound
+from kailab.errors import Forbidden, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
 from kailab.model.objects import content_key
@@ -103,13 +103,6 @@ _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 _POD_MAY_CHANGE = {"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "schedulingGates"}
 
 
-class ForbiddenError(ApiError):
-    """The request is understood and refused, whatever the object holds."""
-
-    reason = "Forbidden"
-    code = 403
-
-
 def invalid(kind: str, name: str, field: str, message: str) -> Invalid:
     return Invalid(f"{kind} {name!r} is invalid: {field}: {message}", field)
 
@@ -151,9 +144,7 @@ class Admission:
         if ("", namespace) not in self._store.table("Namespace").objects:
             raise NotFound(f"namespace {namespace!r} not found: create it first (kind: Namespace)")
         if leaving:
-            raise ForbiddenError(
-                f"{kind}: namespace {namespace!r} is being terminated: nothing new may be created in it"
-            )
+            raise Forbidden(f"{kind}: namespace {namespace!r} is being terminated: nothing new may be created in it")
 
     def new(self, kind: str, obj: Object, name: str) -> Object:
         """A new object with defaults, checked; its metadata still the caller's to fill. Raises Invalid."""
@@ -219,7 +210,7 @@ class Admission:
         """One class at most is the default, as the Priority admission plugin has it."""
         for (_, other), found in self._store.table("PriorityClass").objects.items():
             if found.get("globalDefault") and other != name:
-                raise ForbiddenError(
+                raise Forbidden(
                     f"PriorityClass {name!r}: globalDefault: {shown(other)} is the global default already; only one "
                     "class can be"
                 )
@@ -236,7 +227,7 @@ class Admission:
             found = classes.get(("", wanted))
             if found is None:
                 known = ", ".join(sorted(key[1] for key in classes)) or "none"
-                raise ForbiddenError(
+                raise Forbidden(
                     f"Pod {name!r}: no PriorityClass with name {shown(wanted)} was found (there are: {known})"
                 )
             priority = found["value"]

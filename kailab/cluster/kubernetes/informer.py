@@ -8,6 +8,7 @@ that was restarted finds its watchers back. A watch that does not last is troubl
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -20,7 +21,9 @@ from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
 from kailab.cluster.kubernetes.apiclient.resources import ApiResource, list_all
 from kailab.cluster.kubernetes.apiclient.transport import Transport, refusal
 from kailab.cluster.protocol import EventType, Object
-from kailab.errors import ApiError, Gone, Unavailable
+from kailab.errors import ApiError, Gone, Unavailable, describe_error
+
+_log = logging.getLogger(__name__)
 
 LIST_PATIENCE_SECONDS = 5.0  # short: a list that fails is begun anew, after a pause
 _LONGEST_PAUSE = 10.0
@@ -84,17 +87,21 @@ class Informer:
                 if not self._version:
                     await self._list()
                 await self._watch()
+                _log.debug("the watch of %s ended; it continues at version %s", self.resource.key, self._version)
                 await self._rest()
             except Gone:
                 # The server has compacted its history past our version: only a new list tells what was missed.
+                _log.debug("the server no longer has version %s of %s; listing again", self._version, self.resource.key)
                 self._version = ""
                 await self._rest()
             except ApiError as error:
+                _log.debug("the list or watch of %s failed and is retried: %s", self.resource.key, error)
                 # Whoever began the watch waits for its first list alone, and a server that is only away may come back.
                 if not self._version and not isinstance(error, Unavailable):
                     self._tell(InformerUpdate(self.resource.key, "REFUSED", {}, [], error))
                 await self._rest()
-            except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, UnicodeDecodeError):
+            except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+                _log.debug("the watch of %s broke and is restarted: %s", self.resource.key, describe_error(error))
                 await self._rest()
 
     async def _rest(self) -> None:

@@ -11,6 +11,7 @@ begins a little more than ``RequestLimit`` lets through, so that writes that som
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -41,6 +42,8 @@ from kailab.cluster.writes import (
 from kailab.errors import ApiError, Conflict, Unavailable
 from kailab.model.times import format_time
 
+_log = logging.getLogger(__name__)
+
 _PATIENCE_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
 _UNDER_WAY_SECONDS = 1.0
@@ -60,6 +63,9 @@ class UnansweredWrites:
         Returns the question; the news that answers it names it."""
         self._asked += 1
         doubt = WriteInquiry((namespace, name), uid, self._asked)
+        _log.debug(
+            "inquiry %d: asking for the state of %s %s/%s after a write", doubt.number, resource.key, namespace, name
+        )
         self._transport.start(self._find_out(resource, doubt, under_way))
         return doubt
 
@@ -70,8 +76,10 @@ class UnansweredWrites:
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(ApiError),
             wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),
+            before_sleep=tenacity.before_sleep_log(_log, logging.DEBUG),
         )
         found: Object = await retrying(self._get, resource, *doubt.key)
+        _log.debug("inquiry %d: the object %s", doubt.number, "exists" if found else "does not exist")
         self._tell(InformerUpdate(resource.key, "LOOKED_UP", found, [], doubt=doubt))
 
     async def _get(self, resource: ApiResource, namespace: str, name: str) -> Object:

@@ -1,1 +1,5 @@
-"""What a cycle does, one action a module, in the order of the configuration."""
+"""The actions of a cycle.
+
+``allocate`` gives out free capacity; ``consolidation``, ``reclaim`` and ``preempt`` evict for waiting jobs and share
+``evicting``; ``stalegangs`` evicts broken gangs. ``waiting`` holds the order in which an action tries the waiting jobs.
+"""

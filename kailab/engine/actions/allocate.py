@@ -1,6 +1,7 @@
-"""allocate: free capacity to waiting jobs, queue by queue, the one furthest below its fair share first.
+"""allocate: give free capacity to waiting jobs, queue by queue, the queue furthest below its fair share first.
 
-What fits only once leaving tasks are gone is promised (pipelined), a gang then as a whole. Source: KAI's allocate action.
+A job that fits only once leaving tasks are gone is promised its places (pipelined), a gang as a whole. Source: KAI's
+allocate action.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def execute(session: Session, allocator: Allocator) -> None:
         if reservations is not None:
             reservations.turn(job)
         mark = session.mark()
-        # As in KAI, a last start is set only where nothing of the job was allocated before: surplus is no start.
+        # As in KAI, the last start is set only if nothing of the job was allocated before: adding surplus pods is not a
+        # start.
         started = job.allocated == 0
         if not allocator.place(job, None, False):
             session.undo(mark)
@@ -39,8 +41,8 @@ def execute(session: Session, allocator: Allocator) -> None:
         if pipelined:
             _wait_as_a_whole(session, mark, job)
         _commit(session, mark, job, started and not pipelined)
-        # One pod above the minimum a turn: the job has another place in the order with it, and so has its queue. A job
-        # that found no room is not pushed back, because nothing in this action frees any.
+        # Above its minimum, a job gets one pod each time it is served, because that changes its place and its queue's
+        # place in the order. A job that found no room is not pushed back, because this action frees none.
         if job.pending:
             queue = session.queue_of(job)
             assert queue is not None
@@ -48,7 +50,7 @@ def execute(session: Session, allocator: Allocator) -> None:
 
 
 def promised_jobs(session: Session, promised: Iterable[str] | None = None) -> list[Job]:
-    """Who goes before all others, in this order, of those that still wait. ``promised``: other than the configuration's."""
+    """The waiting jobs that go before all others, in this order. ``promised`` replaces the configuration's list."""
     uids = session.config.promised if promised is None else promised
     jobs = (session.jobs[uid] for uid in uids if uid in session.jobs)
     return [
@@ -63,17 +65,18 @@ def promised_jobs(session: Session, promised: Iterable[str] | None = None) -> li
 
 
 def _serve_promised(session: Session, allocator: Allocator) -> None:
-    """Others were evicted, or were to be, for these jobs. If an ordinary turn gave the room to somebody else, it might have to be
-    made again in every cycle, for ever."""
+    """Start the jobs for which others were evicted or would have been. In their ordinary turn they might lose the room
+    again, in every cycle.
+    """
     for job in promised_jobs(session):
-        # Only who can start in full goes first. Who would be promised a place once more waits for its ordinary turn.
+        # A job that cannot start in full waits for its ordinary turn instead of getting another promise.
         start_in_full(session, allocator, job)
 
 
 def start_in_full(
     session: Session, allocator: Allocator, job: Job, nodes: NodeMask = None, action: Action = "allocate"
 ) -> bool:
-    """Give a job's next tasks places that nobody has to leave, or change nothing."""
+    """Give all next tasks of a job places that are free now. Changes nothing and returns False if that is impossible."""
     mark = session.mark()
     started = job.allocated == 0
     if not allocator.place(job, nodes, False) or any(task.status == Status.PIPELINED for task in job):
@@ -91,9 +94,9 @@ def _commit(session: Session, mark: int, job: Job, started: bool, action: Action
 
 
 def _must_wait(job: Job) -> bool:
-    """Some pod set has promised places and fewer real ones than its minimum."""
+    """True if some pod set has promised places and fewer real ones than its minimum."""
     for podset in job.podsets.values():
-        # Promised tasks are active too, so without active ones there is nothing to count.
+        # Promised tasks count as active, so a pod set without active tasks has none.
         promised = sum(1 for task in podset.tasks.values() if task.status == Status.PIPELINED) if podset.active else 0
         if promised and podset.active - promised < podset.minimum:
             return True
@@ -103,7 +106,7 @@ def _must_wait(job: Job) -> bool:
 def _wait_as_a_whole(session: Session, mark: int, job: Job) -> None:
     tasks = {entry.task.uid: entry.task for entry in session.journal[mark:]}
     for task in tasks.values():
-        # KAI: ConvertAllAllocatedToPipelined. Places taken now would be idle until the rest of the gang can start.
+        # KAI: ConvertAllAllocatedToPipelined. Places taken now would stay idle until the rest of the gang can start.
         if task.job is job and task.status == Status.ALLOCATED:
             node, groups, zones = task.node, task.groups, task.zones
             session.withdraw(task)

@@ -1,4 +1,4 @@
-"""consolidation: move preemptible work, losing none of it, so that a waiting preemptible job fits.
+"""consolidation: move preemptible pods, without losing any of them, so that a waiting preemptible job fits.
 
 Source: KAI's consolidation action.
 """
@@ -19,21 +19,23 @@ def execute(session: Session, allocator: Allocator) -> None:
     most = session.config.max_consolidation_victims
     if most == 0:
         return
-    # One scope for all queues: work of any queue may be moved, so what failed for a job of one failed for all.
+    # One scope for all queues: pods of any queue may be moved, so a failure counts for jobs of every queue.
     skip = SearchSkip(session)
     for job in candidates(session, allocator, "consolidation", preemptible_only=True):
-        # What can't be placed anywhere is not remembered as failed, as in KAI: there was no search.
+        # As in KAI, a job that can be placed nowhere is not remembered as failed: there was no search.
         if skip.hopeless(job, "") or impossible(session, allocator, job):
             continue
         if (
-            # The cheap looks come first. Each one only tells early what a search would find out by simulating.
+            # The cheap checks come first. Each of them only predicts what a search would find by simulation.
             _over_limit(session, job) or not _enough_gpus(session, job) or not _moves(session, allocator, job, most)
         ):
             skip.failed(job, "")
 
 
 def _over_limit(session: Session, job: Job) -> bool:
-    """Where everyone moved stays, every queue holds afterwards what it holds now and the job on top."""
+    """True if a queue would pass its limit. All moved pods stay, so every queue then holds what it holds now and the
+    job on top.
+    """
     queue = session.queue_of(job)
     assert queue is not None
     refusal = over_limit(queue, session.wants(tasks_to_allocate(job), session.table.max_gpu_memory))
@@ -54,7 +56,7 @@ def _moves(session: Session, allocator: Allocator, job: Job, most: int) -> bool:
 
 
 def _last_in_order(session: Session, job: Job, most: int) -> dict[str, list[Entry]]:
-    """Of each queue those that may be moved, and maybe the job itself."""
+    """The victims of each queue that may be moved, at most ``most`` in all. The job itself may be among them."""
     number = 0
     lists: dict[str, list[Entry]] = {}
     for queue in session.tree.leaves:
@@ -62,8 +64,8 @@ def _last_in_order(session: Session, job: Job, most: int) -> dict[str, list[Entr
             break
         entries = session.victims.lists.get(queue.name, [])
         first = len(entries)
-        # KAI takes the jobs as its map has them. Here a queue's last in serving order come first, queue by queue.
-        # "<=": one job more than the bound, as in KAI (buildPreemptibleFilterFunc).
+        # KAI takes the jobs in map order. Here the last in serving order come first, queue by queue. "<=": one job more
+        # than the bound, as in KAI (buildPreemptibleFilterFunc).
         while first and number <= most:
             first -= 1
             if entries[first][1] is not job:
@@ -73,14 +75,14 @@ def _last_in_order(session: Session, job: Job, most: int) -> dict[str, list[Entr
 
 
 def _enough_gpus(session: Session, job: Job) -> bool:
-    """As much GPU is free in all as the job wants; moving work frees no more."""
+    """True if as much GPU is free in all as the job wants. Moving pods frees no more."""
     table = session.table
     tasks = tasks_to_allocate(job)
     gpus, memory = sum(session.gpus_needed(tasks)), 0
     for task in tasks:
         gpu = task.info.shape.gpu
         memory += gpu.memory_mib * gpu.devices
-    # What leaves counts as free here, because the job would only be promised its place anyway.
+    # Leaving pods count as gone, because the job would only be promised its place anyway.
     free = table.free_gpu_vector()[table.available]
     if int(free.sum()) < gpus:
         return False

@@ -1,6 +1,6 @@
-"""What consolidation, reclaim and preempt have in common: whose turn it is, and who need not be tried.
+"""What consolidation, reclaim and preempt share: the candidates, the memory of failed searches, and the search itself.
 
-A job that is no easier to place than one that has just failed is skipped. Source: KAI's actions and their minimal job
+A job is skipped if it is no easier to place than one that has just failed. Source: KAI's actions and their minimal job
 representatives.
 """
 
@@ -17,7 +17,7 @@ from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.reclaimable import Demand
 from kailab.engine.search.scenario import EvictionScenario
-from kailab.engine.search.signatures import Representatives, sort_of
+from kailab.engine.search.signatures import Representatives, kind_of_job
 from kailab.engine.search.solver import Solver
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
@@ -27,12 +27,13 @@ from kailab.engine.working.state import Job
 
 
 def candidates(session: Session, allocator: Allocator, action: Action, preemptible_only: bool = False) -> Iterator[Job]:
-    """Waiting jobs that may set an eviction off, in order."""
+    """The waiting jobs that may cause evictions, in order."""
     delayed = _delayed(session, action, preemptible_only)
     order = waiting_jobs(
         session,
         action,
-        # Not in the order at all, as in KAI: they use up no ``queue_depth``, and their queue is not compared by them.
+        # As in KAI, these jobs are not in the order at all: they use up no ``queue_depth`` and do not affect
+        # comparisons of queues.
         lambda job: job.uid not in delayed and (job.record.preemptible or not preemptible_only),
     )
     while not order.over:
@@ -46,8 +47,8 @@ def candidates(session: Session, allocator: Allocator, action: Action, preemptib
 
 
 def _delayed(session: Session, action: Action, preemptible_only: bool) -> set[str]:
-    """Jobs (uids) whose preemption delay has not elapsed as the action begins."""
-    found: set[str] = set()
+    """The uids of jobs whose preemption delay has not elapsed when the action begins."""
+    delayed: set[str] = set()
     for queue in session.tree.leaves:
         for _, job in session.waiting.lists.get(queue.name, ()):
             until = job.delayed_until()
@@ -55,22 +56,22 @@ def _delayed(session: Session, action: Action, preemptible_only: bool) -> set[st
                 continue
             if preemptible_only and not job.record.preemptible:
                 continue
-            # Nothing happens in the cluster when the delay ends, so no event would start a cycle then.
+            # No event starts a cycle when the delay ends, so the ledger asks for one.
             session.ledger.wake(until)
             session.ledger.note(job, action, "its preemption delay has not elapsed")
             session.ledger.delayed[job.uid] = until
-            found.add(job.uid)
-    return found
+            delayed.add(job.uid)
+    return delayed
 
 
 def _refused(session: Session, job: Job) -> bool:
-    # Victims would go for a place that may be refused again, cycle after cycle.
+    # The bind may be refused again, cycle after cycle, and each time victims would be lost.
     refused = session.config.refused
     return bool(refused) and any(task.uid in refused for task in tasks_to_allocate(job))
 
 
 def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
-    """No eviction can help: some task can't go to any node of this cluster."""
+    """True, with the reason recorded, if some task of the job fits no node of this cluster even when empty."""
     for task in tasks_to_allocate(job):
         if allocator.placer.blocked(task):
             pod = f"{task.record.namespace}/{task.record.name}"
@@ -82,26 +83,28 @@ def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
 
 
 class SearchSkip:
-    """Remembers what failed; ``session.config.use_signatures`` switches it. A search cut short because others had used up
-    the action's budget proves nothing about the next one, nor does one whose victims were too much for what it asked for,
-    or one that was refused for what is kept free."""
+    """Remembers failed searches, unless ``use_signatures`` is off.
+
+    A search does not count as failed if the action's budget cut it short, if its victims lost too much for what it
+    asked for, or if it was refused because of kept nodes.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._on = session.config.use_signatures
         self._failed: dict[str, Representatives] = {}
-        self._known: dict[tuple[str, tuple[Any, ...]], bool] = {}  # of jobs of a sort, since the last one failed
+        self._known: dict[tuple[str, tuple[Any, ...]], bool] = {}  # by scope and kind of job, since the last failure
 
     def hopeless(self, job: Job, scope: str) -> bool:
         if not self._on:
             return False
-        sort = sort_of(job)
-        # Most that wait are like another one that does.
-        known = self._known.get((scope, sort)) if sort is not None else None
+        kind = kind_of_job(job)
+        # Most waiting jobs are like another one, so the answer is cached.
+        known = self._known.get((scope, kind)) if kind is not None else None
         if known is None:
             known = not self._failed.setdefault(scope, Representatives()).easier(job)
-            if sort is not None:
-                self._known[scope, sort] = known
+            if kind is not None:
+                self._known[scope, kind] = known
         return known
 
     def failed(self, job: Job, scope: str) -> None:
@@ -116,47 +119,51 @@ def search(
     pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[EvictionScenario], bool], wanted: Demand | None = None,
     ground: Callable[[Job], EvictionGround] | None = None, lists: Mapping[str, list[Entry]] | None = None, all_stay: bool = False,
 ) -> bool:  # fmt: skip
-    """Look for victims and, if some are found, decide it. ``ground``: what lets a victim be taken that gets no other place. ``lists``: parts
-    of the sorted lists of victims outside of which ``pick`` allows none. ``all_stay``: every victim has to find another place (``valid`` sees
-    to it)."""
+    """Look for victims for a job. If some are found, commit the solution and return True; else undo everything and note
+    the outcome.
+
+    ``pick``: the jobs that may be victims. ``valid``: the final check of a solution. ``ground``: why a victim without
+    another place may be evicted. ``lists``: the parts of the sorted victim lists outside of which ``pick`` allows none.
+    ``all_stay``: every victim has to find another place, which ``valid`` verifies.
+    """
     mark = session.mark()
-    # KAI counts some of its victims twice, and what they leave with them: then the room that they need can't be told.
+    # When KAI's faults are imitated, some victims and what they free count twice, so the room they need is unknown.
     all_stay = all_stay and not session.config.imitate_faults
     bounds = SearchBounds(
         session, job, pick, queues, session.victims.lists if lists is None else lists, wanted, all_stay
     )
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     solved = solver.solve()
-    # A solution beyond the maximum is dropped as a whole: a part of its victims would go for nothing.
+    # A solution beyond the maximum is dropped as a whole: evicting a part of its victims would achieve nothing.
     refused = session.limits.refuses(session, mark) if solved else None
     session.held_back = False
     if solved and refused is None and allocator.reservations is not None:
         refused = allocator.reservations.refuse(job)
         session.held_back = refused is not None
     if solved and refused is None:
-        # Before the commit: what the ledger has as evicted does not count once more.
+        # Before the commit, because evictions that the ledger has already do not count again.
         session.limits.count(session, mark)
         session.commit(mark, action, job, ground)
         return True
     session.undo(mark)
-    # What would have to change for another outcome is told before the mere number of tries.
+    # Name what would have to change, rather than the mere number of tries.
     if refused is not None:
-        tried = refused
+        outcome = refused
     elif solver.hopeless:
-        tried = f"no set of victims could make room: {solver.hopeless}"
+        outcome = f"no set of victims could make room: {solver.hopeless}"
     elif solver.budget.spent:
         sets = "1 set" if solver.budget.used == 1 else f"{solver.budget.used} sets"
-        tried = f"the search budget ended it after {sets} of victims; none of them made room"
+        outcome = f"the search budget ended it after {sets} of victims; none of them made room"
     elif session.taking.refused:
-        tried = f"{session.taking.refused} ({solver.simulated} tried)"
+        outcome = f"{session.taking.refused} ({solver.simulated} tried)"
     elif solver.simulated:
-        tried = f"no set of victims makes room ({solver.simulated} tried)"
+        outcome = f"no set of victims makes room ({solver.simulated} tried)"
     else:
-        tried = "no victims to be had"
-    session.ledger.note(job, action, tried)
+        outcome = "no victims to be had"
+    session.ledger.note(job, action, outcome)
     return False
 
 
 def everyone_moved(scenario: EvictionScenario) -> bool:
-    # Who was placed again is promised that place, or back where it was; who is still leaving found none.
+    # A victim that was placed again is pipelined, or back in its old state; one that is still releasing found no place.
     return all(task.status != Status.RELEASING for task in scenario.tasks())

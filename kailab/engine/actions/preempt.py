@@ -1,4 +1,4 @@
-"""preempt: inside one queue, work of higher priority takes from preemptible work of lower priority.
+"""preempt: within one queue, a job of higher priority evicts preemptible pods of lower priority.
 
 Source: KAI's preempt action.
 """
@@ -24,7 +24,7 @@ def execute(session: Session, allocator: Allocator) -> None:
     for job in candidates(session, allocator, "preempt"):
         queue = session.queue_of(job)
         assert queue is not None
-        # In KAI's order who comes later ranks no higher; in another order it may, and then has other victims.
+        # In KAI's order later jobs rank no higher. In a configured order they may, and then have other victims.
         scope = queue.name if session.ranking is None else f"{queue.name} {job.record.priority}"
         if skip.hopeless(job, scope) or impossible(session, allocator, job):
             continue
@@ -35,8 +35,8 @@ def execute(session: Session, allocator: Allocator) -> None:
 def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: Job) -> bool:
     queue = session.queue_of(job)
     assert queue is not None
-    # Victims are preemptible, so their going makes no room in what non-preemptible work may hold. Limits are left to
-    # the simulation: there the victims' amounts are given back first.
+    # Victims are preemptible, so evicting them does not change what non-preemptible pods hold of the quota. Limits are
+    # left to the simulation, which gives the victims' amounts back first.
     if not job.record.preemptible:
         wanted = session.wants(tasks_to_allocate(job), session.table.max_gpu_memory)
         if over_quota(queue, wanted) is not None:
@@ -51,7 +51,7 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             victim.record.priority < priority
             and victim is not job
             and (ranking is None or ranking.may_preempt(job, victim))
-            # Surplus may be taken from a protected job; ``valid`` sees to it that the minimum stays.
+            # A protected job may lose its surplus; ``valid`` makes sure that its minimum stays.
             and (victim.elastic or not runtime.preempt_protects(victim))
         )
 
@@ -69,9 +69,9 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
 
     queues, lists = [queue], None
     if ranking is None:
-        # In KAI's order those of lower priority stand together at the end.
+        # In KAI's order, the jobs of lower priority are at the end of the list.
         entries = session.victims.lists.get(queue.name, [])
         lists = {queue.name: entries[bisect_left(entries, 1 - priority, key=lambda entry: entry[0][0]) :]}
     elif not any(victim.record.priority < priority for victim in session.victims.members(queue.name)):
-        queues = []  # nobody need be put in order
+        queues = []  # no job has to be sorted
     return search(session, allocator, job, "preempt", pick, queues, valid, ground=ground, lists=lists)

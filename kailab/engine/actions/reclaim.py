@@ -1,4 +1,4 @@
-"""reclaim: a queue below its share takes back from queues above theirs, anywhere in the tree.
+"""reclaim: a queue below its share takes back resources from queues above theirs, anywhere in the tree.
 
 Source: KAI's reclaim action.
 """
@@ -36,7 +36,7 @@ def execute(session: Session, allocator: Allocator) -> None:
         if not can_reclaim(wanted):
             session.ledger.note(job, "reclaim", f"queue {wanted.queue.name} would go beyond its fair share")
             continue
-        # Another queue has other victims and another claim, so failures count for jobs of one queue only.
+        # Another queue has other victims and another claim, so failures count only for jobs of the same queue.
         if skip.hopeless(job, wanted.queue.name) or impossible(session, allocator, job):
             continue
         if not _reclaim(session, allocator, runtime, job, wanted):
@@ -47,11 +47,11 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     queues = [
         queue
         for queue in session.tree.leaves
-        # Within one queue only preempt takes; a queue that can't yield by the rules is not worth simulating.
+        # Within one queue only preempt evicts. A queue that the rules protect is not worth a simulation.
         if queue is not wanted.queue and queue.name in session.victims.lists and may_yield(session.tree, wanted, queue)
     ]
-    # Taken before anybody is evicted, even in thought: every scenario is held against the same amounts.
-    standing = QueueBalances(session.tree)
+    # Read before any eviction, so that every scenario is compared with the same amounts.
+    balances = QueueBalances(session.tree)
     multiplier = max(1.0, session.config.saturation_multiplier)
 
     ranking = session.ranking
@@ -59,15 +59,15 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     def pick(victim: Job) -> bool:
         if ranking is not None and not ranking.may_reclaim(job, victim):
             return False
-        # Surplus may be taken from a protected job; ``valid`` sees to it that the minimum stays.
+        # A protected job may lose its surplus; ``valid`` makes sure that its minimum stays.
         return victim.elastic or not runtime.reclaim_protects(wanted.queue, victim)
 
     def valid(scenario: EvictionScenario) -> bool:
         victims = scenario.by_job().values()
-        # A gang is tried in part at first, and claims no more than that part.
+        # A gang is tried in part at first, and then demands no more than that part.
         tried = demand(session, job, scenario.goal.tasks)
         assert tried is not None
-        if not standing.allows(tried, _yields(session, victims), multiplier):
+        if not balances.allows(tried, _reclaimed_by_queue(session, victims), multiplier):
             return False
         return all(
             keeps_minimum(victim, tasks)
@@ -78,29 +78,29 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     def ground(victim: Job) -> EvictionGround:
         queue = session.queue_of(victim)
         assert queue is not None
-        return standing.ground(wanted.queue, queue)
+        return balances.ground(wanted.queue, queue)
 
     return search(session, allocator, job, "reclaim", pick, queues, valid, wanted, ground)
 
 
-def _yields(session: Session, victims) -> dict[WQueue, list[ReclaimedAmounts]]:  # type: ignore[no-untyped-def]
-    """What the victims give back, by queue: each surplus pod by itself, the core of each job as one."""
+def _reclaimed_by_queue(session: Session, victims) -> dict[WQueue, list[ReclaimedAmounts]]:  # type: ignore[no-untyped-def]
+    """What the victims give back, by queue: each surplus pod as a unit, and the core of each job as one unit."""
     yields: dict[WQueue, list[ReclaimedAmounts]] = {}
     for job, tasks in victims:
         queue = session.queue_of(job)
         if queue is None:
             continue
-        surplus, core = _split(tasks)
+        surplus, core = _surplus_and_core(tasks)
         for unit in [*([task] for task in surplus), core]:
-            # Who is promised another place loses nothing, so nothing is taken from its queue.
+            # A victim that is promised another place loses nothing, so nothing is taken from its queue.
             if session.config.allow_consolidating_reclaim:
                 unit = [task for task in unit if not ACTIVE[task.status]]
             if unit:
-                yields.setdefault(queue, []).append(_yield(session, unit))
+                yields.setdefault(queue, []).append(_reclaimed(session, unit))
     return yields
 
 
-def _split(tasks: list[WTask]) -> tuple[list[WTask], list[WTask]]:
+def _surplus_and_core(tasks: list[WTask]) -> tuple[list[WTask], list[WTask]]:
     by_podset: dict[WPodSet, list[WTask]] = {}
     for task in tasks:
         assert task.podset is not None
@@ -108,12 +108,12 @@ def _split(tasks: list[WTask]) -> tuple[list[WTask], list[WTask]]:
     surplus: list[WTask] = []
     core: list[WTask] = []
     for podset, members in by_podset.items():
-        # KAI's splitVictimTasks: the first of the victims, up to the minimum, count as the core.
+        # KAI's splitVictimTasks: the first victims, up to the minimum, count as the core.
         core += members[: podset.minimum]
         surplus += members[podset.minimum :]
     return surplus, core
 
 
-def _yield(session: Session, tasks: list[WTask]) -> ReclaimedAmounts:
+def _reclaimed(session: Session, tasks: list[WTask]) -> ReclaimedAmounts:
     amounts = session.accepted_in_all(tasks)
     return ReclaimedAmounts(amounts, involved(tasks, amounts))

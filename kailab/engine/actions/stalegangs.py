@@ -1,4 +1,4 @@
-"""stalegangeviction: a gang that has run below its minimum for longer than its grace goes as a whole.
+"""stalegangeviction: a gang that has run below its minimum for longer than its grace period is evicted as a whole.
 
 Source: KAI's stalegangeviction action.
 """
@@ -12,13 +12,14 @@ from kailab.engine.working.state import Job
 
 
 def execute(session: Session) -> list[str]:
-    """Evict; returns the UIDs of all jobs that are stale now, within their grace or beyond."""
+    """Evict stale gangs. Returns the UIDs of all jobs that are stale now, also of those within their grace period."""
     stale: list[str] = []
-    # The index is as of the beginning of the cycle; whoever an action touched since may be stale now, or no longer.
-    found = {job.uid: job for job in session.working.stale.values()}
-    found |= {entry.task.job.uid: entry.task.job for entry in session.journal if entry.task.job is not None}
-    for job in sorted((job for job in found.values() if job.stale), key=lambda job: (job.record.created, job.uid)):
-        # Within its grace, too: ``stale_since`` is kept for all that are told here.
+    # The index is from the beginning of the cycle. Jobs that an action has touched since may have become stale, or no
+    # longer be.
+    jobs = {job.uid: job for job in session.working.stale.values()}
+    jobs |= {entry.task.job.uid: entry.task.job for entry in session.journal if entry.task.job is not None}
+    for job in sorted((job for job in jobs.values() if job.stale), key=lambda job: (job.record.created, job.uid)):
+        # Also within the grace period: ``stale_since`` is kept for all returned jobs.
         stale.append(job.uid)
         grace = job.record.staleness_grace
         if grace is None:
@@ -26,19 +27,19 @@ def execute(session: Session) -> list[str]:
         if grace < 0:
             continue
         since = job.record.stale_since
-        # A gang that became stale in this cycle begins its grace now.
+        # The grace period of a gang that became stale in this cycle begins now.
         until = (session.now if since is None else since) + grace
         if session.now < until:
             session.ledger.wake(until)
             continue
         mark = session.mark()
         for task in sorted(job, key=lambda task: task.key):
-            # Whoever is leaving already goes anyway.
+            # Leaving tasks need no eviction.
             if ACTIVE[task.status]:
                 session.evict(task)
-        session.commit(mark, "stalegangeviction", ground=_gang)
+        session.commit(mark, "stalegangeviction", ground=_gang_ground)
     return stale
 
 
-def _gang(job: Job) -> EvictionGround:
+def _gang_ground(job: Job) -> EvictionGround:
     return EvictionGround(rule="gang", queue=job.record.queue)

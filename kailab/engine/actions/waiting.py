@@ -1,4 +1,4 @@
-"""Who waits, in the order in which an action gives turns."""
+"""The waiting jobs in the order in which an action tries them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from kailab.engine.working.state import Job
 
 
 class WaitingOrder(JobQueue[Job]):
-    """The turns of one action. Where they are given for the sake of some jobs, nobody has one after the last of these."""
+    """The order of one action. If the session serves only certain jobs (``until``), the order ends after the last of
+    them.
+    """
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.tree, wanted=session.wanted, precedence=session.precedence)
@@ -25,14 +27,14 @@ class WaitingOrder(JobQueue[Job]):
 
     @property
     def over(self) -> bool:
-        """Whether nobody is left whose turn matters."""
-        return self.empty or (self._bounded and not self._to_come) or self._enough
+        """True if no job is left that has to be tried."""
+        return self.empty or (self._bounded and not self._to_come) or self._first_place_found
 
     @property
-    def _enough(self) -> bool:
-        """Whether one of those of whom a first place is enough has got one."""
+    def _first_place_found(self) -> bool:
+        """True if a first place is enough (``once``) and one of the jobs has got it."""
         ledger = self._session.ledger
-        # A promise in a cycle that changes nothing may yet be withdrawn.
+        # A promise in a cycle that changes nothing may still be withdrawn.
         if not self._first_of or not ledger.changes:
             return False
         return any(bind.podgroup in self._first_of for bind in ledger.binds.values()) or any(
@@ -45,15 +47,16 @@ class WaitingOrder(JobQueue[Job]):
         return job
 
     def again(self, queue: WQueue, job: Job) -> None:
-        """One turn more for a job that had one."""
+        """Queue a job once more after it was served."""
         self.push(queue, job.order_key(), job)
         if job.uid in self._until:
             self._to_come.add(job.uid)
 
 
 def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] | None = None) -> WaitingOrder:
-    """Jobs that wait, can run in their queue, have as many pods as their minimum, and are picked; of each queue as many as
-    the action is to try (``queue_depth``)."""
+    """The waiting jobs that can run in their queue, have as many pods as their minimum, and are picked. Of each queue,
+    as many as the action tries (``queue_depth``).
+    """
     order = WaitingOrder(session)
     depth = session.config.queue_depth.get(action, -1)
 
@@ -63,8 +66,8 @@ def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] |
     for queue in session.tree.leaves:
         entries = session.waiting.lists.get(queue.name)
         if entries:
-            # The depth counts jobs that are tried; those that are left out don't use it up.
+            # The depth counts jobs that are tried, not those that are left out.
             first = entries if depth < 0 else islice((entry for entry in entries if chosen(entry[1])), depth)
-            # A copy, because every commit moves entries of the index while this order is still being served.
+            # A copy, because every commit moves entries of the index while this order is in use.
             order.load(queue, list(first), chosen)
     return order

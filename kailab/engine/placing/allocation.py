@@ -1,4 +1,4 @@
-"""Placing a job: all its next tasks or none, group by group of its subgroup tree, each within its topology.
+"""Placement of a job: all its next tasks or none, group by group of its subgroup tree, each within its topology.
 
 Source: KAI's AllocateJob.
 """
@@ -17,14 +17,15 @@ from kailab.engine.session import Session
 from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 
 if TYPE_CHECKING:
-    from kailab.engine.placing.reservations import Reservations
+    from kailab.engine.placing.reservations import NodeReservations
 
 
 class Allocator:
-    """Places jobs of one session. ``pipeline_only``: promise places instead of taking them (for evicting actions). ``reservations``: places
-    that are kept free, where the configuration asks for it."""
+    """Places jobs of one session. With ``pipeline_only``, places are only promised (for evicting actions).
+    ``reservations``: nodes that are kept free, if configured.
+    """
 
-    reservations: Reservations | None = None
+    reservations: NodeReservations | None = None
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -32,9 +33,9 @@ class Allocator:
         self.topology = TopologyPlan(session)
 
     def place(self, job: Job, nodes: NodeMask, pipeline_only: bool, tasks: list[WTask] | None = None) -> bool:
-        """Undoes nothing on failure: the caller holds the mark. ``tasks`` overrides which tasks of the job to place."""
+        """Place the job's next tasks, or ``tasks``. On failure nothing is undone: the caller holds the mark."""
         session = self.session
-        # Scores of the job before would be found by any pod set below the same group (KAI: PreJobAllocation).
+        # Any pod set below the same group would find the previous job's scores (KAI: PreJobAllocation).
         self.topology.forget_scores()
         if tasks is None:
             tasks = tasks_to_allocate(job)
@@ -43,13 +44,13 @@ class Allocator:
         queue = session.queue_of(job)
         if queue is None:
             return False
-        # GPU memory counts by the largest device here, so that only what is over for sure is refused, as in KAI
-        # (getRequiredQuota). The amount on the very node is held against the same bounds when it is chosen.
+        # As in KAI (getRequiredQuota), GPU memory counts by the largest device here, so that only a certain excess is
+        # refused. The amount on the chosen node is checked against the same bounds later.
         wanted = session.wants(tasks, session.table.max_gpu_memory)
         refusal = refuses(queue, wanted, job.record.preemptible)
         if refusal is not None:
             if not pipeline_only:
-                # In a simulation a refusal is about that set of victims, and no reason for the job.
+                # In a simulation the refusal depends on that set of victims, so it is no reason for the job.
                 session.ledger.fail(job, FailedAttempt(refusal.code, refusal.message, refusal.queue, refusal.numbers))
             return False
         self.placer.together = session.table.claims.together(tasks)
@@ -63,9 +64,9 @@ class Allocator:
             self.placer.together = {}
 
     def may_hold(self, job: Job, nodes: NodeMask) -> bool:
-        """Whether there may be room for all next tasks of a job; False where ``place`` would surely fail, in the end."""
+        """False if ``place`` would surely fail, because there is not enough room for all next tasks of the job."""
         tasks = tasks_to_allocate(job)
-        # One task is placed as soon as it is counted. Within a topology even a try in vain puts domains in another order, as in KAI.
+        # Placing one task is as cheap as counting. Within a topology even a failed attempt reorders domains, as in KAI.
         return len(tasks) < 2 or confined(job.root) or self.placer.may_hold(tasks, nodes)
 
     def _group(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
@@ -75,7 +76,7 @@ class Allocator:
             return self._members(job, group, tasks, nodes, pipeline_only)
         session = self.session
         podsets = [podset for podset in group.podsets if any(task.podset is podset for task in tasks)]
-        # One domain after the other, each from the same state: what did not fit in the last one is taken back.
+        # One domain after the other, each from the same state.
         for subset in self.topology.subsets(job, group, podsets, tasks, nodes, quiet=pipeline_only):
             mark = session.mark()
             if self._members(job, group, tasks, subset, pipeline_only):
@@ -87,11 +88,11 @@ class Allocator:
         members: list[Member] = group.members
         if len(members) > 1:
             by_name = job.by_name
-            # Sorted at each visit, because what has been placed since changes the order.
+            # Sorted at each visit, because earlier placements change the order.
             members = sorted(members, key=lambda member: member_key(member, None, by_name))
         for member in members:
             inside = set(member.podsets)
-            # A member without tasks here passes: only those that the next step needs are in ``tasks``.
+            # A member without tasks is skipped: ``tasks`` has only those of the next step.
             mine = tasks if len(members) == 1 else [task for task in tasks if task.podset in inside]
             if isinstance(member, WPodSet):
                 if not self._podset(job, member, mine, nodes, pipeline_only):
@@ -115,9 +116,9 @@ class Allocator:
 
     def _tasks(self, job: Job, podset: WPodSet, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
         placer = self.placer
-        # Only now: constraints of this group and those above it have left their scores by then.
+        # Only now, because the constraints of this group and of those above it have set their scores.
         placer.preferred = self.topology.scores_for(podset)
-        # All or none: ``tasks`` are what has to start together, or one task of surplus.
+        # All or none: ``tasks`` must start together, or are one surplus task.
         for count, task in enumerate(tasks):
             if not placer.place(task, nodes, pipeline_only):
                 if not pipeline_only:
@@ -128,7 +129,7 @@ class Allocator:
     def _explain(self, job: Job, podset: WPodSet, task: WTask, placed: int) -> None:
         gang = any(other.minimum > 1 for other in job.podsets.values())
         pod = f"{task.record.namespace}/{task.record.name}"
-        # KAI's three texts, by the same rule (handleFailedTaskAllocation). ``used`` counts what was placed just now.
+        # KAI's three texts, by the same rule (handleFailedTaskAllocation). ``used`` includes the tasks placed just now.
         if not gang or podset.used >= podset.minimum:
             message = f"no node has room for pod {pod}"
         elif len(job.podsets) == 1:
@@ -143,7 +144,7 @@ class Allocator:
 
 
 def confined(group: WSubGroup) -> bool:
-    """Whether a constraint of topology stands anywhere in a group."""
+    """True if the group or any member has a topology constraint."""
     return group.constraint is not None or any(
         member.constraint is not None if isinstance(member, WPodSet) else confined(member) for member in group.members
     )

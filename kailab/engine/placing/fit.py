@@ -1,7 +1,7 @@
-"""Which nodes a task may go to.
+"""Node filters: which nodes a task may go to.
 
-``static_mask`` holds what tasks can't change (labels, taints, availability, kind of GPU); it is computed once per shape.
-``fits`` adds what tasks do change: resources, shared devices, pod slots. Source: KAI's predicates plugin and node_info.
+``static_mask`` covers what tasks cannot change (labels, taints, availability, kind of GPU) and is computed once per
+shape. ``fits`` covers resources, shared devices and pod slots. Source: KAI's predicates plugin and node_info.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import ShapeInfo
 
 UNTOLERATED = "node(s) had untolerated taint"
-"""How Kubernetes begins to say that a taint keeps a pod off."""
+"""The beginning of Kubernetes' message about an untolerated taint."""
 
 
 def matches(requirement: Requirement, labels: dict[str, str]) -> bool:
@@ -23,14 +23,14 @@ def matches(requirement: Requirement, labels: dict[str, str]) -> bool:
         case "In":
             return value in requirement.values
         case "NotIn":
-            # As in Kubernetes, it holds where there is no such label.
+            # As in Kubernetes, NotIn matches if the label is missing.
             return value not in requirement.values
         case "Exists":
             return value is not None
         case "DoesNotExist":
             return value is None
     try:
-        # Kubernetes compares by whole numbers; a label that is none meets neither.
+        # Kubernetes compares whole numbers; other values match neither operator.
         number, bound = int(value or ""), int(requirement.values[0])
     except (ValueError, IndexError):
         return False
@@ -44,7 +44,7 @@ def requirement_mask(table: NodeTable, requirement: Requirement) -> np.ndarray:
             return column >= 0
         case "DoesNotExist":
             return column < 0
-    # One answer for each value that some node has, and not for each node.
+    # Evaluated once for each value, not for each node.
     hit = np.zeros(len(codes) + 1, dtype=bool)  # the last entry answers for code -1: no such label
     for value, code in codes.items():
         hit[code] = matches(requirement, {requirement.key: value})
@@ -61,7 +61,7 @@ def _term_mask(table: NodeTable, term: NodeTerm) -> np.ndarray:
         if field.key == "metadata.name":
             mask &= np.array([matches(field, {field.key: node.name}) for node in table.nodes], dtype=bool)
         else:
-            # Kubernetes lets fields select by metadata.name alone.
+            # Kubernetes supports only metadata.name as a field.
             mask &= False
     if not term.requirements and not term.fields:
         mask &= False  # Kubernetes: an empty term matches nothing
@@ -69,7 +69,7 @@ def _term_mask(table: NodeTable, term: NodeTerm) -> np.ndarray:
 
 
 def affinity_mask(table: NodeTable, shape: Shape) -> np.ndarray:
-    """NodeSelector and required node affinity."""
+    """The nodes that match the nodeSelector and the required node affinity."""
     mask = np.ones(len(table), dtype=bool)
     for requirement in shape.selector:
         mask &= requirement_mask(table, requirement)
@@ -85,7 +85,7 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue
-        # Without a key only Exists is allowed; it tolerates every taint.
+        # Without a key only Exists is valid, which tolerates every taint.
         if not toleration.key:
             if toleration.operator == "Exists":
                 return True
@@ -97,7 +97,7 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
 
 def untolerated(shape: Shape, taints: tuple[Taint, ...]) -> Taint | None:
     for taint in taints:
-        # A soft taint is for scores, of which KAI has none for it.
+        # A soft taint could only affect scores, and KAI has none for it.
         if taint.effect != "PreferNoSchedule" and not tolerates(shape.tolerations, taint):
             return taint
     return None
@@ -113,7 +113,7 @@ def taint_mask(table: NodeTable, shape: Shape) -> np.ndarray:
     mask = np.ones(len(table), dtype=bool)
     for i, node in enumerate(table.nodes):
         if node.taints:
-            # Nodes of one pool have equal taints, so one look per pool is enough.
+            # Nodes of a pool have equal taints, so one check per pool is enough.
             verdict = verdicts.get(node.taints)
             if verdict is None:
                 verdict = verdicts[node.taints] = untolerated(shape, node.taints) is None
@@ -122,12 +122,12 @@ def taint_mask(table: NodeTable, shape: Shape) -> np.ndarray:
 
 
 def mig_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
-    """MIG work to MIG nodes and nothing else there, by the node's MIG strategy."""
+    """Nodes for MIG work, or for other work, by the node's MIG strategy."""
     gpu = info.shape.gpu
     mask = np.ones(len(table), dtype=bool)
     if not info.cpu_only and (gpu.mig or any(table.mig)):
         for i, strategy in enumerate(table.mig):
-            # A strategy of "none" leaves the node open for both, as KAI does (PredicateByNodeResourcesType).
+            # As in KAI (PredicateByNodeResourcesType), the strategy "none" allows both.
             if not strategy:
                 mask[i] = not gpu.mig
             elif strategy == "single":
@@ -138,14 +138,16 @@ def mig_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
 
 
 def gpu_kind_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
-    """Where the kind of GPU is right: MIG or whole. Parts of GPUs not where GPUs are for claims (KAI: HasDRAGPUs)."""
+    """Nodes with the right kind of GPU: MIG or whole. No shares of GPUs on nodes whose GPUs are for claims (KAI:
+    HasDRAGPUs).
+    """
     mask = mig_mask(table, info)
     return mask & ~table.claimed_gpus if info.shape.gpu.shared else mask
 
 
 def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
-    """True where nothing but resources and other pods could stop the task. Kept with the shape."""
-    # The version is that of the node table: labels and taints don't change within one.
+    """Nodes where only resources and other pods could keep the task off. Cached with the shape."""
+    # The version of the node table: labels and taints are constant within one.
     if info.mask is None or info.mask_version != version:
         shape = info.shape
         mask = table.available.copy()
@@ -153,7 +155,7 @@ def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
         mask &= taint_mask(table, shape)
         mask &= gpu_kind_mask(table, info)
         if shape.gpu.memory_mib:
-            # Where devices don't tell their memory, none can be measured out (KAI: GpuMemorySynced).
+            # Memory cannot be shared out on devices that do not report theirs (KAI: GpuMemorySynced).
             mask &= table.memory_known
         info.mask = mask
         info.mask_version = version
@@ -161,10 +163,10 @@ def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
 
 
 def fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray | None = None) -> np.ndarray:
-    """Where the shape's resources fit: in ``idle`` (the default pool), or in another pool of the same form."""
+    """Nodes where the shape's resources fit: in ``idle`` by default, or in another pool of the same form."""
     if pool is None:
         pool = table.idle
-        # KAI's IsTaskAllocatable lets a best-effort pod in without a look at what is idle.
+        # KAI's IsTaskAllocatable accepts a best-effort pod without checking idle resources.
         if info.empty:
             return table.all
     needs = info.needs
@@ -178,7 +180,7 @@ def fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray | None = None) -> n
 
 
 def shared_fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
-    """Where enough devices can take a share: whole ones of the pool, and groups with room."""
+    """Nodes where enough devices can take a share: whole devices of the pool, and groups with room."""
     gpu = info.shape.gpu
     if gpu.devices == 1:
         mask: np.ndarray = (pool[GPUS] >= GPU) | table.shares.some_fit(gpu)

@@ -1,4 +1,4 @@
-"""Placing one task: the best node that fits, and on it the best devices.
+"""Placement of one task: the best node that fits, and on it the best devices.
 
 Source: KAI's allocateTask, OrderedNodesByTask and gpu_sharing.
 """
@@ -23,15 +23,19 @@ from kailab.engine.working.state import ShapeInfo, WTask
 
 NodeMask = np.ndarray | None  # None: all nodes
 
-# How shared devices are ordered: how much a full one is liked, and where a whole one stands (the lowest first).
+# The order of devices for a share: the weight of a device's fullness, and the position of a whole device (lowest
+# first).
 _SHARING = {"binpack": (1.0, 0.0), "spread": (-1.0, -1.0), "any": (0.0, 0.0)}
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 class Pick(NamedTuple):
-    """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits. ``now``: it fitted there by what
-    nobody held. ``single``: the next of the kind looks at the nodes anew (preferences between pods, or the task itself, had a say).
-    ``preferred``, ``limited``: what else had a say where none fits, the nodes that topology ranked and whose limit it was."""
+    """The node found for a shape, valid for one state of the nodes.
+
+    ``node`` -1: none fits. ``now``: it fitted by idle resources. ``single``: the next equal task must look at all nodes
+    again, because preferences between pods or the task itself affected the choice. ``preferred``, ``limited``: if none
+    fits, the topology scores and the queue whose limit may have been the reason.
+    """
 
     info: ShapeInfo
     nodes: NodeMask
@@ -44,20 +48,23 @@ class Pick(NamedTuple):
 
 
 class Placer:
-    """Places tasks for one session. Equal tasks in a row share one look at the nodes: after packing a task onto the best
-    node, that node is the best for the next of its kind as long as it fits."""
+    """Places tasks for one session.
+
+    Consecutive equal tasks share one look at the nodes: after a task is packed onto the best node, that node is the
+    best for the next equal task as long as it fits.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.table = session.table
-        self.preferred: np.ndarray | None = None  # topology scores of the pod set in work; NaN: node not considered
-        # What pods that start together want of the one node where a claim of theirs will be: claim -> resource row -> amount.
+        self.preferred: np.ndarray | None = None  # topology scores of the current pod set; NaN: node not considered
+        # What pods that start together want of the one node for their claim: claim -> resource row -> amount.
         self.together: dict[str, dict[int, int]] = {}
         self._last: Pick | None = None
-        # Who found no room on any node, as things stand since ``_full_since``.
+        # Tasks (by ``_alike``) that found no room on any node in the state ``_full_since``.
         self._full: set[tuple[int, str, bool]] = set()
         self._full_since = -1
-        self._too_large: dict[int, int | None] = {}  # by id of a ShapeInfo, all of which are kept
+        self._too_large: dict[int, int | None] = {}  # keyed by the id of a ShapeInfo; these live as long as the session
         self._groups = 0
         config, on = session.config, session.switches
         self._gpu = config.gpu_placement if on.node_placement else ""
@@ -65,7 +72,7 @@ class Placer:
         self._chosen = None
         if config.node_score_policy is not None:
             self._chosen = ChosenScore(session.table, config.node_score_policy)
-            # It comes in the place of packing and spreading.
+            # The policy replaces packing and spreading.
             self._gpu = self._cpu = ""
 
     def place(self, task: WTask, nodes: NodeMask, pipeline_only: bool) -> bool:
@@ -76,17 +83,17 @@ class Placer:
         if fast is not None:
             return fast
         alike = self._alike(task, nodes)
-        # Nothing on any node has changed since one like it was looked at.
+        # No node has changed since an equal task was tried.
         if alike is not None and alike in self._full:
             self._last = self._none(task, nodes)
             return False
         table = self.table
         now, candidates = self.candidates(task, nodes)
         if self.preferred is not None:
-            # Nodes outside the domains that were ranked have no score, and are left out as in KAI.
+            # As in KAI, nodes outside the ranked domains have no score and are left out.
             candidates &= ~np.isnan(self.preferred)
-        if not np.logical_or.reduce(candidates):  # as ``any``, with less around it
-            # The next equal task need not look again, unless something on a node changes.
+        if not np.logical_or.reduce(candidates):  # the same as ``any``, but faster
+            # The next equal task fails at once, unless a node changes.
             self._last = self._none(task, nodes)
             if alike is not None:
                 self._full.add(alike)
@@ -98,7 +105,7 @@ class Placer:
             config.prefer_shared_devices, on.node_availability, on.resource_type,
         )  # fmt: skip
         if self._chosen is not None:
-            # At most what packing gives, so that a policy outdoes nothing above it in the scale of ``score``.
+            # At most the weight of packing, so that a policy overrides nothing above it in the scale of ``score``.
             scores = scores + DENSITY * self._chosen.of(task, candidates)
         if table.numa and (aligned := table.numa.scores(info)) is not None:
             scores = scores + aligned
@@ -111,7 +118,7 @@ class Placer:
                 scores = scores + POD_PREFERENCE * liked
         scores = np.where(candidates, scores, -np.inf)
         while True:
-            # The first of equals, and nodes are sorted: the lowest name.
+            # The first of equal scores; nodes are sorted by name.
             i = int(scores.argmax())
             if scores[i] == -np.inf:
                 return False
@@ -119,11 +126,11 @@ class Placer:
             if self._put(task, info, i, bool(now[i]), pipeline_only):
                 self._last = Pick(info, nodes, self.session.changes, i, bool(now[i]), single)
                 return True
-            # The amounts fit, but not the devices: the next best is tried.
+            # The amounts fit, but the devices do not, so the next best node is tried.
             scores[i] = -np.inf
 
     def _alike(self, task: WTask, nodes: NodeMask) -> tuple[int, str, bool] | None:
-        """By what tasks are known that fit on the same nodes of all; None where more than the shape and the queue has a say."""
+        """The key of tasks that fit on the same nodes; None if more than the shape and the queue matters."""
         if self._full_since != self.session.changes:
             self._full.clear()
             self._full_since = self.session.changes
@@ -138,13 +145,15 @@ class Placer:
         return Pick(task.info, nodes, self.session.changes, -1, preferred=self.preferred, limited=_limited(task))
 
     def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
-        """Where the task fits by what nobody holds, as far as amounts go; and where it may go, now or once leaving tasks are gone."""
+        """The nodes where the task fits by idle amounts, and the nodes where it may go now or once leaving tasks are
+        gone.
+        """
         info, table = task.info, self.table
         idle, pool = table.idle, table.free
         if info.shape.claims:
             pool, idle = table.claims.counted(info.shape, pool), table.claims.counted(info.shape, idle)
         now = fit.fits(table, info, idle) if info.shape.gpu.shared or idle is not table.idle else fit.fits(table, info)
-        # Where nothing is leaving the two pools are one; only who asks for nothing is let in now without a look.
+        # Without leaving tasks the pools are equal. Only a task that asks for nothing is accepted now without a check.
         later = now if pool is idle and not info.empty else fit.fits(table, info, pool)
         if self.session.config.predicates:
             candidates = later & fit.static_mask(table, info, self.session.working.table_version)
@@ -157,33 +166,34 @@ class Placer:
         return now, candidates
 
     def blocked(self, task: WTask) -> bool:
-        """No node at all could ever take it (KAI: pre-predicates that don't depend on victims)."""
+        """True if no node could ever take the task (KAI: pre-predicates that do not depend on victims)."""
         info = task.info
         if info.shape.blocked and self.session.config.predicates:
             return True
         return self.claims_refused(task) is not None or self.too_large(info) is not None
 
     def claims_refused(self, task: WTask) -> ClaimRefusal | None:
-        """What is wrong with the task's resource claims, wherever it goes."""
+        """What is wrong with the task's resource claims on any node, or None."""
         if not task.info.shape.claims or task.job is None:
             return None
         return self.table.claims.refusal(task.uid, task.info.shape, task.job.record.queue)
 
     def too_large(self, info: ShapeInfo) -> int | None:
-        """The resource (row) of which the task wants more than any single node has."""
+        """The resource row of which the task wants more than any single node has, or None."""
         if not self.session.config.predicates:
             return None
         key = id(info)
         if key not in self._too_large:
-            # KAI's MaxNodeResourcesPredicate: what no node has even when empty, no eviction can make room for.
+            # KAI's MaxNodeResourcesPredicate: no eviction can help if even empty nodes are too small.
             largest = self.session.largest_node()
             self._too_large[key] = next((row for row, amount in info.needs if amount > largest[row]), None)
         return self._too_large[key]
 
     def may_hold(self, tasks: list[WTask], nodes: NodeMask) -> bool:
-        """Whether these nodes may have room for all of these tasks once who is leaving has left: counted shape by shape, as if each were
-        alone, so that False is certain."""
-        # What shared and claimed devices leave free no sum of amounts shows.
+        """False if these nodes certainly lack room for all tasks even once leaving tasks are gone. Counted for each
+        shape alone.
+        """
+        # Sums of amounts do not show what shared and claimed devices leave free.
         if not all(task.info.plain for task in tasks):
             return True
         pool = self.table.free
@@ -195,15 +205,15 @@ class Placer:
 
     def _repeat(self, task: WTask, info: ShapeInfo, nodes: NodeMask, pipeline_only: bool) -> bool | None:
         last = self._last
-        # By identity: equal shapes are interned, and a mask of nodes is passed on as the same object.
+        # By identity: equal shapes are interned, and the same mask object is passed on.
         if last is None or last.info is not info or last.nodes is not nodes or last.changes != self.session.changes:
             return None
-        # It fitted nowhere, and nothing on any node has changed since.
+        # It fitted nowhere, and no node has changed since.
         if last.node < 0:
             return False if last.preferred is self.preferred and last.limited == _limited(task) else None
         shape = info.shape
         if (
-            # What is listed here may want another node next, or needs more than amounts to be looked at.
+            # In these cases another node may be better, or more than amounts has to be checked.
             shape.gpu.shared
             or last.single
             or info.requires_pods
@@ -216,21 +226,21 @@ class Placer:
             or (self._cpu if info.cpu_only else self._gpu) != "binpack"
         ):
             return None
-        # Packing has just made this node the fullest of those that fit; what else is asked depends on the shape.
+        # Packing has made this node the fullest of those that fit; all other filters depend on the shape.
         i, idle, releasing = last.node, self.table.idle, self.table.releasing
         for row, amount in info.needs:
             free = idle[row, i]
-            # Where it fits now it comes before nodes that it would have to wait for: that must not have changed.
+            # A node where it fits now comes before nodes where it would wait; that must not have changed.
             if (free < amount and (last.now or not pipeline_only)) or free + releasing[row, i] < amount:
                 return None
-        # One that was to move before gives its promised place up: something may fit there now that did not.
+        # A task that gives up a promised place may free room elsewhere.
         single = pipeline_only and task.left is not None
         self._put(task, info, i, True, pipeline_only)
         self._last = Pick(info, nodes, self.session.changes, i, last.now, single)
         return True
 
     def _narrow(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
-        """What depends on other pods and on the node's devices."""
+        """Remove nodes because of other pods and of the node's shared devices."""
         session, shape = self.session, info.shape
         if not session.config.predicates:
             return
@@ -242,7 +252,7 @@ class Placer:
             self._narrow_shared(task, info, candidates)
 
     def _narrow_devices(self, info: ShapeInfo, candidates: np.ndarray) -> None:
-        """Where the kubelet would align its resources, and where its claims are or can be served."""
+        """Remove nodes whose kubelet would not align the resources, or that cannot serve the claims."""
         table = self.table
         if table.numa:
             table.numa.narrow(info, candidates)
@@ -252,7 +262,9 @@ class Placer:
                 self._narrow_together(info, candidates)
 
     def _narrow_together(self, info: ShapeInfo, candidates: np.ndarray) -> None:
-        """The first pod of a claim decides for all that start with it, so it goes where there is room for all, if there is such a node."""
+        """The first pod of a claim decides the node of all that start with it, so prefer nodes with room for all of
+        them.
+        """
         table = self.table
         for name in info.shape.claims:
             if name in self.together and table.claims.place_of(name) is None:
@@ -263,14 +275,15 @@ class Placer:
                     candidates &= room_for_all
 
     def _narrow_shared(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
-        """Shares count as parts of the node's own devices, so limits are checked per node; a new shared device needs a
-        second pod slot, for the pod that reserves it."""
+        """Remove nodes where the share would exceed its queue's bounds, or where a newly shared device lacks a pod slot
+        for its reservation pod.
+        """
         table, gpu = self.table, info.shape.gpu
         job = task.job
         assert job is not None
         queue = self.session.queue_of(job)
         if queue is not None:
-            # What it counts for depends on nothing but the size of the devices.
+            # The amount depends only on the size of the devices.
             for size in table.shares.sizes:
                 wanted = (info.shape.cpu, info.shape.memory, table.share_counted(gpu, size.memory))
                 if refuses(queue, wanted, job.record.preemptible) is not None:
@@ -281,21 +294,21 @@ class Placer:
 
     def _opens_device(self, task: WTask, i: int) -> bool:
         chosen = self._choose_groups(task, i, False)
-        # As KAI tells a new device (isNewGpuGroup): by a name that is no number. In a cluster no name is one, so that a share
-        # of a device in use needs the second slot as well.
+        # As in KAI (isNewGpuGroup), a new device is recognised by a name that is no number. In a cluster no name is a
+        # number, so a share of a device in use needs the second slot too.
         return chosen is None or not all(_NUMBER.fullmatch(name) for name in chosen[0])
 
     def _put(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
         session, name = self.session, self.table.nodes[i].name
         groups: tuple[str, ...] = ()
         zones = self.table.numa.place(info, i) if self.table.numa else ()
-        # Simulations only ever promise: what they place needs the victims gone.
+        # Simulations only promise, because the victims have to leave first.
         wait = pipeline_only or not fits_now
         if info.shape.gpu.shared:
             chosen = self._choose_groups(task, i, pipeline_only)
             if chosen is None:
                 return False
-            # Devices decide, not the node: a share may wait for a device though another is free.
+            # The devices decide, not the node: a share may wait for a device although another is free.
             names, waits = chosen
             groups = tuple(group or self._new_group(task) for group in names)
             wait = pipeline_only or waits
@@ -307,11 +320,11 @@ class Placer:
 
     def _new_group(self, task: WTask) -> str:
         self._groups += 1
-        # Names come from the input alone, so that the same cycle names the same groups.
+        # Names depend only on the input, so that the same cycle gives the same names.
         return f"{task.uid}-{int(self.session.now)}-{self._groups}"
 
     def _choose_groups(self, task: WTask, i: int, pipeline_only: bool) -> tuple[list[str], bool] | None:
-        """Devices for a share: group names ("" for a whole device of its own), and whether it has to wait for them."""
+        """Devices for a share: group names ("" for a new device), and whether the share has to wait for them."""
         table, info = self.table, task.info
         gpu = info.shape.gpu
         shared = table.sharing(i)
@@ -325,34 +338,34 @@ class Placer:
             else:
                 waits = waits or not shared.fits_now(shared.groups[name], memory) or not fits_now
             chosen.append(name)
-            # A shared device stands once among the options, so shares of one task never meet on it.
+            # Each shared device is listed once, so two shares of a task never get the same one.
             if len(chosen) == gpu.devices:
                 return chosen, waits
         return None
 
     def _devices(self, task: WTask, i: int, memory: int) -> list[str]:
-        """Names of the groups with room for a share of so many MiB, "" for each whole device; the best first."""
+        """Group names with room for a share of ``memory`` MiB, and "" for each whole device, the best first."""
         shared = self.table.sharing(i)
         fitting = [(name, group) for name, group in shared.groups.items() if shared.fits(group, memory)]
         idle, releasing = int(self.table.idle[GPUS, i]), int(self.table.releasing[GPUS, i])
         whole = 0
-        # A promise makes ``releasing`` negative; each pool is cut down to whole devices by itself, as in KAI
-        # (filterGpusByEnoughResources).
+        # Promises make ``releasing`` negative. As in KAI (filterGpusByEnoughResources), each pool is rounded to whole
+        # devices by itself.
         if idle > 0 or releasing > 0:
             whole = int(idle / GPU) + int(releasing / GPU)
         fuller, whole_first = _SHARING[self.session.config.gpu_sharing]
-        told = None
+        policy_scores = None
         if self._chosen is not None:
-            fitting.sort(key=lambda one: one[0])
+            fitting.sort(key=lambda item: item[0])
             room = [shared.room(group) * GPU // shared.memory for _, group in fitting]
-            told = self._chosen.devices(task, i, room + [GPU] * (whole > 0))
-        if told is not None:
-            liked = [-score for score in told[: len(fitting)]]
-            whole_first = -told[-1]
+            policy_scores = self._chosen.devices(task, i, room + [GPU] * (whole > 0))
+        if policy_scores is not None:
+            liked = [-score for score in policy_scores[: len(fitting)]]
+            whole_first = -policy_scores[-1]
         else:
-            # What is promised counts as used, as in KAI (GetUsedGpuPortion).
+            # Promises count as used, as in KAI (GetUsedGpuPortion).
             liked = [-(group.used / shared.memory if shared.memory else 0.0) * fuller for _, group in fitting]
-        # Equally good devices go by name, a whole one last; KAI leaves that to the order of a Go map.
+        # Ties go by name, a whole device last; KAI leaves them to the order of a Go map.
         options = [(place, False, name) for place, (name, _) in zip(liked, fitting, strict=True)]
         options += [(whole_first, True, "")] * whole
         return [name for _, _, name in sorted(options)]
@@ -369,7 +382,8 @@ class Placer:
 
 
 def _limited(task: WTask) -> tuple[str, bool] | None:
-    """Whose limit may refuse a task all nodes, where another of its shape finds one: it is held against each size of device that is to be
-    shared."""
+    """The queue whose limit may refuse every node to a share, or None. The limit is checked for each size of device, so
+    other tasks of the shape may fit.
+    """
     job = task.job
     return (job.record.queue, job.record.preemptible) if job is not None and task.info.shape.gpu.shared else None

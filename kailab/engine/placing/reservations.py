@@ -1,8 +1,8 @@
-"""Places that are kept free for jobs that find no room, and who may start beside them.
+"""Nodes kept free for jobs without room, and the jobs that may start beside them.
 
-A place is found by letting those that run leave in thought, in the order in which they are expected to end, until the job fits. Who comes behind it in the
-order of turns may start if it ends by then; or leaves, on the nodes of that place, as much as the job is to have there; or if the job, placed
-anew, still fits at that moment. Source: EASY backfilling (see ``kailab.policies.reservations``).
+Nodes are found by provisionally evicting running tasks in the order of their expected ends, until the job fits. A job
+behind it in the serving order may start if it ends before that moment, or if it leaves enough on those nodes, or if the
+job, placed again, still fits at that moment. Source: EASY backfilling (see ``kailab.policies.reservations``).
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ _RUNS = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
 
 
 class KeptNodes(NamedTuple):
-    """Kept for ``job`` from ``at`` on. ``spots``: where each of its tasks then goes; ``nodes``: their numbers, each once; ``room``: what of each resource
-    others may still hold on these nodes at that moment, one column a node."""
+    """Nodes kept for ``job`` from ``at`` on. ``spots``: the place of each of its tasks. ``nodes``: the numbers of these
+    nodes, each once. ``room``: what other jobs may still hold on these nodes at that moment, one row a resource and one
+    column a node.
+    """
 
     job: Job
     at: float
@@ -40,8 +42,8 @@ class KeptNodes(NamedTuple):
     room: np.ndarray
 
 
-class Reservations:
-    """The places kept in one cycle, in the order of turns, no one earlier than the one before it."""
+class NodeReservations:
+    """The nodes kept in one cycle, in serving order; none from an earlier moment than the one before it."""
 
     def __init__(self, session: Session, allocator: Allocator, choice: PolicyChoice) -> None:
         self._session, self._allocator = session, allocator
@@ -49,23 +51,24 @@ class Reservations:
         self._kept: list[KeptNodes] = []
         self._turns: dict[str, int] = {}
         self._in_vain: set[tuple[object, ...]] = set()
-        self._ends: dict[WTask, tuple[Status, str, float]] = {}  # as of this status and node
+        # expected end, with the status and node for which it holds
+        self._ends: dict[WTask, tuple[Status, str, float]] = {}
 
-    # In allocate
+    # In the allocate action
 
     def turn(self, job: Job) -> None:
-        """It is its turn now: whoever had one before is not held back for it."""
+        """Note that the job is tried now: jobs tried earlier are not held back for it."""
         self._turns.setdefault(job.uid, len(self._turns))
 
     def consider(self, job: Job) -> None:
-        """Keep a place for a job that has just found none, or was held back from one, if it is to have one and there is any."""
+        """Keep nodes for a job that found no room, or was held back, if the policy wants that and nodes can be found."""
         failure = self._session.ledger.failures.get(job.uid)
         if failure is None or failure.code not in (
             PendingCode.POD_SCHEDULING_ERRORS,
             PendingCode.UNSCHEDULABLE,
             PendingCode.RESERVED,
         ):
-            return  # a rule of its queue stops it, not the want of room
+            return  # a rule of its queue stops it, not a lack of room
         if job.elastic_state() > 0 or any(place.job is job for place in self._kept):
             return
         if any(self._allocator.placer.blocked(task) for task in tasks_to_allocate(job)):
@@ -75,74 +78,79 @@ class Reservations:
             if place is not None:
                 self._kept.append(place)
                 self._in_vain.clear()
-                self._tell()
+                self._report()
 
     def admit(self, job: Job, mark: int) -> bool:
-        """Whether a job that was placed since ``mark`` may keep its place, or another that it is given here. If not, nothing of it is left."""
+        """True if a job that was placed since ``mark`` may keep its place, or gets another one here. Otherwise its
+        placement is undone.
+        """
         if self._leaves_room(job, mark):
             return True
         session = self._session
-        # Before it is taken back: where it was to wait for its place it outlasts more.
+        # Before the undo, because a job that waits for a promised place outlasts more reservations.
         late = self._outlasted(job)
         session.undo(mark)
-        alike = (len(late), *_sort(job))
+        alike = (len(late), *_job_key(job))
         if alike not in self._in_vain:
             with self._room_held(job, late) as elsewhere:
-                found = self._allocator.place(job, elsewhere, False)
-            if found and self._leaves_room(job, mark):
+                placed = self._allocator.place(job, elsewhere, False)
+            if placed and self._leaves_room(job, mark):
                 return True
             session.undo(mark)
             if self._allocator.place(job, None, False) and self._replanned(None):
                 return True
             session.undo(mark)
             self._in_vain.add(alike)
-        # What the tries here ran into is no reason: there was room.
+        # The failures of these attempts are no reason, because there was room.
         session.ledger.failures[job.uid] = self._held_back(job, late[-1])
         return False
 
-    # In the actions that evict
+    # In evicting actions
 
     def refuse(self, job: Job) -> str | None:
-        """Why what has been done for a job by evictions may not be decided; None if it may. What was kept for the job itself is kept no longer, and so is
-        what one that goes before takes."""
+        """Why the evictions made for a job may not be decided; None if they may. The job's own reservation ends, and so
+        does any later one that conflicts.
+        """
         before = self._turns.get(job.uid, inf)
         self._kept = [place for place in self._kept if place.job is not job]
         if not self._kept or self._replanned(before):
-            self._tell()
+            self._report()
             return None
         first = next(place for place in self._kept if self._turns[place.job.uid] < before)
         return f"it would take what {_kept_for(first, self._session.now)}"
 
     def _replanned(self, before: float | None) -> bool:
-        """Find all places anew at their times, as things stand. Those of jobs whose turn came after ``before`` may be lost by it."""
-        found: list[KeptNodes] = []
+        """Find all reservations again at their times. Returns False if one fails whose job was tried before ``before``;
+        the others are dropped.
+        """
+        replanned: list[KeptNodes] = []
         leaving = self._leaving()
         for place in self._kept:
-            again = self._at(place.job, place.at, leaving, found)
+            again = self._at(place.job, place.at, leaving, replanned)
             if again is not None:
-                found.append(again)
+                replanned.append(again)
             elif before is None or self._turns[place.job.uid] < before:
                 return False
-        self._kept = found
-        self._tell()
+        self._kept = replanned
+        self._report()
         return True
 
     # Times
 
     def _end(self, task: WTask) -> float:
-        """When a task that has a place is expected to leave it."""
+        """The expected end of a task that has a place."""
         job = task.job
         if job is None or task.status not in _RUNS:
-            return inf  # whoever waits for a promised place starts nobody knows when
+            return inf  # the start of a promised task is unknown
         now = self._session.now
         if task.record.node != task.node:
             return now + self._policy.expects(job)
-        # Its own start is not known. It can't be before it was made, nor before its job began.
+        # The task's own start is unknown. It is not before its creation, nor before the start of its job.
         start = now if job.record.last_start is None else max(job.record.last_start, task.record.created)
         return max(now, start + self._policy.expects(job))
 
     def _outlasted(self, job: Job) -> list[KeptNodes]:
-        """The places that a job still runs into, if it has all that it wants now, and in any case if it must wait for it."""
+        """The reservations that begin before the job ends. A job that waits for a promised place outlasts all."""
         promised = any(task.status == Status.PIPELINED for task in job)
         end = inf if promised else self._session.now + self._policy.expects(job)
         return [place for place in self._kept if place.at < end]
@@ -151,17 +159,17 @@ class Reservations:
         return place.at + self._policy.expects(place.job)
 
     def _leaving(self) -> list[tuple[float, list[WTask]]]:
-        """Who is expected to end, moment by moment."""
+        """The tasks that are expected to end, by time."""
         own = {place.job.uid for place in self._kept}
         ends: dict[float, list[WTask]] = {}
         known = self._ends
         for tasks in self._session.table.tasks:
             for task in tasks.values():
-                found = known.get(task)
-                # Of a task that did not move the end of the last look holds.
-                if found is None or found[0] is not task.status or found[1] != task.node:
-                    found = known[task] = (task.status, task.node, self._end(task))
-                end = found[2]
+                cached = known.get(task)
+                # The end of a task that did not move is still valid.
+                if cached is None or cached[0] is not task.status or cached[1] != task.node:
+                    cached = known[task] = (task.status, task.node, self._end(task))
+                end = cached[2]
                 if end < inf and task.job is not None and task.job.uid not in own:
                     ends.setdefault(end, []).append(task)
         return sorted(ends.items())
@@ -175,11 +183,11 @@ class Reservations:
         try:
             leaving = self._leaving()
             leaving += [(end, []) for place in self._kept if (end := self._leaves(place)) < inf]
-            for end, tasks in sorted(leaving, key=lambda one: one[0]):
+            for end, tasks in sorted(leaving, key=lambda item: item[0]):
                 for task in tasks:
                     if task.job is not job:
                         session.evict(task)
-                # The cheap look first: most moments are too early.
+                # The cheap check first, because most moments are too early.
                 if end >= not_before and self._allocator.placer.may_hold(tasks_to_allocate(job), None):
                     place = self._placed(job, end, self._kept)
                     if place is not None:
@@ -204,13 +212,13 @@ class Reservations:
             session.undo(mark)
 
     def _placed(self, job: Job, moment: float, earlier: list[KeptNodes]) -> KeptNodes | None:
-        """Its place beside earlier ones, with those that end by then gone already."""
+        """The job's reservation beside earlier ones, with the jobs that end by then already gone."""
         session, table = self._session, self._session.table
         mark = session.mark()
-        for one in earlier:
-            if self._leaves(one) <= moment:
+        for reservation in earlier:
+            if self._leaves(reservation) <= moment:
                 continue
-            for task, node, groups, zones in one.spots:
+            for task, node, groups, zones in reservation.spots:
                 session.pipeline(task, node, groups, keep_in_place=False, zones=zones)
         tasks = list(tasks_to_allocate(job))
         place: KeptNodes | None = None
@@ -224,20 +232,22 @@ class Reservations:
     # Beside them
 
     def _leaves_room(self, job: Job, mark: int) -> bool:
-        """Whether what a job was given since ``mark`` leaves on the nodes of places that it outlasts as much as is kept there; it then counts there."""
+        """True if the placements since ``mark`` leave the reserved capacity intact on every reserved node where the job
+        would still run when the reservation starts. The capacity is then reduced accordingly.
+        """
         late = self._outlasted(job)
         if not late:
             return True
         table = self._session.table
         given = {entry.task.uid: entry.task for entry in self._session.journal[mark:] if entry.task.job is job}
         held: dict[int, np.ndarray] = {}
-        kept = set(np.concatenate([place.nodes for place in late]).tolist())
+        reserved_nodes = set(np.concatenate([place.nodes for place in late]).tolist())
         for task in given.values():
             i = table.index[task.node]
-            if i not in kept:
+            if i not in reserved_nodes:
                 continue
             if not task.info.plain or table.numa:
-                return False  # no sum of amounts shows what is left of shared devices, of claimed ones and in zones
+                return False  # sums of amounts do not cover shared devices, claimed devices and zones
             amounts = held.setdefault(i, np.zeros(len(table.idle), dtype=np.int64))
             for row, amount in task.info.needs:
                 amounts[row] += amount
@@ -254,7 +264,9 @@ class Reservations:
 
     @contextmanager
     def _room_held(self, job: Job, late: list[KeptNodes]) -> Iterator[np.ndarray | None]:
-        """For the time being, nodes have free only what a job that outlasts these places may take. Given: the nodes that it may go to (None: all)."""
+        """Temporarily reduce the free resources of nodes to what a job that outlasts these reservations may take.
+        Yields the nodes to which it may go (None: all).
+        """
         session, table = self._session, self._session.table
         if table.numa or not all(task.info.plain for task in tasks_to_allocate(job)):
             open_ = np.ones(len(table), dtype=bool)
@@ -279,9 +291,9 @@ class Reservations:
             table.shift(nodes, less, later)
             session.changes += 1
 
-    # Telling
+    # Reports
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._session.ledger.kept = tuple(
             KeptPlace(
                 podgroup=place.job.uid,
@@ -307,7 +319,9 @@ class Reservations:
 
 
 def _kept_for(place: KeptNodes, now: float) -> str:
-    """... of a place, for messages: without a time where those that hold it are to have ended, as it would be another in every cycle."""
+    """The end of a message about a reservation. Without a time if running jobs are overdue, because that time would
+    differ in every cycle.
+    """
     record = place.job.record
     since = (
         f"from {moment_text(place.at)} on" if place.at > now else "as soon as those that run beyond their time are gone"
@@ -317,8 +331,8 @@ def _kept_for(place: KeptNodes, now: float) -> str:
     return f"{record.namespace}/{record.name} of queue {record.queue} is to have {since} (nodes {where})"
 
 
-def _sort(job: Job) -> tuple[object, ...]:
-    """By what jobs are known that fit beside the same places: room only gets less while turns are given."""
+def _job_key(job: Job) -> tuple[object, ...]:
+    """Jobs with equal keys fit beside the same reservations. Room only shrinks while jobs are tried."""
     wanted = frozenset(
         Counter(
             (task.podset, task.info) if len(job.podsets) > 1 else task.info for task in tasks_to_allocate(job)

@@ -1,8 +1,8 @@
-"""How good a node is for a task: KAI's score, all nodes in one expression.
+"""The score of a node for a task, KAI's formula, for all nodes in one expression.
 
-The parts lie so far apart that a higher one always decides: nominated node 1e7, topology 1e5, room on a shared GPU 1e4,
-fits now 1e3, CPU task on a CPU node 10, packing 0-9 (or spreading 0-1). Only preferred pod affinity, 1e6 a unit of weight,
-can outdo the nominated node. Equal scores go by node name.
+The parts are so far apart that a higher one always decides: nominated node 1e7, topology 1e5, room on a shared GPU 1e4,
+fits now 1e3, CPU task on a CPU node 10, packing 0-9 (or spreading 0-1). Only preferred pod affinity, 1e6 per unit of
+weight, can exceed the nominated node. Equal scores go by node name.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ DENSITY = 9.0
 
 
 def packing(table: NodeTable, row: int, among: np.ndarray | None) -> np.ndarray:
-    """0-9: the less is free, the higher, relative to the nodes considered. Nodes without the resource get 0."""
+    """0-9: higher for nodes with less free, relative to the nodes considered. Nodes without the resource get 0."""
     free = table.free_of(row)
     owners, numbers = table.owners(row)
-    # KAI looks at the whole set of nodes it was given, whether the task fits there or not (NodePreOrderFn).
+    # KAI considers the whole set of nodes that it was given, whether the task fits there or not (NodePreOrderFn).
     considered = free.take(numbers) if among is None else free[owners & among]
     if not considered.size:
         return np.zeros(len(table))
-    # Promises may make it negative: KAI's largest begins at zero, its smallest does not.
+    # Promises may make it negative. KAI's maximum begins at zero, its minimum does not.
     low, high = int(np.minimum.reduce(considered)), max(int(np.maximum.reduce(considered)), 0)
-    # As in KAI: with nothing free anywhere packing has no say, and equal nodes all get the most.
+    # As in KAI: with nothing free anywhere packing has no effect, and equal nodes all get the maximum.
     if high == 0:
         return np.zeros(len(table))
     if low == high:
@@ -42,8 +42,8 @@ def packing(table: NodeTable, row: int, among: np.ndarray | None) -> np.ndarray:
 
 
 def spreading(table: NodeTable, row: int) -> np.ndarray:
-    """0-1: the share of the node that is free."""
-    # KAI spreads by the label nvidia.com/gpu.count where a node has it, and not by what is allocatable.
+    """0-1: the free part of the node."""
+    # KAI uses the label nvidia.com/gpu.count if a node has it, instead of the allocatable amount.
     size = table.gpu_count if row == GPUS else table.allocatable[row]
     free = table.idle[row] + table.releasing[row]
     return np.divide(free, size, out=np.zeros(len(table)), where=size != 0)
@@ -61,15 +61,16 @@ def node_scores(
     now_first: bool = True,
     cpu_nodes_first: bool = True,
 ) -> np.ndarray:
-    """Scores of all nodes (meaningless where the task does not fit). ``among``: the nodes that are considered at all.
-    ``gpu``, ``cpu``: binpack, spread, or anything else for neither."""
+    """Scores of all nodes (meaningless where the task does not fit). ``among``: the nodes that are considered. ``gpu``,
+    ``cpu``: binpack, spread, or anything else for neither.
+    """
     scores: np.ndarray = np.where(fits_now, AVAILABLE, 0.0) if now_first else np.zeros(len(table))
     if info.shape.gpu.shared and share_first:
         scores += np.where(table.shares.some_fit(info.shape.gpu), SHARING, 0.0)
     if info.cpu_only:
         if cpu_nodes_first:
             scores += np.where(table.cpu_only, RESOURCE_TYPE, 0.0)
-        # One resource decides, as in KAI (jobTypeFromTask): GPU work does not care how full a node's CPU is.
+        # As in KAI (jobTypeFromTask), one resource decides: a node's CPU does not matter to GPU work.
         row, strategy = CPU, cpu
     else:
         row, strategy = GPUS, gpu

@@ -1,11 +1,11 @@
-"""Promises that nobody stands behind.
+"""Promises for which no task leaves.
 
-A search for victims may find that a job fits once they are gone, and then that all of them may stay: it has counted the place
-of one of them twice. In a cycle that changes nothing such a promise would be made again for ever; it is none, and the job
-waits for what it lacks.
+A search for victims may find that a job fits once they are gone, and then that all of them may stay, because it counted
+the place of one of them twice. In a cycle that changes nothing such a promise would be repeated forever. It is
+withdrawn, and the job waits for what it lacks.
 
-Or the victims were work that had got its place in this very cycle, and was to go to another one with the job, as where both use
-one resource claim. Then nobody has to leave first, and all of them start there at once.
+Or the victims were placed in this same cycle and would have moved elsewhere with the job, for example because both use
+one resource claim. Then no task has to leave first, and all of them start there at once.
 """
 
 from __future__ import annotations
@@ -21,37 +21,39 @@ from kailab.engine.snapshot.records import Status
 from kailab.engine.working.state import Job, WTask
 
 Start: TypeAlias = Callable[[Job, np.ndarray, Action], bool]
-"""Gives a job its next places, on some of these nodes, if nobody has to leave them."""
+"""Gives a job its next places on some of these nodes, if they are free now."""
 
 
 def resolve_unbacked_pipelines(session: Session, start: Start) -> None:
-    """Say who goes first in the next cycle. Where this one changes nothing, keep or withdraw the promises to jobs for which nobody
-    leaves, unless what they wait for was given and taken again: then it is to be decided anew, with them first."""
+    """Set the heirs of the next cycle. If this cycle changes nothing, withdraw promises for which no task leaves, or
+    start these jobs at once. If a job's room was given to another job, ask for the cycle to be repeated with the
+    heirs first.
+    """
     ledger, before = session.ledger, session.config.promised
     made = ledger.made_room_for()
     ledger.heirs = made
-    # Once something changes the next cycle sees another cluster, and no promise can go on for ever by itself.
+    # Once something changes, the next cycle sees another cluster, so a promise cannot be repeated forever.
     if ledger.changes or not ledger.pipelines or session.config.imitate_faults:
         return
-    # Asked only where somebody new was made room for: the same heirs a second time would change nothing.
+    # Only with new heirs: the same heirs a second time would change nothing.
     if ledger.robbed and not set(made) <= set(before):
         ledger.again, ledger.heirs = True, tuple(dict.fromkeys((*made, *before)))
         return
     promised: dict[str, list[WTask]] = {}
     for uid, pipeline in ledger.pipelines.items():
         promised.setdefault(pipeline.podgroup, []).append(session.jobs[pipeline.podgroup].tasks[uid])
-    unbacked = {uid: tasks for uid, tasks in promised.items() if not _awaited(session, tasks)}
-    # Room was made for nobody here, so that nobody goes first either.
+    unbacked = {uid: tasks for uid, tasks in promised.items() if not _waits_for_leaving(session, tasks)}
+    # No room was made for these jobs, so they do not go first.
     ledger.heirs = tuple(uid for uid in ledger.heirs if uid not in unbacked)
     given = {uid: (_nodes(session, tasks), ledger.pipelines[tasks[0].uid].action) for uid, tasks in unbacked.items()}
-    # Committed: the jobs are then among those that wait when reasons are told.
+    # Committed, so that the jobs count as waiting when reasons are reported.
     mark = session.mark()
     for tasks in unbacked.values():
         for task in tasks:
             del ledger.pipelines[task.uid]
             session.withdraw(task)
     session.commit(mark, "allocate")
-    # All are withdrawn first: what one was promised must not stand in the way of the other.
+    # All are withdrawn first, so that the promises do not block each other.
     moved = {*ledger.robbed, *ledger.robbed.values()}
     for uid, (nodes, action) in given.items():
         job = session.jobs[uid]
@@ -67,8 +69,8 @@ def _nodes(session: Session, tasks: list[WTask]) -> np.ndarray:
     return mask
 
 
-def _awaited(session: Session, tasks: list[WTask]) -> bool:
-    """Somebody leaves one of the nodes that these were promised, or waits there already, as the cluster has it."""
+def _waits_for_leaving(session: Session, tasks: list[WTask]) -> bool:
+    """True if, in the cluster, a task leaves one of the promised nodes, or waits there already."""
     table = session.table
     nodes = {table.index[task.node] for task in tasks}
     going = (Status.RELEASING, Status.PIPELINED)

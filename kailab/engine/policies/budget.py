@@ -1,8 +1,8 @@
-"""How far the search for victims may go: counted in sets of victims simulated, for each job, each generator of such sets,
-and each action.
+"""Bounds on the search for victims, counted in simulated sets of victims: per job, per generator of such sets, and per
+action.
 
-A job may use what its action has left, at most ``per_job``, and ``min_per_job`` in any case; each generator at most its
-own bound of that. KAI bounds the same things in time; a count makes every run stop at the same place. Source: KAI's
+A job may use what its action has left, at most ``per_job``, and at least ``min_per_job``. Each generator has a bound of
+its own within that. KAI bounds the same things by time; a count makes every run stop at the same place. Source: KAI's
 search_budget.
 """
 
@@ -14,7 +14,7 @@ from kailab.engine.policies.settings import DEFAULT, SearchBudget
 
 
 class BudgetSpent(Exception):
-    """``generator_only``: another way of proposing victims may still be tried."""
+    """The budget is used up. ``generator_only``: another generator may still be tried."""
 
     def __init__(self, generator_only: bool) -> None:
         super().__init__(generator_only)
@@ -22,8 +22,9 @@ class BudgetSpent(Exception):
 
 
 class ActionBudget:
-    """What is left to the action at work. ``cut_short``: the last search ended at what the action had left for it, which was
-    less than a job may use."""
+    """The budget of the running action. ``cut_short``: the last search ended because the action had less left than a
+    job may use.
+    """
 
     def __init__(self, settings: SearchBudget) -> None:
         self.settings = settings
@@ -32,14 +33,14 @@ class ActionBudget:
 
     def begin(self, action: str) -> None:
         limits = self.settings.per_action
-        # 0 stands for no bound in a configuration, as KAI's durations of zero do.
+        # In a configuration 0 means no bound, as KAI's zero durations do.
         self._left = limits.get(action, limits.get(DEFAULT, 0)) or inf
         self.cut_short = False
 
     def job(self) -> JobBudget:
         own = self.settings.per_job or inf
         self.cut_short = False
-        # What each job is granted in any case may go beyond what the action has left.
+        # The minimum per job may exceed what the action has left.
         return JobBudget(self, max(min(self._left, own), self.settings.min_per_job), self._left < own)
 
     def use(self) -> None:
@@ -47,7 +48,7 @@ class ActionBudget:
 
 
 class JobBudget:
-    """What is left to one search. ``used``: sets simulated; ``spent``: it ended for want of budget."""
+    """The budget of one search. ``used``: sets simulated. ``spent``: the search ended because the budget was used up."""
 
     def __init__(self, action: ActionBudget, most: float, reduced: bool) -> None:
         self._action = action
@@ -62,11 +63,11 @@ class JobBudget:
         self._generator_left = limits.get(generator, limits.get(DEFAULT, 0)) or inf
 
     def use(self) -> None:
-        """One more set is about to be simulated. Raises BudgetSpent if that is one too many."""
-        # Asked before a set is simulated, so that the bound is a number of simulations and not one more.
+        """Count one more set before it is simulated. Raises BudgetSpent if that is one too many."""
+        # Checked before the simulation, so that the bound is the number of simulations.
         if self._left < 1 or self._generator_left < 1:
             self.spent = True
-            # A generator's own bound is the same for every job, so running into it says something of the job.
+            # A generator's own bound is the same for every job, so reaching it says something about the job.
             self._action.cut_short = self._reduced and self._left < 1
             raise BudgetSpent(generator_only=self._left >= 1)
         self._left -= 1

@@ -1,9 +1,9 @@
-"""What a policy written by others is: a class derived from ``JobOrder``, ``NodeScore``, ``VictimOrder``, ``QueueShares``, ``Reservation`` or
-``Dispatch``.
+"""The interface of user policies: classes derived from ``JobOrder``, ``NodeScore``, ``VictimOrder``, ``QueueShares``,
+``Reservation`` or ``Dispatch``.
 
-The fields of the class are the policy's parameters, with their types and defaults; a configuration that gives others is
-refused. A policy is frozen: it keeps nothing between two calls, so the same cluster gives the same answers. It must not look at
-a clock, a file or the network: time is in what it is given.
+The fields of the class are the policy's parameters, with types and defaults; unknown or ill-typed parameters are
+refused. A policy is frozen: it keeps no state between two calls, so the same cluster gives the same answers. It must
+not read a clock, a file or the network; the time is in its arguments.
 
     class FewestGpusFirst(JobOrder, frozen=True):
         cpu_only_last: bool = False
@@ -29,7 +29,7 @@ from kailab.engine.snapshot.records import Task
 from kailab.errors import InputError, PolicyError, describe_error
 
 Key = float | tuple[float, ...]
-"""One number, or several of which the first that differ decide."""
+"""One number, or a tuple compared part by part."""
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,86 +37,110 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobOrder(Policy, frozen=True, forbid_unknown_fields=True):
-    """Whose turn is first among the jobs of one queue. Queues keep KAI's order among each other.
+    """The order of the jobs of one queue. Among each other, queues keep KAI's order.
 
-    ``refresh``: seconds after which time alone gives other keys, so that the order is asked for anew though nothing changed;
-    None: keys do not depend on time."""
+    ``refresh``: seconds after which keys may change by time alone, so that they are asked again although nothing
+    changed; None: keys do not depend on time.
+    """
 
     refresh: ClassVar[float | None] = None
 
     def key(self, job: JobView) -> Key:
-        """The smallest first. Jobs with equal keys come in KAI's order. Asked again when something of the job changes."""
+        """The job's key; the smallest is served first. Equal keys are in KAI's order. Called again when the job
+        changes.
+        """
         raise NotImplementedError
 
 
 class NodeScore(Policy, frozen=True, forbid_unknown_fields=True):
-    """Which of the nodes where a pod fits is best, instead of KAI's binpack or spread; and, if it says so, which of that node's devices a share gets.
+    """Scores of the nodes where a pod fits, instead of KAI's binpack or spread, and optionally of the devices for a
+    share.
 
-    ``local``: what a node gets depends on nothing but the pod's shape (``task.shape``), what the view says of that node, and ``largest_cpu`` and
-    ``largest_gpu``. Then it is asked once for each shape, and again only about nodes on which something changed: the view has these alone."""
+    ``local``: the score of a node depends only on the pod's shape (``task.shape``), on what the view says of that
+    node, and on ``largest_cpu`` and ``largest_gpu``. Then the policy is called once per shape, and again only with a
+    view of the nodes that changed.
+    """
 
     local: ClassVar[bool] = False
 
     def score(self, task: Task, nodes: NodesView) -> Sequence[float] | np.ndarray:
-        """A number from 0 to 1 for each node, in the order of ``nodes.records``; the highest wins, equal ones go by name. What
-        is said of nodes where the pod does not fit does not matter."""
+        """A number from 0 to 1 for each node, in the order of ``nodes.records``. The highest wins, ties go by name.
+        Scores of nodes where the pod does not fit are ignored.
+        """
         raise NotImplementedError
 
     def devices(self, task: Task, node: NodesView, room: np.ndarray) -> Sequence[float] | np.ndarray | None:
-        """For a share, once its node is found: a number from 0 to 1 for each of the devices that can take it; the highest wins, of equal ones the first.
-        ``node``: a view of that node alone. ``room``: what is free on each, in milli-GPU: shared devices by the names of their groups, then one whole
-        one if there is any. None: the engine's own choice (the plugin ``gpupack`` or ``gpuspread``), as without this method."""
+        """Scores for the devices of the chosen node, if the pod wants a share: a number from 0 to 1 for each device
+        that can take it; the highest wins, the first of equals. ``node``: a view of that node alone. ``room``:
+        milli-GPU free on each: shared devices by group name, then one whole device if any is free. None leaves the
+        choice to the engine (plugin ``gpupack`` or ``gpuspread``).
+        """
         return None
 
 
 class VictimOrder(Policy, frozen=True, forbid_unknown_fields=True):
-    """Which jobs are evicted first, over all queues. Which queues may be taken from, and down to what, stays KAI's rule."""
+    """The order of victims over all queues. KAI's rules still decide which queues may lose pods, and how many."""
 
     def cost(self, job: JobView) -> Key:
-        """The smallest goes first; of equal cost the lowest priority, then who started last."""
+        """The job's cost; the smallest is evicted first. Of equal costs, the lowest priority goes first, then the last
+        started.
+        """
         raise NotImplementedError
 
 
 class QueueShares(Policy, frozen=True, forbid_unknown_fields=True):
-    """How what quotas leave is divided among queues beside each other, in the place of their priorities and over-quota weights. The division is the engine's: quotas
-    stay guaranteed, nobody gets more than it asks for or its limit allows, and nothing is given twice.
+    """The division of what quotas leave among sibling queues, instead of their priorities and over-quota weights. The
+    engine divides: quotas stay guaranteed, no queue gets more than it asks for or its limit allows, and nothing is
+    given twice.
 
-    ``refresh``: as of ``JobOrder``."""
+    ``refresh``: as for ``JobOrder``.
+    """
 
     refresh: ClassVar[float | None] = None
 
     def weight(self, queue: QueueView) -> float | tuple[float, float]:
-        """The queue's weight, from 0 on: what is left is divided in proportion. Or (band, weight): the highest band is served before all others. A queue without an
-        over-quota weight of a resource is not given any beyond its quota, whatever is said here."""
+        """The queue's weight (0 or more), in proportion to which the rest is divided. Or (band, weight): the highest
+        band is served before all others. A queue without an over-quota weight of a resource gets nothing beyond its
+        quota in any case.
+        """
         raise NotImplementedError
 
 
 class Reservation(Policy, frozen=True, forbid_unknown_fields=True):
-    """For which of the jobs that find no room a place is kept free: from the earliest moment at which it fits, by the run times that are told, nobody
-    behind it may hold what it is then to have. Without such a policy whoever fits starts, as in KAI."""
+    """The jobs without room for which nodes are kept free, from the earliest moment at which the job fits according to
+    expected run times. Jobs behind it may not use that room then. Without such a policy every job that fits starts, as
+    in KAI.
+    """
 
     def reserves(self, job: JobView, kept: int) -> bool:
-        """Asked in the order of turns of each job that wants its minimum and finds no room on the nodes. ``kept``: how many places are kept already in
-        this cycle."""
+        """True if nodes are to be kept free for the job. Called in serving order for each job that wants its minimum
+        and finds no room. ``kept``: how many jobs of this cycle have nodes kept free already.
+        """
         raise NotImplementedError
 
     def expects(self, job: JobView) -> float | None:
-        """How long a job runs, in seconds from its start; None: nobody knows, so that nothing is begun or promised in the hope of its end. Here: as the
-        longest of its pods tells (annotation ``kailab.dev/expected-seconds``)."""
-        told = [task.expected_seconds for task in job.tasks if task.expected_seconds is not None]
-        return max(told) if told else None
+        """The expected run time of a job in seconds from its start; None if unknown, so that nothing relies on its end.
+        The default is the longest of its pods (annotation ``kailab.dev/expected-seconds``).
+        """
+        seconds = [task.expected_seconds for task in job.tasks if task.expected_seconds is not None]
+        return max(seconds) if seconds else None
 
 
 class Dispatch(Policy, frozen=True, forbid_unknown_fields=True):
-    """Which of several clusters a job is sent to, in a replay over them. What happens there is decided by that cluster's own scheduler."""
+    """The cluster to which a job is sent, in a replay over several clusters. That cluster's own scheduler decides what
+    happens there.
+    """
 
     def choose(self, job: DispatchJob, clusters: Sequence[ClusterView]) -> str | None:
-        """The name of one of ``clusters``, which can all take the job, in the order of their file; None: it stays with the dispatcher, and is asked for
-        again. For a job that waits somewhere already, None leaves it there."""
+        """The name of one of ``clusters``, all of which can take the job, in the order of their file. None: the job
+        stays with the dispatcher and is asked for again; a job that waits in a cluster already stays there.
+        """
         raise NotImplementedError
 
     def turn(self, job: DispatchJob) -> Key:
-        """Of the jobs that stay with the dispatcher the smallest is asked for first; equal ones as they came. Here: as they came."""
+        """The key of a job that stays with the dispatcher; the smallest is asked for first, ties in order of arrival.
+        The default is the order of arrival.
+        """
         return job.arrived
 
 
@@ -128,15 +152,16 @@ METHODS: dict[type[Policy], tuple[str, int]] = {
     Reservation: ("reserves", 2),
     Dispatch: ("choose", 2),
 }
-"""Each kind of policy -> the method that it must have, and with how many arguments that is called."""
+"""Kind of policy -> its required method and the number of arguments."""
 
 P = TypeVar("P", bound=Policy)
 _registered: dict[str, type[Policy]] = {}
 
 
 def register_policy(name: str, policy: type[Policy]) -> None:
-    """Let configurations of this process name a policy. A distribution's policies are registered when a configuration names
-    them; this is for tests and notebooks. Raises InputError if the class is no policy or the name is taken."""
+    """Let configurations of this process name a policy, for tests and notebooks. Policies of installed distributions
+    need no registration. Raises InputError if the class is no policy or the name is taken.
+    """
     check_policy(policy)
     known = _registered.setdefault(name, policy)
     if known is not policy:
@@ -144,32 +169,32 @@ def register_policy(name: str, policy: type[Policy]) -> None:
 
 
 def registered_policy(name: str) -> type[Policy] | None:
-    """The class that goes by this name in this process; None if there is none."""
+    """The class registered under this name in this process, or None."""
     return _registered.get(name)
 
 
 def check_policy(policy: Any) -> None:
-    """Raises InputError for what can't be called as a policy."""
+    """Raises InputError if the class cannot be called as a policy."""
     kinds = ", ".join(kind.__name__ for kind in METHODS)
     kind = next((kind for kind in METHODS if isinstance(policy, type) and issubclass(policy, kind)), None)
     if kind is None:
-        raise InputError(f"{_named(policy)} is no policy; expected a class derived from one of {kinds}")
+        raise InputError(f"{_class_name(policy)} is no policy; expected a class derived from one of {kinds}")
     if policy in METHODS:
-        raise InputError(f"{_named(policy)} is a base of policies; expected a class derived from it")
+        raise InputError(f"{_class_name(policy)} is a base of policies; expected a class derived from it")
     if not policy.__struct_config__.frozen:
-        raise InputError(f"{_named(policy)} is not frozen; a policy keeps nothing between two calls")
+        raise InputError(f"{_class_name(policy)} is not frozen; a policy keeps nothing between two calls")
     name, arguments = METHODS[kind]
     method = getattr(policy, name)
     try:
-        msgspec.json.Decoder(policy)  # works its fields out, once, before several threads may want to
+        msgspec.json.Decoder(policy)  # analyses the fields once, before several threads need them
     except TypeError as error:
-        raise InputError(f"{_named(policy)}: parameters of these types can't be read: {error}") from None
+        raise InputError(f"{_class_name(policy)}: parameters of these types can't be read: {error}") from None
     if method is getattr(kind, name):
-        raise InputError(f"{_named(policy)} has no method {name!r}, which a {kind.__name__} must have")
+        raise InputError(f"{_class_name(policy)} has no method {name!r}, which a {kind.__name__} must have")
     _check_call(policy, kind, name, arguments)
     refresh = getattr(policy, "refresh", None)
     if refresh is not None and not (type(refresh) in (int, float) and 0 < refresh < inf):
-        raise InputError(f"{_named(policy)}.refresh is {refresh!r:.80}; expected seconds above 0, or None")
+        raise InputError(f"{_class_name(policy)}.refresh is {refresh!r:.80}; expected seconds above 0, or None")
     if kind is NodeScore:
         _check_call(policy, kind, "devices", 3)
 
@@ -181,28 +206,29 @@ def _check_call(policy: type[Policy], kind: type[Policy], name: str, arguments: 
     except (TypeError, ValueError):
         expected = inspect.signature(getattr(kind, name))
         raise InputError(
-            f"{_named(policy)}.{name}{inspect.signature(method)} can't be called as {name}{expected}"
+            f"{_class_name(policy)}.{name}{inspect.signature(method)} can't be called as {name}{expected}"
         ) from None
 
 
 def make_policy(choice: PolicyChoice, kind: type[P]) -> P:
-    """The policy that a configuration names, with its parameters. Raises PolicyError if this process does not know it, it is of
-    another kind, or the parameters do not suit it."""
-    found = _registered.get(choice.name)
-    if found is None:
+    """The policy that a configuration names, with its parameters. Raises PolicyError if this process does not know it,
+    it is of another kind, or its parameters are invalid.
+    """
+    policy_class = _registered.get(choice.name)
+    if policy_class is None:
         brought = f"; it came with {choice.brought_by}" if choice.distribution else ""
         raise PolicyError(f"policy {choice.name!r} is not installed{brought}")
-    if not issubclass(found, kind):
-        is_kind = next(known.__name__ for known in METHODS if issubclass(found, known))
+    if not issubclass(policy_class, kind):
+        is_kind = next(known.__name__ for known in METHODS if issubclass(policy_class, known))
         raise PolicyError(f"policy {choice.name!r} is a {is_kind}; expected a {kind.__name__}")
     try:
-        return msgspec.convert(dict(choice.parameters), found)
+        return msgspec.convert(dict(choice.parameters), policy_class)
     except msgspec.ValidationError as error:
-        known = ", ".join(found.__struct_fields__) or "none"
+        known = ", ".join(policy_class.__struct_fields__) or "none"
         raise PolicyError(f"policy {choice.name!r}: parameters: {error} (it has: {known})") from None
-    except Exception as error:  # of its own __post_init__
+    except Exception as error:  # from the policy's __post_init__
         raise PolicyError(f"policy {choice.name!r}: it can't be made: {describe_error(error)}") from error
 
 
-def _named(policy: Any) -> str:
+def _class_name(policy: Any) -> str:
     return f"{policy.__module__}.{policy.__qualname__}" if isinstance(policy, type) else repr(policy)

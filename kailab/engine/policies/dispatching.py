@@ -1,4 +1,4 @@
-"""What a dispatch policy is shown: a job that is to be sent to a cluster, and each cluster that could take it, at one moment."""
+"""What a dispatch policy sees: a job to be sent to a cluster, and each cluster that could take it, at one moment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import msgspec
 
 
 class DispatchJob(msgspec.Struct, frozen=True, kw_only=True):
-    """``gpus``: in all; less than 1 is a share of one. ``seconds``: how long it runs, as it tells. ``models``: of GPUs that it may run on, any where
-    empty. ``home``: the cluster of its team. ``at``: where it waits already and may be taken from, empty where it is new. ``arrived``, ``now``:
-    seconds on one clock. ``sent``: how often it was sent somewhere before. ``dataset``: empty without one. ``team_holds``: GPUs over all clusters that
-    its jobs hold or were sent for; ``team_quota``: promised there, -1 without bound."""
+    """A job to be sent. ``gpus``: in all; less than 1 is a share. ``seconds``: its declared run time. ``models``: GPU
+    models that it may run on; empty: any. ``home``: its team's cluster. ``at``: the cluster where it waits and from
+    which it may be withdrawn; empty for a new job. ``arrived``, ``now``: seconds on one clock. ``sent``: how often it
+    was sent before. ``dataset``: empty without one. ``team_holds``: GPUs over all clusters that the team's jobs hold or
+    were sent for. ``team_quota``: the team's quota over all clusters, -1 for unlimited.
+    """
 
     name: str
     team: str
@@ -32,9 +34,14 @@ class DispatchJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterView:
-    """One cluster, as it stands to one job. ``home``: it is the job's. ``gpus``, ``free``: of the models that the job may run on. ``waiting``: GPUs that jobs
-    before it ask for, there or on their way; without those whose queue does not let them begin now. ``allowed``: its own queue lets it begin now. ``price``: of a GPU for an hour, None where nothing tells it. ``latency``: seconds between the job's home and it.
-    ``move_bytes``: of its data that are not there; ``move_cost``: what that costs. ``way``: seconds until the job and its data would be there."""
+    """One cluster as one job sees it.
+
+    ``home``: it is the job's home cluster. ``gpus``, ``free``: GPUs of models that the job may run on. ``waiting``:
+    GPUs requested by earlier jobs, waiting there or on their way, except those whose queue does not let them start now.
+    ``allowed``: its own queue lets the job start now. ``price``: per GPU and hour, None if unknown. ``latency``:
+    seconds between the job's home and this cluster. ``move_bytes``: bytes of its data that are not there;
+    ``move_cost``: the cost of moving them. ``way``: seconds until the job and its data would be there.
+    """
 
     def __init__(
         self,
@@ -52,7 +59,7 @@ class ClusterView:
         room_in: Callable[[], float],
         allowed: bool = True,
     ) -> None:
-        """``seconds_until_room``: seconds until there is room for it, as far as that can be told; asked at most once."""
+        """``room_in``: returns the estimated seconds until the job has room; called at most once."""
         self.name = name
         self.home = home
         self.gpus = gpus
@@ -68,15 +75,16 @@ class ClusterView:
 
     @cached_property
     def wait(self) -> float:
-        """Seconds until the job would begin here: on its way, and until there is room. An estimate, by the run times that jobs tell, as if jobs began in the
-        order in which they came and GPUs were one heap, of which each queue has its limit. Infinite where that is never."""
+        """Seconds until the job would start here, including transfer. An estimate from declared run times: jobs start
+        in order of arrival, and GPUs are one pool in which each queue has its limit. Infinite if it never starts.
+        """
         return max(float(self.way), self._room_in())
 
     @property
     def asked(self) -> bool:
-        """Whether the policy has looked at ``wait``."""
+        """True if the policy has read ``wait``."""
         return "wait" in self.__dict__
 
     def cost(self, job: DispatchJob) -> float:
-        """What the job would cost here with its data. A cluster without a price costs more than all others."""
+        """The cost of the job here, with its data. Infinite without a price."""
         return inf if self.price is None else self.price * job.gpus * job.seconds / 3600 + self.move_cost

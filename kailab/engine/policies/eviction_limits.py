@@ -1,8 +1,8 @@
-"""A maximum of evictions in one cycle, in all and by the victims' priority.
+"""Limits on the evictions of one cycle, in all and by the victims' priority.
 
-A decision is carried out whole or not at all, so one that needs more than what is left of the maximum is refused, and
-what it wanted waits for the next cycle; one that needs more than the whole maximum is refused for ever. Pods that are moved
-(consolidation) count: they are evicted too. Stale gangs do not: nobody wins by their going. Source: the preemption
+A decision is carried out as a whole or not at all, so one that needs more than what is left is refused and waits for
+the next cycle; one that needs more than the whole limit is refused in every cycle. Moved pods (consolidation) count,
+because they are evicted too. Stale gangs do not, because their eviction has no beneficiary. Source: the preemption
 policies of the lesson material (maxPreemptionsPerCycle, by class of the victim).
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EvictionLimits:
-    """``refuses`` looks at what stands in the journal since a mark; ``count`` is told that it was decided."""
+    """``refuses`` checks the journal since a mark; ``count`` records that these evictions were decided."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._most = config.max_evictions_per_cycle
@@ -33,56 +33,58 @@ class EvictionLimits:
             return None
         wanted = _evictions(session, mark)
         number, used = sum(wanted.values()), sum(self._used.values())
-        # A decision that evicts nobody is allowed whatever has been used.
+        # A decision without evictions is always allowed.
         if self._most is not None and number and used + number > self._most:
-            return _sentence(number, self._most - used, self._most, "")
+            return _refusal_text(number, self._most - used, self._most, "")
         for priority, number in sorted(wanted.items()):
             most = self._by_priority.get(priority)
             if most is not None and self._used.get(priority, 0) + number > most:
-                return _sentence(number, most - self._used.get(priority, 0), most, f" of priority {priority}")
+                return _refusal_text(number, most - self._used.get(priority, 0), most, f" of priority {priority}")
         return None
 
     def count(self, session: Session, mark: int) -> None:
-        """Call before the changes since ``mark`` are committed."""
+        """Record the evictions since ``mark``. Call before they are committed."""
         if self.on:
             for priority, number in _evictions(session, mark).items():
                 self._used[priority] = self._used.get(priority, 0) + number
 
 
-def _sentence(number: int, left: int, most: int, which: str) -> str:
+def _refusal_text(number: int, left: int, most: int, priority_text: str) -> str:
     evictions = "1 eviction" if number == 1 else f"{number} evictions"
     never = ", so it never will" if number > most else ""
-    return f"it would take {evictions}{which}, and the maximum of {most} a cycle leaves {max(0, left)}{never}"
+    return f"it would take {evictions}{priority_text}, and the maximum of {most} a cycle leaves {max(0, left)}{never}"
 
 
 def _evictions(session: Session, mark: int) -> dict[int, int]:
-    """Priority -> how many tasks lose their place."""
-    found: dict[int, int] = {}
+    """Priority -> number of tasks that lose their place."""
+    counts: dict[int, int] = {}
     for task in tasks_losing_places(session, mark):
         assert task.job is not None
         priority = task.job.record.priority
-        found[priority] = found.get(priority, 0) + 1
-    return found
+        counts[priority] = counts.get(priority, 0) + 1
+    return counts
 
 
 def tasks_losing_places(session: Session, mark: int) -> list[WTask]:
-    """Tasks that hold something in the cluster and lose it by the changes since a mark, also for another place."""
-    found = []
+    """Tasks that hold something in the cluster and lose it by the changes since ``mark``, also if they get another
+    place.
+    """
+    losing = []
     seen: set[str] = set()
     for entry in session.journal[mark:]:
         task = entry.task
-        # The first entry tells where the statement found the task; later ones are detours.
+        # The first entry of a task has its state before the statement; later entries are intermediate.
         if task.uid in seen:
             continue
         seen.add(task.uid)
-        # A victim that is moved stands on its old place by ``left``, and is evicted like any other.
+        # A moved victim still has its old place in ``left``, and is evicted like any other.
         leaves = task.left is not None or not ACTIVE[task.status]
         if (
             ACTIVE[entry.before[0]]
             and leaves
             and ON_NODE[task.record.status]
-            # An earlier decision of this cycle evicted it, and was counted then.
+            # An earlier decision of this cycle evicted it and was counted then.
             and task.uid not in session.ledger.evictions
         ):
-            found.append(task)
-    return found
+            losing.append(task)
+    return losing

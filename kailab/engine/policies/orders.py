@@ -1,7 +1,7 @@
-"""Asking the policies of a configuration, and holding their answers against what they promise.
+"""Calls of the policies that order jobs and victims, with checks of their answers.
 
-A policy's exception, or an answer that is no number, becomes a PolicyError that names the policy and what it was asked about: the
-cycle ends without decisions.
+An exception of a policy, or an invalid answer, becomes a PolicyError that names the policy and the object in question.
+The cycle then ends without decisions.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kailab.engine.session import Session
 
 MOST_PARTS = 32
-"""Of a key or a cost: each is kept for each job, and compared with all others."""
+"""The most parts of a key or cost, because each job's is stored and compared with all others."""
 
 _BEFORE_POLICY = 2
-"""Frames of an error between the one that asks and the policy's own."""
+"""Stack frames between the caller and the policy's own code."""
 
 T = TypeVar("T")
 Numeric = tuple[float, ...]
@@ -36,7 +36,7 @@ _MINIMUM: tuple[Literal["below"], Literal["at"], Literal["above"]] = ("below", "
 
 
 class JobViews:
-    """Views of the jobs of one cycle. ``divided``: fair shares are, so that it can be said where queues stand."""
+    """Views of the jobs of one cycle. ``divided``: fair shares are divided already, so that queue balances are known."""
 
     def __init__(self, session: Session, *, divided: bool = True) -> None:
         self._session = session
@@ -47,9 +47,9 @@ class JobViews:
         return self._view(job, session.wanted(job), held_by(job), job.elastic_state(), waiting_since(job))
 
     def anew(self, job: Job) -> JobView:
-        """As it would be if it were evicted now."""
+        """The view that the job would have if it were evicted now."""
         session = self._session
-        # Evicted, it would have to place its whole minimum again before anything else.
+        # After an eviction it would have to place its whole minimum first.
         gang = [task for podset in job.podsets.values() for task in _first(podset.tasks.values(), podset.minimum)]
         wants = session.wants(gang, session.table.min_gpu_memory)
         return self._view(job, wants, (0, 0, 0), 0, session.now)
@@ -72,7 +72,7 @@ class JobViews:
 
 
 class ChosenOrder:
-    """A ``JobOrder`` at work in one cycle."""
+    """Calls a ``JobOrder`` in one cycle."""
 
     def __init__(self, session: Session, choice: PolicyChoice) -> None:
         self._policy = make_policy(choice, JobOrder)
@@ -87,28 +87,28 @@ class ChosenOrder:
         return self._policy.refresh
 
     def key(self, job: Job) -> Numeric:
-        """The smallest first; asked anew when something of the job changed."""
-        found = self._keys.get(job.uid)
-        if found is None or found[0] != job.version:
-            found = self._keys[job.uid] = (job.version, self._ask(job, self._views.of(job)))
-        return found[1]
+        """The job's key; called again when the job changes."""
+        cached = self._keys.get(job.uid)
+        if cached is None or cached[0] != job.version:
+            cached = self._keys[job.uid] = (job.version, self._ask(job, self._views.of(job)))
+        return cached[1]
 
     def anew(self, job: Job) -> Numeric:
-        """The key it would have if it were evicted now."""
-        found = self._anew.get(job.uid)
-        if found is None:
-            found = self._anew[job.uid] = self._ask(job, self._views.anew(job))
-        return found
+        """The key that the job would have if it were evicted now."""
+        key = self._anew.get(job.uid)
+        if key is None:
+            key = self._anew[job.uid] = self._ask(job, self._views.anew(job))
+        return key
 
     def _ask(self, job: Job, view: JobView) -> Numeric:
         key = _numbers(self._choice, "key", job, lambda: self._policy.key(view), self._length)
-        # Keys are compared part by part, so all of one cycle must have as many parts as the first.
+        # Keys are compared part by part, so all keys of a cycle must have the same length.
         self._length = len(key)
         return key
 
 
 class ChosenVictims:
-    """A ``VictimOrder`` at work in one cycle."""
+    """Calls a ``VictimOrder`` in one cycle."""
 
     def __init__(self, session: Session, choice: PolicyChoice) -> None:
         self._policy = make_policy(choice, VictimOrder)
@@ -118,15 +118,15 @@ class ChosenVictims:
         self._length: int | None = None
 
     def worth(self, job: Job) -> Numeric:
-        """Minus its cost, as of the first look at it in the cycle: the largest goes first."""
-        found = self._costs.get(job.uid)
-        if found is None:
-            # Kept for the cycle, so that an order that is sorted once stays sorted while simulations take from the job.
+        """The negative of its cost, when first asked for in the cycle: the largest goes first."""
+        worth = self._costs.get(job.uid)
+        if worth is None:
+            # Cached for the cycle, so that a sorted order stays sorted while simulations evict tasks of the job.
             view = self._views.of(job)
             cost = _numbers(self._choice, "cost", job, lambda: self._policy.cost(view), self._length)
             self._length = len(cost)
-            found = self._costs[job.uid] = tuple(-part for part in cost)
-        return found
+            worth = self._costs[job.uid] = tuple(-part for part in cost)
+        return worth
 
 
 def _first(tasks: Any, count: int) -> list[WTask]:
@@ -134,13 +134,13 @@ def _first(tasks: Any, count: int) -> list[WTask]:
 
 
 def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], object], length: int | None) -> Numeric:
-    """The answer as a tuple. ``length``: of the answers before it, with which it is to be compared."""
+    """The answer as a tuple. ``length``: the length of earlier answers, with which it is compared."""
     about = podgroup_text(job)
     answer = call_policy(choice, method, about, ask)
     parts = answer if isinstance(answer, tuple) else (answer,)
     if len(parts) > MOST_PARTS:
-        said = f"a tuple of {len(parts)}"
-        raise wrong_answer(choice, method, about, said, f"a number, or a tuple of {MOST_PARTS} numbers at most")
+        answer_text = f"a tuple of {len(parts)}"
+        raise wrong_answer(choice, method, about, answer_text, f"a number, or a tuple of {MOST_PARTS} numbers at most")
     if not parts or not all(_is_number(part) for part in parts):
         raise wrong_answer(choice, method, about, quoted_answer(answer), "a number, or a tuple of numbers")
     if length is not None and len(parts) != length:
@@ -149,12 +149,13 @@ def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], obje
 
 
 def _plain(part: float) -> float:
-    """Of a number of a class of its own, such as numpy's: evidence knows plain ones only."""
+    """A plain number instead of one of a subclass such as numpy's, because evidence stores plain numbers only."""
     return int.__int__(part) if isinstance(part, int) else float.__float__(part)
 
 
 def _is_number(part: object) -> TypeGuard[float]:
-    # NaN is neither smaller nor larger than anything: an order with it would depend on how it was sorted. Nor is a whole number one that no float holds.
+    # NaN has no order, so the result would depend on the sorting algorithm. A whole number beyond the range of floats
+    # is no valid number either.
     try:
         return isinstance(part, int | float) and not math.isnan(part)
     except OverflowError:
@@ -166,25 +167,25 @@ def is_finite(part: object) -> bool:
 
 
 def quoted_answer(answer: object) -> str:
-    """An answer, as an error quotes it."""
+    """An answer as an error message quotes it."""
     try:
         return repr(answer)[:80]
-    except Exception:  # it is the policy's own
+    except Exception:  # raised by the policy's own code
         return f"a {type(answer).__name__}"
 
 
 def podgroup_text(job: Job) -> str:
-    """As errors about an answer call it."""
+    """A job's name in error messages."""
     return f"PodGroup {job.record.namespace}/{job.record.name}"
 
 
 def call_policy(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -> T:
-    """An answer of a policy. Raises PolicyError for whatever it raises."""
+    """Call a policy. Raises PolicyError for any exception of the policy."""
     try:
         return ask()
-    except KeyboardInterrupt:  # somebody else's wish, as SIGTERM is
+    except KeyboardInterrupt:  # the user's or SIGTERM's
         raise
-    # SystemExit too, and what is derived from nothing but BaseException: a policy of others must not end the process of the scheduler.
+    # SystemExit and other BaseExceptions too: a user's policy must not end the scheduler's process.
     except BaseException as error:
         raise PolicyError(
             f"policy {choice.told}: {method} of {about} failed: {describe_error(error)}{_place(error)}"
@@ -192,7 +193,7 @@ def call_policy(choice: PolicyChoice, method: str, about: str, ask: Callable[[],
 
 
 def _place(error: BaseException) -> str:
-    """Where the policy's own code was: not what it called, nor what ended it."""
+    """The file and line of the policy's own code, not of what it called."""
     frames = []
     part = error.__traceback__
     while part is not None:
@@ -200,12 +201,12 @@ def _place(error: BaseException) -> str:
         part = part.tb_next
     if not frames:
         return ""
-    # Here, and the question, come before its method.
+    # The frames of this module and of its caller come before the policy's.
     own = frames[min(_BEFORE_POLICY, len(frames) - 1)][0]
     file, line = next(frame for frame in reversed(frames) if frame[0] == own)
     return f" ({file}, line {line})"
 
 
-def wrong_answer(choice: PolicyChoice, method: str, about: str, said: str, expected: str) -> PolicyError:
-    """For an answer that is not what the policy promises."""
-    return PolicyError(f"policy {choice.told}: {method} of {about} is {said}; expected {expected}")
+def wrong_answer(choice: PolicyChoice, method: str, about: str, answer: str, expected: str) -> PolicyError:
+    """The error for an answer that breaks the policy's contract."""
+    return PolicyError(f"policy {choice.told}: {method} of {about} is {answer}; expected {expected}")

@@ -1,18 +1,19 @@
-"""Who comes first among jobs, where something else than KAI's order is configured.
+"""The order of jobs if something other than KAI's order is configured.
 
-A ``Ranking`` is attached to the jobs of a working set for one cycle; ``Job.order_key`` and ``Job.victim_key`` then ask it.
-The key of a waiting job is made of: long waited (``aged_after``); the weighted score, or the comparisons of KAI's job
-order plugins in the order listed; age; UID.
+A ``Ranking`` is attached to the jobs of a working set for one cycle; ``Job.order_key`` and ``Job.victim_key`` then call
+it. The key of a waiting job consists of: long waiting (``aged_after``); the weighted score, or the comparisons of KAI's
+job order plugins in their order; age; UID.
 
-*Aged* jobs (waiting for ``aged_after`` or longer) come before all others of their queue, longest wait first. Waiting ends
-with the start and begins anew with an eviction: a turn is no right to stay (that is what a minimum runtime gives).
+*Aged* jobs (waiting for ``aged_after`` or longer) come before all others of their queue, the longest wait first.
+Waiting ends with the start and begins again with an eviction. Having started does not protect a job; a minimum runtime
+does.
 
-Between queues an aged job, or with scope "cluster" the better score, decides only where KAI's first two questions (who is
-above its fair share throughout? who stays within its quota?) have the same answer for both: quotas stay guaranteed.
+Between queues, an aged job, or with scope "cluster" the better score, decides only if KAI's first two criteria (above
+its fair share in every resource? within its quota?) are equal for both, so quotas stay guaranteed.
 
-Who would be served first and who may evict whom must agree, or the same two jobs would put each other out for ever. So a job
-evicts, of what KAI lets it evict, only what would come after it in this order when it waits anew; within its quota a
-reclaimer takes back what KAI lets it.
+The serving order and the permission to evict must agree, or two jobs would evict each other forever. So of the jobs
+that KAI lets it evict, a job evicts only those that would come after it if they waited again. A reclaimer within its
+quota takes back whatever KAI allows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Key = tuple[Any, ...]
 
 
 class Ranking:
-    """Job order of one cycle. ``scores`` is None without a weighted order."""
+    """The job order of one cycle. ``scores`` is None without a weighted order."""
 
     def __init__(self, session: Session) -> None:
         config, switches = session.config, session.switches
@@ -59,7 +60,7 @@ class Ranking:
 
     @property
     def victims_as_kai(self) -> bool:
-        """Whether ``victim_key`` gives KAI's keys, by which the working set's index is sorted already."""
+        """True if ``victim_key`` gives KAI's keys, by which the working set's index is sorted already."""
         return self._parts == JOB_ORDER and not self._newest_lowest and self._victims is None
 
     # Keys
@@ -71,31 +72,31 @@ class Ranking:
         if self.scores is not None:
             own = (-self.scores.total(job), state)
         elif self.chosen is not None:
-            own = (self.chosen.key(job), *self._listed(job.record.priority, state))
+            own = (self.chosen.key(job), *self._plugin_key(job.record.priority, state))
         else:
-            own = self._listed(job.record.priority, state)
+            own = self._plugin_key(job.record.priority, state)
         if self._aged_after is not None:
             since = self.aged_since(job)
-            # The longest wait first among the aged; all others are equal in this part.
+            # The longest wait comes first among the aged; this part is equal for all others.
             own = ((1, 0.0) if since is None else (0, since), *own)
         return (*own, job.record.created, job.uid)
 
     def victim_key(self, job: Job, state: int) -> Key:
-        """The largest goes first."""
+        """Eviction order: the largest first."""
         record = job.record
         if self._newest_lowest or self._victims is not None:
             worth = () if self._victims is None else (self._victims.worth(job),)
-            # Who has no recorded start counts by when it was made.
+            # A job without a recorded start counts by its creation.
             started = record.created if job.last_start is None else job.last_start
             return (*worth, -record.priority, started, record.created, record.uid)
-        return (*self._listed(record.priority, state), record.created, record.uid)
+        return (*self._plugin_key(record.priority, state), record.created, record.uid)
 
-    def _listed(self, priority: int, state: int) -> Key:
+    def _plugin_key(self, priority: int, state: int) -> Key:
         return tuple(-priority if part == "priority" else state for part in self._parts)
 
     @property
     def criteria(self) -> tuple[JobCriterion, ...]:
-        """What the parts of ``order_key`` are."""
+        """The criteria behind the parts of ``order_key``."""
         if self.scores is not None:
             own: tuple[JobCriterion, ...] = (JobCriterion.SCORE, JobCriterion.MINIMUM)
         else:
@@ -106,13 +107,13 @@ class Ranking:
         return (*aged, *own, JobCriterion.AGE, JobCriterion.UID)
 
     def aged_since(self, job: Job) -> float | None:
-        """Since when an aged job waits; None for all others, and for one that got its turn in this very cycle."""
+        """When the wait of an aged job began. None for other jobs, and for a job that was placed in this cycle."""
         if self._aged_after is None or has_its_turn(job):
             return None
         if job.uid not in self._since:
             since = waiting_since(job)
             if since is not None and self._now - since < self._aged_after:
-                # Nothing happens in the cluster at that moment, so no event would start a cycle then.
+                # No event starts a cycle at that moment, so the ledger asks for one.
                 self._session.ledger.wake(since + self._aged_after)
                 since = None
             self._since[job.uid] = since
@@ -125,12 +126,12 @@ class Ranking:
         return self._aged_after is not None or self._everywhere
 
     def first(self, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> int:
-        """-1: ``left`` is served first because of its next job, 1: ``right``; 0: KAI's queue order says."""
-        # KAI's first two questions decide then: they keep what is guaranteed.
-        if self._standing(left, left_job) != self._standing(right, right_job):
+        """-1 if ``left`` is served first because of its next job, 1 if ``right`` is, 0 if KAI's queue order decides."""
+        # KAI's first two criteria decide, because they guarantee quotas.
+        if self._share_and_quota(left, left_job) != self._share_and_quota(right, right_job):
             return 0
         if self._aged_after is not None:
-            mine, theirs = self._turn(left_job), self._turn(right_job)
+            mine, theirs = self._aged_key(left_job), self._aged_key(right_job)
             if mine != theirs:
                 return -1 if mine < theirs else 1
         if self._everywhere and self.scores is not None:
@@ -140,25 +141,25 @@ class Ranking:
         return 0
 
     def criterion(self, left_job: Job, right_job: Job) -> JobCriterion:
-        """What ``first`` went by, where it had a word."""
-        aged = self._aged_after is not None and self._turn(left_job) != self._turn(right_job)
+        """The criterion of ``first``, if it decided."""
+        aged = self._aged_after is not None and self._aged_key(left_job) != self._aged_key(right_job)
         return JobCriterion.AGED if aged else JobCriterion.SCORE
 
     def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
-        """Nothing changes: this is an order of those that wait."""
+        """No effect: this order is for waiting jobs."""
 
-    def _standing(self, queue: WQueue, job: Job) -> tuple[bool, bool]:
+    def _share_and_quota(self, queue: WQueue, job: Job) -> tuple[bool, bool]:
         return queue.over_fair_share(), queue.within_quota_with(self._session.wanted(job))
 
-    def _turn(self, job: Job) -> tuple[int, float]:
+    def _aged_key(self, job: Job) -> tuple[int, float]:
         since = self.aged_since(job)
         return (1, 0.0) if since is None else (0, since)
 
     # Who may evict whom
 
     def may_preempt(self, job: Job, victim: Job) -> bool:
-        """Whether ``job`` would be served before the victim, were that to wait anew."""
-        # It comes before all others of the queue, whatever the score or policy says of the victim.
+        """True if ``job`` would be served before the victim if the victim waited again."""
+        # An aged job comes before all others of its queue, whatever their score or key.
         if self.aged_since(job) is not None:
             return True
         if self.chosen is not None:
@@ -168,7 +169,7 @@ class Ranking:
         return self._reaches(self.scores, job, self.scores.anew(victim))
 
     def may_reclaim(self, job: Job, victim: Job) -> bool:
-        # Only a score that counts between queues could give the place right back.
+        # Only a score between queues could return the place at once.
         if not self._everywhere or self.scores is None or self.aged_since(job) is not None:
             return True
         home, queue = self._session.queue_of(job), self._session.queue_of(victim)
@@ -180,7 +181,7 @@ class Ranking:
         return self._reaches(self.scores, job, self.scores.anew(victim, bereft=True))
 
     def _reaches(self, scores: Scores, job: Job, needed: float) -> bool:
-        """Whether its score is that high; where waiting alone will make it so, a cycle is due then."""
+        """True if the job's score is at least ``needed``. If waiting alone will raise it, a cycle is due then."""
         if scores.total(job) >= needed:
             return True
         at = scores.reached_at(job, needed)
@@ -189,23 +190,23 @@ class Ranking:
         return False
 
     def _comes_before(self, order: ChosenOrder, job: Job, victim: Job) -> bool:
-        """Where only time can make it so, a cycle is due when the order is to be asked for anew."""
-        # Equal is enough: KAI's priorities have decided already that it may evict this one.
+        """True if the job's key comes before the victim's. If time can change that, a cycle is due at the next refresh."""
+        # Equal is enough, because KAI's priorities allow the eviction already.
         if order.key(job) <= order.anew(victim):
             return True
         if order.refresh is not None:
             self._session.ledger.wake(self._now + order.refresh)
         return False
 
-    # What is told
+    # Reports
 
     def numbers(self, job: Job) -> Numbers:
-        """For the reason of a waiting job: its score and its wait, where they decide."""
-        told: Numbers = {}
+        """The score and wait of a waiting job, if they decide."""
+        numbers: Numbers = {}
         if self.scores is not None and self._weights is not None:
             score: Score = self.scores.of(job)
             weights = self._weights
-            told["score"] = {
+            numbers["score"] = {
                 "total": score.total,
                 "priority": [score.priority, weights.priority],
                 "waiting": [score.waiting, weights.waiting],
@@ -213,18 +214,19 @@ class Ranking:
                 "fairness": [score.fairness, weights.fairness],
             }
         if self.chosen is not None and self._order_choice is not None:
-            told["policy"] = {"name": self._order_choice.name, "key": list(self.chosen.key(job))}
+            numbers["policy"] = {"name": self._order_choice.name, "key": list(self.chosen.key(job))}
         since = self.aged_since(job)
         if since is not None:
-            told["aged_since"] = since
-        return told
+            numbers["aged_since"] = since
+        return numbers
 
 
 def attach(session: Session) -> Ranking | None:
-    """Order the working set's jobs as configured until ``detach``; None where that is KAI's order.
+    """Order the working set's jobs as configured until ``detach``. None if that is KAI's order.
 
-    Costs a look at every job that waits, and anew in every cycle: what an order by time or by others' standing costs. Victims are looked at in cycles that
-    search for some."""
+    Each cycle computes the keys of all waiting jobs again, because they depend on time or on other jobs. Victims are
+    ordered only in cycles that search for some.
+    """
     config = session.config
     if (
         session.switches.kai_order
@@ -240,7 +242,7 @@ def attach(session: Session) -> Ranking | None:
     try:
         waiting = JobIndex("waiting")
         waiting.fill(session.waiting.jobs())
-        session.waiting = waiting  # that of the working set stays in KAI's order, for the next cycle
+        session.waiting = waiting  # the working set's own index stays in KAI's order, for the next cycle
         if not ranking.victims_as_kai:
             session.victims = JobIndex("victims", session.victims)
     except PolicyError:
@@ -250,13 +252,14 @@ def attach(session: Session) -> Ranking | None:
 
 
 def detach(session: Session) -> None:
-    # Sorted lists of a cycle's own would live on in it until a collector finds them, thousands of entries each time.
+    """Return to KAI's order."""
+    # Otherwise the cycle's sorted lists would live until garbage collection, thousands of entries each time.
     session.waiting, session.victims = session.working.waiting, session.working.victims
     _rank_by(session, None)
 
 
 def _rank_by(session: Session, ranking: Ranking | None) -> None:
-    """Tell all jobs by what they are ranked. Only where it changes which task of a job comes first is void what was looked up so far."""
+    """Set the ranking of all jobs. Cached tasks are dropped only if the order of a job's tasks changes."""
     plain_tasks, by_name = not session.switches.task_order, not session.switches.subgroup_order
     for job in session.jobs.values():
         job.ranking = ranking
@@ -268,11 +271,11 @@ def _rank_by(session: Session, ranking: Ranking | None) -> None:
 
 
 def order_holds(config: EngineConfig) -> float | None:
-    """Seconds for which the order of those that wait, and the shares of queues, may be told as they were. None: time does not change them."""
+    """Seconds for which the order of waiting jobs and the shares of queues stay valid. None: time does not change them."""
     holds = config.weighted_order.holds if config.weighted_order is not None else None
     if config.job_order_policy is not None:
         holds = make_policy(config.job_order_policy, JobOrder).refresh
     if config.queue_shares_policy is not None:
         shares = make_policy(config.queue_shares_policy, QueueShares).refresh
-        holds = min((one for one in (holds, shares) if one is not None), default=None)
+        holds = min((seconds for seconds in (holds, shares) if seconds is not None), default=None)
     return holds

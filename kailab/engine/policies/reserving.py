@@ -1,4 +1,4 @@
-"""Asking the policy that says for whom a place is kept free."""
+"""Calls of the policy that decides for which jobs nodes are kept free."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 _NEVER = 1e12
-"""Seconds, some 30,000 years: who runs so long is not counted upon to end."""
+"""Seconds (some 30,000 years); a longer run counts as endless."""
 
 
 class ChosenReservation:
-    """A ``Reservation`` at work in one cycle."""
+    """Calls a ``Reservation`` in one cycle."""
 
     def __init__(self, session: Session, choice: PolicyChoice) -> None:
         self._policy = make_policy(choice, Reservation)
@@ -35,13 +35,14 @@ class ChosenReservation:
         return answer
 
     def expects(self, job: Job) -> float:
-        """Seconds from a start; infinite where nobody knows. Asked once a cycle."""
-        found = self._expected.get(job.uid)
-        if found is None:
+        """The expected run time in seconds, infinite if unknown. Asked once a cycle for each job."""
+        seconds = self._expected.get(job.uid)
+        if seconds is None:
             view, about = self._views.of(job), podgroup_text(job)
             answer = call_policy(self._choice, "expects", about, lambda: self._policy.expects(view))
-            found = math.inf if answer is None else answer
-            if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:  # NaN is neither
+            seconds = math.inf if answer is None else answer
+            # also false for NaN
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
                 raise wrong_answer(self._choice, "expects", about, quoted_answer(answer), "seconds from 0 on, or None")
-            self._expected[job.uid] = found = float(found) if found < _NEVER else math.inf
-        return found
+            self._expected[job.uid] = seconds = float(seconds) if seconds < _NEVER else math.inf
+        return seconds

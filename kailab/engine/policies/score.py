@@ -1,18 +1,20 @@
-"""The weighted score of a waiting job: four parts of 0 to 1, reckoned once at the beginning of a cycle.
+"""The weighted score of a waiting job: four parts from 0 to 1, computed once at the beginning of a cycle.
 
 ==========  ============================================================================================================
-priority    1 for the highest priority of all jobs that wait or run, 0 for the lowest, the levels between at equal steps; 1
-            where there is one level only. Levels and not heads are counted, so that a flood of equal jobs changes nothing.
-waiting     seconds waited / ``full_wait``, at most 1. A job waits from its creation, or from its last start or eviction;
-            one whose gang runs does not wait, whatever else it would like to have.
+priority    1 for the highest priority of all jobs that wait or run, 0 for the lowest, the levels between at equal
+steps; 1
+            if all have the same priority. Levels and not jobs are counted, so that many equal jobs change nothing.
+waiting     seconds waited / ``full_wait``, at most 1. A job waits since its creation, last start or last eviction,
+            whichever is the latest; one whose gang runs does not wait, even if it wants more pods.
 efficiency  GPUs it wants next / GPUs of the fewest of the largest nodes that hold them: 1 if it fills nodes to the last
             GPU, 1/8 for one GPU of a node of eight. Work without GPUs wastes none: 1.
-fairness    1 - GPUs its queue holds / its queue's fair share, at least 0: 1 for a team that has nothing. The same for all
+fairness    1 - GPUs its queue holds / its queue's fair share, at least 0: 1 for a team that has nothing. The same for
+all
             jobs of a queue, so it decides between queues only (scope "cluster").
 ==========  ============================================================================================================
 
-The score is the sum of the parts, each times its weight. Source: weighted queue draining in the lesson material
-(0.4 priority, 0.3 waiting time, 0.2 resource efficiency, 0.1 fairness between teams).
+The score is the sum of the parts, each times its weight. Source: weighted queue draining in the lesson material (0.4
+priority, 0.3 waiting time, 0.2 resource efficiency, 0.1 fairness between teams).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ STEP = 1e-6
 
 
 class Score(NamedTuple):
-    """The parts, before their weights, and the weighted sum; all rounded to a millionth (``STEP``)."""
+    """The parts before their weights, and the weighted sum, all rounded to a millionth (``STEP``)."""
 
     priority: float
     waiting: float
@@ -42,14 +44,16 @@ class Score(NamedTuple):
 
 
 def has_its_turn(job: Job) -> bool:
-    """Its gang is placed; what else it would like to have is another matter. (A victim that a simulation takes away has it
-    no longer: it comes where it came before, so that who was just let in by a policy is not put out in the same cycle.)"""
+    """True if its gang is placed, even if it wants more pods. A victim that a simulation evicts loses this state: it
+    comes where it came before, so that a job that a policy has just let in is not evicted in the same cycle.
+    """
     return job.active > 0 and job.elastic_state() > 0
 
 
 def waiting_since(job: Job) -> float | None:
-    """When its wait began; None if it does not wait to start. Who ran, and has nothing left that runs, waits since its
-    last start at the latest."""
+    """When its wait began; None if it does not wait to start. A job that ran and has no running pod left waits at least
+    since its last start.
+    """
     if job.used and job.gang_satisfied:
         return None
     moments = (job.record.created, job.last_start, job.last_evicted)
@@ -57,7 +61,7 @@ def waiting_since(job: Job) -> float | None:
 
 
 class Scores:
-    """Scores of the jobs of one cycle, each reckoned when it is first asked for."""
+    """Scores of the jobs of one cycle, computed on first use."""
 
     def __init__(self, session: Session, weights: WeightedOrder) -> None:
         self._session = session
@@ -70,15 +74,16 @@ class Scores:
         self._found: dict[str, Score] = {}
 
     def total(self, job: Job) -> float:
-        """As of now: a job that got its turn in this very cycle waits no longer."""
+        """The present score: a job that was placed in this cycle waits no longer."""
         score = self.of(job)
         if score.waiting and has_its_turn(job):
             return round(score.total - score.waiting * self._weights.waiting, 6)
         return score.total
 
     def reached_at(self, job: Job, needed: float) -> float | None:
-        """When a job that goes on waiting has more than this score, if nothing else changes; no sooner than scores are told anew.
-        None: never."""
+        """When a waiting job exceeds this score if nothing else changes, at the earliest when scores are computed
+        again. None: never.
+        """
         weights, holds = self._weights, self._weights.holds
         if holds is None or has_its_turn(job) or waiting_since(job) is None:
             return None
@@ -89,24 +94,24 @@ class Scores:
         return self._session.now + max(missing * weights.full_wait, holds)
 
     def anew(self, job: Job, bereft: bool = False) -> float:
-        """The best score it could have if it had to begin its wait now; ``bereft``: and its queue had nothing."""
+        """The best score it could have if its wait began now. ``bereft``: and if its queue held nothing."""
         score = self.of(job)
         total = score.total - score.waiting * self._weights.waiting
-        # What it would wait for anew is not what it wants now. The better of the two is taken: whoever evicts it must
-        # come before it also when it is back in the queue, or the two would put each other out by turns.
+        # After an eviction it would want other tasks than now. The better score is taken: a job that evicts it must
+        # come before it in the queue too, or the two would evict each other in turns.
         total += (max(score.efficiency, self._efficiency_of_start(job)) - score.efficiency) * self._weights.efficiency
         if bereft:
             total += (1.0 - score.fairness) * self._weights.fairness
         return round(total, 6)
 
     def of(self, job: Job) -> Score:
-        """As of the beginning of the cycle."""
-        found = self._found.get(job.uid)
-        if found is None:
-            found = self._found[job.uid] = self._reckon(job)
-        return found
+        """The score at the beginning of the cycle."""
+        score = self._found.get(job.uid)
+        if score is None:
+            score = self._found[job.uid] = self._compute(job)
+        return score
 
-    def _reckon(self, job: Job) -> Score:
+    def _compute(self, job: Job) -> Score:
         weights = self._weights
         since = waiting_since(job)
         waited = 0.0 if since is None else max(0.0, self._session.now - since)
@@ -118,7 +123,7 @@ class Scores:
         )
         factors = (weights.priority, weights.waiting, weights.efficiency, weights.fairness)
         total = sum(part * factor for part, factor in zip(parts, factors, strict=True))
-        # Rounded, so that the last bits of a float decide nothing and equal work has equal scores.
+        # Rounded, so that float noise decides nothing and equal work has equal scores.
         rounded = [round(part, 6) for part in parts]
         return Score(rounded[0], rounded[1], rounded[2], rounded[3], round(total, 6))
 
@@ -126,13 +131,15 @@ class Scores:
         session = self._session
         wanted = session.wanted(job)[2]
         if not wanted:
-            # A job that wants nothing more is judged by what it has, since it may be a victim.
+            # A job that wants nothing more is judged by what it has, because it may be a victim.
             tasks = [task for task in job if ACTIVE[task.status]]
             wanted = session.wants(tasks, session.table.min_gpu_memory)[2]
         return self._filled(wanted)
 
     def _efficiency_of_start(self, job: Job) -> float:
-        """Of the tasks that it would have to place first, all its gang or one above it, whichever is better."""
+        """The efficiency of the tasks that it would place first: its whole gang, or one task above it, whichever is
+        better.
+        """
         session = self._session
         gang = []
         for podset in job.podsets.values():
@@ -148,16 +155,16 @@ class Scores:
 
     def _fair(self, job: Job) -> float:
         name = job.record.queue
-        found = self._fairness.get(name)
-        if found is None:
+        fairness = self._fairness.get(name)
+        if fairness is None:
             queue = self._session.tree.get(name)
-            found = 0.0
+            fairness = 0.0
             if queue is not None:
                 held, fair = queue.allocated[2], queue.fair[2]
                 if fair > 0:
-                    found = max(0.0, 1.0 - held / fair)
+                    fairness = max(0.0, 1.0 - held / fair)
                 else:
-                    # A queue that is due nothing counts as full with the first GPU that it holds.
-                    found = 0.0 if held > 0 else 1.0
-            self._fairness[name] = found
-        return found
+                    # A queue without a fair share counts as full with its first GPU.
+                    fairness = 0.0 if held > 0 else 1.0
+            self._fairness[name] = fairness
+        return fairness

@@ -1,7 +1,7 @@
-"""Asking a ``NodeScore``: of nodes, and of the devices of the one that was found; and what it is shown of them.
+"""Calls of a ``NodeScore``, and the views of nodes and devices that it gets.
 
-What a local policy said of a shape is kept with the table of nodes, and asked again only of nodes on which something changed since: a policy is
-frozen, so it would say the same again.
+The scores of a local policy are cached with the node table by shape, and updated only for nodes that changed since,
+because a frozen policy would repeat them.
 """
 
 from __future__ import annotations
@@ -22,42 +22,44 @@ from kailab.engine.working.state import WTask
 if TYPE_CHECKING:
     from kailab.engine.working.nodes import NodeTable
 
-_KEPT = 1000
-"""Shapes whose scores are kept; with more the first are forgotten."""
+_MOST_CACHED = 1000
+"""The most shapes with cached scores; beyond that the oldest is dropped."""
 
 
 class ChosenScore:
-    """A ``NodeScore`` at work in one cycle."""
+    """Calls a ``NodeScore`` in one cycle."""
 
     def __init__(self, table: NodeTable, choice: PolicyChoice) -> None:
         self._policy = make_policy(choice, NodeScore)
         self._choice = choice
         self._table = table
-        # The table is sorted by name and does not change while a cycle runs, so neither does the order of the answers.
+        # The table is sorted by name and constant during a cycle, and so is the order of answers.
         self._records = tuple(table.nodes)
         self._chooses = type(self._policy).devices is not NodeScore.devices
         self._largest = (_most(table, CPU), _most(table, GPUS))
-        self._kept: dict[object, tuple[np.ndarray, np.ndarray]] = {}
+        self._cached: dict[object, tuple[np.ndarray, np.ndarray]] = {}
         if self._policy.local:
             if table.scored is None or table.scored[0] != choice:
-                table.scored = (choice, self._kept)
-            self._kept = table.scored[1]
+                table.scored = (choice, self._cached)
+            self._cached = table.scored[1]
 
     def of(self, task: WTask, candidates: np.ndarray) -> np.ndarray:
-        """0 to 1 for each node; what the policy says of nodes that are no candidates counts as 0."""
+        """A score from 0 to 1 for each node; 0 for nodes that are no candidates."""
         if self._policy.local:
             scores = self._local(task)
         else:
             scores = self._ask(task, np.arange(len(self._records)))
-        good = (scores >= 0) & (scores <= 1)  # NaN is neither
+        good = (scores >= 0) & (scores <= 1)  # false for NaN
         if not good[candidates].all():
             i = int(np.flatnonzero(candidates & ~good)[0])
-            said = f"{scores[i]:g} for node {self._records[i].name}"
-            raise wrong_answer(self._choice, "score", _about(task), said, "a number from 0 to 1")
+            answer = f"{scores[i]:g} for node {self._records[i].name}"
+            raise wrong_answer(self._choice, "score", _about(task), answer, "a number from 0 to 1")
         return np.where(candidates, scores, 0.0)
 
     def devices(self, task: WTask, i: int, room: list[int]) -> list[float] | None:
-        """0 to 1 for each device of node ``i`` that can take the task's share; None where the policy leaves that to the engine."""
+        """A score from 0 to 1 for each device of node ``i`` that can take the task's share; None if the policy leaves
+        the choice to the engine.
+        """
         if not self._chooses or not room:
             return None
         about = f"{_about(task)} on node {self._records[i].name}"
@@ -69,19 +71,19 @@ class ChosenScore:
         scores = self._numbers(answer, "devices", about, len(room), "device")
         if not ((scores >= 0) & (scores <= 1)).all():
             raise wrong_answer(self._choice, "devices", about, f"{scores.tolist()}", "numbers from 0 to 1")
-        found: list[float] = scores.tolist()
-        return found
+        device_scores: list[float] = scores.tolist()
+        return device_scores
 
     def _local(self, task: WTask) -> np.ndarray:
         table, shape = self._table, task.record.shape
-        kept = self._kept.get(shape)
-        if kept is None:
-            if len(self._kept) >= _KEPT:
-                del self._kept[next(iter(self._kept))]
+        cached = self._cached.get(shape)
+        if cached is None:
+            if len(self._cached) >= _MOST_CACHED:
+                del self._cached[next(iter(self._cached))]
             scores = self._ask(task, np.arange(len(self._records)))
-            self._kept[shape] = (scores, table.changes.copy())
+            self._cached[shape] = (scores, table.changes.copy())
             return scores
-        scores, seen = kept
+        scores, seen = cached
         changed = np.flatnonzero(table.changes != seen)
         if changed.size:
             scores[changed] = self._ask(task, changed)
@@ -89,21 +91,21 @@ class ChosenScore:
         return scores
 
     def _ask(self, task: WTask, nodes: np.ndarray) -> np.ndarray:
-        """What the policy says of these nodes, by their numbers."""
+        """The policy's scores of the nodes with these numbers."""
         about = _about(task)
         answer = call_policy(self._choice, "score", about, lambda: self._policy.score(task.record, self._view(nodes)))
         return self._numbers(answer, "score", about, len(nodes), "node")
 
-    def _numbers(self, answer: object, method: str, about: str, count: int, what: str) -> np.ndarray:
+    def _numbers(self, answer: object, method: str, about: str, count: int, noun: str) -> np.ndarray:
         try:
             scores = np.array(answer, dtype=float)
         except (TypeError, ValueError, OverflowError):
             raise wrong_answer(
-                self._choice, method, about, quoted_answer(answer), f"a number for each {what}"
+                self._choice, method, about, quoted_answer(answer), f"a number for each {noun}"
             ) from None
         if scores.shape != (count,):
-            told = f"{len(scores)} numbers" if scores.ndim == 1 else f"an array of shape {scores.shape}"
-            raise wrong_answer(self._choice, method, about, told, f"{count} numbers, one for each {what}")
+            answer_text = f"{len(scores)} numbers" if scores.ndim == 1 else f"an array of shape {scores.shape}"
+            raise wrong_answer(self._choice, method, about, answer_text, f"{count} numbers, one for each {noun}")
         return scores
 
     def _view(self, nodes: np.ndarray) -> NodesView:
@@ -130,18 +132,20 @@ class ChosenScore:
 def label_texts(table: NodeTable, key: str) -> np.ndarray:
     """See ``NodesView.label``."""
     codes, values = table.column(key)
-    found: np.ndarray = np.array([*values, ""])[codes]  # absent is -1, which is the last
-    return found
+    texts: np.ndarray = np.array([*values, ""])[codes]  # -1 (absent) selects the last entry
+    return texts
 
 
 def device_room(table: NodeTable, nodes: np.ndarray | None = None) -> np.ndarray:
-    """See ``NodesView.devices``; of all nodes, or of those with these numbers. What is promised of a shared device counts as taken."""
+    """See ``NodesView.devices``; for all nodes, or those with these numbers. What is promised of a shared device counts
+    as taken.
+    """
     most = int(table.allocatable[GPUS].max(initial=0)) // GPU
     idle = table.idle[GPUS] if nodes is None else table.idle[GPUS, nodes]
     room = np.where(np.arange(most) < idle[:, None] // GPU, GPU, 0)
     if table.shares.nodes and most:
         left = table.shares.left(most)
-        # Those in use stand from the right, so that only what is promised may hide a whole one.
+        # Devices in use are filled from the right, so that only promises can hide a whole device.
         room = np.where(left > 0, left, room) if nodes is None else np.where(left[nodes] > 0, left[nodes], room)
     return room
 
@@ -164,6 +168,6 @@ def _about(task: WTask) -> str:
 
 
 def _read_only(row: np.ndarray) -> np.ndarray:
-    """For a copy: what a policy was shown is its own, and it does not write there either."""
+    """Make a copy read-only, so that a policy cannot write to it."""
     row.flags.writeable = False
     return row

@@ -1,4 +1,4 @@
-"""What can be chosen: plain values, times in seconds. Each default is KAI's behaviour."""
+"""Values of the configuration. Times are in seconds; each default is KAI's behaviour."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT = "default"
 class WeightedOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs in the order of a weighted score instead of priority; see ``kailab.engine.policies.score``.
 
-    ``full_wait``: waiting this long counts as 1. ``scope`` "queue": the score orders the jobs of each queue, queues
+    ``full_wait``: the wait that counts as 1. ``scope`` "queue": the score orders the jobs of each queue, and queues
     keep KAI's order; "cluster": the best job of all queues is next.
     """
 
@@ -27,16 +27,16 @@ class WeightedOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> float | None:
-        """Seconds for which scores may be told as they were: a thousandth of a wait that counts in full. None: time does not
-        change them."""
+        """Seconds for which scores stay valid: a thousandth of ``full_wait``. None: time does not change them."""
         return self.full_wait / 1000 if self.waiting > 0 else None
 
 
 class PolicyChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy that another distribution brings, by the name of its entry point, with its parameters (JSON values).
+    """A policy of another distribution by its entry point's name, with its parameters (JSON values).
 
-    ``distribution``, ``version``: what brought it when the configuration was read; empty where it was registered in this
-    process, or nobody has looked yet."""
+    ``distribution``, ``version``: where it came from when the configuration was read; empty if it was registered in
+    this process, or is not resolved yet.
+    """
 
     name: str
     parameters: Mapping[str, Any] = {}
@@ -49,15 +49,15 @@ class PolicyChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """For messages."""
+        """The policy's name and origin for messages."""
         return f"{self.name!r} of {self.brought_by}" if self.distribution else repr(self.name)
 
 
 class SearchBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """How many sets of victims a search may simulate; 0: no bound. Counted, not timed, so that runs are alike.
+    """How many sets of victims a search may simulate; 0: unlimited. Counted, not timed, so that runs are repeatable.
 
-    ``per_action`` and ``per_generator``: by name, ``default`` for those not named. ``min_per_job``: what each job may
-    use even where its action's budget is spent. Source: KAI's scenarioSearchBudgets, which count time.
+    ``per_action`` and ``per_generator``: by name, ``default`` for the others. ``min_per_job``: what each job may use
+    even if its action's budget is spent. Source: KAI's scenarioSearchBudgets, which are times.
     """
 
     per_job: int = 0
@@ -71,8 +71,9 @@ class SearchBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Victims that can save their state are asked to, and keep their GPUs meanwhile. ``grace``: the seconds that every
-    victim is given; None: what its pod says (terminationGracePeriodSeconds). Carried out by the scheduler's loop: to
-    the engine, a victim that is still saving is a leaving pod."""
+    """Victims that can save their state are asked to do so and keep their GPUs meanwhile. ``grace``: seconds given to
+    every victim; None: its pod's terminationGracePeriodSeconds. The scheduler's loop carries this out; to the engine, a
+    victim that is saving is a leaving pod.
+    """
 
     grace: float | None = None

@@ -1,4 +1,6 @@
-"""Fair shares as a policy has it: its answers come in the place of the queues' own priorities and over-quota weights, and the division stays the engine's."""
+"""Fair shares by a user's policy: its answers replace the queues' priorities and over-quota weights; the engine still
+divides.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,16 @@ if TYPE_CHECKING:
 
 
 def queues_for_division(session: Session) -> Sequence[Queue]:
-    """The queues among which this cycle divides: as they are, or with what a policy says. What queues hold and ask for is known. Raises PolicyError."""
+    """The queues among which this cycle divides, as they are or as a policy changes them. Their amounts must be known.
+    Raises PolicyError.
+    """
     choice = session.config.queue_shares_policy
     records = list(session.working.queues.values())
-    return records if choice is None else _Chosen(session, choice).of(records)
+    return records if choice is None else _ChosenShares(session, choice).of(records)
 
 
-class _Chosen:
-    """A ``QueueShares`` at work in one cycle."""
+class _ChosenShares:
+    """Calls a ``QueueShares`` in one cycle."""
 
     def __init__(self, session: Session, choice: PolicyChoice) -> None:
         self._session = session
@@ -40,12 +44,17 @@ class _Chosen:
             self._beside[queue.record.parent] = self._beside.get(queue.record.parent, 0) + any(queue.request)
 
     def of(self, records: Sequence[Queue]) -> list[Queue]:
-        """In their order. Queues that ask for nothing take no part in any division."""
+        """The changed queues, in their order. Queues that ask for nothing take no part in any division."""
         queues = self._session.tree.queues
-        told = {one.name: self._ask(queues[one.name]) for one in records if any(queues[one.name].request)}
-        # A band is a priority of queues: a whole number.
-        ranks = {band: rank for rank, band in enumerate(sorted({band for band, _ in told.values()}))}
-        return [_with(one, ranks[told[one.name][0]], told[one.name][1]) if one.name in told else one for one in records]
+        answers = {
+            record.name: self._ask(queues[record.name]) for record in records if any(queues[record.name].request)
+        }
+        # A queue priority is a whole number, so bands are numbered.
+        ranks = {band: rank for rank, band in enumerate(sorted({band for band, _ in answers.values()}))}
+        return [
+            _with(record, ranks[answers[record.name][0]], answers[record.name][1]) if record.name in answers else record
+            for record in records
+        ]
 
     def _ask(self, queue: WQueue) -> tuple[float, float]:
         view = QueueView(

@@ -1,4 +1,4 @@
-"""Topology constraints put aside for a cycle (KAI without its topology plugin)."""
+"""Removal of topology constraints for a cycle (KAI without its topology plugin)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ Aside = list[tuple[Member, Constraint | None]]
 
 
 def put_aside(jobs: Iterable[Job]) -> Aside:
-    """Take the constraints off; what ``put_back`` needs."""
-    found: Aside = []
+    """Remove the constraints. Returns what ``put_back`` needs."""
+    removed: Aside = []
     for job in jobs:
         for member in _members(job.root):
             if member.constraint is not None:
-                found.append((member, member.constraint))
-                # Off the working state and not the records: placing need not know of the switch, and no input changes.
+                removed.append((member, member.constraint))
+                # Removed from the working state, not from the records, so that placing needs no switch and the input
+                # stays unchanged.
                 member.constraint = None
-    return found
+    return removed
 
 
 def put_back(aside: Aside) -> None:
+    """Restore the constraints."""
     for member, constraint in aside:
         member.constraint = constraint
 

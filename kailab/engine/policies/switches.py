@@ -1,4 +1,4 @@
-"""KAI's plugins as switches: which rules are on, and in which order jobs are compared.
+"""KAI's plugins as switches: the rules that are on, and the order of job comparisons.
 
 Source: KAI plugins/factory.go and the default configuration of conf_util.
 """
@@ -12,15 +12,18 @@ DEFAULT_PLUGINS = (
     "gpupack", "resourcetype", "podaffinity", "subgrouporder", "taskorder", "nominatednode", "dynamicresources",
     "nodeplacement", "minruntime", "topology", "snapshot", "sg-nodelocalgreedy", "sg-multinodegang",
 )  # fmt: skip
-"""What KAI runs with where nothing else is configured: the list built into its scheduler, in its order, and podaffinity,
-which its operator (and before that its chart) adds in every release."""
+"""KAI's default plugins: the list built into its scheduler, in its order, and podaffinity, which its operator (and
+earlier its chart) adds in every release.
+"""
 
 JOB_ORDER = ("priority", "elastic")
 GENERATORS = ("sg-nodelocalgreedy", "sg-multinodegang")
 
 
 class Switches(NamedTuple):
-    """``job_order``: the comparisons of jobs, first one first. ``generators``: plugin names of the searches for victims."""
+    """``job_order``: the comparisons of jobs, in order. ``generators``: plugin names of the searches for victims, in
+    order.
+    """
 
     job_order: tuple[str, ...] = JOB_ORDER
     task_order: bool = True
@@ -36,12 +39,12 @@ class Switches(NamedTuple):
 
     @property
     def kai_order(self) -> bool:
-        """Jobs, tasks and subgroups are ordered as by default."""
+        """True if jobs, tasks and subgroups are in the default order."""
         return self.job_order == JOB_ORDER and self.task_order and self.subgroup_order
 
 
 def switches(plugins: tuple[str, ...] | None) -> Switches:
-    """From the list of plugins that are on, in the order listed; None: KAI's own list."""
+    """The switches for a list of plugins that are on, in order; None: KAI's default list."""
     if plugins is None:
         return Switches()
     return Switches(
@@ -55,6 +58,6 @@ def switches(plugins: tuple[str, ...] | None) -> Switches:
         pod_affinity="podaffinity" in plugins,
         min_runtime="minruntime" in plugins,
         topology="topology" in plugins,
-        # In the order listed, which is that in which they are tried.
+        # In the order in which they are tried.
         generators=tuple(name for name in plugins if name in GENERATORS),
     )

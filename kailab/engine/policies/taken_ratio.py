@@ -1,7 +1,7 @@
-"""A bound on what is taken from others, as a multiple of what a job asks for.
+"""A limit on what victims lose, as a multiple of what the beneficiary asks for.
 
-Counted in GPUs; for work without GPUs in CPU and in memory. Whoever is evicted counts with all it holds, also if it only moves.
-A set of victims that takes more does not solve a search, which goes on to the next set.
+Counted in GPUs; for work without GPUs in CPU and memory. Every evicted pod counts with all it holds, even if it only
+moves. A set of victims beyond the limit is no solution, and the search continues with the next set.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 
 def counting(asked: Amounts) -> tuple[int, ...]:
-    """The resources by which what is taken is held against what is asked for: GPU, or CPU and memory of work without GPUs."""
-    # Work with GPUs asks for CPU and memory only beside them: what it takes of those is no measure.
+    """The resources that are compared: GPU, or CPU and memory for work without GPUs."""
+    # Work with GPUs asks for little CPU and memory, so these are no measure.
     return (2,) if asked[2] else (0, 1)
 
 
 class TakenRatioLimit:
-    """``begin`` a search; ``allows`` looks at what stands in the journal since a mark; ``refused`` says afterwards what it
-    refused, if nothing else was found: the least there was."""
+    """``begin`` a search, then ``allows`` checks the journal since a mark. ``refused`` describes the smallest refused
+    amount, if no other solution was found.
+    """
 
     def __init__(self, most: float | None) -> None:
         self._most = most
@@ -32,7 +33,7 @@ class TakenRatioLimit:
         self._least: tuple[float, int, int] | None = None  # ratio, amount, resource
 
     def begin(self, asked: Amounts) -> None:
-        """``asked``: by all that the job would place, though a search begins with a part of it."""
+        """``asked``: what the job would place in all, although a search begins with a part of it."""
         self._asked = asked
         self._least = None
 
@@ -47,7 +48,7 @@ class TakenRatioLimit:
         worst = max(shares, default=(0.0, 0, 0))
         if worst[0] <= self._most:
             return True
-        # The least of what was refused is what a user would have to allow.
+        # The smallest refused amount is what a user would have to allow.
         if self._least is None or worst < self._least:
             self._least = worst
         return False

@@ -1,9 +1,9 @@
-"""Victims by lowest priority, then newest, whatever their queue; or by what a policy says first. Instead of KAI's reverse
-queue order.
+"""Victims by a policy's cost if one is chosen, then by lowest priority, then newest, over all queues, instead of KAI's
+reverse queue order.
 
-Newest: started last. Which queues may be taken from at all, and down to what, stays KAI's rule: a queue that has given so
-much in this search that the reclaimer may take no more from it comes after those that may still give, so that the search
-does not end on what would be refused anyway.
+Newest: started last. KAI's rules still decide which queues may lose pods, and how many. A queue from which the
+reclaimer may take no more in this search comes after those that may still give, so that the search does not end with a
+refused set.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class LowestNewest:
         self._taken: dict[str, list[int]] = {}
 
     def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
-        """A victim of this queue was taken out of the order (1), or what is left of it put back (-1)."""
+        """A victim of this queue was popped (sign 1), or the rest of it pushed back (-1)."""
         for level in queue.path:
             given = self._taken.setdefault(level.name, [0, 0, 0])
             for r in RESOURCES:
                 given[r] += sign * amounts[r]
 
     def first(self, left: WQueue, right: WQueue, left_victim: Job | Victim, right_victim: Job | Victim) -> int:
-        """-1: the victim of ``left`` goes before that of ``right``; 1: after it."""
+        """-1 if the victim of ``left`` goes before that of ``right``, 1 if after it, 0 if equal."""
         mine, theirs = self._may_give(left_victim), self._may_give(right_victim)
         if mine != theirs:
             return -1 if mine else 1
@@ -49,7 +49,7 @@ class LowestNewest:
     def _may_give(self, victim: Job | Victim) -> bool:
         home = self._home
         queue = self._session.queue_of(victim.job if isinstance(victim, Victim) else victim)
-        # Within a queue no share is held against another's.
+        # Within a queue, shares are not compared.
         if home is None or queue is None or home is queue:
             return True
         mine, theirs = self._tree.levelled(home, queue)

@@ -1,4 +1,4 @@
-"""What a policy is shown: values made of the engine's records and of where things stand in the cycle."""
+"""What a policy sees: values made of the engine's records and of the state of the cycle."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ class Resources(NamedTuple):
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A PodGroup, its pods, and how it stands at this moment of the cycle.
+    """A PodGroup, its pods, and its state at this moment of the cycle.
 
-    ``tasks``: all its pods as the scheduler reads them. ``wants``: what would be placed next: the missing pods of its gang, or one
-    pod above its minimum. ``holds``: what its placed pods hold. ``minimum``: whether its placed pods are below, at or above its
-    minimum. ``waiting_since``: when its wait to start began, in seconds since the epoch; None while its gang runs. ``queue``: where
-    its queue stood when the cycle began, None if there is no such queue, and while shares are divided (``QueueView``). ``now``: the cycle's moment."""
+    ``tasks``: all its pods. ``wants``: what would be placed next: the missing pods of its gang, or one pod above its
+    minimum. ``holds``: what its placed pods hold. ``minimum``: whether its placed pods are below, at or above its
+    minimum. ``waiting_since``: when its wait to start began, in seconds since the epoch; None while its gang runs.
+    ``queue``: its queue's balance at the beginning of the cycle; None without such a queue, and while shares are
+    divided (``QueueView``). ``now``: the time of the cycle.
+    """
 
     group: PodGroup
     tasks: tuple[Task, ...]
@@ -39,8 +41,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue as fair shares are divided: what it and all below it hold and ask for (held included). ``beside``: how many queues of its parent ask for something, with it. ``total``:
-    what there is in the cluster. ``now``: the cycle's moment."""
+    """A queue during the division of fair shares, with all queues below it. ``requested`` includes what it holds.
+    ``beside``: how many queues of the same parent ask for something, this one included. ``total``: the cluster's
+    resources. ``now``: the time of the cycle.
+    """
 
     queue: Queue
     holds: Resources
@@ -52,14 +56,18 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def jobs(self) -> tuple[JobView, ...]:
-        """Those of it and of all below it that hold or want something. Worked out when asked for."""
+        """The jobs of the queue and all below it that hold or want something. Computed on request."""
         return self.look_at_jobs()
 
 
 class NodesView(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes by name, and what is free on each: one number a node, in the order of ``records``. They are all nodes, or those that are asked
-    about (``NodeScore.local``). Units as in ``Resources``; the arrays can't be written. ``all``: what the node has. ``idle``: free now. ``leaving``: held by pods that are leaving, so free later. GPUs are whole devices
-    here: a device that pods share is not idle. ``largest``: ``largest_cpu`` and ``largest_gpu``, where other nodes may have more."""
+    """Nodes by name with their free resources: one number a node, in the order of ``records``.
+
+    The nodes are all nodes, or those in question (``NodeScore.local``). Units as in ``Resources``; the arrays are
+    read-only. ``all``: the node's capacity. ``idle``: free now. ``leaving``: held by leaving pods, so free later. GPUs
+    are whole devices here: a shared device is not idle. ``largest``: ``largest_cpu`` and ``largest_gpu`` if nodes
+    outside of the view count too.
+    """
 
     records: tuple[Node, ...]
     idle_cpu: np.ndarray
@@ -77,31 +85,32 @@ class NodesView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def devices(self) -> np.ndarray:
-        """What is free on each GPU, in milli-GPU: one row a node, as many columns as the largest node has GPUs, in no order; 0 where it has fewer, and
-        for a GPU that is taken whole. Worked out when asked for."""
+        """Milli-GPU free on each GPU: one row a node, as many columns as the largest node has GPUs, in no order; 0 for
+        absent GPUs and for those taken whole. Computed on request.
+        """
         return self.look_at_devices()
 
     @property
     def free_gpu(self) -> np.ndarray:
-        """What is free of all GPUs of each node, shared ones included, in milli-GPU."""
+        """Milli-GPU free on all GPUs of each node, shared ones included."""
         free: np.ndarray = self.devices.sum(axis=1)
         return free
 
     @property
     def gpu_requests(self) -> tuple[frozenset[int], ...]:
-        """Of the pods on each node, which sorts of requests there are: 0 for a share of a GPU, else the number of GPUs."""
+        """The kinds of requests among the pods on each node: 0 for a share of a GPU, else the number of GPUs."""
         return self.look_at_requests()
 
     def label(self, key: str) -> np.ndarray:
-        """The value of a label of each node, as text; empty where it has none."""
+        """The value of a label of each node, as text; empty without the label."""
         return self.look_at_label(key)
 
     @property
     def largest_cpu(self) -> int:
-        """CPU of the node of the cluster that has most; 1 where none has any."""
+        """The largest CPU capacity of a node of the cluster; at least 1."""
         return max(1, int(self.all_cpu.max(initial=0))) if self.largest is None else self.largest[0]
 
     @property
     def largest_gpu(self) -> int:
-        """GPUs of the node of the cluster that has most, in milli-GPU; 1 where none has any."""
+        """The largest GPU capacity of a node of the cluster, in milli-GPU; at least 1."""
         return max(1, int(self.all_gpu.max(initial=0))) if self.largest is None else self.largest[1]

@@ -1,4 +1,4 @@
-"""What queues hold, ask for and are due as a cycle begins. From then on the session keeps their accounts."""
+"""The queues' accounts at the start of a cycle: what they hold, ask for and are due. Later the session updates them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ def open_accounts(
     accepted: Callable[[WTask], Amounts],
     dividing: Callable[[], Sequence[Queue]],
 ) -> Sequence[Queue]:
-    """``accepted``: what a task counts for in its queue where it is. ``dividing``: the queues as they take part in the division, asked once it is known what they hold and
-    ask for; they are returned. Raises PolicyError."""
+    """Fill in all accounts and fair shares.
+
+    ``accepted``: what a task counts for in its queue on its node. ``dividing``: the queues that take part in the
+    division, asked once their amounts are known; they are returned. Raises PolicyError.
+    """
     table, tree = working.table, working.tree
     for queue in tree.queues.values():
         queue.allocated = [0, 0, 0]
@@ -32,7 +35,7 @@ def open_accounts(
         _add(tree, name, sums, firm=1)
     for name, sums in working.asked.items():
         _add(tree, name, sums, request=1)
-    # GPU memory is in no sum above in full: what part of a device it is depends on the device.
+    # The sums above do not fully contain GPU memory, which depends on the device.
     for task in working.memory_tasks.values():
         assert task.job is not None
         gpu = task.info.shape.gpu

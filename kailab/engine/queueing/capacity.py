@@ -1,4 +1,4 @@
-"""What queues forbid: more than a limit for anyone, more than quota for non-preemptible work; at every level of the tree.
+"""Queue limits (for all work) and quotas (for non-preemptible work), checked at every level of the tree.
 
 Source: KAI's capacity_policy.
 """
@@ -14,7 +14,7 @@ from kailab.engine.working.queues import NAMES, RESOURCES, Amounts, WQueue
 
 
 class QueueRefusal(NamedTuple):
-    """Why a queue will not take a job: KAI's code, a sentence, and the numbers behind it."""
+    """Why a queue refuses a job: KAI's code, a sentence, and the numbers behind it."""
 
     code: PendingCode
     queue: str
@@ -23,16 +23,17 @@ class QueueRefusal(NamedTuple):
 
 
 def over_limit(queue: WQueue, wanted: Amounts) -> QueueRefusal | None:
+    """The refusal of work beyond a limit, or None."""
     for level in queue.path:
         for r in RESOURCES:
-            # A queue that is over its bound in one resource still takes work that asks for none of it.
+            # A queue that is over its limit in one resource still takes work that asks for none of it.
             if wanted[r] and level.limit[r] < level.allocated[r] + wanted[r]:
                 return _refusal(PendingCode.OVER_LIMIT, level, r, wanted[r], level.limit[r], level.allocated[r])
     return None
 
 
 def over_quota(queue: WQueue, wanted: Amounts) -> QueueRefusal | None:
-    """For non-preemptible work."""
+    """The refusal of non-preemptible work beyond a quota, or None."""
     for level in queue.path:
         for r in RESOURCES:
             if wanted[r] and level.quota[r] < level.non_preemptible[r] + wanted[r]:
@@ -48,7 +49,8 @@ def over_quota(queue: WQueue, wanted: Amounts) -> QueueRefusal | None:
 
 
 def refuses(queue: WQueue, wanted: Amounts, preemptible: bool) -> QueueRefusal | None:
-    # KAI's order of the two (IsJobOverQueueCapacity): the first that refuses is the reason that is told.
+    """The first rule that refuses the amounts, or None."""
+    # In KAI's order (IsJobOverQueueCapacity); the first refusal is the reason that is reported.
     refusal = over_limit(queue, wanted)
     if refusal is None and not preemptible:
         refusal = over_quota(queue, wanted)

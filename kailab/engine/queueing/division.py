@@ -1,7 +1,7 @@
-"""How a fair share came about, as records: what ``fairshare`` tells of a division when somebody asks for it.
+"""Records of how fair shares came about, filled in by ``fairshare`` on request.
 
-Amounts are in the engine's units of the resource. The sum of a queue's ``entitled``, of what each round gave it and of its
-remainder is its fair share.
+Amounts are in the engine's units of the resource. A queue's fair share is the sum of its ``by_quota``, of what each
+round gave it, and of its remainder.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from kailab.engine.working.queues import QueueResource
 
 
 class Entitled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue brought to the division and got of it. ``requested``: held and waited for, by it and all below it. ``usage``: its
-    past share of the cluster, 0..1. ``by_quota``: the smaller of its quota and what it can ask for (up to its limit);
-    ``fair_share``: in the end."""
+    """One queue in a division. ``requested``: held and waited for, by it and all queues below it. ``usage``: its past
+    share of the cluster, 0..1. ``by_quota``: the smaller of its quota and what it can ask for (up to its limit).
+    ``fair_share``: the result.
+    """
 
     queue: str
     priority: int
@@ -28,8 +29,9 @@ class Entitled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DivisionPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue in a round. ``weight``: its weight after past usage, a whole number in proportion to those of the others.
-    ``wanted``: up to its request and limit; ``given``: that, or its part in whole units."""
+    """One queue in a round. ``weight``: its weight after past usage, as a whole number in proportion to the others.
+    ``wanted``: up to its request and limit. ``given``: all it wanted, or its part in whole units.
+    """
 
     queue: str
     weight: int
@@ -38,7 +40,9 @@ class DivisionPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DivisionRound(msgspec.Struct, frozen=True, kw_only=True):
-    """Dividing ``amount`` among the queues of one priority that want more. ``weights``: the sum of theirs."""
+    """One round: ``amount`` divided among the queues of one priority that want more. ``weights``: the sum of their
+    weights.
+    """
 
     priority: int
     amount: float
@@ -47,7 +51,7 @@ class DivisionRound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DivisionRemainder(msgspec.Struct, frozen=True, kw_only=True):
-    """One unit, or the rest of one, of what rounding down left. ``lost``: what the queue lost to rounding."""
+    """One unit, or less, of what rounding down left over. ``lost``: what the queue lost to rounding."""
 
     queue: str
     priority: int
@@ -56,9 +60,11 @@ class DivisionRemainder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Division(msgspec.Struct, frozen=True, kw_only=True):
-    """The children of one queue (``parent``; "": the roots) and one resource: ``total`` is the parent's own fair share, or all that
-    there is. ``over_quota``: what is left of it beyond quotas, below zero where these are more than there is. ``unit``: in which that is
-    given out. ``left``: what nobody got."""
+    """The division of one resource among the children of a queue (``parent``; "": the roots).
+
+    ``total``: the parent's fair share, or the whole cluster. ``over_quota``: what is left beyond quotas; below zero if
+    quotas exceed the total. ``unit``: the unit in which over-quota is given out. ``left``: what no queue got.
+    """
 
     parent: str
     resource: QueueResource

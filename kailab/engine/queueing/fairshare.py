@@ -1,20 +1,20 @@
-"""Fair share: dividing what there is among queues, per resource, level by level from the root.
+"""Fair shares: the division of the cluster among queues, per resource, level by level from the root.
 
 The rule (source: KAI's proportion plugin, package resource_division). Among siblings, for one resource:
 
-1. each queue gets the smaller of its quota and what it can ask for (its request, capped by its limit);
-2. the rest goes by queue priority, highest band first; within a band in proportion to over-quota weight
-   among the queues that still want some: a queue that wants no more than its part gets what it wants, any
-   other gets its part in whole units; this is repeated while someone wanted less than its part;
-3. what rounding down left over goes one unit each, band by band: largest lost fraction first, then the older
-   queue, then the UID. The unit is given even where the queue wants less than a whole one.
+1. Each queue gets the smaller of its quota and what it can ask for (its request, capped by its limit).
+2. The rest goes by queue priority, highest band first. Within a band it is divided in proportion to the over-quota
+   weights of the queues that still want some. A queue that wants no more than its part gets what it wants; any other
+   queue gets its part in whole units. This is repeated while some queue wanted less than its part.
+3. What rounding down left over goes out in single units, band by band: largest lost fraction first, then the older
+   queue, then the UID. A queue gets a unit even if it wants less than one.
 
-Past usage lowers a weight: with n the queue's part of the weights and u its past share of the cluster, it
+Past usage lowers a weight: with n the queue's part of the weights and u its past share of the cluster, the weight
 becomes max(0, n + k * (n - u)).
 
-KAI computes in floating point. Here amounts are integers and weights are ratios of integers, so that rounding
-noise never decides: 49 equal queues on 49 GPUs get one each because that is their part. Only with past usage,
-which is measured and not chosen, are weights floats.
+KAI computes in floating point. Here amounts are integers and weights are ratios of integers, so that rounding noise
+never decides: 49 equal queues on 49 GPUs get exactly one each. Weights are floats only with past usage, which is a
+measured value.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Triple: TypeAlias = Amounts | tuple[float, float, float] | Sequence[float]
 class Claim:
     """What one queue brings to the division of one resource.
 
-    ``quota`` and ``limit`` below zero: unlimited. ``usage``: past share of the cluster, 0..1. ``share``: what
-    it has already; the result is added to it. Amounts are integers in any unit, the same for all claims (a
-    float must be whole); ``created`` and ``uid`` break ties.
+    ``quota`` and ``limit`` below zero: unlimited. ``usage``: past share of the cluster, 0..1. ``share``: what it has
+    already; the result is added to it. Amounts are integers in any unit, the same for all claims (a float must be
+    whole). ``created`` and ``uid`` break ties.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Claim:
 
 
 class DivisionTrace:
-    """Collects how one division went; what nobody asks for is not kept."""
+    """Collects the rounds and remainders of one division. Without a trace they are not recorded."""
 
     def __init__(self) -> None:
         self.rounds: list[DivisionRound] = []
@@ -85,12 +85,13 @@ def divide(
 ) -> tuple[float, dict[str, float]]:
     """Divide ``total`` of one resource among sibling queues.
 
-    Returns what nobody got and each queue's fair share by name. Quotas are honoured even where they add up to
-    more than ``total``; then nothing is left over.
+    Returns the undivided rest and each queue's fair share by name. Quotas are honoured even if their sum exceeds
+    ``total``; then nothing is left over.
     """
     remaining = total
     for claim in claims:
-        # An unlimited quota is all there is. Quotas are not cut down where they add up to more: they are guarantees.
+        # An unlimited quota means the whole total. Quotas are guarantees: they are not reduced if their sum exceeds the
+        # total.
         quota = total if claim.quota < 0 else claim.quota
         amount = min(quota, claim.requestable)
         claim.share += amount
@@ -100,20 +101,21 @@ def divide(
 
 
 def divide_over_quota(
-    amount: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0, told: DivisionTrace | None = None
+    amount: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0, trace: DivisionTrace | None = None
 ) -> float:
-    """Steps 2 and 3: give out ``amount`` beyond quotas, adding to the claims' shares. Returns what is left. ``told``: is given each
-    round and each remainder."""
+    """Steps 2 and 3: give out ``amount`` beyond quotas, adding to the claims' shares. Returns the rest. ``trace``
+    collects each round and remainder.
+    """
     bands: dict[int, list[Claim]] = {}
     for claim in claims:
-        # Without a weight a queue has its quota and no more (KAI skips an over-quota weight of 0).
+        # A queue without a weight gets only its quota (KAI skips an over-quota weight of 0).
         if claim.weight and claim.requestable > claim.share:
             bands.setdefault(claim.priority, []).append(claim)
     lost: list[list[tuple[float, Claim]]] = []
     for priority in sorted(bands, reverse=True):
-        amount, fractions = _fill(amount, bands[priority], unit, k_value, told)
+        amount, fractions = _fill(amount, bands[priority], unit, k_value, trace)
         lost.append(fractions)
-    # After all bands, as in KAI (divideOverQuotaResource): what rounding leaves over in one goes on to the next first.
+    # After all bands, as in KAI (divideOverQuotaResource): the leftovers of one band first go on to the next.
     for fractions in lost:
         if amount <= 0:
             break
@@ -122,8 +124,8 @@ def divide_over_quota(
             given = min(unit, amount)
             claim.share += given
             amount -= given
-            if told is not None:
-                told.remainders.append(
+            if trace is not None:
+                trace.remainders.append(
                     DivisionRemainder(queue=claim.name, priority=claim.priority, lost=fraction, given=given)
                 )
             if amount <= 0:
@@ -132,9 +134,9 @@ def divide_over_quota(
 
 
 def _fill(
-    amount: float, claims: list[Claim], unit: int, k_value: float, told: DivisionTrace | None
+    amount: float, claims: list[Claim], unit: int, k_value: float, trace: DivisionTrace | None
 ) -> tuple[float, list[tuple[float, Claim]]]:
-    """Step 2 within one priority band: what is left, and the fractions of a unit lost to rounding."""
+    """Step 2 within one priority band. Returns the rest, and the fractions of a unit lost to rounding."""
     lost: dict[int, tuple[float, Claim]] = {}
     hungry = claims
     while amount > 0 and hungry:
@@ -142,15 +144,15 @@ def _fill(
         whole = sum(weights)
         if whole == 0:
             break
-        # All parts of a round are of what was left at its beginning, so that the order of queues does not matter.
+        # All parts of a round refer to the amount at its beginning, so the order of queues does not matter.
         pool, again, still, parts = amount, False, [], []
         for claim, weight in zip(hungry, weights, strict=True):
             wanted = claim.requestable - claim.share
-            part = pool * weight  # the part is part / whole; kept as a ratio so that it is exact
-            # Both sides times ``whole``, so that nothing is rounded before it is decided.
+            part = pool * weight  # the part is part / whole, kept as a ratio so that it is exact
+            # Both sides are multiplied by ``whole``, so that nothing is rounded before the comparison.
             if wanted * whole <= part:
                 given = wanted
-                # Who has all it wants takes no part in giving out what rounding leaves, as in KAI.
+                # As in KAI, a satisfied queue takes no part in distributing the remainder.
                 lost.pop(id(claim), None)
                 again = again or wanted * whole < part
             else:
@@ -161,21 +163,21 @@ def _fill(
                 still.append(claim)
             claim.share += given
             amount -= given
-            if told is not None:
+            if trace is not None:
                 parts.append(DivisionPart(queue=claim.name, weight=weight, wanted=wanted, given=given))
-        if told is not None:
-            told.rounds.append(
+        if trace is not None:
+            trace.rounds.append(
                 DivisionRound(priority=claims[0].priority, amount=pool, weights=whole, parts=tuple(parts))
             )
         hungry = still
-        # Nobody left anything of its part, so another round would divide nothing but what was lost to rounding.
+        # No queue left anything of its part, so another round could divide only rounding losses.
         if not again:
             break
     return amount, list(lost.values())
 
 
 def _share_weights(claims: list[Claim], k_value: float) -> list[int]:
-    """Weights in proportion as whole numbers, none below zero."""
+    """The weights in proportion as whole numbers, none below zero."""
     if k_value and any(claim.usage for claim in claims):
         total = sum(claim.weight for claim in claims)
         if total == 0:
@@ -187,7 +189,7 @@ def _share_weights(claims: list[Claim], k_value: float) -> list[int]:
         ratios = [Fraction(repr(claim.weight)) for claim in claims]  # 0.1 is meant as a tenth
         scale = lcm(*(ratio.denominator for ratio in ratios))
         whole = [int(ratio * scale) for ratio in ratios]
-    # A sum below zero (weight -1 stands for "unlimited") turns the signs round: the parts are positive again.
+    # If the sum is negative (weight -1 stands for "unlimited"), the signs are flipped so that parts are positive.
     sign = 1 if sum(whole) > 0 else -1
     return [max(0, weight * sign) for weight in whole] if sum(whole) else [0] * len(whole)
 
@@ -203,10 +205,10 @@ def tree_shares(
 ) -> dict[str, Amounts]:
     """Fair shares of a whole queue tree, by queue name.
 
-    ``requests``: what each queue holds and waits for, already summed up the tree (see ``sum_up``); a queue
-    that is missing asks for nothing. ``usage``: queue -> resource ("gpu", "cpu", "memory") -> past share, 0..1.
-    What a queue gets is what its children divide. A queue whose ancestors don't lead to a root gets nothing. ``tell``: is given
-    each division, from the root down, the resources in their order.
+    ``requests``: what each queue holds and waits for, already summed up the tree (see ``sum_up``); a missing queue asks
+    for nothing. ``usage``: queue -> resource ("gpu", "cpu", "memory") -> past share, 0..1. ``tell`` is called with each
+    division, from the root down. The share of a queue is divided among its children. A queue whose ancestors do not
+    lead to a root gets nothing.
     """
     queues = list(queues)
     children: dict[str, list[Queue]] = {}
@@ -221,10 +223,10 @@ def tree_shares(
             _divide_level(parent, siblings, total[resource.place], resource, requests, past, k_value, tell)
             for resource in RESOURCES
         )
-        # A parent's fair share is what there is for its children, whatever its quota.
+        # A parent's fair share is what its children divide, whatever its quota.
         for index, queue in enumerate(siblings):
             shares[queue.name] = Amounts(cpu[index], memory[index], gpu[index])
-            # "" stands for what is above the roots; a queue of that name would be divided for ever.
+            # "" stands for the level above the roots; a queue with this name would be divided endlessly.
             if queue.name in children and queue.name:
                 level.append((queue.name, children[queue.name], shares[queue.name]))
     return shares
@@ -254,7 +256,7 @@ def _divide_level(
     k_value: float,
     tell: Callable[[Division], None] | None,
 ) -> list[float]:
-    """Shares of siblings, in their order."""
+    """The shares of siblings, in their order."""
     shares: list[float] = []
     claims: list[tuple[int, Claim]] = []
     remaining = total
@@ -265,7 +267,7 @@ def _divide_level(
         wanted = request if bounds.limit < 0 else min(bounds.limit, request)
         given = min(total if bounds.quota < 0 else bounds.quota, wanted)
         remaining -= given
-        # As ``divide``, but a claim is made only for who takes part in the rest; most queues don't.
+        # The same as ``divide``, but with claims only for queues that take part in steps 2 and 3; most do not.
         if wanted > given and bounds.weight:
             claim = Claim(
                 name=queue.name,
@@ -280,17 +282,17 @@ def _divide_level(
             )
             claims.append((len(shares), claim))
         shares.append(given)
-    told = None if tell is None else DivisionTrace()
+    trace = None if tell is None else DivisionTrace()
     by_quota = tuple(shares) if tell is not None else ()
-    # Below zero where quotas add up to more than there is.
+    # Negative if quotas exceed the total.
     left = max(remaining, 0)
     if claims and remaining > 0:
         left = divide_over_quota(
-            remaining, [claim for _, claim in claims], unit=resource.unit, k_value=k_value, told=told
+            remaining, [claim for _, claim in claims], unit=resource.unit, k_value=k_value, trace=trace
         )
         for at, claim in claims:
             shares[at] = claim.share
-    if tell is not None and told is not None:
+    if tell is not None and trace is not None:
         entitled = tuple(
             _entitled(queue, resource, requests, usage, first, share)
             for queue, first, share in zip(siblings, by_quota, shares, strict=True)
@@ -298,7 +300,7 @@ def _divide_level(
         tell(
             Division(
                 parent=parent, resource=NAMES[resource.place], total=total, unit=resource.unit, k_value=k_value,
-                queues=entitled, over_quota=remaining, rounds=tuple(told.rounds), remainders=tuple(told.remainders),
+                queues=entitled, over_quota=remaining, rounds=tuple(trace.rounds), remainders=tuple(trace.remainders),
                 left=left,
             )
         )  # fmt: skip
@@ -328,14 +330,14 @@ def _used(usage: Mapping[str, Mapping[str, float]], queue: str, resource: _Resou
 
 
 def sum_up(queues: Iterable[Queue], amounts: Mapping[str, Triple]) -> dict[str, Amounts]:
-    """Add each queue's own amounts to all its ancestors. A circle of parents is followed once."""
+    """Add each queue's own amounts to all its ancestors. A cycle of parents is followed once."""
     parents = {queue.name: queue.parent for queue in queues}
-    sums = dict.fromkeys(parents, NOTHING)
+    totals = dict.fromkeys(parents, NOTHING)
     for name, own in amounts.items():
         seen: set[str] = set()
         while name in parents and name not in seen:
             seen.add(name)
-            there = sums[name]
-            sums[name] = Amounts(there.cpu + own[0], there.memory + own[1], there.gpu + own[2])
+            present = totals[name]
+            totals[name] = Amounts(present.cpu + own[0], present.memory + own[1], present.gpu + own[2])
             name = parents[name]
-    return sums
+    return totals

@@ -1,7 +1,7 @@
-"""Jobs of many queues in the order in which they are served, or (reversed) in which they are taken from.
+"""Jobs of many queues in serving order, or reversed in the order in which victims are taken.
 
-At every level of the tree the best child is chosen by comparing queues with their best jobs; the job is taken, and the
-path is put in order again before the next choice. Source: KAI's JobsOrderByQueues, with the same lazy reordering.
+At every level of the tree, queues are compared together with their best jobs. The best job is taken, and the path to it
+is reordered before the next choice. Source: KAI's JobsOrderByQueues, with the same lazy reordering.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ T = TypeVar("T")
 Key = tuple[Any, ...]
 
 
-# It takes the same steps as Go's container/heap, which KAI uses. Where the order of items changed since they were put
-# in, as that of queues does, the steps decide who comes out.
+# The steps are those of Go's container/heap, which KAI uses. The order of queues changes after they were pushed, so the
+# steps decide which item comes out.
 class Heap(Generic[T]):
-    """A binary heap over a comparison that may change between calls; ``fix_top`` puts a changed top where it belongs."""
+    """A binary heap over a comparison that may change between calls. ``fix_top`` moves a changed top to its place."""
 
     def __init__(self, before: Callable[[T, T], bool]) -> None:
         self.items: list[T] = []
@@ -60,7 +60,7 @@ class Heap(Generic[T]):
             if left >= n:
                 break
             j = left
-            # Only what comes strictly before moves up, so equals stay where they are, as in Go's heap.
+            # Only an item that comes strictly before moves up, so equal items stay in place, as in Go's heap.
             if left + 1 < n and self._before(items[left + 1], items[left]):
                 j = left + 1
             if not self._before(items[j], items[i]):
@@ -70,7 +70,7 @@ class Heap(Generic[T]):
 
 
 class Leaf(Generic[T]):
-    """The jobs of one queue: a shared sorted list, read only, with a pick; and those pushed in later."""
+    """The jobs of one queue: a shared, read-only sorted list filtered by ``pick``, and the jobs pushed later."""
 
     def __init__(
         self, queue: WQueue, base: list[tuple[Key, T]], pick: Callable[[T], bool] | None, backwards: bool
@@ -84,7 +84,7 @@ class Leaf(Generic[T]):
         self._settle()
 
     def _settle(self) -> None:
-        # ``pick`` is asked as entries come to the front: most of a long list is never looked at.
+        # ``pick`` is called as entries come to the front, so most of a long list is never checked.
         base, pick, place = self._base, self._pick, self._next
         if pick is None:
             return
@@ -106,7 +106,7 @@ class Leaf(Generic[T]):
         return not self._extra and not self._base_left
 
     def push(self, key: Key, job: T) -> None:
-        # A list of their own, because the base is shared: others read it while this order is in use.
+        # A separate list, because the base list is shared with other readers.
         insort(self._extra, (key, job), key=_key)
 
     def _from_extra(self) -> bool:
@@ -153,18 +153,20 @@ class _Node(Generic[T]):
 
 
 class Precedence(Protocol):
-    """A configured word on which queue is next, before KAI's order has its own."""
+    """A configured order of queues that comes before KAI's order."""
 
     def first(self, left: WQueue, right: WQueue, left_job: Any, right_job: Any) -> int:
-        """-1: ``left`` is next, with the best job below it; 1: ``right``; 0: no word."""
+        """-1 if ``left`` is next, with the best job below it; 1 if ``right`` is; 0 if KAI's order decides."""
 
     def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
-        """A victim that holds these amounts was popped (1), or pushed back (-1)."""
+        """Called when a victim that holds these amounts is popped (sign 1) or pushed back (-1)."""
 
 
 class JobQueue(Generic[T]):
-    """``wanted(job)``: amounts a waiting job adds to its queue; ``held(job)``: amounts a victim gives back. Exactly one of
-    them is used: ``wanted`` for serving order, ``held`` (with ``backwards``) for victims."""
+    """The order of all jobs. ``wanted(job)``: the amounts that a waiting job adds to its queue; ``held(job)``: the
+    amounts that a victim gives back. Exactly one of them is given: ``wanted`` for the serving order, ``held`` for
+    victims (backwards).
+    """
 
     def __init__(
         self,
@@ -181,7 +183,8 @@ class JobQueue(Generic[T]):
         self.backwards = held is not None
         self._roots: Heap[_Node[T]] = Heap(self._node_before)
         self._nodes: dict[str, _Node[T]] = {}
-        self._given: dict[str, Amounts] = {}  # what popped victims hold, by queue, also where a queue has none left
+        # what popped victims hold, by queue; kept also for queues without jobs left
+        self._given: dict[str, Amounts] = {}
 
     def load(
         self,
@@ -190,11 +193,11 @@ class JobQueue(Generic[T]):
         pick: Callable[[T], bool] | None = None,
         more: Iterable[tuple[Key, T]] = (),
     ) -> None:
-        """Give a queue its sorted list, and ``more`` jobs beside it. Call once a queue, before the first pop."""
+        """Set a queue's sorted list, and ``more`` jobs. Call once per queue, before the first pop."""
         leaf = Leaf(queue, base, pick, self.backwards)
         for key, job in more:
             leaf.push(key, job)
-        # A queue of which nothing is picked takes no part: comparing it would have no job to go by.
+        # A queue without picked jobs is left out, because it could not be compared.
         if not leaf.empty:
             node = _Node(queue, leaf, self._node_before)
             self._link(node)
@@ -217,19 +220,20 @@ class JobQueue(Generic[T]):
     def _link(self, node: _Node[T]) -> None:
         self._nodes[node.queue.name] = node
         while True:
-            # From the leaf upwards: a queue is compared by the best job below it, so it needs one before it is pushed.
+            # From the leaf upwards: a queue is compared by the best job below it, so it must have one before it is
+            # pushed.
             above = node.queue.parent
             if above is None:
                 self._roots.push(node)
                 return
-            # A parent that is known already is linked to its own ancestors.
+            # A known parent is linked to its ancestors already.
             parent = self._nodes.get(above.name)
             if parent is not None:
                 node.parent = parent
                 assert parent.children is not None
                 parent.children.push(node)
                 return
-            # Made only above queues with jobs: the tree of this order has no empty branches.
+            # Parents are made only above queues with jobs, so the tree has no empty branches.
             parent = self._nodes[above.name] = _Node(above, None, self._node_before)
             node.parent = parent
             assert parent.children is not None
@@ -248,7 +252,7 @@ class JobQueue(Generic[T]):
         job = node.leaf.pop()
         if self._held is not None:
             more, given = self._held(job), self._given.get(node.queue.name, NOTHING)
-            # KAI's poppedJobsByQueue: a queue is compared as if what was taken from it were gone.
+            # KAI's poppedJobsByQueue: a queue is compared as if its popped victims were gone.
             self._given[node.queue.name] = (given[0] + more[0], given[1] + more[1], given[2] + more[2])
             if self._precedence is not None:
                 self._precedence.taken(node.queue, more, 1)
@@ -259,14 +263,14 @@ class JobQueue(Generic[T]):
     def _top(heap: Heap[_Node[T]]) -> _Node[T]:
         items = heap.items
         while (node := items[0]).stale:
-            # Only the top is put right, and until it stays there: what is stale further down is found once it comes up.
+            # Only the top is fixed, until it stays: stale nodes further down are fixed when they come up.
             if len(items) > 1:
                 heap.fix_top()
             node.stale = False
         return node
 
     def forget(self, queue: WQueue) -> None:
-        """Leave out all that is left below a queue."""
+        """Drop all remaining jobs below a queue."""
         node = self._nodes.get(queue.name)
         if node is None:
             return
@@ -275,7 +279,7 @@ class JobQueue(Generic[T]):
         heap = self._roots if parent is None or parent.children is None else parent.children
         heap.items = [item for item in heap.items if item is not node]
         heap.rebuild()
-        # The parent keeps a child: who calls this leaves out only queues beside which somebody is still to be placed.
+        # The parent keeps a child: callers drop only queues with siblings that still have jobs to place.
         self._after_pop(parent)
 
     def _drop(self, node: _Node[T]) -> None:
@@ -287,7 +291,7 @@ class JobQueue(Generic[T]):
     def _after_pop(self, node: _Node[T] | None) -> None:
         while node is not None and node.empty:
             parent = node.parent
-            # The empty node is the top of its parent, because the job was taken from below it.
+            # The empty node is the top of its parent, because the job was taken below it.
             (parent.children if parent is not None and parent.children is not None else self._roots).pop()
             del self._nodes[node.queue.name]
             node = parent
@@ -304,7 +308,7 @@ class JobQueue(Generic[T]):
         """(wanted, given back) of the best job below a node."""
         while node.leaf is None:
             assert node.children is not None
-            # The top as it stands, stale or not, as KAI's Peek has it.
+            # The present top, stale or not, as in KAI's Peek.
             node = node.children.items[0]
         job = node.leaf.peek()
         if self._wanted is not None:
@@ -315,7 +319,7 @@ class JobQueue(Generic[T]):
 
     @staticmethod
     def _next(node: _Node[T]) -> tuple[WQueue, T]:
-        """A node's queue, and the job that would be popped from below it."""
+        """A node's queue, and the job that ``pop`` would take below it."""
         queue = node.queue
         while node.leaf is None:
             assert node.children is not None
@@ -323,23 +327,25 @@ class JobQueue(Generic[T]):
         return queue, node.leaf.peek()
 
     def _node_before(self, left: _Node[T], right: _Node[T]) -> bool:
-        # Not met as long as empty nodes are dropped at once; the answers are KAI's (buildNodeOrderFn).
+        # Empty nodes are dropped at once, so this does not occur; the answers are KAI's (buildNodeOrderFn).
         if left.empty:
             return not self.backwards
         if right.empty:
             return self.backwards
         if self._precedence is not None:
             (left_queue, left_next), (right_queue, right_next) = self._next(left), self._next(right)
-            # A configured order of queues has the first word, KAI's rules all others.
-            word = self._precedence.first(left_queue, right_queue, left_next, right_next)
-            if word:
-                return word < 0
+            # A configured order decides first, KAI's rules after it.
+            decision = self._precedence.first(left_queue, right_queue, left_next, right_next)
+            if decision:
+                return decision < 0
         mine, theirs = self._measure(left), self._measure(right)
         first = mine < theirs if mine != theirs else smaller(left.queue, right.queue)[0]
         return first != self.backwards
 
     def _measure(self, node: _Node[T]) -> Measure:
-        """See ``order.queue_before``. Most nodes are compared many times between two changes of what they are compared by."""
+        """See ``order.queue_before``. Cached, because most nodes are compared many times between two changes of their
+        amounts.
+        """
         wanted, lost = self._best(node)
         cpu, memory, gpus = node.queue.allocated
         known = cpu, memory, gpus, wanted, lost

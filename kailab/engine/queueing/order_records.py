@@ -1,7 +1,7 @@
 """Records of the serving order: why one job or queue is served before another, and what a queue could take back.
 
-``order`` and ``report.returning`` make them. They stand in a module of their own because commands that show a saved lab read them,
-and must not load the engine's state with numpy.
+``order`` and ``report.returning`` make them. They have a module of their own, because commands that show a saved lab
+read them and must not load the engine's state with numpy.
 """
 
 from __future__ import annotations
@@ -15,37 +15,38 @@ from kailab.engine.working.queues import QueueResource
 
 
 class QueueCriterion(StrEnum):
-    """What put one queue before another, in the order in which it is asked."""
+    """Why one queue is served before another, in the order of evaluation."""
 
-    FAIR_SHARE = "fair-share"  # the other is above its fair share in every resource
-    QUOTA = "quota"  # with its next job it stays within its quota
+    FAIR_SHARE = "fair-share"  # the other queue is above its fair share in every resource
+    QUOTA = "quota"  # it stays within its quota with its next job
     PRIORITY = "queue-priority"
-    NO_SHARE = "no-share"  # the other would hold something of which it may have nothing
-    SHARE_WITH_JOB = "share-with-job"  # it holds the smaller part of its share, its next job counted
-    SHARE = "share"  # the same, without the job
+    NO_SHARE = "no-share"  # the other queue would hold a resource of which its share is zero
+    SHARE_WITH_JOB = "share-with-job"  # it holds the smaller part of its share, including its next job
+    SHARE = "share"  # it holds the smaller part of its share, without its next job
     SIZE = "size"  # its share is smaller
     AGE = "queue-age"
 
 
 class JobCriterion(StrEnum):
-    """What put one job before another of its queue."""
+    """Why one job is served before another of the same queue."""
 
-    AGED = "aged"  # it has waited for long enough to come before all others
+    AGED = "aged"  # it has waited longer than ``aged_after``
     SCORE = "score"
-    POLICY = "policy"  # a policy that another distribution brings
+    POLICY = "policy"  # a user's policy
     PRIORITY = "priority"
-    MINIMUM = "minimum"  # below its minimum of pods comes before at it, and that before above it
+    MINIMUM = "minimum"  # below its minimum of pods comes before at it, and at it before above it
     AGE = "age"
     UID = "uid"
 
 
 PROMISED = "promised"
-"""Room was made, or was to be made, for the one before: it goes first."""
+"""The previous cycle made room for this job, so it goes first."""
 
 
 class Earlier(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue that is served before another. ``over``: that queue, or the ancestor of it beside which this one stands.
-    ``podgroup``: whose turn is next there."""
+    """A queue that is served before another. ``over``: that other queue, or its ancestor that is a sibling of this one.
+    ``podgroup``: this queue's next job.
+    """
 
     queue: str
     over: str
@@ -53,19 +54,17 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     because: str
 
 
-# What a queue could take back from another and what stops it, as records: reckoned by ``report.returning``.
-
-
 class Return(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``taker.queue`` could take from the work of ``taker.beside`` and of the queues below it. Amounts of ``taker.resource``.
+    """What ``taker.queue`` could take from ``taker.beside`` and the queues below it, in amounts of ``taker.resource``.
 
-    ``over``: the resource of which ``beside`` holds more than the taker's rule leaves it; ``beyond``: how much that is, and all that it
-    holds of ``taker.resource`` where that is another. Of all that it holds, ``firm`` is held by non-preemptible
-    work and ``young`` by work within a minimum runtime, which ends between ``young_first`` and ``young_last``; ``open`` is held by work
-    that nothing protects. ``waiting``: what the taker asks for and does not hold, ``delayed`` of it by jobs with a preemption delay, the
-    first of which ends at ``delayed_until``. ``reclaims``: whether the scheduler reclaims at all. ``unserved``: the PodGroup
-    (``namespace/name``) that stands first in the taker's line, where work of it waits and the next cycle takes nothing of this for
-    it; empty where that is not so, and where nobody has asked for a cycle.
+    ``over``: the resource of which ``beside`` holds more than the taker's rule leaves it. ``beyond``: by how much; if
+    ``over`` is another resource, all that ``beside`` holds of ``taker.resource``. Of what ``beside`` holds, ``firm`` is
+    held by non-preemptible work, ``young`` by work within a minimum runtime that ends between ``young_first`` and
+    ``young_last``, and ``open`` by unprotected work. ``waiting``: what the taker asks for and does not hold;
+    ``delayed`` of it is asked for by jobs with a preemption delay, the first of which ends at ``delayed_until``.
+    ``reclaims``: the scheduler has the reclaim action. ``unserved``: the taker's first waiting PodGroup
+    (``namespace/name``) if the next cycle takes nothing of this for it; empty otherwise, and if no cycle was run to
+    find out.
     """
 
     taker: Reclaimer
@@ -84,14 +83,16 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def now(self) -> int:
-        """Up to how much could be taken at this moment; 0 where something stops all of it. Gangs go as a whole, so it may be less."""
+        """The most that could be taken at this moment; 0 if something stops all of it. Gangs are evicted as a whole, so
+        it may be less.
+        """
         if not self.reclaims or self.unserved:
             return 0
         return self.allowed
 
     @property
     def allowed(self) -> int:
-        """The same by the rules of queues alone, whatever the work is that asks."""
+        """The most that the rules of queues allow, regardless of the work that asks."""
         if not self.reclaims:
             return 0
         amount = self.beyond if self.taker.amount < 0 else min(self.beyond, self.taker.amount)

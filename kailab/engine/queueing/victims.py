@@ -1,4 +1,4 @@
-"""What a victim job gives up next: surplus pods one at a time, else everything it has.
+"""What a victim job gives up next: single surplus pods, then everything it has.
 
 Source: KAI's podgroup_info eviction order.
 """
@@ -15,7 +15,7 @@ from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 
 
 class Victim:
-    """A job seen without the tasks that have been taken already. Tasks go last in order first."""
+    """A job without the tasks that have been taken already. Tasks that are last in order go first."""
 
     __slots__ = ("job", "left")
 
@@ -24,7 +24,7 @@ class Victim:
         if left is None:
             left = {}
             for podset in job.root.podsets:
-                # Only what has a place, or is promised one, can be taken.
+                # Only tasks with a place or a promise can be taken.
                 active = [task for task in podset.tasks.values() if ACTIVE[task.status]]
                 active.sort(key=lambda task: task.key)
                 left[podset] = active
@@ -35,7 +35,7 @@ class Victim:
         return sum(len(tasks) for tasks in self.left.values())
 
     def key(self) -> tuple[Any, ...]:
-        # As Job.elastic_state, but of what is left: without its surplus a job stands where one at its minimum does.
+        # As Job.elastic_state, but for the remaining tasks: without its surplus a job ranks like one at its minimum.
         state = 1
         for podset, tasks in self.left.items():
             if len(tasks) < podset.minimum:
@@ -43,20 +43,20 @@ class Victim:
                 break
             if len(tasks) > podset.minimum:
                 state = 2
-        # Victims are taken from the end of the serving order: what is served first by this key is evicted last.
+        # Victims are taken from the end of the serving order: the smallest key is evicted last.
         if self.job.ranking is not None:
             return self.job.ranking.victim_key(self.job, state)
         record = self.job.record
         return (-record.priority, state, record.created, record.uid)
 
     def held(self) -> Amounts:
-        # Promised places are left out: KAI's AllocatedVector has none of them.
+        # Without promises, which KAI's AllocatedVector does not contain.
         return _sum(task for tasks in self.left.values() for task in tasks if ALLOCATED[task.status])
 
     def next(self) -> list[WTask]:
-        """The tasks that would go next; they stay until ``drop``."""
-        # Surplus goes first, as the gang runs on without it. Its core goes only as a whole: fewer than the minimum
-        # can't run.
+        """The tasks that go next. They stay in the view until ``drop``."""
+        # Surplus goes first, because the gang runs on without it. The core goes only as a whole, because fewer pods
+        # than the minimum cannot run.
         return self._surplus(self.job.root) or self._all(self.job.root)
 
     def drop(self, tasks: list[WTask]) -> None:
@@ -96,12 +96,12 @@ class Victim:
         placed, needed = self._counts(member)
         if isinstance(member, WPodSet):
             return self.left[member][-1:] if placed > needed else []
-        # Nothing here is satisfied, so nothing here is beyond a minimum.
+        # Nothing here is satisfied, so there is no surplus.
         if placed == 0:
             return []
         order = self._last_first(member)
         # KAI's phases (collectElasticEvictionFromSubGroupSet): first pods beyond a minimum anywhere below, then a whole
-        # member beyond the number needed. Else only everything is left, which ``next`` takes.
+        # member beyond the number needed. What remains, ``next`` takes as a whole.
         if self._has_surplus(member):
             for child in order:
                 tasks = self._surplus(child)
@@ -115,12 +115,12 @@ class Victim:
         return []
 
     def _all(self, member: Member) -> list[WTask]:
-        # Last in order first, as surplus goes.
+        # The last in order come first, as for surplus.
         return [task for podset in member.podsets for task in reversed(self.left[podset])]
 
 
 def held_by(job: Job) -> Amounts:
-    """What the allocated tasks of a job asked for."""
+    """The requests of a job's allocated tasks, summed up."""
     cpu = memory = gpus = 0
     for task in job.tasks.values():
         if ALLOCATED[task.status]:

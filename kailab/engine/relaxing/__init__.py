@@ -1,1 +1,5 @@
-"""What would be decided if one thing did not stand in the way: cycles on a changed input, for whoever wants to know what does."""
+"""Cycles on a changed input: what would a cycle decide if one rule, or other work, were gone?
+
+``rules`` defines the changes (``Relaxation``) and the ``Draft`` that they modify; ``relaxed_cycles.RelaxedCycles`` runs
+cycles with them.
+"""

@@ -1,8 +1,8 @@
-"""Cycles on a changed input, one after the other on the same working set: what would become of some PodGroups?
+"""Cycles on a changed input, on one working set: what would they decide for some PodGroups?
 
-Each trial is one cycle in which only the subject has a turn: whether it would be served then does not depend on who comes before it. All
-others stay, count, and may be evicted for it. ``before`` gives those their turns who come before the subject, ``everyone``
-all of them, as a cycle does. A change is applied and undone, unless so much changes that a new working set costs less.
+By default only the subject is tried, so jobs before it do not matter. All other jobs still count and may be evicted for
+it. ``before`` also serves the jobs before the subject, ``everyone`` serves all. A change is applied and undone, unless
+it is so large that a new working set costs less.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
 
 REBUILD = 0.3
-"""The part of all records from which on a new working set costs less than to change and to undo."""
+"""The part of changed records above which a new working set costs less than applying and undoing the changes."""
 
 Turns = Literal["own", "before", "all"]
-"""Who has a turn: the subject alone, those who come before it as well, everyone."""
+"""Which jobs are tried: the subject alone, also those before it, or all."""
 
 
 @dataclass(frozen=True)
 class RelaxedCycleOutcome:
-    """What one cycle decides for the subject. ``waiting``: UIDs of its tasks that waited when it began."""
+    """The decisions of one cycle about the subject. ``waiting``: UIDs of its tasks that waited at the beginning."""
 
     subject: tuple[str, ...]
     waiting: frozenset[str]
@@ -39,57 +39,67 @@ class RelaxedCycleOutcome:
 
     @cached_property
     def binds(self) -> tuple[Bind, ...]:
-        """Of the subject: places that it gets at once."""
-        return tuple(one for one in self.decisions.binds if one.podgroup in self.subject)
+        """Places that the subject gets at once."""
+        return tuple(bind for bind in self.decisions.binds if bind.podgroup in self.subject)
 
     @cached_property
     def promises(self) -> tuple[Pipeline, ...]:
-        """Of the subject: places that it gets once others have left."""
-        # A promise to one that did not wait is a move: it had a place, and is to have another.
+        """Places that the subject gets once other pods have left."""
+        # A promise to a task that did not wait is a move to another place.
         return tuple(
-            one for one in self.decisions.pipelines if one.podgroup in self.subject and one.task in self.waiting
+            pipeline
+            for pipeline in self.decisions.pipelines
+            if pipeline.podgroup in self.subject and pipeline.task in self.waiting
         )
 
     @cached_property
     def evictions(self) -> tuple[Evict, ...]:
-        """Of others, for the subject."""
-        return tuple(one for one in self.decisions.evictions if one.beneficiary in self.subject)
+        """Evictions for the subject."""
+        return tuple(eviction for eviction in self.decisions.evictions if eviction.beneficiary in self.subject)
 
     @cached_property
     def pending(self) -> tuple[Pending, ...]:
-        """Why what still waits of the subject does."""
+        """Why tasks of the subject still wait."""
         left = self.waiting - self._placed
         return tuple(
-            one for one in self.decisions.pending if one.podgroup in self.subject and not left.isdisjoint(one.tasks)
+            pending
+            for pending in self.decisions.pending
+            if pending.podgroup in self.subject and not left.isdisjoint(pending.tasks)
         )
 
     @cached_property
     def _placed(self) -> frozenset[str]:
-        return frozenset(one.task for one in self.binds) | frozenset(one.task for one in self.promises)
+        return frozenset(decision.task for decision in self.binds) | frozenset(
+            decision.task for decision in self.promises
+        )
 
     @cached_property
     def nodes(self) -> frozenset[str]:
-        """Where it gets, or is promised, places."""
-        return frozenset(one.node for one in self.binds) | frozenset(one.node for one in self.promises)
+        """The nodes of its binds and promises."""
+        return frozenset(decision.node for decision in self.binds) | frozenset(
+            decision.node for decision in self.promises
+        )
 
     @property
     def served(self) -> int:
-        """How many of its tasks get or are promised a place."""
+        """The number of its tasks that get or are promised a place."""
         return len(self._placed)
 
     @property
     def further(self) -> bool:
-        """It gets something. Of surplus above a gang's minimum an evicting action takes one pod a cycle."""
+        """True if it gets something. An evicting action adds only one pod a cycle above a gang's minimum."""
         return bool(self._placed)
 
     @property
     def whole(self) -> bool:
-        """Nothing of it waits any more."""
+        """True if none of its tasks waits any more."""
         return bool(self.waiting) and self.waiting <= self._placed
 
 
 class RelaxedCycles:
-    """All trials for one moment of a cluster and one subject (UIDs of PodGroups). Pure: equal trials give equal outcomes."""
+    """All cycles for one moment of a cluster and one subject (UIDs of PodGroups). Pure: equal changes give equal,
+    cached outcomes.
+    """
 
     def __init__(
         self,
@@ -99,12 +109,12 @@ class RelaxedCycles:
         subject: Iterable[str] = (),
         of: RelaxedCycles | None = None,
     ) -> None:
-        """``of``: trials for the same moment, whose working set serves here too."""
+        """``of``: cycles for the same moment, whose working set is shared."""
         self.snapshot = snapshot
         self.config = config
         self.now = now
         self.subject = tuple(subject)
-        # Trials of one moment share them, and the working set below: these are made once.
+        # Cycles of one moment share the records and the working set.
         self._records: Kinds = by_identity(snapshot) if of is None else of._records
         self._total = sum(map(len, self._records.values()))
         self._of = of
@@ -114,28 +124,28 @@ class RelaxedCycles:
 
     @cached_property
     def working(self) -> WorkingSet:
-        """Of the snapshot as it is. Whoever changes it puts it back."""
+        """The working set of the unchanged snapshot. Users must undo their changes."""
         return WorkingSet.of(self.snapshot) if self._of is None else self._of.working
 
     @cached_property
     def _members(self) -> tuple[str, ...]:
-        """Tasks (UIDs) of the subject, in the order of the records."""
+        """UIDs of the subject's tasks, in the order of the records."""
         subject = set(self.subject)
         return tuple(uid for uid, task in self._records["tasks"].items() if task.podgroup in subject)
 
     def about(self, *subject: str) -> RelaxedCycles:
-        """The same moment, another subject; asked for again, with the outcomes that were found."""
-        found = self._about.get(subject)
-        if found is None:
-            found = self._about[subject] = RelaxedCycles(self.snapshot, self.config, self.now, subject, self)
-        return found
+        """The same moment for another subject; cached with its outcomes."""
+        cached = self._about.get(subject)
+        if cached is None:
+            cached = self._about[subject] = RelaxedCycles(self.snapshot, self.config, self.now, subject, self)
+        return cached
 
     def __call__(self, *relaxations: Relaxation, before: bool = False, everyone: bool = False) -> RelaxedCycleOutcome:
-        """One cycle with all of these, made in this order. Asked again, the outcome is the one that was found."""
+        """Run one cycle with these relaxations, applied in order. Outcomes are cached."""
         return self._outcome(relaxations, "all" if everyone else "before" if before else "own")
 
     def further(self, *relaxations: Relaxation, before: bool = False) -> bool:
-        """Whether the subject gets something in such a cycle, which ends once it does."""
+        """True if the subject gets something in such a cycle, which ends as soon as it does."""
         turns: Turns = "before" if before else "own"
         known = self._known.get((relaxations, turns, False))
         return (known or self._outcome(relaxations, turns, once=True)).further
@@ -147,16 +157,15 @@ class RelaxedCycles:
         return self._known[key]
 
     def after(self, *relaxations: Relaxation) -> RelaxedCycles:
-        """Trials of the same subject where all of these are made already. Many that begin alike share what they begin with."""
-        found = self._after.get(relaxations)
-        if found is None:
+        """Cycles of the same subject in which these relaxations are already made, shared by callers that begin alike."""
+        cached = self._after.get(relaxations)
+        if cached is None:
             draft = self.draft(*relaxations)
-            found = self._after[relaxations] = RelaxedCycles(draft.whole(), draft.config, draft.now, self.subject)
-        return found
+            cached = self._after[relaxations] = RelaxedCycles(draft.whole(), draft.config, draft.now, self.subject)
+        return cached
 
     def reach(self, podgroup: str) -> ReachableCapacity | None:
-        """What one of the subject's PodGroups wants, and who holds it; None where there is no such PodGroup, or its queue is not
-        there."""
+        """What one of the subject's PodGroups wants and who holds it. None if the PodGroup or its queue does not exist."""
         session = Session(self.working, self.config, self.now)
         try:
             job = session.jobs.get(podgroup)
@@ -169,7 +178,7 @@ class RelaxedCycles:
         return float(getattr(self._records["queues"][queue], resource).weight)
 
     def draft(self, *relaxations: Relaxation) -> Draft:
-        """The input with all of these."""
+        """The input with these relaxations."""
         draft = Draft(self._records, self.config, self.now, self.subject, self._members)
         for relaxation in relaxations:
             relaxation.change(draft)
@@ -180,18 +189,18 @@ class RelaxedCycles:
         subject = frozenset(self.subject)
         only, until = subject if turns == "own" else None, subject if turns == "before" else None
 
-        def decided(working: WorkingSet) -> Decisions:
+        def decide(working: WorkingSet) -> Decisions:
             return run_cycle(working, draft.config, draft.now, only=only, until=until, once=once)
 
         if draft.size > REBUILD * self._total:
-            decisions = decided(WorkingSet.of(draft.whole()))
+            decisions = decide(WorkingSet.of(draft.whole()))
         else:
             self.working.apply(draft.changes())
             try:
-                decisions = decided(self.working)
+                decisions = decide(self.working)
             finally:
-                # Also when the cycle fails: the next trial begins with the same working set.
-                self.working.apply(draft.undoing())
-        # As the draft has them: a relaxation may make tasks wait, or let them go.
+                # Also when the cycle fails, because the next one uses the same working set.
+                self.working.apply(draft.inverse())
+        # From the draft, because a relaxation may change which tasks wait.
         waiting = frozenset(task.uid for task in draft.tasks() if task.status == Status.PENDING)
         return RelaxedCycleOutcome(self.subject, waiting, decisions)

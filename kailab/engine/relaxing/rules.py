@@ -1,4 +1,8 @@
-"""The input of a cycle while it is being changed: records, configuration, time. Nothing is copied but what changes."""
+"""Relaxations: changes of a cycle's input, one rule or one obstacle each.
+
+The first group is about nodes and what the subject's pods ask of them, the second about other work, the third about
+queues and the subject's PodGroups. Each modifies a ``Draft``, which copies only the records that change.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +33,20 @@ from kailab.engine.snapshot.records import (
 from kailab.engine.snapshot.snapshot import IDENTITY, Snapshot
 
 Kinds = dict[str, dict[str, Any]]
-"""Records by identity, by kind."""
+"""Kind -> identity -> record."""
 
 
 def by_identity(snapshot: Snapshot) -> Kinds:
     """All records of a snapshot."""
-    return {kind: {identity(one): one for one in getattr(snapshot, kind)} for kind, identity in IDENTITY.items()}
+    return {
+        kind: {identity(record): record for record in getattr(snapshot, kind)} for kind, identity in IDENTITY.items()
+    }
 
 
 class Draft:
-    """``subject``: UIDs of the PodGroups that the question is about, ``members`` of their tasks. ``config`` and ``now`` may be set to
-    others."""
+    """The input of a cycle with changes: records, configuration, time. ``subject``: UIDs of the PodGroups in question;
+    ``members``: UIDs of their tasks. ``config`` and ``now`` may be replaced.
+    """
 
     def __init__(
         self, before: Kinds, config: EngineConfig, now: float, subject: tuple[str, ...], members: Collection[str]
@@ -52,9 +59,9 @@ class Draft:
         self.subject = subject
 
     def records(self, kind: str) -> Iterator[Any]:
-        """All records of a kind, as they are with the changes."""
+        """All records of a kind, with the changes."""
         changed = self._changed[kind]
-        # Copied first, because relaxations change records while they go through them.
+        # A copy, because relaxations change records during the iteration.
         for identity, record in list(self._before[kind].items()):
             record = changed.get(identity, record)
             if record is not None:
@@ -64,8 +71,8 @@ class Draft:
                 yield record
 
     def record(self, kind: str, identity: str) -> Any:
-        """None where there is none, or none any more."""
-        # A removed record is there as None, which get returns as it is.
+        """The record, or None if it does not exist or was removed."""
+        # A removed record is stored as None, which get returns.
         return self._changed[kind].get(identity, self._before[kind].get(identity))
 
     def set(self, kind: str, record: Any) -> None:
@@ -73,77 +80,75 @@ class Draft:
         self._changed[kind][IDENTITY[kind](record)] = record
 
     def remove(self, kind: str, identity: str) -> None:
-        """Take a record out."""
+        """Remove a record."""
         self._changed[kind][identity] = None
 
     def podgroups(self) -> list[PodGroup]:
-        """Of the subject, as far as they are there."""
-        found = (self.record("podgroups", uid) for uid in self.subject)
-        return [podgroup for podgroup in found if podgroup is not None]
+        """The subject's PodGroups that exist."""
+        records = (self.record("podgroups", uid) for uid in self.subject)
+        return [podgroup for podgroup in records if podgroup is not None]
 
     def tasks(self) -> list[Task]:
-        """Of the subject."""
+        """The subject's tasks."""
         changed = self._changed["tasks"]
-        # All records are not gone through: there may be very many, and few of the subject.
-        found = (changed.get(uid, self._before["tasks"][uid]) for uid in self._members)
+        # The subject has few tasks of perhaps very many, so the others are not visited.
+        known = (changed.get(uid, self._before["tasks"][uid]) for uid in self._members)
         added = (task for uid, task in changed.items() if uid not in self._before["tasks"])
-        return [task for task in (*found, *added) if task is not None and task.podgroup in self.subject]
+        return [task for task in (*known, *added) if task is not None and task.podgroup in self.subject]
 
     def way(self, name: str) -> list[Queue]:
-        """A queue and its ancestors, up to the root, as far as they are there."""
-        found: dict[str, Queue] = {}
-        while name and name not in found and (queue := self.record("queues", name)) is not None:
-            found[name] = queue
+        """A queue and its ancestors up to the root, as far as they exist."""
+        path: dict[str, Queue] = {}
+        while name and name not in path and (queue := self.record("queues", name)) is not None:
+            path[name] = queue
             name = queue.parent
-        return list(found.values())
+        return list(path.values())
 
     @property
     def size(self) -> int:
-        """How many records change."""
+        """The number of changed records."""
         return sum(map(len, self._changed.values()))
 
     def changes(self) -> Changes:
-        """What was changed, to be applied to where it was begun from."""
-        kept = {kind: tuple(one for one in found.values() if one is not None) for kind, found in self._changed.items()}
-        gone = {
-            kind: tuple(sorted(identity for identity, one in found.items() if one is None))
-            for kind, found in self._changed.items()
+        """The changes, relative to the original records."""
+        present = {
+            kind: tuple(record for record in changed.values() if record is not None)
+            for kind, changed in self._changed.items()
         }
-        return Changes(set=Snapshot(**kept), removed=RemovedRecords(**gone))
+        removed = {
+            kind: tuple(sorted(identity for identity, record in changed.items() if record is None))
+            for kind, changed in self._changed.items()
+        }
+        return Changes(set=Snapshot(**present), removed=RemovedRecords(**removed))
 
-    def undoing(self) -> Changes:
-        """What takes ``changes`` back."""
-        kept: dict[str, tuple[Any, ...]] = {}
-        gone: dict[str, tuple[str, ...]] = {}
-        for kind, found in self._changed.items():
+    def inverse(self) -> Changes:
+        """The changes that revert ``changes``."""
+        restored: dict[str, tuple[Any, ...]] = {}
+        removed: dict[str, tuple[str, ...]] = {}
+        for kind, changed in self._changed.items():
             before = self._before[kind]
-            # What was replaced or removed comes back as it was; what was new has to go.
-            kept[kind] = tuple(before[identity] for identity in found if identity in before)
-            gone[kind] = tuple(sorted(identity for identity in found if identity not in before))
-        return Changes(set=Snapshot(**kept), removed=RemovedRecords(**gone))
+            # Replaced and removed records return; new records are removed.
+            restored[kind] = tuple(before[identity] for identity in changed if identity in before)
+            removed[kind] = tuple(sorted(identity for identity in changed if identity not in before))
+        return Changes(set=Snapshot(**restored), removed=RemovedRecords(**removed))
 
     def whole(self) -> Snapshot:
         """All records, with the changes."""
         return Snapshot(**{kind: tuple(self.records(kind)) for kind in IDENTITY})
 
 
-# One thing taken away from the input of a cycle.
-
-
 @dataclass(frozen=True)
 class Relaxation:
-    """A value: equal ones change the same. Those of queue rules are in ``queue_rules``, those of other work in ``others``."""
+    """One change of a cycle's input. Equal values make the same change."""
 
     def change(self, draft: Draft) -> None:
-        """Make the change in the draft."""
+        """Change the draft."""
         raise NotImplementedError
 
 
-# What keeps work off nodes, taken away one by one: of the nodes, or of what the subject's pods ask of them.
-
 Resource = Literal["cpu", "memory", "pods", "gpu", "extended"]
 RESOURCES: tuple[Resource, ...] = ("cpu", "memory", "pods", "gpu", "extended")
-"""Amounts that nodes have; MIG instances are extended ones."""
+"""Amounts of nodes; MIG instances are extended resources."""
 
 EVERYTHING = Toleration(operator="Exists")
 
@@ -154,7 +159,7 @@ class NodesOpened(Relaxation):
 
     def change(self, draft: Draft) -> None:
         for node in draft.records("nodes"):
-            # Kubernetes marks such nodes by a taint as well: with the taint left, opening them would change nothing.
+            # Kubernetes also taints such nodes, and the taint alone would keep the pods off.
             taints = tuple(taint for taint in node.taints if taint.key not in LIFECYCLE_TAINTS)
             if node.unavailable or taints != node.taints:
                 draft.set("nodes", structs.replace(node, unavailable="", taints=taints))
@@ -162,7 +167,7 @@ class NodesOpened(Relaxation):
 
 @dataclass(frozen=True)
 class NodesAdded(Relaxation):
-    """These nodes are served too."""
+    """The cluster has these nodes as well."""
 
     nodes: tuple[Node, ...]
 
@@ -173,7 +178,7 @@ class NodesAdded(Relaxation):
 
 @dataclass(frozen=True)
 class RoomGiven(Relaxation):
-    """Nodes that have any of these resources have room for all of the subject beside what they hold."""
+    """Nodes that have any of these resources have enough of them for the whole subject, beside what they hold."""
 
     resources: tuple[Resource, ...] = RESOURCES
 
@@ -181,7 +186,7 @@ class RoomGiven(Relaxation):
         shapes = [task.shape for task in draft.tasks()]
         cpu = sum(shape.cpu for shape in shapes)
         memory = sum(shape.memory for shape in shapes)
-        # Generous: a share gets a whole device of its own.
+        # An upper bound: a share counts as a whole device.
         gpus = sum((shape.gpu.devices + sum(count for _, count in shape.gpu.dra)) * GPU for shape in shapes)
         more: dict[str, int] = {}
         for shape in shapes:
@@ -191,13 +196,13 @@ class RoomGiven(Relaxation):
         for node in draft.records("nodes"):
             extended = node.extended
             if "extended" in given and more:
-                # Only more of what a node has already, here as with GPUs below: its kind stays.
+                # As with GPUs below, only resources that the node has already, so its kind stays.
                 extended = tuple((name, count + more.get(name, 0)) for name, count in extended)
             changed = structs.replace(
                 node,
                 cpu=node.cpu + cpu if "cpu" in given else node.cpu,
                 memory=node.memory + memory if "memory" in given else node.memory,
-                # Two slots each: a share may need a second one, for the pod that reserves the device.
+                # Two slots each, because a share may need a slot for its reservation pod.
                 pods=node.pods + 2 * len(shapes) if "pods" in given else node.pods,
                 gpus=node.gpus + gpus if "gpu" in given and node.gpus else node.gpus,
                 extended=extended,
@@ -208,7 +213,7 @@ class RoomGiven(Relaxation):
 
 @dataclass(frozen=True)
 class ZonesIgnored(Relaxation):
-    """No kubelet aligns anything to NUMA zones."""
+    """No kubelet aligns resources to NUMA zones."""
 
     def change(self, draft: Draft) -> None:
         for node in draft.records("nodes"):
@@ -218,24 +223,24 @@ class ZonesIgnored(Relaxation):
 
 @dataclass(frozen=True)
 class Unplaced(Relaxation):
-    """Those of the subject's pods that have a place wait again, as if nothing of it ran yet."""
+    """All pods of the subject wait, as if none of them ran."""
 
     def change(self, draft: Draft) -> None:
         for task in draft.tasks():
             if ON_NODE[task.status]:
                 draft.set(
                     "tasks",
-                    # What it was given belongs to the place that it loses.
+                    # What it was given belongs to the lost place.
                     structs.replace(task, status=Status.PENDING, node="", gpu_groups=(), accepted=None, numa_zones=()),
                 )
 
 
 @dataclass(frozen=True)
 class _OfShapes(Relaxation):
-    """What the subject's pods ask of nodes."""
+    """A change of what the subject's pods ask of nodes."""
 
     def change(self, draft: Draft) -> None:
-        # Only the subject's own pods, whoever else has an equal shape.
+        # Only the subject's pods, although other pods may have equal shapes.
         _reshape(draft, draft.tasks(), self.shaped)
 
     def shaped(self, shape: Shape) -> Shape:
@@ -243,7 +248,7 @@ class _OfShapes(Relaxation):
 
 
 class NothingMissing(_OfShapes):
-    """All that the pods name is there, and no binding of them was refused."""
+    """Every object that the pods name exists, and no bind of them was refused."""
 
     def shaped(self, shape: Shape) -> Shape:
         return structs.replace(shape, blocked=())
@@ -257,21 +262,21 @@ class AllTolerated(_OfShapes):
 
 
 class SelectorGone(_OfShapes):
-    """The pods have neither a node selector nor a required node affinity."""
+    """The pods have no node selector and no required node affinity."""
 
     def shaped(self, shape: Shape) -> Shape:
         return structs.replace(shape, selector=(), terms=())
 
 
 class CompanyNotNeeded(_OfShapes):
-    """The pods need no other pods beside them."""
+    """The pods have no required pod affinity."""
 
     def shaped(self, shape: Shape) -> Shape:
         return structs.replace(shape, affinity=tuple(term for term in shape.affinity if term.weight))
 
 
 class PortsGone(_OfShapes):
-    """The pods want no ports of their nodes."""
+    """The pods want no host ports."""
 
     def shaped(self, shape: Shape) -> Shape:
         return structs.replace(shape, ports=())
@@ -288,12 +293,12 @@ class ClaimsGone(_OfShapes):
 
 @dataclass(frozen=True)
 class AntiAffinityGone(Relaxation):
-    """No pod has to keep away from others: neither the subject's from theirs, nor theirs from the subject's."""
+    """No required anti-affinity applies, neither of the subject's pods nor of others."""
 
     def change(self, draft: Draft) -> None:
         _reshape(
             draft,
-            # All tasks, because the terms of others keep the subject off as its own do.
+            # All tasks, because the terms of other pods keep the subject off too.
             [task for task in draft.records("tasks") if task.shape.anti_affinity],
             lambda shape: structs.replace(
                 shape, anti_affinity=tuple(term for term in shape.anti_affinity if term.weight)
@@ -303,7 +308,7 @@ class AntiAffinityGone(Relaxation):
 
 @dataclass(frozen=True)
 class TopologyGone(Relaxation):
-    """The subject may be anywhere in its topologies."""
+    """The subject has no topology constraint."""
 
     def change(self, draft: Draft) -> None:
         for podgroup in draft.podgroups():
@@ -314,13 +319,13 @@ def _unconstrained(group: SubGroup) -> SubGroup:
     return structs.replace(
         group,
         constraint=None,
-        groups=tuple(_unconstrained(one) for one in group.groups),
+        groups=tuple(_unconstrained(child) for child in group.groups),
         podsets=tuple(structs.replace(podset, constraint=None) for podset in group.podsets),
     )
 
 
 def _reshape(draft: Draft, tasks: list[Task], shaped: Callable[[Shape], Shape]) -> None:
-    made: dict[int, Shape] = {}  # equal tasks go on sharing one shape
+    made: dict[int, Shape] = {}  # equal tasks continue to share one shape
     for task in tasks:
         shape = made.get(id(task.shape))
         if shape is None:
@@ -329,13 +334,11 @@ def _reshape(draft: Draft, tasks: list[Task], shaped: Callable[[Shape], Shape]) 
             draft.set("tasks", structs.replace(task, shape=shape))
 
 
-# Other work taken away, or what keeps it where it is.
-
-
 @dataclass(frozen=True)
 class OthersGone(Relaxation):
-    """All pods that are not the subject's have gone, those of other schedulers too, and with them the claims that only they name.
-    ``placed``: those that have a place; ``waiting``: the others."""
+    """All pods of others are gone, those of other schedulers too, with the claims that only they name. ``placed``:
+    those that have a place; ``waiting``: the others.
+    """
 
     placed: bool = True
     waiting: bool = True
@@ -344,20 +347,20 @@ class OthersGone(Relaxation):
         subject = set(draft.subject)
         claimed: set[str] = set()
         for task in draft.records("tasks"):
-            goes = self.placed if ON_NODE[task.status] else self.waiting
-            if goes and task.podgroup not in subject:
+            removed = self.placed if ON_NODE[task.status] else self.waiting
+            if removed and task.podgroup not in subject:
                 draft.remove("tasks", task.uid)
             else:
                 claimed.update(task.shape.claims)
         for claim in draft.records("claims"):
-            # With the pods that had a place gone, nobody holds these: their devices are free again.
+            # No remaining pod holds these claims, so their devices are free.
             if self.placed and claim.name not in claimed:
                 draft.remove("claims", claim.name)
 
 
 @dataclass(frozen=True)
 class WaitingWithdrawn(Relaxation):
-    """These PodGroups (UIDs) wait no more: their pods that have no place are gone, those that have one stay."""
+    """The waiting pods of these PodGroups (UIDs) are gone; pods with a place stay."""
 
     podgroups: tuple[str, ...]
 
@@ -370,7 +373,7 @@ class WaitingWithdrawn(Relaxation):
 
 @dataclass(frozen=True)
 class OthersPreemptible(Relaxation):
-    """Every other PodGroup is preemptible."""
+    """All other PodGroups are preemptible."""
 
     def change(self, draft: Draft) -> None:
         for podgroup in draft.records("podgroups"):
@@ -378,16 +381,14 @@ class OthersPreemptible(Relaxation):
                 draft.set("podgroups", structs.replace(podgroup, preemptible=True))
 
 
-# Rules of queues and of the subject's own PodGroups, taken away one by one.
-
 QueueField = Literal["gpu", "cpu", "memory"]
 FIELDS: tuple[QueueField, ...] = ("gpu", "cpu", "memory")
-"""The resources of a queue, as its record calls them."""
+"""The resources of a queue, by the fields of its record."""
 
 
 @dataclass(frozen=True)
 class _OfQueues(Relaxation):
-    """``queues``: by name; those that there are not are passed over."""
+    """A change of ``queues`` (names). Names without a queue are ignored."""
 
     queues: tuple[str, ...]
     resources: tuple[QueueField, ...] = FIELDS
@@ -411,7 +412,7 @@ class LimitsLifted(_OfQueues):
 
 
 class QuotasRaised(_OfQueues):
-    """These queues have all they want as quota. Their limits stay."""
+    """These queues have an unlimited quota. Their limits stay."""
 
     def _share(self, share: Share) -> Share:
         return structs.replace(share, quota=UNLIMITED)
@@ -433,7 +434,7 @@ class WeightsGiven(_OfQueues):
 
 @dataclass(frozen=True)
 class QueuesUnprotected(Relaxation):
-    """No minimum runtime protects anybody."""
+    """No minimum runtime protects any job."""
 
     def change(self, draft: Draft) -> None:
         for queue in draft.records("queues"):
@@ -471,7 +472,7 @@ class DelayGone(Relaxation):
 
 @dataclass(frozen=True)
 class RefusalsForgotten(Relaxation):
-    """No binding was refused yet."""
+    """No bind has been refused."""
 
     def change(self, draft: Draft) -> None:
         draft.config = structs.replace(draft.config, refused=frozenset())
@@ -479,7 +480,7 @@ class RefusalsForgotten(Relaxation):
 
 @dataclass(frozen=True)
 class PromisesForgotten(Relaxation):
-    """The cycle before made room for nobody: all have their ordinary turn."""
+    """The previous cycle made room for no job, so all have their ordinary turn."""
 
     def change(self, draft: Draft) -> None:
         draft.config = structs.replace(draft.config, promised=())

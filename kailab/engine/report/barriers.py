@@ -1,7 +1,7 @@
-"""Why no node could take a task, all told: for each node every rule that refuses it, and of those sets the least.
+"""Why no node could ever take a task: the least set of rules that would have to go.
 
-A node takes the task once all rules that refuse it there are gone. So the least set is what has to go; what refuses it elsewhere
-beside that says less.
+A node takes the task once all rules that refuse it there are gone. So for each node all refusing rules are collected,
+and the set that is easiest to change is the answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ LIFECYCLE_TAINTS = frozenset(
         "network-unavailable",
     )
 )  # fmt: skip
-"""Taints that Kubernetes itself gives to nodes that are cordoned or not well: they go when the node is well again."""
+"""Taints that Kubernetes itself gives to cordoned or unhealthy nodes. They go when the node is schedulable and healthy
+again.
+"""
 
 _WEIGHTS = {
     NodeRule.UNAVAILABLE: 1,
@@ -37,17 +39,22 @@ _WEIGHTS = {
     NodeRule.GPU_KIND: 50,
     NodeRule.SELECTOR: 1000,
 }
-"""What is easier to change weighs less. A node that does not meet the selector is one that the task does not ask for."""
+"""Rules that are easier to change weigh less. A node that does not match the selector is one that the task does not ask
+for.
+"""
 _ABSENT = 200
 _FULL = 10
-"""On top, for nodes that are filled: more than to open others for which little has to change, less than to change what is asked for."""
+"""Added for full nodes: opening other nodes by a small change is better, and changing what the task asks for is worse.
+"""
 
 _ORDER = tuple(reversed(_WEIGHTS))
-"""What has to go first: a taint of a node that the task does not ask for, or that is too small for it, does not matter."""
+"""The order of the answer: a taint does not matter on a node that the task does not ask for or that is too small."""
 
 
 class Barrier(NamedTuple):
-    """``row``: the resource of which there is too little; ``absent``: the node has nothing of it at all."""
+    """One rule that refuses the task. ``row``: the resource that is missing. ``absent``: the node has nothing of it at
+    all.
+    """
 
     rule: NodeRule
     row: int = -1
@@ -55,33 +62,41 @@ class Barrier(NamedTuple):
 
 
 class Barriers(NamedTuple):
-    """``rules``: what has to go, what has to go first at the head. ``nodes``: positions of those that would be open then."""
+    """``rules``: the rules that have to go, the first one first. ``nodes``: the numbers of the nodes that would then be
+    open.
+    """
 
     rules: tuple[Barrier, ...]
     nodes: np.ndarray
 
 
 def barriers(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> Barriers | None:
-    """None where some node is open to the shape, as far as rules go that look at the shape alone; and where there are no nodes.
-    ``full``: nodes (a mask) that others fill who stay: opening only such ones helps least of what is easily changed."""
+    """The least set of rules that would have to go.
+
+    None if the shape's own rules leave some node open, and if the cluster has no nodes. ``full``: a mask of nodes that
+    other tasks fill and keep; a set that opens only such nodes weighs more.
+    """
     count = len(table)
-    found: dict[Barrier, np.ndarray] = {}
+    masks: dict[Barrier, np.ndarray] = {}
     for stage in _with_lifecycle(table, info, refusals(table, info)):
         for barrier, mask in _split(table, info, stage):
-            found[barrier] = found[barrier] | mask if barrier in found else mask
-    bits = list(found)
+            masks[barrier] = masks[barrier] | mask if barrier in masks else mask
+    bits = list(masks)
     codes = np.zeros(count, dtype=np.int64)
     for place, barrier in enumerate(bits):
         # A bit for each barrier, so that nodes with the same set share a number.
-        codes |= found[barrier].astype(np.int64) << place
+        codes |= masks[barrier].astype(np.int64) << place
     if not count or (codes == 0).any():
         return None
-    sets = {int(code): [one for place, one in enumerate(bits) if int(code) >> place & 1] for code in np.unique(codes)}
+    sets = {
+        int(code): [barrier for place, barrier in enumerate(bits) if int(code) >> place & 1]
+        for code in np.unique(codes)
+    }
     filled = np.zeros(count, dtype=bool) if full is None else full
     weights = {code: sum(map(_weight, sets[code])) + _FULL * bool(filled[codes == code].all()) for code in sets}
-    # Of equal sets the one of most nodes; the number itself only makes the choice certain.
+    # Of equal weights, the set with most nodes; the number itself breaks ties.
     best = min(sets, key=lambda code: (weights[code], -int((codes == code).sum()), code))
-    rules = sorted(sets[best], key=lambda one: (_ORDER.index(one.rule), one.row))
+    rules = sorted(sets[best], key=lambda barrier: (_ORDER.index(barrier.rule), barrier.row))
     return Barriers(tuple(rules), np.flatnonzero(codes == best))
 
 
@@ -90,8 +105,9 @@ def _weight(barrier: Barrier) -> int:
 
 
 def _split(table: NodeTable, info: ShapeInfo, stage: FilterStage) -> list[tuple[Barrier, np.ndarray]]:
-    """A stage as barriers: nodes that have nothing of a resource apart. A node without GPUs has too few of them, whatever kind it
-    is that is asked for."""
+    """The barriers of a stage. Nodes that have nothing of a resource are separate. A node without GPUs lacks GPUs,
+    whatever kind is requested.
+    """
     rule, refused, row = stage
     gpu = info.shape.gpu
     if rule in (NodeRule.GPU_KIND, NodeRule.GPU_MEMORY, NodeRule.SHARE):
@@ -106,7 +122,7 @@ def _split(table: NodeTable, info: ShapeInfo, stage: FilterStage) -> list[tuple[
         else:
             parts = []
         parts += [(Barrier(rule, row), refused & (table.allocatable[row] > 0)), (Barrier(rule, row, True), none)]
-    elif rule == NodeRule.FREE:  # what a node never had is not free either
+    elif rule == NodeRule.FREE:  # what a node never had cannot be free either
         parts = [(Barrier(rule, row), refused & (table.allocatable[row] >= info.rows[row]))]
     else:
         parts = [(Barrier(rule, row), refused)]
@@ -114,16 +130,16 @@ def _split(table: NodeTable, info: ShapeInfo, stage: FilterStage) -> list[tuple[
 
 
 def _with_lifecycle(table: NodeTable, info: ShapeInfo, stages: list[FilterStage]) -> list[FilterStage]:
-    """Taints that go with a cordon, or with a node that is not well, are one thing with that."""
-    found: list[FilterStage] = []
+    """Count taints of cordoned or unhealthy nodes as the rule that the node is unavailable."""
+    result: list[FilterStage] = []
     for stage in stages:
         if stage.rule != NodeRule.TAINT:
-            found.append(stage)
+            result.append(stage)
             continue
         own = stage.refused.copy()
         for i in np.flatnonzero(stage.refused):
             taints = tuple(taint for taint in table.nodes[i].taints if taint.key not in LIFECYCLE_TAINTS)
-            # Judged by the other taints alone; a node that only Kubernetes has tainted is unavailable, not tainted.
+            # Only the other taints count; a node that only Kubernetes has tainted is unavailable, not tainted.
             own[i] = fit.untolerated(info.shape, taints) is not None
-        found += [FilterStage(NodeRule.TAINT, own), FilterStage(NodeRule.UNAVAILABLE, stage.refused & ~own)]
-    return found
+        result += [FilterStage(NodeRule.TAINT, own), FilterStage(NodeRule.UNAVAILABLE, stage.refused & ~own)]
+    return result

@@ -1,4 +1,4 @@
-"""Which nodes lie in a topology domain that could take a task's group now, and what the others' domains lack."""
+"""Which nodes are in a topology domain that could take a task's group now, and what other domains lack."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ Rooms: TypeAlias = Mapping[Domain, tuple[int | None, np.ndarray | None]]
 
 
 class DomainAnswers:
-    """``masks``: for each group with a constraint that the task is in, from its own up, the nodes that it may be tried on."""
+    """Topology answers to one task. ``masks``: for each constrained group of the task, from its own up, the nodes on
+    which it may be tried.
+    """
 
     def __init__(self, session: Session, task: WTask) -> None:
         self._session = session
         self._plan = TopologyPlan(session)
-        self._told: list[tuple[Constraint, np.ndarray, str, Sequence[WTask], Rooms]] = []
+        self._answers: list[tuple[Constraint, np.ndarray, str, Sequence[WTask], Rooms]] = []
         job = task.job
         assert job is not None
         next_tasks = tasks_to_allocate(job)
-        # A pod that is not among the next to be tried is asked about by itself.
+        # A pod that is not among the job's next tasks is asked about alone.
         if not any(other is task for other in next_tasks):
             next_tasks = [task]
         member: Member | None = task.podset
@@ -41,8 +43,8 @@ class DomainAnswers:
                 # A constraint holds for all tasks of the group that are placed together.
                 tasks = [other for other in next_tasks if other.podset in inside]
                 mask, wrong = self._ask(member, tasks)
-                # The tree is counted anew for the next group, whose pods may be of another size.
-                self._told.append((constraint, mask, wrong, tasks, self._rooms(constraint)))
+                # The counts are copied, because the next group counts the tree again with pods of another size.
+                self._answers.append((constraint, mask, wrong, tasks, self._rooms(constraint)))
             member = member.parent
 
     def _ask(self, member: Member, tasks: list[WTask]) -> tuple[np.ndarray, str]:
@@ -61,12 +63,12 @@ class DomainAnswers:
 
     @property
     def masks(self) -> list[np.ndarray]:
-        return [mask for _, mask, *_ in self._told]
+        return [mask for _, mask, *_ in self._answers]
 
     def text(self, i: int) -> str:
         """Why a node is not in a domain that could take the group."""
-        for constraint, mask, wrong, tasks, rooms in self._told:
-            # The first constraint that rules the node out is told, from the task's own group upwards.
+        for constraint, mask, wrong, tasks, rooms in self._answers:
+            # The first constraint that rules the node out, from the task's own group upwards.
             if mask[i]:
                 continue
             tree = self._plan.tree(constraint.topology)
@@ -93,10 +95,10 @@ class DomainAnswers:
         return {domain: (domain.pods, domain.free) for domain in tree.by_level[level].values()}
 
     def _lack(self, where: str, pods: int | None, room: np.ndarray | None, tasks: Sequence[WTask]) -> str:
-        # It would do by its room, so what rules it out is the required level: pods of the group run elsewhere.
+        # The domain has room, so the required level rules it out: pods of the group run elsewhere.
         if pods is not None and pods >= len(tasks):
             return f"{where} has room, but not the pods of its group that run"
-        # Amounts are counted only in the lowest domain that has all allowed nodes, and below it.
+        # Amounts are counted only in the lowest domain that contains all allowed nodes, and below it.
         if room is None:
             return f"{where} is not where the rest of its group may be"
         rows = {row for task in tasks for row, amount in task.info.needs if amount and row != PODS}

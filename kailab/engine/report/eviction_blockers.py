@@ -1,6 +1,6 @@
-"""Who holds what a waiting job lacks, and what keeps it from taking that: told when somebody asks.
+"""Which PodGroups hold what a waiting job lacks, and what keeps the job from evicting them.
 
-What may be taken is the word of the actions' own rules (``search.reclaimable``, ``search.minruntime``); nothing is searched for.
+The answer comes from the rules of the actions (``search.reclaimable``, ``search.minruntime``), without a search.
 """
 
 from __future__ import annotations
@@ -22,26 +22,29 @@ from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, WTask
 
 RESOURCE_FIELDS = ("gpu", "cpu", "memory")
-"""Fields of ``HeldAmounts``, in the order in which they are told."""
+"""Fields of ``HeldAmounts``, in the order of reports."""
 _PLACES = {"cpu": 0, "memory": 1, "gpu": 2}
 
 
 class EvictionBlocker(StrEnum):
-    """What keeps a job from having another evicted, as far as rules tell it of each by itself."""
+    """What keeps a job from evicting another, as far as rules about single jobs decide."""
 
     NOTHING = "nothing"
-    RANK = "rank"  # of its own queue, and of no lower priority
-    SHARE = "share"  # of another queue, and its own would hold more than its share
-    QUOTA = "quota"  # of another queue, which holds no more than it may keep
+    RANK = "rank"  # it is of the same queue and of no lower priority
+    SHARE = "share"  # it is of another queue, and the job's queue would exceed its share
+    QUOTA = "quota"  # it is of another queue, which holds no more than it may keep
     NON_PREEMPTIBLE = "non-preemptible"
-    PROTECTED = "protected"  # by a minimum runtime
-    SCHEDULER = "scheduler"  # of no queue: another scheduler has placed it
+    PROTECTED = "protected"  # a minimum runtime protects it
+    SCHEDULER = "scheduler"  # it is of no queue: another scheduler placed it
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """One PodGroup ("": pods of other schedulers), and what it holds where the job might run. ``beside``: its queue, or the ancestor
-    of it that stands beside the job's queue or an ancestor of that (``level``). ``until``: the end of its protection. ``surplus``: it
-    runs on without some of its pods, which no minimum runtime protects."""
+    """One PodGroup ("": pods of other schedulers) and what it holds on nodes where the job might run.
+
+    ``beside``: its queue, or its queue's ancestor that is a sibling of ``level``, which is the job's queue or one of
+    its ancestors. ``until``: the end of its protection. ``surplus``: it keeps running without some of its pods, which
+    no minimum runtime protects.
+    """
 
     podgroup: str
     queue: str
@@ -54,9 +57,12 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReachableCapacity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job wants next, what is free of it where it might run, and who holds the rest there. ``leaving``: what pods hold that
-    are on their way out. ``beyond``: by queue, from the job's own up, the resources (fields of ``HeldAmounts``) of which it would hold
-    more than both its quota and its fair share; queues of which that is so in none are left out."""
+    """What a job wants next, what is free where it might run, and which PodGroups hold the rest there.
+
+    ``leaving``: what leaving pods hold. ``beyond``: per queue, from the job's own up, the resources (fields of
+    ``HeldAmounts``) of which it would exceed both its quota and its fair share; queues without such a resource are left
+    out.
+    """
 
     wanted: HeldAmounts
     free: HeldAmounts
@@ -65,7 +71,7 @@ class ReachableCapacity(msgspec.Struct, frozen=True, kw_only=True):
     beyond: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def lacks(self) -> tuple[str, ...]:
-        """Resources (fields of ``HeldAmounts``) of which too little is free in sum, with all that is leaving."""
+        """Resources (fields of ``HeldAmounts``) of which too little is free in sum, with leaving pods counted as gone."""
         return tuple(
             name
             for name in RESOURCE_FIELDS
@@ -74,7 +80,7 @@ class ReachableCapacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reachable_capacity(session: Session, job: Job) -> ReachableCapacity | None:
-    """None for a job whose queue is not there."""
+    """The capacity that a job could reach; None if its queue does not exist."""
     tasks = tasks_to_allocate(job)
     wanted = demand(session, job, tasks)
     if wanted is None:
@@ -84,7 +90,7 @@ def reachable_capacity(session: Session, job: Job) -> ReachableCapacity | None:
     held: dict[str, tuple[Job | None, list[int]]] = {}
     for i in np.flatnonzero(nodes):
         for task in session.table.tasks[i].values():
-            # Promises hold nothing yet, and what is leaving is told apart.
+            # Promises hold nothing yet, and leaving pods are reported separately.
             if task.job is job or not ALLOCATED[task.status]:
                 continue
             sums = held.setdefault("" if task.job is None else task.job.uid, (task.job, [0, 0, 0]))[1]
@@ -96,7 +102,7 @@ def reachable_capacity(session: Session, job: Job) -> ReachableCapacity | None:
         wanted=_held(wanted.amounts),
         free=free,
         leaving=leaving,
-        holders=tuple(sorted(holders, key=lambda one: (one.queue, one.podgroup))),
+        holders=tuple(sorted(holders, key=lambda holder: (holder.queue, holder.podgroup))),
         beyond=tuple(
             (level.name, fields) for level in wanted.queue.path if (fields := _beyond_share(level, wanted.amounts))
         ),
@@ -129,7 +135,8 @@ class _Rules:
                 EvictionBlocker.NOTHING if victim.record.priority < self._job.record.priority else EvictionBlocker.RANK
             )
         until = self._until(victim, queue)
-        # What protects a victim is told only where the rules between queues, or of rank, would let it be taken.
+        # The victim's protection is reported only if the rules between queues, or of priority, would allow the
+        # eviction.
         if keeps == EvictionBlocker.NOTHING:
             if not victim.record.preemptible:
                 keeps = EvictionBlocker.NON_PREEMPTIBLE
@@ -141,17 +148,18 @@ class _Rules:
         )  # fmt: skip
 
     def _between(self, queue: WQueue) -> tuple[WQueue, WQueue, EvictionBlocker]:
-        found = self._shares.get(queue.name)
-        if found is None:
+        cached = self._shares.get(queue.name)
+        if cached is None:
             level, beside = self._session.tree.levelled(self._wanted.queue, queue)
             keeps = EvictionBlocker.NOTHING
-            # A reclaimer is held to its own share, and to that of its ancestor at the level where it takes.
-            if any(_beyond_share(one, self._wanted.amounts) for one in (self._wanted.queue, level)):
+            # A reclaimer must stay within its own share, and within that of its ancestor at the level of the
+            # comparison.
+            if any(_beyond_share(each, self._wanted.amounts) for each in (self._wanted.queue, level)):
                 keeps = EvictionBlocker.SHARE
             elif not may_yield(self._session.tree, self._wanted, queue):
                 keeps = EvictionBlocker.QUOTA
-            found = self._shares[queue.name] = (level, beside, keeps)
-        return found
+            cached = self._shares[queue.name] = (level, beside, keeps)
+        return cached
 
     def _until(self, victim: Job, queue: WQueue) -> float | None:
         if queue is self._wanted.queue:
@@ -160,20 +168,20 @@ class _Rules:
 
 
 def _nodes(session: Session, tasks: list[WTask]) -> np.ndarray:
-    """Where any of the tasks may go, but for what is held there."""
+    """The nodes where any of the tasks may go, regardless of what is held there."""
     table = session.table
     if not session.config.predicates:
         return table.available
-    found = np.zeros(len(table), dtype=bool)
+    mask = np.zeros(len(table), dtype=bool)
     for info in {id(task.info): task.info for task in tasks}.values():
-        found |= fit.static_mask(table, info, session.working.table_version)
-    return found
+        mask |= fit.static_mask(table, info, session.working.table_version)
+    return mask
 
 
 def _room(session: Session, nodes: np.ndarray) -> tuple[HeldAmounts, HeldAmounts]:
     table = session.table
     idle, leaving = np.maximum(table.idle, 0), np.maximum(table.releasing, 0)
-    # Node by node, because free parts of shared devices stand in no array.
+    # Node by node, because no array contains the free parts of shared devices.
     gpus = sum(table.unheld_gpus(int(i)) for i in np.flatnonzero(nodes))
     with_leaving = int(table.free_gpu_vector()[nodes].sum())
     return (

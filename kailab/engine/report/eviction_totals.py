@@ -1,7 +1,8 @@
-"""What a decision takes from others, beside what it is for: told with each of its evictions.
+"""The totals of evictions for one beneficiary, reported with each of these evictions.
 
-KAI takes whole units (a surplus pod, else all of a gang), evicts every unit of the set in its simulation and then packs who still
-finds a place anew. So a job of one node can move a gang of many. That is KAI's way; ``max_taken_ratio`` bounds it.
+KAI takes whole units (a surplus pod, else a whole gang), evicts every unit of the set in its simulation, and then
+repacks the victims that still find a place. So a job of one node can move a gang of many nodes; ``max_taken_ratio``
+bounds that.
 """
 
 from __future__ import annotations
@@ -17,33 +18,37 @@ from kailab.engine.working.queues import Amounts
 
 
 def with_eviction_totals(session: Session, decisions: Decisions) -> Decisions:
-    """The decisions of a session that is still open, each eviction with its taking, and its message saying it."""
+    """The decisions of an open session, with the totals added to each eviction and its message."""
     if not decisions.evictions:
         return decisions
     together: dict[tuple[str, Action], list[Evict]] = {}
     for evict in decisions.evictions:
-        # By the beneficiary as the ledger has it in the end, who may have taken over another's victims.
+        # By the final beneficiary, which may have taken over another's victims.
         together.setdefault((evict.beneficiary, evict.action), []).append(evict)
     moved = {pipeline.task for pipeline in decisions.pipelines if pipeline.moved}
-    # Stale gangs go for nobody, so there is nothing to hold what they lose against.
-    found = {
-        key: _taking(session, decisions, key[0], evictions, moved) for key, evictions in together.items() if key[0]
+    # Evictions of stale gangs have no beneficiary to compare with.
+    totals = {
+        key: _totals(session, decisions, key[0], evictions, moved) for key, evictions in together.items() if key[0]
     }
     evictions = []
     for evict in decisions.evictions:
-        taking = found.get((evict.beneficiary, evict.action))
-        if taking is not None:
-            evict = structs.replace(evict, taking=taking, message=f"{evict.message}; {totals_text(taking)}")
+        total = totals.get((evict.beneficiary, evict.action))
+        if total is not None:
+            evict = structs.replace(evict, taking=total, message=f"{evict.message}; {totals_text(total)}")
         evictions.append(evict)
     return structs.replace(decisions, evictions=tuple(evictions))
 
 
-def _taking(
+def _totals(
     session: Session, decisions: Decisions, beneficiary: str, evictions: list[Evict], moved: set[str]
 ) -> EvictionTotals:
     tasks = session.working.tasks
-    promised = [tasks[one.task] for one in decisions.pipelines if one.podgroup == beneficiary and not one.moved]
-    # A later action may have taken the promise: then what the job asks for next stands for it.
+    promised = [
+        tasks[pipeline.task]
+        for pipeline in decisions.pipelines
+        if pipeline.podgroup == beneficiary and not pipeline.moved
+    ]
+    # A later action may have taken the promise; then the job's next request stands for it.
     asked = session.wants(promised or tasks_to_allocate(session.jobs[beneficiary]), session.table.min_gpu_memory)
     lost, elsewhere = [0, 0, 0], [0, 0, 0]
     for evict in evictions:
@@ -66,18 +71,18 @@ def _held(amounts: Amounts) -> HeldAmounts:
 
 
 def totals_text(taking: EvictionTotals) -> str:
-    """``asked: 8 GPU; taken: 93 GPU (93 pods, all of them only moved)``."""
+    """A text such as ``asked: 8 GPU; taken: 93 GPU (93 pods, all of them only moved)``."""
     asked, lost, moved = taking.asked, taking.lost, taking.moved
     taken = (lost.cpu + moved.cpu, lost.memory + moved.memory, lost.gpu + moved.gpu)
     resources = counting((asked.cpu, asked.memory, asked.gpu))
     pods = taking.pods_lost + taking.pods_moved
-    who = "1 pod" if pods == 1 else f"{pods} pods"
+    pods_text = "1 pod" if pods == 1 else f"{pods} pods"
     if taking.pods_moved:
-        which = f"{taking.pods_moved} of them" if taking.pods_lost else "all of them" if pods > 1 else "it is"
-        who += f", {which} only moved"
+        moved_pods = f"{taking.pods_moved} of them" if taking.pods_lost else "all of them" if pods > 1 else "it is"
+        pods_text += f", {moved_pods} only moved"
     return (
         f"asked: {_amounts_text((asked.cpu, asked.memory, asked.gpu), resources)}; "
-        f"taken: {_amounts_text(taken, resources)} ({who})"
+        f"taken: {_amounts_text(taken, resources)} ({pods_text})"
     )
 
 

@@ -1,5 +1,7 @@
-"""What each node says to a task: that it takes it, or the first rule that keeps the task off, with both values. Told when somebody
-asks, by the filters that place tasks; nodes that say the same are told together."""
+"""The answer of each node to a task: it takes the task, or the first rule that refuses it, with both values.
+
+The rules are the filters that place tasks. Nodes with the same answer are reported together.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,10 @@ from kailab.engine.working.state import WTask
 
 
 class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``nodes`` say, all the same. ``rule``: None where they take the task now. ``text``: with both values. ``resource``: of
-    which there is too little (as nodes report it), with ``free``, ``capacity`` and ``wanted`` in engine units. ``pod``: the one that is
-    in the way."""
+    """The common answer of ``nodes``. ``rule``: None if they take the task now. ``text``: the reason with both values.
+    ``resource``: the missing resource by its node name, with ``free``, ``capacity`` and ``wanted`` in engine units.
+    ``pod``: the pod in the way.
+    """
 
     text: str
     nodes: tuple[str, ...]
@@ -46,42 +49,45 @@ class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def node_answers(session: Session, task: WTask) -> tuple[NodeAnswer, ...]:
-    """To a task of a PodGroup, the most nodes first. What the queue rules say, and whether the rest of its gang finds room, is not
-    in it. To a task that is on a node: what the others say to it, as things stand."""
+    """The answers to a task of a PodGroup, most nodes first.
+
+    Queue rules, and room for the rest of the gang, are not considered. For a task that is on a node, the other nodes
+    answer as things stand.
+    """
     table = session.table
     if not len(table):
         return ()
     placer = Placer(session)
-    wrong = _wrong_everywhere(placer, task)
+    wrong = _wrong_on_all_nodes(placer, task)
     if wrong:
         return (NodeAnswer(rule=NodeRule.BLOCKED, text=wrong, nodes=tuple(node.name for node in table.nodes)),)
-    # What its own node would say to it depends on what it holds there itself.
-    here = table.index.get(task.node, -1) if ON_NODE[task.status] else -1
-    sieve = filter_nodes(table, task.info, session.config.predicates)
-    conflicts = _ask_about_pods(session, placer, task, sieve)
+    # The task's own node cannot answer, because the task holds resources there.
+    own_node = table.index.get(task.node, -1) if ON_NODE[task.status] else -1
+    node_filter = filter_nodes(table, task.info, session.config.predicates)
+    conflicts = _ask_about_pods(session, placer, task, node_filter)
     domains = DomainAnswers(session, task)
     for mask in domains.masks:
-        sieve.keep(NodeRule.TOPOLOGY, mask)
-    said: dict[NodeAnswer, list[str]] = {}
+        node_filter.keep(NodeRule.TOPOLOGY, mask)
+    answers: dict[NodeAnswer, list[str]] = {}
 
     def note(answer: NodeAnswer, i: int) -> None:
-        said.setdefault(answer, []).append(table.nodes[i].name)
+        answers.setdefault(answer, []).append(table.nodes[i].name)
 
-    told = _Telling(table, task, conflicts, domains.text)
-    for stage in sieve.stages:
+    wording = _Wording(table, task, conflicts, domains.text)
+    for stage in node_filter.stages:
         for i in np.flatnonzero(stage.refused):
-            if i != here:
-                note(told.answer(stage.rule, stage.row, int(i)), int(i))
-    for i in np.flatnonzero(sieve.open):
-        if i != here:
+            if i != own_node:
+                note(wording.answer(stage.rule, stage.row, int(i)), int(i))
+    for i in np.flatnonzero(node_filter.open):
+        if i != own_node:
             note(NodeAnswer(text="takes it", nodes=()), int(i))
-    if here >= 0:
-        note(NodeAnswer(text="it is here", nodes=()), here)
-    found = [msgspec.structs.replace(answer, nodes=tuple(names)) for answer, names in said.items()]
-    return tuple(sorted(found, key=lambda one: (one.rule is not None, -len(one.nodes), one.text)))
+    if own_node >= 0:
+        note(NodeAnswer(text="it is here", nodes=()), own_node)
+    result = [msgspec.structs.replace(answer, nodes=tuple(names)) for answer, names in answers.items()]
+    return tuple(sorted(result, key=lambda answer: (answer.rule is not None, -len(answer.nodes), answer.text)))
 
 
-def _wrong_everywhere(placer: Placer, task: WTask) -> str:
+def _wrong_on_all_nodes(placer: Placer, task: WTask) -> str:
     if task.info.shape.blocked and placer.session.config.predicates:
         return "; ".join(task.info.shape.blocked)
     refused = placer.claims_refused(task)
@@ -89,38 +95,38 @@ def _wrong_everywhere(placer: Placer, task: WTask) -> str:
 
 
 def _ask_about_pods(
-    session: Session, placer: Placer, task: WTask, sieve: NodeFilter
+    session: Session, placer: Placer, task: WTask, node_filter: NodeFilter
 ) -> podaffinity.AffinityConflicts | None:
-    """Ask the rules between pods, and what else keeps the placer from a node that is open so far."""
+    """Apply the rules between pods, and the placer's rules for shared devices, to the nodes that are open so far."""
     table, shape = session.table, task.info.shape
     conflicts = None
-    if session.config.predicates and sieve.open.any():
+    if session.config.predicates and node_filter.open.any():
         if task.info.requires_pods or session.working.has_anti_affinity:
             conflicts = podaffinity.AffinityConflicts(table, task)
-            # ``narrow`` tells only that a node is out; which of the two rules it was is read off the first conflict.
+            # ``narrow`` only removes a node; the first conflict says by which of the two rules.
             for rule, terms in ((NodeRule.AFFINITY, False), (NodeRule.ANTI_AFFINITY, True)):
                 passing = table.all.copy()
                 podaffinity.narrow(table, task, passing)
-                for i in np.flatnonzero(sieve.open & ~passing):
+                for i in np.flatnonzero(node_filter.open & ~passing):
                     conflict = conflicts.at(int(i))
                     if conflict is not None and (conflict.other is not None) != terms:
                         passing[i] = True
-                sieve.keep(rule, passing)
+                node_filter.keep(rule, passing)
         if shape.ports:
-            passing = sieve.open.copy()
+            passing = node_filter.open.copy()
             podaffinity.narrow_ports(table, shape, passing)
-            sieve.keep(NodeRule.PORT, passing)
-    if shape.gpu.shared and sieve.open.any():
+            node_filter.keep(NodeRule.PORT, passing)
+    if shape.gpu.shared and node_filter.open.any():
         _, candidates = placer.candidates(task, None)
-        # The placer narrows shares by two things (``_narrow_shared``): with slots enough it was the queue's bound.
+        # The placer narrows shares by two rules (``_narrow_shared``); if pod slots suffice, it was the queue's bound.
         slots = table.idle[PODS] + table.releasing[PODS] >= 2
-        sieve.keep(NodeRule.RESERVATION, candidates | slots)
-        sieve.keep(NodeRule.QUEUE, candidates)
+        node_filter.keep(NodeRule.RESERVATION, candidates | slots)
+        node_filter.keep(NodeRule.QUEUE, candidates)
     return conflicts
 
 
-class _Telling:
-    """The words for each rule on each node."""
+class _Wording:
+    """The texts of each rule on each node."""
 
     def __init__(
         self,
@@ -143,7 +149,7 @@ class _Telling:
         if rule in (NodeRule.CAPACITY, NodeRule.FREE):
             wanted = self._task.info.rows[row]
             pool = table.claims.counted(shape, table.idle) if shape.claims else table.idle
-            # A node may hold more than it has, if it has shrunk; nobody is told of less than nothing.
+            # A node that has shrunk may hold more than it has; free is never reported below zero.
             free, capacity = max(0, int(pool[row, i])), int(table.allocatable[row, i])
             name = table.layout.names[row]
             leaving = int(table.releasing[row, i]) if rule == NodeRule.FREE else 0

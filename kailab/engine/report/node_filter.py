@@ -1,4 +1,7 @@
-"""What a node has and what a task wants, beside each other, in words."""
+"""The node rules that place tasks, applied one after the other, and texts with a node's and a task's values.
+
+``Pending.fits`` counts the nodes per rule; ``node_answers`` words the answer of each node.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +23,24 @@ NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPUs", "pods": "pod slots"}
 
 def unavailable_text(node: Node) -> str:
     """``cordoned``, ``not ready``."""
-    # Of a node that nobody hears of nothing else is known either.
-    told = (
-        [one for one in node.unavailable.split(", ") if one in (CORDONED, NOT_READY)]
+    # A node that does not report its state has no other reason that is up to date.
+    reasons = (
+        [reason for reason in node.unavailable.split(", ") if reason in (CORDONED, NOT_READY)]
         if NOT_READY in node.unavailable
         else []
     )
-    return (", ".join(told) or node.unavailable).replace(CORDONED, "cordoned").replace(NOT_READY, "not ready")
+    return (", ".join(reasons) or node.unavailable).replace(CORDONED, "cordoned").replace(NOT_READY, "not ready")
 
 
 def lack_text(name: str, free: int, capacity: int, wanted: int, leaving: int, *, ever: bool) -> str:
-    """``CPU 3 free of 64, wants 8``. ``leaving``: what is free once leaving pods are gone. ``ever``: the node has as much in all."""
+    """A text such as ``CPU 3 free of 64, wants 8``. ``leaving``: what leaving pods will free. ``ever``: the whole node
+    would suffice.
+    """
     title = NAMES.get(name, name)
     wants = f"wants {resource_text(name, wanted)}"
     if not capacity:
         return f"no {title}, {wants}"
-    # What is free there now does not matter, as even the whole node is too small.
+    # Even the whole node is too small, so what is free does not matter.
     if not ever:
         return f"{title} {resource_text(name, capacity)} in all, {wants}"
     more = f" ({resource_text(name, leaving)} more once pods that leave are gone)" if leaving > 0 else ""
@@ -48,11 +53,11 @@ def affinity_text(node: str, labels: dict[str, str], shape: Shape) -> str:
         if not fit.matches(requirement, labels):
             return _unmet(requirement, labels)
     texts = []
-    # Terms are alternatives, so each is told with the first thing that it lacks.
+    # Terms are alternatives, so each is reported with its first unmet requirement.
     for term in shape.terms:
         fields = {"metadata.name": node}
-        unmet = [(one, labels) for one in term.requirements if not fit.matches(one, labels)]
-        unmet += [(one, fields) for one in term.fields if not fit.matches(one, fields)]
+        unmet = [(requirement, labels) for requirement in term.requirements if not fit.matches(requirement, labels)]
+        unmet += [(field, fields) for field in term.fields if not fit.matches(field, fields)]
         texts.append(_unmet(*unmet[0]) if unmet else "an empty affinity term matches no node")
     if len(texts) > 1:
         return f"meets none of its {len(texts)} node affinity terms ({'; '.join(dict.fromkeys(texts))})"
@@ -61,7 +66,7 @@ def affinity_text(node: str, labels: dict[str, str], shape: Shape) -> str:
 
 def _unmet(requirement: Requirement, labels: dict[str, str]) -> str:
     key, has = requirement.key, labels.get(requirement.key)
-    here = f"no label {key}" if has is None else f"{key}={has}"
+    present = f"no label {key}" if has is None else f"{key}={has}"
     values = " or ".join(requirement.values)
     wants = {
         "In": values,
@@ -71,7 +76,7 @@ def _unmet(requirement: Requirement, labels: dict[str, str]) -> str:
         "Gt": f"more than {values}",
         "Lt": f"less than {values}",
     }
-    return f"{here}, wants {wants[requirement.operator]}"
+    return f"{present}, wants {wants[requirement.operator]}"
 
 
 def taint_text(taint: Taint) -> str:
@@ -80,18 +85,18 @@ def taint_text(taint: Taint) -> str:
 
 
 def untolerated_taints(shape: Shape, taints: tuple[Taint, ...]) -> list[Taint]:
-    """All taints that keep the shape off."""
+    """The taints that keep the shape off."""
     return [taint for taint in taints if fit.untolerated(shape, (taint,)) is not None]
 
 
 def untolerated_text(shape: Shape, taints: tuple[Taint, ...]) -> str:
-    """The first taint that the shape does not tolerate."""
+    """The first taint that the shape does not tolerate, as text."""
     taint = fit.untolerated(shape, taints)
     return f"taint {taint_text(taint)}, not tolerated" if taint is not None else ""
 
 
 def wanted_text(info: ShapeInfo) -> str:
-    """What of GPUs a shape asks for."""
+    """The GPUs that a shape requests, as text."""
     gpu = info.shape.gpu
     each = f" on each of {gpu.devices} GPUs" if gpu.devices > 1 else " of a GPU"
     if gpu.mig:
@@ -104,7 +109,7 @@ def wanted_text(info: ShapeInfo) -> str:
 
 
 def kind_text(table: NodeTable, info: ShapeInfo, i: int, mig_fits: bool) -> str:
-    """Why the node's kind of GPU is the wrong one. ``mig_fits``: whether that is not for being split, or not being it."""
+    """Why the node's kind of GPU is wrong. ``mig_fits``: MIG is not the reason."""
     gpu, strategy = info.shape.gpu, table.mig[i]
     wants = f"wants {wanted_text(info)}"
     if not strategy and not table.allocatable[GPUS, i]:
@@ -118,7 +123,7 @@ def kind_text(table: NodeTable, info: ShapeInfo, i: int, mig_fits: bool) -> str:
 
 
 def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
-    """Why no device, or too few, can take the share."""
+    """Why no device, or too few devices, can take the share."""
     gpu, wants = info.shape.gpu, f"wants {wanted_text(info)}"
     devices = int(table.allocatable[GPUS, i]) // GPU
     if devices < gpu.devices:
@@ -126,7 +131,7 @@ def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
     if gpu.memory_mib > table.gpu_memory[i]:
         return f"its GPUs have {table.gpu_memory[i]} MiB each, {wants}"
     shared = table.shared.get(i)
-    # The most that is free on one device: parts of several can't be put together.
+    # The most that is free on one device, because parts of several cannot be combined.
     left = max((shared.left(group) for group in shared.groups.values()), default=0) if shared is not None else 0
     left = max(0, left)
     best = f"{left} MiB" if gpu.memory_mib else number(left / int(table.gpu_memory[i]))
@@ -134,36 +139,30 @@ def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
     return f"{whole} GPUs free of {devices}, and at most {best} of a shared one, {wants}"
 
 
-# Each node under the first rule that keeps a task off it, by the filters that place tasks.
-#
-# Two are told from this: how many nodes each reason holds for (``Pending.fits``), and what each node says with its values
-# (``node_answers``).
-
-
 class NodeRule(StrEnum):
-    """What keeps a task off a node, in the order in which it is asked."""
+    """The rules that can keep a task off a node, in the order of evaluation."""
 
-    BLOCKED = "blocked"  # something is missing that it needs wherever it goes
+    BLOCKED = "blocked"  # an object that the pod names is missing
     UNAVAILABLE = "unavailable"  # cordoned, not ready
     SELECTOR = "selector"
     TAINT = "taint"
     GPU_KIND = "gpu kind"  # MIG or whole; GPUs that are for claims
-    GPU_MEMORY = "gpu memory"  # the node does not tell it
-    CAPACITY = "capacity"  # the node never had as much
+    GPU_MEMORY = "gpu memory"  # the node does not report it
+    CAPACITY = "capacity"  # the node is too small
     CLAIM = "claim"
-    FREE = "free"  # others hold it
-    SHARE = "share"  # no device has so large a part free
+    FREE = "free"  # other tasks hold it
+    SHARE = "share"  # no device has as large a part free
     NUMA = "numa"
-    AFFINITY = "pod affinity"  # it wants to be with pods that are not there
+    AFFINITY = "pod affinity"  # pods that it must be with are not there
     ANTI_AFFINITY = "pod anti-affinity"
     PORT = "host port"
-    RESERVATION = "reservation"  # a device to be shared anew needs a pod slot for its reservation
-    QUEUE = "queue"  # what the share would count for here is more than its queue may have
-    TOPOLOGY = "topology"  # the domain that the node is in has no room for the group
+    RESERVATION = "reservation"  # a newly shared device needs a pod slot for its reservation pod
+    QUEUE = "queue"  # the share would exceed the bounds of its queue
+    TOPOLOGY = "topology"  # the node's domain has no room for the group
 
 
 class FilterStage(NamedTuple):
-    """``refused``: the nodes of which ``rule`` is the first to keep the task off. ``row``: the resource that it is about."""
+    """``refused``: the nodes for which ``rule`` is the first to refuse the task. ``row``: the resource in question."""
 
     rule: NodeRule
     refused: np.ndarray
@@ -171,14 +170,14 @@ class FilterStage(NamedTuple):
 
 
 class NodeFilter:
-    """``open``: the nodes that no rule has refused so far."""
+    """Applies rules one by one. ``open``: the nodes that no rule has refused so far."""
 
     def __init__(self, count: int) -> None:
         self.open = np.ones(count, dtype=bool)
         self.stages: list[FilterStage] = []
 
     def keep(self, rule: NodeRule, passing: np.ndarray, row: int = -1) -> None:
-        """Ask one rule. ``passing``: the nodes that it lets through."""
+        """Apply one rule, which lets the nodes of ``passing`` through."""
         refused = self.open & ~passing
         if refused.any():
             self.stages.append(FilterStage(rule, refused, row))
@@ -186,24 +185,24 @@ class NodeFilter:
 
 
 def filter_nodes(table: NodeTable, info: ShapeInfo, predicates: bool = True) -> NodeFilter:
-    """Ask all rules that look at the shape alone; those between pods are not among them. ``predicates``: see ``EngineConfig``."""
-    sieve = NodeFilter(len(table))
-    for rule, passing, row in _rules(table, info, predicates, sieve):
-        sieve.keep(rule, passing, row)
-    return sieve
+    """Apply all rules about the shape alone, not those between pods. ``predicates``: see ``EngineConfig``."""
+    node_filter = NodeFilter(len(table))
+    for rule, passing, row in _rules(table, info, predicates, node_filter):
+        node_filter.keep(rule, passing, row)
+    return node_filter
 
 
 def refusals(table: NodeTable, info: ShapeInfo) -> list[FilterStage]:
-    """The same rules, each with all nodes that it refuses, whether or not another has refused them."""
+    """The same rules, each with all nodes that it refuses, also those that another rule refuses."""
     everywhere = NodeFilter(len(table))
-    found = [FilterStage(rule, ~passing, row) for rule, passing, row in _rules(table, info, True, everywhere)]
-    return [stage for stage in found if stage.refused.any()]
+    stages = [FilterStage(rule, ~passing, row) for rule, passing, row in _rules(table, info, True, everywhere)]
+    return [stage for stage in stages if stage.refused.any()]
 
 
 def _rules(
-    table: NodeTable, info: ShapeInfo, predicates: bool, sieve: NodeFilter
+    table: NodeTable, info: ShapeInfo, predicates: bool, node_filter: NodeFilter
 ) -> Iterator[tuple[NodeRule, np.ndarray, int]]:
-    """Each rule with the nodes that it lets through. What costs much for each node is asked of those that are open in ``sieve``."""
+    """Each rule with the nodes that it lets through. Expensive rules look only at nodes that are open in ``node_filter``."""
     shape = info.shape
     if predicates:
         yield NodeRule.UNAVAILABLE, table.available, -1
@@ -216,8 +215,9 @@ def _rules(
         yield NodeRule.CAPACITY, table.allocatable[row] >= amount, row
     if shape.claims:
         serving = table.all.copy()
-        # The rules before this one have been kept by now: a generator goes on only when the next is asked for.
-        for i in np.flatnonzero(sieve.open):
+        # The rules before this one are applied by now, because the generator continues only when the next rule is
+        # requested.
+        for i in np.flatnonzero(node_filter.open):
             serving[i] = table.claims.lacking(shape, int(i)) is None
         yield NodeRule.CLAIM, serving, -1
     idle = table.claims.counted(shape, table.idle) if shape.claims else table.idle

@@ -1,4 +1,4 @@
-"""What is told about jobs that got no place: the code, a sentence, and per node what was missing."""
+"""The reasons of jobs that got no place: the code, a sentence, and what was missing per node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Reasons = tuple[tuple[str, int], ...]
 
 
 class KeptOff(NamedTuple):
-    """What keeps a shape off the nodes, each node under one reason; of it in words: why no node may ever take it, else the taints."""
+    """What keeps a shape off the nodes, one reason per node. ``never``: why no node may ever take it; ``taints``: if
+    some may, the taints of the others, as text.
+    """
 
     reasons: Reasons
     never: str = ""
@@ -36,33 +38,33 @@ Fits = dict[int, KeptOff]
 
 
 def queue_states(session: Session) -> tuple[QueueState, ...]:
-    """Where every queue stands, by name."""
+    """The balance of every queue, by name."""
     return tuple(queue_state(queue) for _, queue in sorted(session.tree.queues.items()))
 
 
 def pending_jobs(session: Session) -> list[Pending]:
-    """Every PodGroup with tasks that wait, in the order of the working set's jobs by creation."""
+    """Every PodGroup with waiting tasks, by creation time."""
     jobs = {job.uid: job for job in session.waiting.jobs()}
-    # Tasks of no subgroup are counted nowhere, so the index of those that wait does not have these jobs.
+    # Tasks that name an unknown subgroup are counted nowhere, so the index of waiting jobs does not contain these jobs.
     for job in session.jobs.values():
         if job.lost and any(task.status == Status.PENDING for task in job.lost.values()):
             jobs[job.uid] = job
-    # Their tasks are leaving in thought, and so no longer among those that wait.
+    # The tasks of these jobs are provisionally leaving, and so not among the waiting ones.
     for uid in session.ledger.robbed:
         jobs[uid] = session.jobs[uid]
     fits: Fits = {}
-    found = []
+    result = []
     for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
-        pending = _pending(session, job, fits) if _is_told(session, job) else None
+        pending = _pending(session, job, fits) if _is_reported(session, job) else None
         if pending is not None:
-            found.append(pending)
-    # Jobs of which nothing waits any more but for a promised place: told apart, as nothing is wrong with them.
+            result.append(pending)
+    # Jobs that wait only for promised places come separately, because nothing is wrong with them.
     promised = {pipeline.podgroup for pipeline in session.ledger.pipelines.values() if not pipeline.moved}
-    known = {pending.podgroup for pending in found}
+    known = {pending.podgroup for pending in result}
     for uid in sorted(promised - known):
         job = session.jobs[uid]
         waiting = [task for task in sorted(job, key=_order) if task.status == Status.PIPELINED]
-        found.append(
+        result.append(
             Pending(
                 podgroup=uid,
                 queue=job.record.queue,
@@ -72,16 +74,16 @@ def pending_jobs(session: Session) -> list[Pending]:
                 amounts=tuple(session.asking(task) for task in waiting),
             )
         )
-    return _with_turns(session, found) if session.config.tell_turns else found
+    return _with_turns(session, result) if session.config.tell_turns else result
 
 
-def _is_told(session: Session, job: Job) -> bool:
+def _is_reported(session: Session, job: Job) -> bool:
     return session.has_turn(job) and (session.until is None or job.uid in session.until)
 
 
-def _with_turns(session: Session, found: list[Pending]) -> list[Pending]:
+def _with_turns(session: Session, pending_jobs: list[Pending]) -> list[Pending]:
     order = {turn.podgroup: turn for turn in serving_positions(session, session.ledger.heirs)}
-    return [structs.replace(pending, turn=order.get(pending.podgroup)) for pending in found]
+    return [structs.replace(pending, turn=order.get(pending.podgroup)) for pending in pending_jobs]
 
 
 def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
@@ -92,10 +94,10 @@ def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
     failure = _failure(session, job, tasks, lost)
     reported: tuple[TaskFit, ...] = ()
     if failure.code == PendingCode.POD_SCHEDULING_ERRORS and tasks:
-        # Of a gang the task at which placing stopped; the others found room.
+        # In a gang, the task at which placing stopped; the others found room.
         task = next((task for task in tasks if task.uid == failure.task), tasks[0])
         kept_off = _kept_off(session, task, fits)
-        failure = failure._replace(message=_told_with(task, kept_off, failure.message))
+        failure = failure._replace(message=_with_node_reasons(task, kept_off, failure.message))
         reported = (TaskFit(task=task.uid, nodes=len(session.table), reasons=kept_off.reasons),)
     numbers: Numbers = {**failure.numbers} if failure.numbers else {}
     if session.ranking is not None:
@@ -115,7 +117,7 @@ def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
 
 
 def _waits(task: WTask) -> bool:
-    """Also if a place that it was given in this cycle was taken from it again."""
+    """True if the task waits, also after it lost a place that it was given in this cycle."""
     robbed = task.status == Status.RELEASING and task.record.status == Status.PENDING
     return task.status == Status.PENDING or robbed
 
@@ -125,7 +127,7 @@ def _order(task: WTask) -> tuple[int | float | str, ...]:
 
 
 def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) -> FailedAttempt:
-    # What a user has to change comes first. What this cycle ran into is told only of work that could run at all.
+    # What a user has to change comes first. What happened in this cycle matters only to jobs that could run at all.
     queue = session.tree.queues.get(job.record.queue)
     name = job.record.queue
     if queue is None:
@@ -154,10 +156,10 @@ def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) 
         return _not_ready(job)
     until = session.ledger.delayed.get(job.uid)
     failure = session.ledger.failures.get(job.uid)
-    kept = next((kept for kept in session.ledger.kept if kept.podgroup == job.uid), None)
-    if failure is not None and kept is not None:
-        since = f" from {moment_text(kept.at)} on" if kept.at > session.now else ""
-        numbers: Numbers = {**(failure.numbers or {}), "kept_for": job.uid, "kept_from": kept.at}
+    place = next((place for place in session.ledger.kept if place.podgroup == job.uid), None)
+    if failure is not None and place is not None:
+        since = f" from {moment_text(place.at)} on" if place.at > session.now else ""
+        numbers: Numbers = {**(failure.numbers or {}), "kept_for": job.uid, "kept_from": place.at}
         return failure._replace(message=f"{failure.message}; a place is kept for it{since}", numbers=numbers)
     if until is not None:
         rest = until - session.now
@@ -194,26 +196,26 @@ def _not_ready(job: Job) -> FailedAttempt:
 
 def _kept_off(session: Session, task: WTask, fits: Fits) -> KeptOff:
     info = task.info
-    # Claims are looked at for each task, as they depend on its queue; all else is the same for equal shapes.
+    # Claims are checked for each task, because they depend on its queue; all else is equal for equal shapes.
     refused = (
         session.table.claims.refusal(task.uid, info.shape, task.job.record.queue)
         if task.job and info.shape.claims
         else None
     )
-    # No room that is freed would help, wherever it is.
+    # Freeing room would help nowhere.
     if refused is not None:
         return KeptOff(((refused.why, len(session.table)),), never=refused.why)
-    found = fits.get(id(info))
-    if found is None:
-        found = fits[id(info)] = _weighed(session, info, _reasons(session, info))
-    return found
+    kept_off = fits.get(id(info))
+    if kept_off is None:
+        kept_off = fits[id(info)] = _with_permanent_reasons(session, info, _reasons(session, info))
+    return kept_off
 
 
-def _weighed(session: Session, info: ShapeInfo, reasons: Reasons) -> KeptOff:
-    """Reasons, with what on the nodes no freed room would change: all of it where no node is open at all, else the taints."""
+def _with_permanent_reasons(session: Session, info: ShapeInfo, reasons: Reasons) -> KeptOff:
+    """Add the reasons that freeing room would not change: all reasons if no node is open at all, else the taints."""
     if not session.config.predicates:
         return KeptOff(reasons)
-    # Every node is ruled out by what amounts don't change, so no room that is freed would help.
+    # Rules other than amounts exclude every node, so freeing room would not help.
     if info.shape.blocked or not fit.static_mask(session.table, info, session.working.table_version).any():
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons) or "there are no nodes"
         return KeptOff(reasons, never=counted)
@@ -223,25 +225,25 @@ def _weighed(session: Session, info: ShapeInfo, reasons: Reasons) -> KeptOff:
     )
 
 
-def _told_with(task: WTask, kept_off: KeptOff, message: str) -> str:
-    """A failure's sentence, with what no freed room would change."""
+def _with_node_reasons(task: WTask, kept_off: KeptOff, message: str) -> str:
+    """The message of a failure with the reasons that freeing room would not change."""
     if kept_off.never:
         return f"no node may take pod {task.record.namespace}/{task.record.name}: {kept_off.never}"
     return message + kept_off.taints
 
 
 def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
-    """Each node under the first thing that keeps the shape off it."""
+    """The first rule that refuses the shape, counted over all nodes."""
     table, shape = session.table, info.shape
     if shape.blocked:
         return tuple((reason, len(table)) for reason in shape.blocked)
-    sieve = filter_nodes(table, info)
+    node_filter = filter_nodes(table, info)
     counts: dict[str, int] = {}
-    for stage in sieve.stages:
-        for reason, count in _told(table, info, stage):
+    for stage in node_filter.stages:
+        for reason, count in _stage_reasons(table, info, stage):
             counts[reason] = counts.get(reason, 0) + count
-    # Rules that look at more than the shape are not counted one by one here; ``node_answers`` tells them.
-    left = int(sieve.open.sum())
+    # Rules about more than the shape are not counted here; ``node_answers`` reports them.
+    left = int(node_filter.open.sum())
     if left:
         counts["kept off by other pods, by topology, or by the rest of its gang"] = left
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
@@ -260,14 +262,14 @@ _RULES = {
 _RESOURCES = {CPU: "CPU", MEMORY: "memory", GPUS: "GPUs", PODS: "pod slots"}
 
 
-def _told(table: NodeTable, info: ShapeInfo, stage: FilterStage) -> Iterable[tuple[str, int]]:
-    """What is said of the nodes of one stage, and of how many."""
+def _stage_reasons(table: NodeTable, info: ShapeInfo, stage: FilterStage) -> Iterable[tuple[str, int]]:
+    """The reasons of one stage, each with a number of nodes."""
     sentence = _RULES.get(stage.rule)
     if sentence is not None:
         resource = _RESOURCES.get(stage.row) or table.layout.names[stage.row]
         yield sentence.format(resource=resource), int(stage.refused.sum())
         return
-    # What is said differs from node to node: which taint, why it takes nothing, what of a claim is missing.
+    # The reason differs from node to node: the taint, the node's state, what the claim lacks.
     for i in np.flatnonzero(stage.refused):
         if stage.rule == NodeRule.UNAVAILABLE:
             yield table.nodes[i].unavailable, 1

@@ -1,6 +1,6 @@
-"""What queues could take back from each other as things stand, and what stops them: told when somebody asks.
+"""What queues could take back from each other as things stand, and what stops them.
 
-Who has a claim is the word of ``search.reclaimable``; what keeps a victim from being taken are the rules of the reclaim action.
+``search.reclaimable`` says which queues have a claim; the rules of the reclaim action say what protects a victim.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ from kailab.engine.working.state import Job
 
 
 def divisions(session: Session) -> tuple[Division, ...]:
-    """How the fair shares of this session came about: the division itself, carried out once more and asked to tell."""
-    told: list[Division] = []
+    """How the fair shares of this session came about: the division is repeated and reported."""
+    result: list[Division] = []
     tree = session.tree
     tree_shares(
         session.divided,
-        # Totals are whole numbers kept as floats for ratios; the division goes by whole numbers.
+        # Totals are whole numbers stored as floats for ratios; the division needs whole numbers.
         [int(total) for total in tree.totals],
         {name: queue.request for name, queue in tree.queues.items()},
         k_value=session.config.k_value,
         usage=session.config.usage,
-        tell=told.append,
+        tell=result.append,
     )
-    return tuple(told)
+    return tuple(result)
 
 
 class _Holders(NamedTuple):
-    """Preemptible work of a leaf, by when it started, in one resource. ``core``: sums of what a minimum runtime protects, up to each;
-    ``surplus``: what it never protects."""
+    """Preemptible work of a leaf by start time, in one resource. ``core``: running sums of what a minimum runtime may
+    protect. ``surplus``: what it never protects.
+    """
 
     starts: list[float]
     core: list[int]
@@ -55,7 +56,7 @@ class _Waiters(NamedTuple):
 
 
 class Returns:
-    """Of one session, whose queues stand as its cycle began."""
+    """What queues could reclaim in one session at the start of its cycle."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -69,16 +70,16 @@ class Returns:
         self._found: dict[Reclaimer, Return] = {}
 
     def of(self, name: str) -> tuple[Return, ...]:
-        """What others could take from a queue, or from an ancestor of it."""
+        """What others could take from a queue or its ancestors."""
         return tuple(self._return(taker) for taker in reclaimers(self._session.tree, name))
 
     def _return(self, taker: Reclaimer) -> Return:
-        found = self._found.get(taker)
-        if found is None:
-            found = self._found[taker] = self._reckoned(taker)
-        return found
+        cached = self._found.get(taker)
+        if cached is None:
+            cached = self._found[taker] = self._compute(taker)
+        return cached
 
-    def _reckoned(self, taker: Reclaimer) -> Return:
+    def _compute(self, taker: Reclaimer) -> Return:
         mine, theirs = self._session.tree.queues[taker.queue], self._session.tree.queues[taker.beside]
         r = NAMES.index(taker.resource)
         over, beyond = _beyond(theirs, taker.rule, r)
@@ -88,7 +89,7 @@ class Returns:
             holders = self._held(leaf, r)
             runtime = self._runtime.reclaim_runtime(mine, leaf)
             first = _first_young(holders.starts, runtime, self._session.now)
-            # ``core`` begins with 0, so its entry at a position is the sum of all that started before it.
+            # ``core`` begins with 0, so the entry at a position is the sum of all that started earlier.
             total, old = holders.core[-1], holders.core[first]
             young += total - old
             unprotected += holders.surplus + old
@@ -111,30 +112,30 @@ class Returns:
         )
 
     def _held(self, leaf: WQueue, r: int) -> _Holders:
-        found = self._holders.get((leaf.name, r))
-        if found is None:
+        cached = self._holders.get((leaf.name, r))
+        if cached is None:
             cores, surplus = [], 0
             for _, job in self._session.victims.lists.get(leaf.name, ()):
                 core, more = _core_and_surplus(self._session, job, r)
-                # Work whose start is not known is protected by no minimum runtime.
+                # Work with an unknown start is not protected by a minimum runtime.
                 cores.append((-inf if job.last_start is None else job.last_start, core))
                 surplus += more
             cores.sort()
             sums = [0, *accumulate(core for _, core in cores)]
-            found = self._holders[leaf.name, r] = _Holders([start for start, _ in cores], sums, surplus)
-        return found
+            cached = self._holders[leaf.name, r] = _Holders([start for start, _ in cores], sums, surplus)
+        return cached
 
     def _delayed(self, queue: WQueue, r: int) -> _Waiters:
-        found = self._waiters.get((queue.name, r))
-        if found is None:
+        cached = self._waiters.get((queue.name, r))
+        if cached is None:
             now, amount, first = self._session.now, 0, inf
             for job in self._waiting(queue):
                 until = job.delayed_until()
                 if until is not None and now < until:
                     amount += self._session.wants(tasks_to_allocate(job), self._session.table.min_gpu_memory)[r]
                     first = min(first, until)
-            found = self._waiters[queue.name, r] = _Waiters(amount, None if first == inf else first)
-        return found
+            cached = self._waiters[queue.name, r] = _Waiters(amount, None if first == inf else first)
+        return cached
 
     def _waiting(self, queue: WQueue) -> Iterable[Job]:
         for leaf in self._leaves.get(queue.name, ()):
@@ -142,12 +143,15 @@ class Returns:
 
 
 def _first_young(starts: list[float], runtime: float, now: float) -> int:
-    # Those whose runtime is over are at the front: starts are sorted, and the runtime is the same for a whole leaf.
+    # Work whose minimum runtime is over is at the front: starts are sorted, and the runtime is the same for a whole
+    # leaf.
     return bisect_right(starts, now, key=lambda start: start + runtime) if runtime > 0 else len(starts)
 
 
 def _beyond(theirs: WQueue, rule: str, r: int) -> tuple[QueueResource, int]:
-    """The resource of which a queue holds more than a rule leaves it, GPUs before all, and how much of resource ``r`` may go for it."""
+    """The resource of which a queue holds more than a rule leaves it (GPUs first), and how much of resource ``r`` may
+    be taken for it.
+    """
     for each in (GPU, CPU, MEMORY):
         bound = theirs.allocatable[each] if rule == "fair share" else min(theirs.quota[each], theirs.allocatable[each])
         if theirs.allocated[each] > bound:
@@ -156,7 +160,7 @@ def _beyond(theirs: WQueue, rule: str, r: int) -> tuple[QueueResource, int]:
 
 
 def _core_and_surplus(session: Session, job: Job, r: int) -> tuple[int, int]:
-    """What the tasks hold that must run together, and those that may go without the others."""
+    """What the tasks hold that must run together, and what surplus tasks hold."""
     core = surplus = 0
     for podset in job.podsets.values():
         tasks = sorted((task for task in podset.tasks.values() if ALLOCATED[task.status]), key=lambda task: task.key)

@@ -1,8 +1,7 @@
-"""In which order allocate takes the jobs that wait, as things stand, and what decided it: told when somebody asks.
+"""The order in which allocate tries the waiting jobs, as things stand, and the criteria behind it.
 
-This is the order in which jobs are tried. Whoever is tried and fits is served; with that its queue holds more, and the order
-of those that still wait may be another. So the first turn that the queue rules allow and that finds room is the next to be
-served, and all turns behind it are told as they stand before that.
+A job that is tried and fits changes what its queue holds, and so the order of the jobs after it. So the first position
+that the queue rules allow and that finds room is served next; all positions behind it are as they stand before that.
 """
 
 from __future__ import annotations
@@ -23,20 +22,21 @@ from kailab.engine.working.state import Job
 
 
 def serving_positions(session: Session, promised: Iterable[str] | None = None) -> tuple[ServingPosition, ...]:
-    """All jobs that wait and could run in their queue, in the order in which allocate takes them. ``promised``: who goes before
-    all others (PodGroup uids), where that is not whom the configuration names."""
-    found: list[ServingPosition] = []
+    """All waiting jobs that could run in their queue, in the order of allocate. ``promised``: PodGroup uids that go
+    first, instead of the configuration's.
+    """
+    positions: list[ServingPosition] = []
     before: Job | None = None
     heirs = dict.fromkeys(job.uid for job in promised_jobs(session, promised))
     for job in (*(session.jobs[uid] for uid in heirs), *_in_order(session, heirs)):
         queue = session.queue_of(job)
         assert queue is not None
-        # As Allocator.place has it, so that what is told to be refused is what allocate refuses.
+        # As in Allocator.place, so that the report agrees with allocate.
         wanted = session.wants(next_tasks(job), session.table.max_gpu_memory)
         refusal = refuses(queue, wanted, job.record.preemptible)
-        found.append(
+        positions.append(
             ServingPosition(
-                place=len(found) + 1,
+                place=len(positions) + 1,
                 podgroup=job.uid,
                 queue=queue.name,
                 because=_why_after(session, before, job, heirs),
@@ -46,40 +46,42 @@ def serving_positions(session: Session, promised: Iterable[str] | None = None) -
             )
         )
         before = job
-    return tuple(found)
+    return tuple(positions)
 
 
 def queues_before(session: Session, order: Sequence[ServingPosition], name: str) -> tuple[Earlier, ...]:
-    """Queues whose turn comes before that of ``name``, or of an ancestor of it, in the order of their next turns. ``order``: all
-    turns. Turns that the queue rules refuse count only where the queue ``name`` has no other."""
+    """Queues that are served before queue ``name`` or an ancestor of it, in the order of their next jobs. ``order``:
+    all positions. Positions that queue rules refuse count only if queue ``name`` has no others.
+    """
     queue = session.tree.queues.get(name)
     if queue is None:
         return ()
-    nearest: dict[str, ServingPosition] = {}
+    next_position: dict[str, ServingPosition] = {}
     below: dict[str, list[ServingPosition]] = {level.name: [] for level in queue.path}
     only_refused = all(turn.refused is not None for turn in order if turn.queue == name)
     for turn in order:
         for level in session.tree.queues[turn.queue].path:
             if level.name in below:
                 below[level.name].append(turn)
-            # A refused turn passes by without a job being served, so it keeps nobody waiting.
+            # A refused job is skipped, so it keeps no other job waiting.
             if turn.refused is None or (only_refused and turn.queue == name):
-                nearest.setdefault(level.name, turn)
-    found: list[Earlier] = []
+                next_position.setdefault(level.name, turn)
+    earlier_queues: list[Earlier] = []
     for level in queue.path:
-        own = nearest.get(level.name)
+        own = next_position.get(level.name)
         if own is None:
             continue
         for sibling in _siblings(session, level):
-            other = nearest.get(sibling.name)
+            other = next_position.get(sibling.name)
             if sibling is level or other is None or other.place > own.place:
                 continue
-            # What stood against the other's turn was the head of this queue then, whether the queue rules refuse it or not.
+            # The other job was compared with the head of this queue at that time, whether queue rules refuse the head
+            # or not.
             turns_below = below[level.name]
             head = turns_below[bisect(turns_below, other.place, key=lambda turn: turn.place)]
             why = _why_before(session, sibling, level, other, head)
-            found.append(Earlier(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why))
-    return tuple(sorted(found, key=lambda one: nearest[one.queue].place))
+            earlier_queues.append(Earlier(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why))
+    return tuple(sorted(earlier_queues, key=lambda earlier: next_position[earlier.queue].place))
 
 
 def _why_before(session: Session, left: WQueue, right: WQueue, before: ServingPosition, after: ServingPosition) -> str:
@@ -110,12 +112,12 @@ def _criterion(session: Session, before: Job, after: Job) -> str:
     assert right is not None
     if left is right:
         return order_criterion(before, after)
-    one, other = session.tree.levelled(left, right)
-    return _between(session, one, other, before, after)
+    mine, theirs = session.tree.levelled(left, right)
+    return _between(session, mine, theirs, before, after)
 
 
 def _between(session: Session, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> str:
-    """What decides between two siblings, each with its best job."""
+    """The criterion that decides between two siblings, each with its best job."""
     ranking = session.ranking
     if ranking is not None and ranking.between_queues and ranking.first(left, right, left_job, right_job):
         return ranking.criterion(left_job, right_job)

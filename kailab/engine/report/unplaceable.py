@@ -1,6 +1,6 @@
-"""Work that waits and that no emptied cluster would hold: every node as it is, and nobody on it.
+"""Waiting work that would not fit even if the cluster's nodes were empty.
 
-Each group is placed by the engine itself, alone, without any rule of queues; groups that are alike are tried once.
+The engine places each group alone, without queue rules. Of equal groups one is tried.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _FREE = Share(quota=UNLIMITED, limit=UNLIMITED, weight=1.0)
 
 
 class UnplaceableGroups(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups (``podgroups``: uids) for which there is no room even then, and why: the engine's words about the first. ``pods``: that
-    must start together. ``gpu``: milli-GPU that they want; ``placed``: how many of them found a place."""
+    """Equal groups (``podgroups``: uids) that do not fit, and the engine's reason for the first of them. ``pods``: how
+    many must start together. ``gpu``: milli-GPU that they want. ``placed``: how many found a place.
+    """
 
     podgroups: tuple[str, ...]
     message: str
@@ -41,23 +42,25 @@ class _Group(NamedTuple):
 
 
 def unplaceable_groups(snapshot: Snapshot, config: EngineConfig, now: float) -> tuple[UnplaceableGroups, ...]:
-    """Of groups that wait as a whole. Those that have to be where other work is can't be judged by this, and are left out."""
+    """The groups that do not fit, among those of which no pod has a place. Groups that must be near other pods are left
+    out, because an empty cluster has none.
+    """
     alike: dict[object, list[_Group]] = {}
     for group in _waiting(snapshot):
-        # Equal shapes read by the scheduler are one object; where they are not, groups are only tried more often.
+        # Equal shapes read by the scheduler are one object. Otherwise equal groups are only tried more often.
         key = (group.record.root, tuple(sorted((id(task.shape), task.subgroup) for task in group.tasks)))
         alike.setdefault(key, []).append(group)
     session = Session(_emptied(snapshot, [groups[0] for groups in alike.values()]), config, now)
-    found = []
+    result = []
     try:
         allocator = Allocator(session)
         for groups in alike.values():
-            unheld = _tried(session, allocator, groups)
-            if unheld is not None:
-                found.append(unheld)
+            unplaceable = _try_group(session, allocator, groups)
+            if unplaceable is not None:
+                result.append(unplaceable)
     finally:
         session.close()
-    return tuple(found)
+    return tuple(result)
 
 
 def _waiting(snapshot: Snapshot) -> Iterable[_Group]:
@@ -69,7 +72,7 @@ def _waiting(snapshot: Snapshot) -> Iterable[_Group]:
         tasks = members.get(record.uid, [])
         if not tasks or any(task.status not in _WAITS for task in tasks):
             continue
-        # On an emptied cluster the pods it wants to be with are not there, which says nothing.
+        # The pods that it must be with are not on an empty cluster, so a failure would prove nothing.
         if any(not term.weight for task in tasks for term in task.shape.affinity):
             continue
         yield _Group(record, tasks)
@@ -80,27 +83,27 @@ def _emptied(snapshot: Snapshot, groups: list[_Group]) -> WorkingSet:
     return WorkingSet.of(
         Snapshot(
             nodes=snapshot.nodes,
-            # One queue without bounds: what is asked is whether nodes have room.
+            # One queue without bounds, because only room on nodes is in question.
             queues=(Queue(name=_ALL, gpu=_FREE, cpu=_FREE, memory=_FREE),),
-            # Preemptible, because no quota is to say anything either.
+            # Preemptible, so that no quota applies.
             podgroups=tuple(structs.replace(group.record, queue=_ALL, preemptible=True) for group in groups),
             tasks=tuple(task for group in groups for task in group.tasks),
             topologies=snapshot.topologies,
-            claims=tuple(_unheld_claim(claim) for claim in snapshot.claims if claim.name in named),
+            claims=tuple(_released_claim(claim) for claim in snapshot.claims if claim.name in named),
         )
     )
 
 
-def _unheld_claim(claim: ResourceClaim) -> ResourceClaim:
-    # The label that has to name the queue is a rule of queues: the queue here is none that a claim could name.
+def _released_claim(claim: ResourceClaim) -> ResourceClaim:
+    # Without the queue label, which would have to name the real queue.
     return structs.replace(claim, allocated=False, held=(), node="", reserved=(), queue=None)
 
 
-def _tried(session: Session, allocator: Allocator, groups: list[_Group]) -> UnplaceableGroups | None:
+def _try_group(session: Session, allocator: Allocator, groups: list[_Group]) -> UnplaceableGroups | None:
     job = session.jobs[groups[0].record.uid]
     if not job.root.ready:
-        return None  # fewer pods than its minimum: that is another matter
-    # Each alone: what is placed for one would take room from the next.
+        return None  # fewer pods than its minimum: not a matter of room
+    # Each group alone: a placed group would take room from the next.
     mark = session.mark()
     placed = allocator.place(job, None, False)
     session.undo(mark)

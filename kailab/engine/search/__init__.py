@@ -1,1 +1,7 @@
-"""Room made by others' going: which victims may be taken, in which sets they are tried, and what shows that a search is in vain."""
+"""The search for victims, used by consolidation, reclaim and preempt.
+
+``solver.Solver`` runs a search: ``scenario`` proposes sets of victims for a ``goal``, ``filters`` discards useless
+ones, and each remaining one is simulated. ``reclaimable`` and ``minruntime`` are the rules about victims.
+``signatures`` compares jobs, so that one no easier than a failed one is skipped. ``bounds``, ``shortfall``,
+``victims_first`` and ``repacking`` prove that a search or a scenario must fail, without changing a decision.
+"""

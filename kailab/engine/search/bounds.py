@@ -1,15 +1,16 @@
-"""Why no search is needed: what no set of victims could change.
+"""Proofs that no set of victims can help.
 
-Once a search has cost some effort, four bounds are drawn, each a necessary condition for any solution:
+Once a search has cost some effort, four bounds are checked, each a necessary condition for any solution:
 
-* *taking*: how much GPU the queue rules let a reclaimer take, at most, from each part of the tree, plus what is free;
-* *room*: with every allowed victim gone, how many pods of each shape fit on each node; enough in all (beside the victims, where they are only to be
-  moved), enough in one domain of a required topology level, and enough domains where pods of the job keep each other apart;
-* *reach*: those nodes must be ones the shape may go to at all;
-* *turns*: where all allowed victims are pods of the same shape as the job's, one of them at least must have its turn after the job.
+- *taking*: how much GPU the queue rules let a reclaimer take, at most, from each part of the tree, plus what is free;
+- *room*: with every allowed victim gone, how many pods of each shape fit on each node: enough in all (beside the
+  victims, if these are only moved), enough in one domain of a required topology level, and enough domains if pods of
+  the job keep each other apart;
+- *reach*: these nodes must be ones to which the shape may go at all;
+- *turns*: if all allowed victims are pods of the job's own shape, at least one of them must be served after the job.
 
-A job that breaks one can't be helped, whatever is evicted; one that keeps all is searched for. Because they are necessary
-conditions, they change no decision, only the time it takes.
+A job that violates a bound cannot be helped by any eviction; otherwise the search continues. Because the bounds are
+necessary conditions, they change only the run time, not a decision.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ Pick = Callable[[Job], bool]
 
 @dataclass(frozen=True)
 class SearchBounds:
-    """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``; all of these are in
-    ``lists``, by queue and in order. ``wanted``: for reclaim, whose queue rules then count. ``all_stay``: every victim has to find another
-    place."""
+    """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``; all of
+    these are in ``lists``, by queue and in order. ``wanted``: for reclaim, whose queue rules then apply.
+    ``all_stay``: every victim has to find another place.
+    """
 
     session: Session
     job: Job
@@ -49,7 +51,7 @@ class SearchBounds:
     all_stay: bool = False
 
     def broken(self, tasks: list[WTask]) -> str | None:
-        """In words which bound is broken, or None where a solution is not ruled out."""
+        """The violated bound as text, or None if a solution is possible."""
         victims = [
             victim
             for queue in self.queues
@@ -61,12 +63,14 @@ class SearchBounds:
     # Taking
 
     def _taking(self, tasks: list[WTask], victims: list[Job]) -> str | None:
-        """Only where GPU alone can be over its share: then each part of the tree yields until it is down to its bound."""
+        """Applies only if GPU alone can exceed its share: then each part of the tree yields until it is down to its
+        bound.
+        """
         session, tree, wanted = self.session, self.session.tree, self.wanted
         if (
             wanted is None
             or wanted.amounts[2] <= 0
-            # What these count for differs from node to node, so no sum of whole devices is an upper bound for them.
+            # These count differently from node to node, so a sum of whole devices is no upper bound.
             or any(task.info.shape.gpu.shared or task.info.shape.gpu.mig or task.info.shape.claims for task in tasks)
         ):
             return None
@@ -77,11 +81,11 @@ class SearchBounds:
                 parts.setdefault(tree.levelled(wanted.queue, queue)[1], []).append(victim)
         table = session.table
         free = int(np.maximum(table.idle[GPUS] + table.releasing[GPUS], 0).sum())
-        free += GPU * sum(len(shared.groups) for shared in table.shared.values())  # generous
+        free += GPU * sum(len(shared.groups) for shared in table.shared.values())  # an upper bound
         takeable: float = 0
         for part, jobs in parts.items():
             held = sum(session.accepted(task)[2] for job in jobs for task in job if ACTIVE[task.status])
-            # No more than the allowed victims hold, however much the rules would let go.
+            # No more than the allowed victims hold, whatever the rules permit.
             takeable += min(held, self._from(part, wanted, jobs))
         if free + takeable >= wanted.amounts[2]:
             return None
@@ -91,17 +95,19 @@ class SearchBounds:
         )
 
     def _from(self, part: WQueue, wanted: Demand, jobs: list[Job]) -> float:
-        """The most GPU that may be taken below ``part``: units go while it is above its bound, the last one may overshoot."""
+        """The most GPU that may be taken below ``part``: units are taken while it is above its bound, and the last one
+        may overshoot.
+        """
         if any(part.allocated[r] > part.allocatable[r] or part.allocated[r] > part.quota[r] for r in (0, 1)):
-            return inf  # CPU or memory over its share may justify more
-        # Either rule may justify taking, so the lower of their bounds counts.
+            return inf  # an excess of CPU or memory may justify more
+        # Either rule may justify taking, so the lower bound counts.
         bound = min(part.allocatable[2], part.quota[2])
         surplus = part.allocated[2] - bound
         if surplus <= 0:
             return 0
         largest = max((_largest_unit(self.session, job) for job in jobs), default=0)
         smallest = min((_smallest_task(self.session, job) for job in jobs), default=0)
-        # All units are alike: exactly as many go as bring the part down to its bound.
+        # With equal units, exactly as many go as bring the part down to its bound.
         if largest == smallest > 0:
             return -(-int(surplus) // largest) * largest
         return surplus + largest
@@ -118,7 +124,7 @@ class SearchBounds:
 
     def _room(self, job: Job, tasks: list[WTask], victims: list[Job]) -> str | None:
         table = self.session.table
-        # From zero up, which is generous where a node holds more than it has (it may have shrunk).
+        # Not below zero, an upper bound for a node that has shrunk and holds more than it has.
         pool = np.maximum(table.free, 0)
         leaving: list[ShapeInfo] = []
         for victim in victims:
@@ -128,7 +134,7 @@ class SearchBounds:
                     leaving.append(task.info)
                     for row, amount in task.info.needs:
                         pool[row, i] += amount
-        # Generous: as if every shared device were a whole one again.
+        # An upper bound: every shared device counts as a whole one again.
         for home, shared in table.shared.items():
             pool[GPUS, home] += GPU * len(shared.groups)
         by_shape: dict[int, list[WTask]] = {}
@@ -136,7 +142,7 @@ class SearchBounds:
             by_shape.setdefault(id(task.info), []).append(task)
         for same in by_shape.values():
             info = same[0].info
-            # Their room depends on more than amounts: on who shares, who is near, where claims are.
+            # Room for these depends on more than amounts: on other shares, other pods, and claims.
             if info.shape.gpu.shared or info.shape.affinity or info.shape.claims:
                 continue
             counts = node_capacity.pods_per_node(self.session, info, pool)
@@ -146,7 +152,7 @@ class SearchBounds:
             places = int(counts.sum())
             if places < len(same):
                 return f"even with every possible victim gone there is room for {places} of its {len(same)} pods"
-            # One victim more makes no more room than it takes again, so that what holds for all of them holds for fewer.
+            # One more victim frees no more room than it takes again, so the bound for all victims holds for fewer.
             if self.all_stay:
                 places = max(0, places - node_capacity.capacity_taken(self.session, info, leaving))
                 if places < len(same):
@@ -162,7 +168,7 @@ class SearchBounds:
                 continue
             column, _ = self.session.table.column(term.topology_key)
             domains = np.unique(column[(counts > 0) & (column >= 0)])
-            # Nodes without the label are in no domain, so there the term keeps nobody away.
+            # Nodes without the label are in no domain, so the term does not apply there.
             loose = int(np.minimum(counts[column < 0], len(same)).sum())
             if len(domains) + loose < len(same):
                 return (
@@ -183,7 +189,7 @@ class SearchBounds:
             pods = sum(1 for task in same if task.podset in inside)
             if not pods:
                 continue
-            # Pods of other shapes in the group only take more room: leaving them out keeps the condition necessary.
+            # Pods of other shapes in the group only take more room, so leaving them out keeps the condition necessary.
             tree = self.session.working.domain_tree(topology)
             level = tree.level_index(constraint.required)
             assert level is not None
@@ -197,21 +203,21 @@ class SearchBounds:
 
 
 def _confined(group: WSubGroup) -> list[Member]:
-    found: list[Member] = [group] if group.constraint is not None and group.constraint.required else []
+    groups: list[Member] = [group] if group.constraint is not None and group.constraint.required else []
     for member in group.members:
         if isinstance(member, WSubGroup):
-            found += _confined(member)
+            groups += _confined(member)
         elif member.constraint is not None and member.constraint.required:
-            found.append(member)
-    return found
+            groups.append(member)
+    return groups
 
 
 def _largest_unit(session: Session, job: Job) -> int:
-    """The most GPU that goes in one unit: the core of the job, or a surplus pod."""
+    """The most GPU in one unit: the core of the job, or a surplus pod."""
     return sum(session.accepted(task)[2] for task in job if ACTIVE[task.status])
 
 
 def _smallest_task(session: Session, job: Job) -> int:
     amounts = [session.accepted(task)[2] for task in job if ACTIVE[task.status]]
-    # Only a job of one task is one unit for sure; -1 is the size of no unit, and so rules the exact count out.
+    # Only a job of one task is certainly one unit; -1 matches no unit, and so excludes the exact count.
     return min(amounts) if len(amounts) == 1 else -1

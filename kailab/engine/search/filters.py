@@ -1,7 +1,7 @@
-"""Quick looks that spare a simulation: with these victims gone, is there enough GPU in few enough nodes, in one domain of a
-required level, on some node that the job's node affinity allows?
+"""Cheap checks that avoid simulations: with these victims gone, is there enough GPU on few enough nodes, in one domain
+of a required level, and on some node that the job's node affinity allows?
 
-They only ever rule out what could not work. Source: KAI's accumulated scenario filters.
+They only exclude sets that cannot work. Source: KAI's accumulated scenario filters.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kailab.engine.working.state import WSubGroup, WTask
 
 
 class Filters:
-    """State of the looks for one goal; ``add`` each new victim, then ``pass_``."""
+    """The checks for one goal. ``add`` each new victim, then call ``pass_``."""
 
     def __init__(self, session: Session, goal: SearchGoal, recorded: list[VictimBatch]) -> None:
         self.session = session
         table = session.table
         self.free = table.free_gpu_vector().copy()
         self.wanted = sorted((gpus for gpus in session.gpus_needed(goal.tasks) if gpus > 0), reverse=True)
-        # For equal requests it is enough to count how many of them all nodes together could take.
+        # For equal requests, counting how many of them fit on all nodes is enough.
         self._unit = self.wanted[0] if self.wanted and self.wanted[0] == self.wanted[-1] else 0
         self._takes = int(np.maximum(self.free // self._unit, 0).sum()) if self._unit else 0
         self.reachable = goal.nodes.copy()
@@ -37,7 +37,7 @@ class Filters:
         index = self.session.table.index
         for task in tasks:
             i = index.get(task.node)
-            # A recorded victim may come up again, and frees its place only once.
+            # A recorded victim may come up again, but frees its place only once.
             if i is not None and task.uid not in self._seen:
                 self._seen.add(task.uid)
                 before = int(self.free[i])
@@ -55,19 +55,19 @@ class Filters:
         )
 
     def _gpus_fit(self) -> bool:
-        """Largest requests first, each onto the node with most GPU free; equal ones by counting."""
+        """Largest requests first, each onto the node with most GPU free; equal requests by counting."""
         if not self.wanted:
             return True
         if self._unit:
             return self._takes >= len(self.wanted)
-        # As many nodes as there are requests, those with most free: no more can be used (KAI: maxFreeGpuNodesSorted).
+        # Only as many nodes as there are requests, those with most free, can be used (KAI: maxFreeGpuNodesSorted).
         count = min(len(self.wanted), len(self.free))
         holders_free = np.sort(np.partition(self.free, len(self.free) - count)[-count:])[::-1].copy()
         return _greedy(self.wanted, holders_free)
 
     def _level_fits(self, column: np.ndarray, amounts: list[int]) -> bool:
         known = column >= 0
-        # A level that no node has leaves no domain for anybody who wants a GPU there.
+        # A level that no node has leaves no domain for a GPU request.
         if not known.any():
             return not any(amounts)
         capacity = np.bincount(column[known], weights=self.free[known])
@@ -80,7 +80,7 @@ class Filters:
         return [affinity_mask(self.session.table, info.shape) for info in infos.values()]
 
     def _required_levels(self, goal: SearchGoal) -> list[tuple[np.ndarray, list[int]]]:
-        """Per required level: the node column and the GPU each group wants there as a whole."""
+        """Per required level: the node column, and the GPUs that each group wants there as a whole."""
         wanted: dict[str, list[int]] = {}
         tried = {task.uid for task in goal.tasks}
 
@@ -90,7 +90,7 @@ class Filters:
                     task
                     for podset in group.podsets
                     for task in podset.tasks.values()
-                    # As KAI sums up (sumGpuRequirements): with pods that run, though what they hold is not free.
+                    # As in KAI (sumGpuRequirements), including running pods, although what they hold is not free.
                     if task.uid in tried or ACTIVE[task.status]
                 ]
                 amount = sum(self.session.gpus_needed(counted))
@@ -104,10 +104,10 @@ class Filters:
 
 
 def _greedy(wanted: list[int], capacity: np.ndarray) -> bool:
-    """First fit of falling requests onto falling capacities."""
+    """First fit of descending requests onto descending capacities."""
     left = capacity.copy()
     for amount in wanted:
-        # Requests fall, so the rest wants nothing either.
+        # Requests are in descending order, so all others are 0 too.
         if amount == 0:
             return True
         room = np.flatnonzero(left >= amount)

@@ -1,4 +1,4 @@
-"""What a search for victims is after, and the units in which victims go."""
+"""The goal of a search for victims, and the units in which victims go."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class VictimBatch(NamedTuple):
 
 
 class SearchGoal(NamedTuple):
-    """What room is sought for: a job, the tasks of it that are tried, and where it may go without victims."""
+    """The job for which room is sought, the tasks of it that are tried, and the nodes where it may go without victims."""
 
     job: Job
     tasks: list[WTask]
     nodes: np.ndarray
 
     def nodes_after(self, table: NodeTable, victims: Iterable[WTask]) -> np.ndarray:
-        """Where the job may go once these have left: their nodes, too."""
+        """The nodes where the job may go once these victims have left, including their nodes."""
         nodes = self.nodes.copy()
         for task in victims:
             i = table.index.get(task.node)

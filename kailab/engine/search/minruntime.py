@@ -1,8 +1,8 @@
-"""Protection of young jobs: a job that started less than its queue's minimum runtime ago is no victim.
+"""Minimum runtimes: a job that started less than its queue's minimum runtime ago is no victim.
 
-Elastic jobs may lose their surplus even so. For reclaim the value is looked up where the two queues part (or at the
-victim's queue, by configuration); for preempt at the victim's queue; both go up the tree until one is set. Source: KAI's
-minruntime plugin.
+Elastic jobs may still lose their surplus. For reclaim, the value is read at the level where the two queues part (or, if
+configured, at the victim's queue); for preempt, at the victim's queue. Both go up the tree until a value is set.
+Source: KAI's minruntime plugin.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class MinRuntime:
         return self.reclaim_until(pending, victim) is not None
 
     def reclaim_until(self, pending: WQueue, victim: Job) -> float | None:
-        """When its protection from work of ``pending`` ends; None where it has none, or none any more."""
+        """The end of the victim's protection from jobs of queue ``pending``; None without protection."""
         queue = self.session.queue_of(victim)
         return None if queue is None else self._until(victim, self.reclaim_runtime(pending, queue))
 
     def reclaim_runtime(self, pending: WQueue, queue: WQueue) -> float:
-        """For how many seconds after its start work of ``queue`` is no victim of ``pending``."""
+        """For how many seconds after its start a job of ``queue`` is protected from jobs of ``pending``."""
         if not self.session.switches.min_runtime:
             return 0.0
         key = (pending.name, queue.name)
@@ -40,7 +40,7 @@ class MinRuntime:
         return self.preempt_until(victim) is not None
 
     def preempt_until(self, victim: Job) -> float | None:
-        """When its protection from work of its own queue ends; None where it has none, or none any more."""
+        """The end of the victim's protection from jobs of its own queue; None without protection."""
         queue = self.session.queue_of(victim)
         if queue is None:
             return None
@@ -61,7 +61,7 @@ class MinRuntime:
         until = victim.last_start + runtime
         if self.session.now >= until:
             return None
-        # Nothing changes in the cluster when the protection ends, so no event would start a cycle then.
+        # No event starts a cycle when the protection ends, so the ledger asks for one.
         self.session.ledger.wake(until)
         return until
 
@@ -70,18 +70,18 @@ class MinRuntime:
         levels = victim.path
         if self.session.config.reclaim_resolve == "lca":
             mine, theirs = list(reversed(pending.path)), list(reversed(victim.path))
-            # Two top queues have no common ancestor: KAI takes them for siblings, and asks the victim's top queue alone
+            # Root queues have no common ancestor; KAI treats them as siblings and reads only the victim's root queue
             # (resolver.go).
             if mine[0] is not theirs[0]:
                 own = theirs[0].record.reclaim_min_runtime
                 return default if own is None else own
             common = 0
-            for i, (one, other) in enumerate(zip(mine, theirs, strict=False)):
-                if one is not other:
+            for i, (left, right) in enumerate(zip(mine, theirs, strict=False)):
+                if left is not right:
                     break
                 common = i
-            # One step down from the common ancestor, on the victim's side: that is the queue that protects it from the
-            # other side.
+            # One step down from the common ancestor on the victim's side: the queue that protects it from the other
+            # side.
             start = common + 1 if common + 1 < len(theirs) else common
             levels = list(reversed(theirs[: start + 1]))
         for level in levels:
@@ -91,7 +91,7 @@ class MinRuntime:
 
 
 def keeps_minimum(job: Job, victims: list[WTask]) -> bool:
-    """Whether a protected elastic job would lose nothing but surplus."""
+    """True if a protected elastic job would lose only surplus."""
     lost: dict[int, int] = {}
     for task in victims:
         lost[id(task.podset)] = lost.get(id(task.podset), 0) + 1

@@ -1,9 +1,9 @@
-"""Who may take what from whom across queues.
+"""The rules of reclaim: which queue may take how much from which other queue.
 
-A queue may reclaim only up to its fair share. It takes from a queue that holds more than its allocatable share, or, while
-it stays within its own quota, from one that holds more than its quota; at the level of the tree where the two part. After
-it, no level of the reclaimer may be fuller, relative to its fair share, than a sibling it took from. Source: KAI's
-proportion plugin, package reclaimable.
+A queue may reclaim only up to its fair share. It may take from a queue that holds more than its allocatable share or,
+while it stays within its own quota, from one that holds more than its quota; both are compared at the level of the tree
+where their paths part. Afterwards, no level of the reclaimer may be fuller, relative to its fair share, than a sibling
+it took from. Source: KAI's proportion plugin, package reclaimable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from kailab.engine.working.state import Job, WTask
 
 
 class Demand(NamedTuple):
-    """What a reclaimer wants: amounts, the resources that take part in comparisons, and whether it must stay in quota."""
+    """What a reclaimer wants: its amounts, the resources to compare, and whether it is preemptible (otherwise it must
+    stay within its quota).
+    """
 
     queue: WQueue
     amounts: Amounts
@@ -35,7 +37,7 @@ class ReclaimedAmounts(NamedTuple):
 
 
 def involved(tasks: list[WTask], amounts: Amounts) -> frozenset[int]:
-    """Resources really asked for; MIG instances don't take part in the GPU comparison, as in KAI."""
+    """The resources that are really requested. As in KAI, MIG instances do not count in the comparison of GPUs."""
     names = {r for r in (0, 1) if amounts[r] > 0}
     if any(task.info.request > 0 or task.info.shape.gpu.memory_mib for task in tasks):
         names.add(2)
@@ -51,10 +53,10 @@ def demand(session: Session, job: Job, tasks: list[WTask]) -> Demand | None:
 
 
 def can_reclaim(wanted: Demand) -> bool:
-    """Whether the reclaimer's queue stays within its fair share, and non-preemptible work within its quota."""
+    """True if the reclaimer's queue stays within its fair share, and non-preemptible work within its quota."""
     queue = wanted.queue
     for r in RESOURCES:
-        # KAI's CanReclaimResources asks every resource, also those of which the job wants nothing.
+        # As in KAI's CanReclaimResources, every resource is checked, even if the job wants none of it.
         if queue.allocated[r] + wanted.amounts[r] > queue.fair[r]:
             return False
         if not wanted.preemptible and queue.non_preemptible[r] + wanted.amounts[r] > queue.quota[r]:
@@ -63,14 +65,14 @@ def can_reclaim(wanted: Demand) -> bool:
 
 
 def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
-    """A first look at a victim's queue, before any search."""
+    """A first check of a victim's queue, before any search."""
     mine, theirs = tree.levelled(wanted.queue, victim_queue)
-    # Without a claim of quota only what a queue holds beyond its allocatable share can be taken from it.
+    # A reclaimer beyond its quota can take only what exceeds the other's allocatable share.
     if not mine.within_quota_with(wanted.amounts):
         return any(theirs.allocated[r] > theirs.allocatable[r] for r in RESOURCES)
     below = False
     for r in RESOURCES:
-        # Of what is not asked for nothing can be owed, and from an unlimited quota nothing is beyond.
+        # Resources that are not requested are not owed, and an unlimited quota is never exceeded.
         if wanted.amounts[r] <= 0 or theirs.quota[r] == inf:
             continue
         if theirs.allocated[r] > theirs.quota[r]:
@@ -81,58 +83,60 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
 
 
 def above_share(theirs: WQueue, left: Sequence[int]) -> bool:
-    """Fair share kept up: what the victim's queue has left is still more than it may fill, in some resource."""
+    """True if the victim's queue still has more left than its allocatable share in some resource, so its fair share is
+    respected.
+    """
     return _beyond(left, theirs.allocatable) is not None
 
 
 def owed_quota(held: Sequence[int], wanted: Amounts, mine: WQueue, theirs: WQueue, left: Sequence[int]) -> bool:
-    """Quota guaranteed: the reclaimer stays within its quota in every resource, the victim's queue is beyond its own in
-    some."""
+    """True if the reclaimer stays within its quota in every resource and the victim's queue exceeds its own in some."""
     if any(held[r] + wanted[r] > mine.quota[r] for r in RESOURCES):
         return False
     return _beyond(left, theirs.quota) is not None
 
 
 def _beyond(held: Sequence[int], bounds: Sequence[float]) -> int | None:
-    """The first resource, GPUs before all, of which more is held than the bound; None: in none."""
+    """The first resource, GPUs first, of which more is held than the bound, or None."""
     return next((r for r in (GPU, CPU, MEMORY) if held[r] > bounds[r]), None)
 
 
 def reclaimers(tree: QueueTree, name: str) -> tuple[Reclaimer, ...]:
-    """Queues that could reclaim from a queue, or from an ancestor of it, as things stand: those within their quota by asking, and
-    those beyond it that wait below their fair share."""
+    """Queues that could reclaim from a queue or its ancestors as things stand: those that could still ask within their
+    quota, and those beyond it that wait below their fair share.
+    """
     queue = tree.queues.get(name)
-    found: list[Reclaimer] = []
+    result: list[Reclaimer] = []
     for theirs in queue.path if queue is not None else ():
         if not any(theirs.allocated[r] > min(theirs.quota[r], theirs.allocatable[r]) for r in RESOURCES):
             continue  # no rule takes anything from it
         beside = tree.roots if theirs.parent is None else theirs.parent.children
         for mine in sorted(beside, key=lambda queue: queue.name):
-            if mine is not theirs and (taker := _taker(tree, mine, theirs)) is not None:
-                found.append(taker)
-    return tuple(found)
+            if mine is not theirs and (reclaimer := _reclaimer(tree, mine, theirs)) is not None:
+                result.append(reclaimer)
+    return tuple(result)
 
 
-def _taker(tree: QueueTree, mine: WQueue, theirs: WQueue) -> Reclaimer | None:
+def _reclaimer(tree: QueueTree, mine: WQueue, theirs: WQueue) -> Reclaimer | None:
     waits = [r for r in RESOURCES if mine.request[r] > mine.allocated[r]]
-    found = None
+    reclaimer = None
     if theirs.allocated[GPU]:
-        # Whoever holds too much of one resource alone may lose to work that asks for that too.
-        found = _taker_of(tree, mine, theirs, GPU, ()) or _taker_of(tree, mine, theirs, GPU, waits)
+        # A queue that holds too much of a single resource may lose GPUs to work that requests that resource too.
+        reclaimer = _reclaimer_of(tree, mine, theirs, GPU, ()) or _reclaimer_of(tree, mine, theirs, GPU, waits)
     for r in (CPU, MEMORY):
-        # Everybody could ask for CPU: it is told of those that do, where it is not about GPUs.
-        if found is None and r in waits and not (GPU in waits and theirs.allocated[GPU]):
-            found = _taker_of(tree, mine, theirs, r, waits)
-    return found
+        # Every queue could ask for CPU, so only queues that do are reported, and only if GPUs are not the issue.
+        if reclaimer is None and r in waits and not (GPU in waits and theirs.allocated[GPU]):
+            reclaimer = _reclaimer_of(tree, mine, theirs, r, waits)
+    return reclaimer
 
 
-def _taker_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside: Sequence[int]) -> Reclaimer | None:
-    """By a claim on resource ``r``, and on the least amount of those ``beside`` it."""
+def _reclaimer_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside: Sequence[int]) -> Reclaimer | None:
+    """The reclaimer by a claim on resource ``r``, and on the least amount of each of ``beside``."""
     held = mine.allocated[r]
     unused = min(mine.quota[r], mine.limit[r], max(tree.totals[r], held + 1)) - held
     if unused >= 1:
-        # Whoever asks within the quota has a fair share for it: only the quota has to be looked at.
-        wanted = _some_of(mine, r, int(unused), beside)
+        # A request within the quota is within the fair share, so only the quota is checked.
+        wanted = _demand_of(mine, r, int(unused), beside)
         if may_yield(tree, wanted, theirs) and owed_quota(
             mine.allocated, wanted.amounts, mine, theirs, theirs.allocated
         ):
@@ -141,19 +145,19 @@ def _taker_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside: Seq
     due = int(min(mine.fair[r], mine.request[r]) - held)
     if due < 1:
         return None
-    wanted = _some_of(mine, r, due, beside)
+    wanted = _demand_of(mine, r, due, beside)
     if can_reclaim(wanted) and may_yield(tree, wanted, theirs) and above_share(theirs, theirs.allocated):
         return Reclaimer(queue=mine.name, beside=theirs.name, rule="fair share", amount=due, resource=NAMES[r])
     return None
 
 
-def _some_of(queue: WQueue, r: int, amount: int, beside: Sequence[int]) -> Demand:
+def _demand_of(queue: WQueue, r: int, amount: int, beside: Sequence[int]) -> Demand:
     cpu, memory, gpus = (amount if each == r else int(each in beside) for each in RESOURCES)
     return Demand(queue, (cpu, memory, gpus), frozenset((r, *beside)), preemptible=True)
 
 
 class QueueBalances:
-    """What queues held before the search began: the yardstick for every scenario of it."""
+    """What queues held before the search began. Every scenario is compared with these amounts."""
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
@@ -161,29 +165,28 @@ class QueueBalances:
         self.non_preemptible = {queue: tuple(queue.non_preemptible) for queue in tree.queues.values()}
 
     def allows(self, wanted: Demand, yields: dict[WQueue, list[ReclaimedAmounts]], multiplier: float) -> bool:
-        """Whether the reclaimer may take these from these queues."""
+        """True if the reclaimer may take these amounts from these queues."""
         remaining: dict[WQueue, list[int]] = {}
         resources: dict[WQueue, frozenset[int]] = {}
         for queue, given in yields.items():
             mine, theirs = self.tree.levelled(wanted.queue, queue)
-            names = frozenset[int]().union(*(one.involved for one in given))
+            names = frozenset[int]().union(*(unit.involved for unit in given))
             resources[queue] = names
             left = remaining.setdefault(theirs, list(self.allocated[theirs]))
-            # Unit by unit: each is held against what the ones before it have left.
-            for one in given:
+            # Each unit is compared with what the units before it have left.
+            for unit in given:
                 if not (above_share(theirs, left) or self._owed(wanted, mine, theirs, left)):
                     return False
-                # What a victim gives back is gone from every queue above it too: a later victim is judged by what is
-                # left there.
+                # The amounts are gone from all ancestors too, so later victims are compared with what is left there.
                 for level in queue.path:
                     held = remaining.setdefault(level, list(self.allocated[level]))
                     for r in RESOURCES:
-                        held[r] -= one.amounts[r]
+                        held[r] -= unit.amounts[r]
                     resources[level] = resources.get(level, frozenset()) | names
         return self._within(wanted, remaining, resources, multiplier)
 
     def ground(self, reclaimer: WQueue, victims: WQueue) -> EvictionGround:
-        """Why ``allows`` allowed the first of the victims of a queue; ``after`` is how the queues stand now."""
+        """The rule by which ``allows`` accepted the first victim of a queue. ``after`` is the present balance."""
         mine, theirs = self.tree.levelled(reclaimer, victims)
         held = self.allocated[theirs]
         r, bounds = _beyond(held, theirs.allocatable), theirs.allocatable
@@ -213,7 +216,7 @@ class QueueBalances:
                 for r in resources.get(sibling, frozenset()) | wanted.involved:
                     ratio = _saturation(held[r], level.fair[r])
                     theirs = _saturation(left[r], sibling.fair[r])
-                    # Up to its fair share a queue may always take. Beyond it, it must stay the less saturated of the
+                    # A queue may always take up to its fair share. Beyond it, it must stay the less saturated of the
                     # two, or the next cycle would take the same back (KAI: reclaimable.go).
                     if ratio > 1 and sibling.fair[r] > 0 and ratio * multiplier >= theirs:
                         return False

@@ -1,9 +1,10 @@
-"""Victims that surely find places again, all of them: whoever is placed before the job leaves no more room than there was.
+"""A proof that all victims find places again, so that a job placed after them gets no more room than there was.
 
-Where GPUs alone decide, each amount wanted divides the next larger one (1, 2, 4, 8) and each pod goes to the fullest node that has room, no GPU is
-lost between the nodes: as long as one more pod's GPUs are free in all, they are free on one node. This is kept up pod by pod. With nodes by what is free on
-them, each that has something free holds a multiple of the smallest amount wanted that is larger than what a node before it has free. A pod goes to the
-first node with room, so nodes before it have less than it wants; what is left there is again such a multiple.
+Assume that only GPUs decide, that each amount wanted divides the next larger one (1, 2, 4, 8), and that each pod goes
+to the fullest node with room. Then no GPU is lost between nodes: as long as one more pod's GPUs are free in all, they
+are free on one node. The invariant, with nodes ordered by free GPUs: the free GPUs of a node are a multiple of the
+smallest amount wanted that exceeds the free GPUs of the nodes before it. A pod goes to the first node with room, so the
+nodes before it have less free than it wants, and what is left there is again such a multiple.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kailab.engine.working.state import ShapeInfo, WTask
 
 
 class Repacking:
-    """For one search, of which every scenario begins in the state that the nodes are in now."""
+    """The proof for one search, in which every scenario begins in the present state of the nodes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -35,7 +36,9 @@ class Repacking:
         )
 
     def all_return(self, nodes: np.ndarray, victims: Sequence[WTask]) -> bool:
-        """Whether victims that are placed before all others, in whichever order, on ``nodes`` (theirs among them), all find places."""
+        """True if victims that are placed before all others, in any order, on ``nodes`` (including their own), all find
+        places.
+        """
         if not self._on or any(task.record.nominated_node for task in victims):
             return False
         infos = {task.info for task in victims}
@@ -44,7 +47,7 @@ class Repacking:
             return False
         table = self._session.table
         allowed = self._allowed(infos, nodes)
-        # Where a pod fits by what nobody holds it goes before all other nodes, however full these are.
+        # A pod goes first to a node where it fits by idle resources, however full other nodes are.
         if allowed is None or bool((table.idle[GPUS][allowed] >= wanted[0]).any()):
             return False
         pool = table.free.copy()
@@ -58,24 +61,26 @@ class Repacking:
         return bool((free >= 0).all()) and _gpus_decide(infos, free) and _no_gaps(free[GPUS], wanted)
 
     def _allowed(self, infos: set[ShapeInfo], nodes: np.ndarray) -> np.ndarray | None:
-        """Those of the nodes that all may go to; None where some may go to others."""
+        """The nodes to which all shapes may go; None if the shapes may go to different ones."""
         masks = [node_capacity.allowed_nodes(self._session, info) for info in infos]
         every, some = nodes & np.logical_and.reduce(masks), nodes & np.logical_or.reduce(masks)
         return every if bool((every == some).all()) else None
 
 
 def _gpus_decide(infos: set[ShapeInfo], free: np.ndarray) -> bool:
-    """Whether a node whose GPUs are taken by these, whichever of them, has enough of all else. ``free``: by resource and node."""
+    """True if a node has enough of all other resources for any of these shapes that take its GPUs. ``free``: by
+    resource and node.
+    """
     most: dict[int, int] = {}
     for info in infos:
         for row, amount in info.needs:
-            # Of a resource that a pod wants, so much for each GPU.
+            # The amount of the resource for each GPU.
             most[row] = max(most.get(row, 0), -(-amount * GPU // info.rows[GPUS]))
     return all(bool((free[GPUS] * each <= free[row] * GPU).all()) for row, each in most.items())
 
 
 def _no_gaps(free: np.ndarray, wanted: list[int]) -> bool:
-    """``free``: GPUs by node, ``wanted``: the amounts, from the least to the largest."""
+    """The invariant. ``free``: GPUs by node; ``wanted``: the amounts in ascending order."""
     step = 0
     for gpus in sorted(free.tolist()):
         if not gpus:

@@ -1,9 +1,9 @@
-"""Scenarios: sets of victims that might make room for a job, in the order in which they are worth a try.
+"""Scenarios: sets of victims that might make room for a job, in the order in which they are tried.
 
-Victims accumulate, one unit after the other, last in order first. After each unit two generators in turn propose subsets of
-what has accumulated: *node local* (what sits on one node of the newest victim) and, if none of those works, *multi node*
-(victims of the k most promising nodes, k doubling its steps). Source: KAI's scenario builder, nodelocalgreedy and
-multinodegang plugins and the sub-scenario emitter.
+Victims accumulate one unit at a time, the last in serving order first. After each unit, two generators propose subsets
+of what has accumulated: *node local* (victims on one node of the newest victim) and, if none of those works, *multi
+node* (victims of the k most promising nodes, where the steps of k double). Source: KAI's scenario builder,
+nodelocalgreedy and multinodegang plugins and the sub-scenario emitter.
 """
 
 from __future__ import annotations
@@ -20,22 +20,24 @@ from kailab.engine.working.state import Job, WTask
 
 
 class EvictionScenario(NamedTuple):
-    """``goal``: for whom; ``recorded``: victims of the last successful smaller try; ``extra``: victims added now."""
+    """A set of victims for ``goal``. ``recorded``: victims of the last successful smaller try. ``extra``: victims added
+    now.
+    """
 
     goal: SearchGoal
     recorded: list[VictimBatch]
     extra: list[VictimBatch]
 
     def evictions(self) -> list[WTask]:
-        """In order; a recorded victim may come up a second time."""
+        """The victims in order; a recorded victim may occur a second time."""
         return [task for batch in (*self.recorded, *self.extra) for task in batch.tasks]
 
     def tasks(self) -> list[WTask]:
-        """Each task once."""
+        """Each victim once."""
         return list({task.uid: task for task in self.evictions()}.values())
 
     def by_job(self) -> dict[str, tuple[Job, list[WTask]]]:
-        """A recorded victim that comes up again counts twice here too, as in KAI's validators."""
+        """The victims by job. As in KAI's validators, a recorded victim that occurs again counts twice."""
         victims: dict[str, tuple[Job, list[WTask]]] = {}
         for batch in (*self.recorded, *self.extra):
             victims.setdefault(batch.job.uid, (batch.job, []))[1].extend(batch.tasks)
@@ -75,26 +77,26 @@ class Accumulation:
 
     @property
     def valid(self) -> bool:
-        """Whether the victims could suffice at all."""
+        """True if the victims might suffice."""
         return self._filters.pass_()
 
     def advance(self) -> bool:
-        """Add the next unit. False when there is none left."""
+        """Add the next unit. Returns False if none is left."""
         self._on_advance()
         while not self._queue.empty:
-            found = self._queue.pop()
-            victim = found if isinstance(found, Victim) else Victim(found)
+            item = self._queue.pop()
+            victim = item if isinstance(item, Victim) else Victim(item)
             tasks = victim.next()
             queue = self.session.queue_of(victim.job)
             assert queue is not None
-            # A unit with a recorded victim is no new one (KAI: addNextPotentialVictims). What is left of its job
-            # without those comes up once more.
+            # A unit with a recorded victim is not new (KAI: addNextPotentialVictims). The rest of its job comes up once
+            # more without these victims.
             if any(task.uid in self._recorded_uids for task in tasks):
                 rest = victim.without(self._recorded_uids)
                 if rest.count:
                     self._queue.push(queue, rest.key(), rest)
                 continue
-            # What is left goes back into the order, at a place of its own: another queue may come next.
+            # The rest returns to the order at its new position, because another queue may come next.
             victim.drop(tasks)
             if victim.count:
                 self._queue.push(queue, victim.key(), victim)
@@ -104,7 +106,7 @@ class Accumulation:
                 self._by_job.setdefault(uid, []).extend(tasks)
                 for task in tasks:
                     self.jobs_on.setdefault(task.node, {})[uid] = None
-                # The filters judge all that was gathered; the generators then propose parts of it.
+                # The filters check all gathered victims; the generators propose parts of them.
                 self._filters.add(tasks)
             return True
         return False
@@ -112,37 +114,37 @@ class Accumulation:
     def scenario(self, extra: list[VictimBatch]) -> EvictionScenario:
         return EvictionScenario(self.goal, self.recorded, extra)
 
-    def whole(self, uids: dict[str, None]) -> list[VictimBatch]:
-        """All victims of these jobs, one batch a job."""
+    def all_victims_of(self, uids: dict[str, None]) -> list[VictimBatch]:
+        """All gathered victims of these jobs, one batch per job."""
         return [VictimBatch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
 
 
 def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
     """Victims with a pod on one node of the newest victim's job, node by node."""
-    # The victims of the smaller try may do for the larger one too.
+    # The victims of the smaller try may suffice for the larger one.
     if accumulation.valid and accumulation.recorded:
         yield accumulation.scenario([])
     while accumulation.advance():
         if not accumulation.valid or not accumulation.batches:
             continue
         newest = accumulation.batches[-1].job
-        # Only nodes of the newest victim: subsets of the others have been proposed before.
+        # Only nodes of the newest victim, because subsets of the others were proposed before.
         nodes = sorted({task.node for task in newest if task.node})
         seen: set[frozenset[str]] = set()
         for node in nodes:
             jobs = accumulation.jobs_on.get(node)
             if not jobs:
                 continue
-            chosen = accumulation.whole(jobs)
+            chosen = accumulation.all_victims_of(jobs)
             key = frozenset(task.uid for batch in chosen for task in batch.tasks)
-            # A gang on two nodes is the same set from either.
+            # A gang on two nodes is the same set from either node.
             if key not in seen:
                 seen.add(key)
                 yield accumulation.scenario(chosen)
 
 
 def multi_node(accumulation: Accumulation) -> Iterator[EvictionScenario]:
-    """After each unit, victims of the smallest sets of nodes that could suffice, then of more of them."""
+    """After each unit, victims of the smallest sets of nodes that could suffice, then of larger sets."""
     if accumulation.valid:
         yield accumulation.scenario([])
     by_node = _ByNode(accumulation)
@@ -155,7 +157,7 @@ def multi_node(accumulation: Accumulation) -> Iterator[EvictionScenario]:
 
 
 class _ByNode:
-    """What has been gathered, by node. Amounts in milli-GPU; whoever takes a scenario leaves the nodes as they were."""
+    """The gathered victims by node. Amounts in milli-GPU. Consumers of a scenario leave the nodes as they were."""
 
     def __init__(self, accumulation: Accumulation) -> None:
         session, goal, table = accumulation.session, accumulation.goal, accumulation.session.table
@@ -163,22 +165,22 @@ class _ByNode:
         self._added = 0
         self._batches: dict[str, list[int]] = {}  # node -> numbers of the batches with a task there, in order
         self._by_job: dict[str, list[int]] = {}
-        self._several: set[str] = set()  # jobs (uids) of which more than one batch was gathered
+        self._several: set[str] = set()  # uids of jobs with more than one gathered batch
         self._free = table.free_gpu_vector()
-        self._capacity: dict[str, int] = {}  # free once all gathered are gone
+        self._capacity: dict[str, int] = {}  # free once all gathered victims are gone
         self._wanted = session.gpus_needed(goal.tasks)
-        # Of the smaller try, by node.
+        # Held by victims of the smaller try, by node.
         self._recorded: dict[str, int] = {}
         for batch in accumulation.recorded:
             for task in batch.tasks:
                 self._recorded[task.node] = self._recorded.get(task.node, 0) + session.accepted(task)[2]
-        # Nodes that the simulation may use whichever subset is tried.
+        # Nodes that the simulation may use for any subset.
         self._usable = goal.nodes.copy()
         for node in self._recorded:
             i = table.index.get(node)
             if i is not None:
                 self._usable[i] = True
-        # Free without what was gathered, on nodes that have none of it.
+        # Free on nodes without gathered victims.
         self._baseline = int(self._free[self._usable].sum()) + sum(self._recorded.values())
 
     def _catch_up(self) -> None:
@@ -192,10 +194,10 @@ class _ByNode:
             for task in batch.tasks:
                 if task.node not in self._batches:
                     self._begin(task.node)
-                here = self._batches[task.node]
-                # Batches come in order, so a look at the last is enough.
-                if not here or here[-1] != number:
-                    here.append(number)
+                node_batches = self._batches[task.node]
+                # Batches come in order, so checking the last is enough.
+                if not node_batches or node_batches[-1] != number:
+                    node_batches.append(number)
                 self._capacity[task.node] += session.accepted(task)[2]
         self._added = len(batches)
 
@@ -211,22 +213,22 @@ class _ByNode:
         self._catch_up()
         accumulation, capacity = self._accumulation, self._capacity
         smallest = min(self._wanted, default=0)
-        # A node that could not take the smallest task even with all of these gone is no use.
+        # A node that could not take the smallest task even without these victims is useless.
         nodes = [node for node in self._batches if smallest <= 0 or capacity[node] >= smallest]
-        # The smallest that will do come first, so that as few as possible are evicted; of equal ones that gathered first
-        # (KAI: sortViableCandidates).
+        # The smallest sufficient nodes first, so that few tasks are evicted; ties in the order of gathering (KAI:
+        # sortViableCandidates).
         nodes.sort(key=capacity.__getitem__)
-        # What is short after all that is free without these victims.
+        # The shortage beyond what is free without these victims.
         missing = sum(self._wanted) - self._baseline
-        k = _smallest(nodes, capacity, missing)
+        k = _fewest_nodes(nodes, capacity, missing)
         step = 1
         while k <= len(nodes):
-            # Whole batches, also with their tasks on other nodes: a gang does not go in part.
+            # Whole batches, including their tasks on other nodes, because a gang does not go in part.
             picked = sorted({number for node in nodes[:k] for number in self._batches[node]})
             yield accumulation.scenario([accumulation.batches[number] for number in picked])
-            whole = self._with_surplus(picked)
-            if whole != picked and not accumulation.session.config.imitate_faults:
-                yield accumulation.scenario([accumulation.batches[number] for number in whole])
+            with_surplus = self._with_surplus(picked)
+            if with_surplus != picked and not accumulation.session.config.imitate_faults:
+                yield accumulation.scenario([accumulation.batches[number] for number in with_surplus])
             if k == len(nodes):
                 return
             k = min(k + step, len(nodes))
@@ -234,21 +236,22 @@ class _ByNode:
             step *= 2
 
     def _with_surplus(self, picked: list[int]) -> list[int]:
-        """With the core of a job goes the surplus gathered before it, which runs elsewhere: if the core finds no other place, the
-        surplus may be too few to run on."""
+        """Add the surplus that was gathered before the core of a job and runs elsewhere. If the core finds no other
+        place, the surplus may be too small to keep running.
+        """
         if not self._several:
             return picked
         batches = self._accumulation.batches
         chosen = set(picked)
         for uid in self._several:
             numbers = self._by_job[uid]
-            # All that the job has was gathered, so its last unit is the core.
+            # All of the job was gathered, so its last unit is the core.
             if numbers[-1] in chosen and sum(len(batches[n].tasks) for n in numbers) >= batches[numbers[-1]].job.active:
                 chosen.update(numbers)
         return sorted(chosen)
 
 
-def _smallest(nodes: list[str], capacity: dict[str, int], missing: int) -> int:
+def _fewest_nodes(nodes: list[str], capacity: dict[str, int], missing: int) -> int:
     if missing <= 0:
         return 0
     total = 0
@@ -256,5 +259,5 @@ def _smallest(nodes: list[str], capacity: dict[str, int], missing: int) -> int:
         total += capacity[node]
         if total >= missing:
             return count
-    # More than there are: then none of the subsets is worth a simulation.
+    # Not even all nodes suffice, so no subset is worth a simulation.
     return len(nodes) + 1

@@ -1,7 +1,7 @@
-"""Comparing jobs by how hard they are to place.
+"""Comparison of jobs by how hard they are to place.
 
-Two jobs are comparable if as many of their tasks obey the same rules (selectors, affinity, tolerations, topology, the
-priority of the pods ...). Then the one with more pods left to place, or with larger ones, is not easier. Source: KAI's
+Two jobs are comparable if equally many of their tasks obey the same rules (selectors, affinity, tolerations, topology,
+pod priority ...). Of these, a job with more pods left to place, or with larger ones, is not easier. Source: KAI's
 MinimalJobRepresentatives.
 """
 
@@ -17,7 +17,7 @@ Size = tuple[int, int, int, int, int]
 
 
 def rules(info: ShapeInfo) -> tuple[Any, ...]:
-    """All of a shape that restricts where it may go, but not how much it wants."""
+    """All parts of a shape that restrict where it may go, but not its amounts."""
     shape = info.shape
     gpu = shape.gpu
     return (
@@ -29,7 +29,7 @@ def rules(info: ShapeInfo) -> tuple[Any, ...]:
 def signature(job: Job) -> tuple[Any, ...]:
     parts: Counter[tuple[Any, ...]] = Counter()
     for podset in job.podsets.values():
-        # As they stood when the cycle began: KAI works a signature out once, when it takes its snapshot.
+        # The state at the beginning of the cycle, because KAI computes a signature once, when it takes its snapshot.
         waiting = Counter(
             (task.info, task.record.pod_priority) for task in podset.tasks.values() if not ACTIVE[task.record.status]
         )
@@ -38,30 +38,30 @@ def signature(job: Job) -> tuple[Any, ...]:
         chain = []
         member: Member | None = podset
         while member is not None:
-            # Constraints of the groups above confine the pods as well.
+            # Constraints of the groups above apply to the pods too.
             chain.append(member.constraint)
             member = member.parent
         pods: Counter[tuple[Any, ...]] = Counter()
         for (info, priority), count in waiting.items():
             pods[rules(info), priority] += count
         parts[tuple(chain), frozenset(pods.items())] += 1
-    # By what they ask for and not by name, so that equal jobs with other names of their subgroups are comparable.
+    # Without names, so that equal jobs with differently named subgroups are comparable.
     return (frozenset(parts.items()),)
 
 
 def sizes(job: Job) -> list[Size]:
     """What each pending task wants, smallest first."""
-    found: list[Size] = []
+    result: list[Size] = []
     for task in job:
         if task.status == Status.PENDING:
             info = task.info
             gpu = info.shape.gpu
-            found.append((info.quota[2], info.quota[0], info.quota[1], gpu.memory_mib, gpu.devices))
-    return sorted(found)
+            result.append((info.quota[2], info.quota[0], info.quota[1], gpu.memory_mib, gpu.devices))
+    return sorted(result)
 
 
-def sort_of(job: Job) -> tuple[Any, ...] | None:
-    """The same for jobs of one task that are equal in all that is compared here; None for other jobs."""
+def kind_of_job(job: Job) -> tuple[Any, ...] | None:
+    """A cheap key for jobs of one task: equal keys mean equal signature and sizes. None for other jobs."""
     if len(job.tasks) != 1 or len(job.podsets) != 1:
         return None
     (task,) = job.tasks.values()
@@ -79,22 +79,22 @@ class Representatives:
         self._failed: dict[tuple[Any, ...], list[Size]] = {}
 
     def easier(self, job: Job) -> bool:
-        """Whether the job is worth a try: easier to place than what failed, or not comparable to it."""
+        """True if the job is worth a try: easier to place than what failed, or not comparable to it."""
         failed = self._failed.get(signature(job))
         if failed is None:
             return True
         mine = sizes(job)
         if not mine or not failed:
             return False
-        # KAI's jobEasierToScheduleComparison: fewer pods, or a smaller one at the same place of the order.
+        # KAI's jobEasierToScheduleComparison: fewer pods, or a smaller one at the same position.
         if len(failed) > len(mine):
             return True
-        return any(_less_equal(one, other) and one != other for one, other in zip(mine, failed, strict=False))
+        return any(_less_equal(own, known) and own != known for own, known in zip(mine, failed, strict=False))
 
     def add(self, job: Job) -> None:
         key, mine = signature(job), sizes(job)
         known = self._failed.get(key)
-        # Only a job no larger in any pod takes its place; else what is known already rules out more.
+        # Only a job that is no larger in any pod replaces the known one, which otherwise excludes more.
         if known is not None and not (
             mine and known and len(mine) <= len(known) and all(map(_less_equal, mine, known))
         ):
@@ -102,5 +102,5 @@ class Representatives:
         self._failed[key] = mine
 
 
-def _less_equal(one: Size, other: Size) -> bool:
-    return all(a <= b for a, b in zip(one, other, strict=True))
+def _less_equal(left: Size, right: Size) -> bool:
+    return all(a <= b for a, b in zip(left, right, strict=True))

@@ -1,8 +1,8 @@
-"""The search for victims: for how many of the job's tasks can room be made, and by whose going?
+"""The search for victims: for how many of the job's tasks can room be made, and by evicting which tasks?
 
-A gang is tried with 1, 2, 4 ... of its tasks, then by halving, then whole; the victims of the largest success are where
-the next try starts. Each scenario is simulated: its victims leave, the job and then the victims themselves are placed
-again; victims that find another place are moved, not lost. Source: KAI's JobSolver and byPodSolver.
+A gang is tried with 1, 2, 4 ... of its tasks, then by halving, then whole; the victims of the largest success are the
+start of the next try. Each scenario is simulated: its victims leave, then the job and the victims themselves are placed
+again. Victims that find another place are moved, not lost. Source: KAI's JobSolver and byPodSolver.
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, WTask
 
 Generator = Callable[[Accumulation], Iterator[EvictionScenario]]
-# By the plugin that brings it: KAI's name for it in budgets, and the generator.
+# Plugin -> KAI's name of the generator in budgets, and the generator.
 GENERATORS: dict[str, tuple[str, Generator]] = {
     "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local),
     "sg-multinodegang": ("MultiNodeGang", multi_node),
 }
 
-# Effort of a search: 1 for a victim looked at, SIMULATION for a scenario tried. At PATIENCE the bounds are drawn, once.
+# The effort of a search: 1 per victim considered, SIMULATION per scenario simulated. At PATIENCE the bounds are checked
+# once.
 SIMULATION = 8
 PATIENCE = 64
 
 
 class _Hopeless(Exception):
-    """Not an error: the search has its answer."""
+    """Ends a search that a bound proves hopeless; not an error."""
 
 
 class Solution(NamedTuple):
-    """A scenario that worked: the units of victims that really go or move, whether these are all that it had, and whether all of them
-    simply go."""
+    """A scenario that worked: the victim units that really go or move, whether these are all units of the scenario, and
+    whether all of them simply go.
+    """
 
     victims: list[VictimBatch]
     all_needed: bool
@@ -54,7 +56,7 @@ class Solution(NamedTuple):
 
 
 class Solver:
-    """One search. ``victim_jobs(queue)`` picks who may be a victim; ``valid(scenario)`` has the last word on a solution."""
+    """One search. ``pick`` selects the jobs that may be victims; ``valid`` is the final check of a solution."""
 
     def __init__(
         self,
@@ -74,29 +76,30 @@ class Solver:
         self._valid = valid
         self._failed: set[tuple[int, frozenset[str], frozenset[str]]] = set()
         self._nodes = self._feasible_nodes()
-        self._shortfall: Shortfall | None = None  # from the first scenario that failed
-        self._comeback: VictimsFirstBound | None = None  # likewise
+        self._shortfall: Shortfall | None = None  # set after the first failed scenario
+        self._victims_first: VictimsFirstBound | None = None  # set at the same time
         self._bounds = bounds
         self._tasks: list[WTask] = []
-        self._counts = False  # scenarios that fall short may be passed over
+        self._counts = False  # scenarios may be skipped by counting
         self._effort = 0
         self.budget = session.budget.job()
         self.simulated = 0
         self.hopeless = ""
 
     def solve(self) -> bool:
-        """On success the solution stands in the session's journal, uncommitted. On failure ``hopeless`` says which bound
-        cut the search short, if one did."""
+        """Search for a solution. On success it is in the session's journal, uncommitted. On failure ``hopeless`` names
+        the violated bound, if a bound ended the search.
+        """
         tasks = tasks_to_allocate(self.job)
         self.session.taking.begin(self.session.wants(tasks, self.session.table.min_gpu_memory))
         if not tasks or not self._queues:
             return False
         self._tasks = tasks
-        # The list that was looked up may be out of date, and simulations go by it, so counting would count others.
+        # The cached list may be out of date. Simulations use it, so counting would count other tasks.
         self._counts = tasks == tasks_anew(self.job)
         mark = self.session.mark()
         try:
-            # The first that finds a solution; the next one is asked only where it finds none at all.
+            # The next generator is tried only if this one finds no solution.
             return any(self._within_budget(*GENERATORS[plugin], tasks) for plugin in self.session.switches.generators)
         except _Hopeless as reason:
             self.session.undo(mark)
@@ -118,7 +121,7 @@ class Solver:
             return False
 
     def _spend(self, effort: int) -> None:
-        """Most searches end at once; one that has cost some effort is worth the look at its bounds."""
+        """Add to the effort. Most searches end quickly; after some effort, checking the bounds pays."""
         before, self._effort = self._effort, self._effort + effort
         if before < PATIENCE <= self._effort:
             reason = self._bounds.broken(self._tasks)
@@ -135,9 +138,9 @@ class Solver:
         def possible(k: int) -> bool:
             nonlocal recorded, stands
             solution = self._probe(generator, tasks[:k], recorded)
-            # Where every unit of victims is needed, the whole job's try would be repeated just as it was.
+            # If every victim unit is needed, the try of the whole job would only repeat this one.
             stands = k == count and solution is not None and (solution.all_gone or self._repeats(solution))
-            # Every try begins from the same state; only the victims of a success are kept for the next.
+            # Every try begins in the same state; only the victims of a success are kept for the next.
             if not stands:
                 session.undo(mark)
             if solution is not None:
@@ -149,17 +152,18 @@ class Solver:
         if not stands and self._probe(generator, tasks, recorded) is None:
             session.undo(mark)
             return False
-        # KAI asks the same of a solution in the end (SolveWithResult): a gang as a whole, and more of it than before.
+        # KAI's final check of a solution (SolveWithResult): a whole gang, and more of it than before.
         if not self.job.gang_satisfied or self.job.used <= used:
             session.undo(mark)
             return False
         return True
 
     def _repeats(self, solution: Solution) -> bool:
-        """Whether the same victims, tried once more, surely come to the same: that try counts as made. Some of them were promised other
-        places."""
+        """True if repeating the try with the same victims must give the same result; the repetition then counts as
+        made. Some victims were promised other places.
+        """
         session = self.session
-        # What a try leaves behind when it is undone could change the next: the order of domains, names of shared devices.
+        # An undone try leaves changes that could affect the next: the order of domains, names of shared devices.
         if (
             not solution.all_needed
             or session.working.topologies
@@ -176,19 +180,18 @@ class Solver:
 
     def _feasible_nodes(self) -> np.ndarray:
         table = self.session.table
-        # A node without a free GPU is no place for a GPU task before somebody leaves it; the victims' nodes are added
-        # by each scenario.
+        # A node without a free GPU has no room for a GPU task; each scenario adds the nodes of its victims.
         if any(task.info.cpu_only for task in self.job):
             return table.all
         return table.free_gpu_vector() > 0
 
     def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[VictimBatch]) -> Solution | None:
-        """The first scenario that works (the journal then holds it), or None."""
+        """The first scenario that works, which is then in the journal, or None."""
         goal = SearchGoal(self.job, tasks, self._nodes)
         accumulation = Accumulation(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
         for scenario in generator(accumulation):
-            # Both generators, and one try after another of as many tasks, come to the same victims: simulating them
-            # again would cost as much.
+            # Both generators, and tries of equally many tasks, propose the same victims; repeating a simulation would
+            # cost as much.
             fingerprint = (len(tasks), *scenario.fingerprint())
             if fingerprint in self._failed:
                 continue
@@ -216,25 +219,23 @@ class Solver:
         self.budget.use()
         self.simulated += 1
         self._spend(SIMULATION)
-        if self._fails_for_sure(goal, victims):
+        if self._must_fail(goal, victims):
             for task in victims:
                 assert task.job is not None
-                task.job.version += (
-                    1  # as if it had been gone and come back: what was looked up of it is looked up anew
-                )
+                task.job.version += 1  # as if evicted and restored, so that cached values are computed again
             return None
         mark = session.mark()
-        # Nodes that the victims leave become feasible for this scenario alone.
+        # The victims' nodes become feasible only for this scenario.
         nodes = goal.nodes_after(session.table, victims)
-        # Before anybody is evicted: who has no whole gang now can't lose one.
+        # Before any eviction: only gangs that are complete now can be broken.
         whole = [job for job, _ in scenario.by_job().values() if job.root.satisfied]
         for task in scenario.evictions():
-            # All at once, before anybody is placed: the victims compete with the job for what they leave, as in KAI.
+            # All victims before any placement: they compete with the job for what they leave, as in KAI.
             session.evict(task)
         if (
             not self._place_all(goal, victims, nodes)
             or not self._valid(scenario)
-            or self._leaves_in_part(whole)
+            or self._breaks_gang(whole)
             or not session.taking.allows(session, mark)
         ):
             session.undo(mark)
@@ -242,7 +243,7 @@ class Solver:
                 # After the undo, so that it counts in the state in which every scenario begins. Not before the first
                 # failure: most searches end with their first scenario.
                 self._shortfall = Shortfall(session, self._nodes, self._bounds.all_stay)
-                self._comeback = VictimsFirstBound(session, self.job)
+                self._victims_first = VictimsFirstBound(session, self.job)
             return None
         gone = (Status.RELEASING, Status.PIPELINED)
         batches = [*scenario.recorded, *scenario.extra]
@@ -251,13 +252,13 @@ class Solver:
         all_gone = all_needed and all(task.status == Status.RELEASING for task in victims)
         return Solution(needed, all_needed, all_gone)
 
-    def _fails_for_sure(self, goal: SearchGoal, victims: list[WTask]) -> bool:
-        if self._shortfall is None or self._comeback is None:
+    def _must_fail(self, goal: SearchGoal, victims: list[WTask]) -> bool:
+        if self._shortfall is None or self._victims_first is None:
             return False
-        return self._shortfall.proves_hopeless(goal, victims) or self._comeback.proves_hopeless(goal, victims)
+        return self._shortfall.proves_hopeless(goal, victims) or self._victims_first.proves_hopeless(goal, victims)
 
-    def _leaves_in_part(self, jobs: list[Job]) -> bool:
-        """Whether one of these, which had its gang, would run on without."""
+    def _breaks_gang(self, jobs: list[Job]) -> bool:
+        """True if one of these jobs, whose gang was complete, would keep running incomplete."""
         if self.session.config.imitate_faults:
             return False
         return any(job.active > 0 and not job.root.satisfied for job in jobs)
@@ -272,10 +273,10 @@ class Solver:
         room_left = RoomLeft(self.session, goal, victims, nodes)
         while jobs_left.left and not queue.empty:
             job = queue.pop()
-            # It only stood in the order, see ``_placing_order``.
+            # It is only in the order for comparisons, see ``_placing_order``.
             if job.uid not in jobs:
                 continue
-            # Whether it finds a place or not: each job of the simulation is tried once.
+            # Each job of the simulation is tried once, whether it finds a place or not.
             jobs_left.done(job, queue)
             if job is goal.job:
                 if not self.allocator.place(job, nodes, True, goal.tasks):
@@ -285,14 +286,15 @@ class Solver:
             mark = self.session.mark()
             if not self.allocator.may_hold(job, nodes) or not self.allocator.place(job, nodes, True):
                 self.session.undo(mark)
-                tasks_to_allocate(job)  # what KAI looks up now it goes by until a task of the job changes again
+                tasks_to_allocate(job)  # KAI caches the next tasks here until a task of the job changes again
             elif not placed and room_left.too_little(job):
                 return False
         return placed
 
     def _placing_order(self, goal: SearchGoal, jobs: dict[str, Job], jobs_left: JobsLeftByQueue) -> JobQueue[Job]:
-        """All waiting jobs stand in this order, though only those of the simulation are placed: the others decide, by what they
-        want, when their queue's turn comes."""
+        """The order of all waiting jobs, although only those of the simulation are placed: the others decide, by what
+        they want, when their queue comes.
+        """
         session = self.session
         goal_wants = session.wants(goal.tasks, session.table.min_gpu_memory)
 
@@ -307,14 +309,16 @@ class Solver:
             entries = session.waiting.lists.get(queue.name, [])
             mine = concerned_jobs.get(queue.name, ())
             if mine or (entries and jobs_left.matters(queue)):
-                # Jobs of the simulation come by ``mine``: the index has them, if at all, as they stood before it.
+                # Jobs of the simulation come from ``mine``: the index has them, if at all, in the state before the
+                # simulation.
                 order.load(queue, entries, lambda job: job.uid not in jobs, mine)
         return order
 
 
 class JobsLeftByQueue:
-    """How many of the jobs to be placed are left below each queue: where there are none, the rest of the waiting jobs can
-    be passed over, as long as that changes no comparison between queues that still matter."""
+    """How many of the jobs to place are left below each queue. Queues without any are dropped from the order, unless
+    that would change a comparison between other queues.
+    """
 
     def __init__(self, session: Session, jobs: dict[str, Job]) -> None:
         self._below: dict[str, int] = {}
@@ -330,7 +334,7 @@ class JobsLeftByQueue:
                 self._below[level.name] = self._below.get(level.name, 0) + 1
 
     def matters(self, queue: WQueue) -> bool:
-        """Whether jobs of a leaf can influence the order of those that are placed."""
+        """True if jobs of a leaf can influence the order of those that are placed."""
         return self._idle(queue.path) is None
 
     def done(self, job: Job, order: JobQueue[Job]) -> None:
@@ -343,10 +347,12 @@ class JobsLeftByQueue:
             order.forget(idle)
 
     def _idle(self, path: list[WQueue]) -> WQueue | None:
-        """The highest queue of the path without jobs to be placed, if its parent has all of them below it, or is none."""
+        """The highest queue of the path without jobs to place, if it is a root or its parent has all jobs to place
+        below it.
+        """
         idle = None
         for level in path:
-            # The first level, seen from the leaf, with work to be placed: all below it on this path is idle.
+            # The first level from the leaf with jobs to place: all below it on this path is idle.
             if self._below.get(level.name):
                 break
             idle = level
@@ -361,8 +367,8 @@ def _held(item: Job | Victim) -> Amounts:
 
 
 def _largest(count: int, possible: Callable[[int], bool]) -> int:
-    """The largest k up to ``count`` for which ``possible``, by doubling and halving; 0 if not even 1."""
-    # From below: a small try is cheap, and its victims are where the next one starts.
+    """The largest k up to ``count`` for which ``possible`` holds, by doubling and halving; 0 if not even 1."""
+    # From below: a small try is cheap, and its victims are the start of the next.
     low, k = 0, 1
     while True:
         if not possible(k):

@@ -1,17 +1,17 @@
-"""Scenarios that can't work because of the order in which places are given: every victim has its turn before the job, and takes a place as good as
-the one that it left.
+"""Scenarios that must fail because every victim is served before the job and takes a place as good as the one that it
+left.
 
-In a full cluster this is what most searches end with: the job's queue comes after the victims' queue, as its best job (often another one, which has to
-wait) asks for more than the victims do. Simulating such a scenario places all its victims again, and finds no room for the job. Here two things are shown
-instead, without a change to any node:
+In a full cluster most searches end like this: the job's queue comes after the victims' queue, because its best job
+(often another waiting one) asks for more than the victims do. The simulation places all victims again and finds no room
+for the job. Two conditions prove that without changing a node:
 
-* *turns*: with any of its victims still to be placed, a victims' queue is served before the job's. Queues are compared by measures that only grow with what
-  they hold and want, so it is enough to measure the most that they can come to.
-* *places*: once all victims have had their turns, there is no more room than before. That is certain where victims and job are pods of one shape, as each takes
-  exactly one of the places that there are for it, where all victims are of one node and fit on no other, or where packing them leaves no gaps
-  (``Repacking``).
+- *turns*: as long as one of its victims is not placed, a victims' queue is served before the job's. Queues are compared
+  by measures that only grow with what they hold and want, so measuring the largest possible values is enough.
+- *places*: after all victims have been served, there is no more room than before. That is certain if victims and job
+  are pods of one shape (each takes exactly one place), if all victims are of one node and fit on no other, or if
+  packing them leaves no gaps (``Repacking``).
 
-Where either can't be told by counting (shares, claims, what pods think of each other), there is no opinion and the scenario is simulated.
+If counting cannot decide (shares, claims, rules between pods), the scenario is simulated.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, ShapeInfo, WTask
 
 
-class _Whole(NamedTuple):
-    """A job that goes as a whole. ``key``: its order key (``Job.order_key``), in KAI's order, once all its pods are evicted."""
+class _WholeJob(NamedTuple):
+    """A job that is evicted as a whole. ``key``: its order key (``Job.order_key``) in KAI's order once all its pods are
+    evicted.
+    """
 
     queue: WQueue
     held: Amounts
@@ -46,7 +48,7 @@ class _Whole(NamedTuple):
 
 
 class VictimsFirstBound:
-    """For one search, of which every scenario begins in the state that nodes and queues are in now."""
+    """The proof for one search, in which every scenario begins in the present state of nodes and queues."""
 
     def __init__(self, session: Session, job: Job) -> None:
         self._session = session
@@ -54,7 +56,7 @@ class VictimsFirstBound:
         self._queue = session.queue_of(job)
         self._on = (
             self._queue is not None
-            # An order of one's own between queues, and what decides beside amounts, would have to be asked.
+            # A configured order between queues, and rules beside amounts, cannot be decided by counting.
             and session.precedence is None
             and not session.config.imitate_faults
             and not session.working.topologies
@@ -62,12 +64,12 @@ class VictimsFirstBound:
             and not session.table.numa
         )
         self._repacking = Repacking(session)
-        self._jobs: dict[Job, _Whole | None] = {}
+        self._jobs: dict[Job, _WholeJob | None] = {}
         self._room: dict[ShapeInfo, np.ndarray] = {}
         self._waiting: dict[WQueue, tuple[list[tuple[object, ...]], list[Amounts]]] = {}
         self._before: dict[tuple[WQueue, Amounts, Amounts], Measure] = {}
         self._mine: dict[Amounts, Measure] = {}
-        self._ahead: set[Amounts] | None = None  # what jobs before it in its queue want
+        self._ahead: set[Amounts] | None = None  # what the jobs before it in its queue want
 
     def proves_hopeless(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         if not self._on or not all(_simple(task.info) for task in goal.tasks):
@@ -79,27 +81,29 @@ class VictimsFirstBound:
         return (counted or self._none_left_out(goal, victims)) and self._before_job(goal, jobs)
 
     def rules_out(self, tasks: list[WTask], victims: list[WTask]) -> bool:
-        """Whether no scenario for these tasks of the job can work, whichever of the victims go: what holds for all of them holds for each part."""
+        """True if no scenario for these tasks can work, whichever of the victims go: a proof for all of them holds for
+        each part.
+        """
         if not victims or any(task.info is not tasks[0].info for task in victims):
             return False
         return self.proves_hopeless(SearchGoal(self._job, tasks, self._session.table.all), victims)
 
-    def _whole_jobs(self, victims: list[WTask]) -> list[_Whole] | None:
-        """None where one of them does not go as a whole, or is placed by more than amounts."""
+    def _whole_jobs(self, victims: list[WTask]) -> list[_WholeJob] | None:
+        """The victims' jobs; None if one of them is not evicted as a whole, or is placed by more than amounts."""
         numbers = Counter(task.job for task in victims)
-        found = []
+        whole_jobs = []
         for job, number in numbers.items():
             assert job is not None
             if job not in self._jobs:
-                self._jobs[job] = self._looked_at(job)
+                self._jobs[job] = self._as_whole_job(job)
             whole = self._jobs[job]
             if whole is None or number != len(job.tasks):
                 return None
-            found.append(whole)
-        return found
+            whole_jobs.append(whole)
+        return whole_jobs
 
-    def _looked_at(self, job: Job) -> _Whole | None:
-        """All of it holds places (not the promise of one), and is placed again together or not at all."""
+    def _as_whole_job(self, job: Job) -> _WholeJob | None:
+        """The job, if all of it holds real places and is placed again together or not at all; else None."""
         queue = self._session.queue_of(job)
         minimum = next(iter(job.podsets.values())).minimum if len(job.podsets) == 1 else -1
         if (
@@ -111,7 +115,7 @@ class VictimsFirstBound:
         ):
             return None
         session = self._session
-        return _Whole(
+        return _WholeJob(
             queue=queue,
             held=session.accepted_in_all(job),
             wanted=session.wants(list(job), session.table.min_gpu_memory),
@@ -138,14 +142,14 @@ class VictimsFirstBound:
         return int(self._places(info)[nodes].sum()) < len(goal.tasks)
 
     def _none_left_out(self, goal: SearchGoal, victims: list[WTask]) -> bool:
-        """Whether all victims find places again, which leaves fewer GPUs free than the job wants."""
+        """True if all victims find places again, which leaves fewer GPUs free than the job wants."""
         table = self._session.table
         nodes = goal.nodes_after(table, victims)
         wanted = sum(task.info.rows[GPUS] for task in goal.tasks)
         return wanted > int(table.free_of(GPUS)[nodes].sum()) and self._repacking.all_return(nodes, victims)
 
     def _only_node(self, victims: list[WTask]) -> int | None:
-        """The node of all victims, where each surely finds its place again."""
+        """The node of all victims if each surely finds its place there again, else None."""
         names = {task.node for task in victims}
         table = self._session.table
         i = table.index.get(next(iter(names))) if len(names) == 1 else None
@@ -158,18 +162,18 @@ class VictimsFirstBound:
         )
 
     def _places(self, info: ShapeInfo) -> np.ndarray:
-        """How many of the shape each node has room for with nobody gone."""
-        found = self._room.get(info)
-        if found is None:
-            found = self._room[info] = node_capacity.pods_per_node(self._session, info, self._session.table.free)
-        return found
+        """How many pods of the shape fit on each node without evictions."""
+        counts = self._room.get(info)
+        if counts is None:
+            counts = self._room[info] = node_capacity.pods_per_node(self._session, info, self._session.table.free)
+        return counts
 
     # Turns
 
-    def _before_job(self, goal: SearchGoal, jobs: list[_Whole]) -> bool:
+    def _before_job(self, goal: SearchGoal, jobs: list[_WholeJob]) -> bool:
         mine = self._queue
         assert mine is not None
-        by_queue: dict[WQueue, list[_Whole]] = {}
+        by_queue: dict[WQueue, list[_WholeJob]] = {}
         for job in jobs:
             by_queue.setdefault(job.queue, []).append(job)
         # Only siblings are compared with each other by their own measures.
@@ -179,16 +183,16 @@ class VictimsFirstBound:
         for queue, members in by_queue.items():
             held = {job.held for job in members}
             most = self._most_wanted(queue, members)
-            # A victim that its queue would refuse by now leaves its place to others.
+            # A victim that its queue would refuse now leaves its place to others.
             if any(_over_limit(queue, amounts) for amounts in held):
                 return False
-            # While one of them has no place its queue holds no more than now without it.
+            # While one of them has no place, its queue holds at most what it holds now without that one.
             if not all(self._measure_without(queue, amounts, most) < first for amounts in held):
                 return False
         return True
 
     def _measure_of_job(self, goal: SearchGoal) -> Measure:
-        """The largest by which the job's queue is compared until the job has its turn: each job before it has its own turn first."""
+        """The largest measure of the job's queue until the job is served: each job before it is served first."""
         session, queue = self._session, self._queue
         assert queue is not None
         if self._ahead is None:
@@ -197,15 +201,15 @@ class VictimsFirstBound:
             before = (job for _, job in takewhile(lambda entry: entry[0] < key, entries) if job is not self._job)
             self._ahead = {session.wanted(job) for job in before}
         wanted = session.wants(goal.tasks, session.table.min_gpu_memory)
-        found = self._mine.get(wanted)
-        if found is None:
+        largest = self._mine.get(wanted)
+        if largest is None:
             totals = session.tree.totals
-            found = max(measure(queue, amounts, NOTHING, totals) for amounts in {wanted, *self._ahead})
-            self._mine[wanted] = found
-        return found
+            largest = max(measure(queue, amounts, NOTHING, totals) for amounts in {wanted, *self._ahead})
+            self._mine[wanted] = largest
+        return largest
 
-    def _most_wanted(self, queue: WQueue, jobs: list[_Whole]) -> Amounts:
-        """The most, resource by resource, that jobs ask for which may be the next of the queue before its last victim is."""
+    def _most_wanted(self, queue: WQueue, jobs: list[_WholeJob]) -> Amounts:
+        """The largest amounts, resource by resource, of jobs that may be the queue's next before its last victim is."""
         session = self._session
         known = self._waiting.get(queue)
         if known is None:
@@ -213,36 +217,36 @@ class VictimsFirstBound:
             wants = accumulate((session.wanted(job) for _, job in entries), _larger)
             known = self._waiting[queue] = ([key for key, _ in entries], list(wants))
         keys, most = known
-        # An order of one's own may say anything of a job that is gone: then each of those that wait may come first.
+        # A configured order may rank an evicted job anywhere, so each waiting job may come first.
         before = len(keys)
         if session.ranking is None:
             before = bisect_right(keys, max(job.key for job in jobs))
-        found = most[before - 1] if before else NOTHING
+        largest = most[before - 1] if before else NOTHING
         for wanted in {job.wanted for job in jobs}:
-            found = _larger(found, wanted)
-        return found
+            largest = _larger(largest, wanted)
+        return largest
 
     def _measure_without(self, queue: WQueue, amounts: Amounts, wanted: Amounts) -> Measure:
         key = queue, amounts, wanted
-        found = self._before.get(key)
-        if found is None:
+        result = self._before.get(key)
+        if result is None:
             without = copy(queue)
             without.allocated = [held - amount for held, amount in zip(queue.allocated, amounts, strict=True)]
-            found = self._before[key] = measure(without, wanted, NOTHING, self._session.tree.totals)
-        return found
+            result = self._before[key] = measure(without, wanted, NOTHING, self._session.tree.totals)
+        return result
 
 
 def _over_limit(queue: WQueue, amounts: Amounts) -> bool:
-    """Whether the queue, or one above it, holds more than its limit of what the amounts are of."""
+    """True if the queue or an ancestor holds more than its limit of a resource in ``amounts``."""
     return any(amounts[r] and level.allocated[r] > level.limit[r] for level in queue.path for r in range(len(amounts)))
 
 
-def _larger(one: Amounts, other: Amounts) -> Amounts:
-    return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])
+def _larger(left: Amounts, right: Amounts) -> Amounts:
+    return max(left[0], right[0]), max(left[1], right[1]), max(left[2], right[2])
 
 
 def _simple(info: ShapeInfo) -> bool:
-    """Whether amounts, and which nodes the shape may go to, are all that decides on its place."""
+    """True if only amounts and node filters decide on the shape's place."""
     shape = info.shape
     return (
         bool(info.needs)

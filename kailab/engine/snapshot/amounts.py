@@ -1,4 +1,4 @@
-"""Engine amounts as people write them, for messages."""
+"""Engine amounts as text for messages."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kailab.model.quantities import format_bytes, is_bytes
 
 
 def number(value: float) -> str:
-    """At most three decimals, no trailing zeros."""
+    """Format with at most three decimals and no trailing zeros."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def moment_text(seconds: float) -> str:
-    """A moment, given in seconds since the epoch, to the second."""
-    # Without datetime, which has a clock in it.
+    """Format a moment, given in seconds since the epoch, to the second."""
+    # Not by datetime, which contains a clock.
     return f"{np.datetime64(int(seconds), 's')}Z"
 
 
@@ -36,7 +36,7 @@ def quantity_text(r: int, amount: float) -> str:
 
 
 def resource_text(name: str, amount: int) -> str:
-    """An amount of a resource of nodes, by its name as nodes report it, in the unit in which manifests give it."""
+    """An amount of a node resource, by the resource's name, in the unit of manifests."""
     if is_bytes(name):
         return format_bytes(amount)
     return number(amount / 1000) if name in ("cpu", "nvidia.com/gpu") else str(amount)

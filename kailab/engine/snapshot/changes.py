@@ -1,7 +1,7 @@
-"""What became of a cluster's records from one moment to another, as a value that applies to an older one.
+"""Changes of a cluster's records between two moments, as a value that can be applied to the older snapshot.
 
-A working set collects it for whoever follows it (``WorkingSet.follow``): that costs what changed, and nothing where nobody
-follows. ``Snapshot`` + ``Changes`` = the next ``Snapshot``.
+A working set collects them for its followers (``WorkingSet.follow``). That costs as much as changed, and nothing
+without followers. ``Snapshot`` + ``Changes`` = the next ``Snapshot``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kailab.engine.snapshot.snapshot import FORMAT, IDENTITY, Formatted, Snapsho
 
 
 class RemovedRecords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Identities of records that are gone, by kind, sorted."""
+    """Identities of removed records, by kind, sorted."""
 
     nodes: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
@@ -27,15 +27,16 @@ class RemovedRecords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Changes(Formatted, frozen=True, kw_only=True):
-    """``set``: records that are new or replace one of the same identity. ``removed``: of records that need not have been there.
-    ``whole``: ``set`` is all there is, whatever was there before."""
+    """``set``: records that are new or replace one of the same identity. ``removed``: identities of removed records;
+    they need not exist. ``whole``: ``set`` is the whole new state, whatever was there before.
+    """
 
     set: Snapshot = Snapshot()
     removed: RemovedRecords = RemovedRecords()
     whole: bool = False
 
     def applied_to(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with these changes."""
+        """The snapshot after these changes."""
         if self.whole:
             return self.set
         kinds: dict[str, Any] = {}
@@ -43,7 +44,7 @@ class Changes(Formatted, frozen=True, kw_only=True):
             records = {identity(record): record for record in getattr(snapshot, kind)}
             for name in getattr(self.removed, kind):
                 records.pop(name, None)
-            # After removing, so that a record that is in both counts as there.
+            # After removing, so that a record that is in both stays.
             records |= {identity(record): record for record in getattr(self.set, kind)}
             kinds[kind] = tuple(records.values())
         return Snapshot(**kinds)
@@ -53,26 +54,26 @@ class Changes(Formatted, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Changes:
-        """Raises InputError where these are no changes, or of another format."""
+        """Parse ``as_json``. Raises InputError for other JSON or another format."""
         return jsonform.decode(data, Changes, "record changes", FORMAT)
 
 
 def summed(changes: Iterable[Changes]) -> Snapshot:
-    """All records after changes that came one after the other."""
+    """All records after a sequence of changes."""
     kinds: dict[str, dict[str, Any]] = {kind: {} for kind in IDENTITY}
-    for one in changes:
+    for change in changes:
         for kind, identity in IDENTITY.items():
             records = kinds[kind]
-            if one.whole:
+            if change.whole:
                 records.clear()
-            for name in getattr(one.removed, kind):
+            for name in getattr(change.removed, kind):
                 records.pop(name, None)
-            records |= {identity(record): record for record in getattr(one.set, kind)}
+            records |= {identity(record): record for record in getattr(change.set, kind)}
     return Snapshot(**{kind: tuple(records.values()) for kind, records in kinds.items()})
 
 
 class Records(Protocol):
-    """Where the records are now."""
+    """A container of the present records."""
 
     def record(self, kind: str, identity: str) -> Any: ...
 
@@ -80,7 +81,7 @@ class Records(Protocol):
 
 
 class Follower:
-    """Remembers which records changed until they are asked for."""
+    """Remembers which records changed since the last ``take``."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -90,13 +91,13 @@ class Follower:
     def note(self, kind: str, identity: str) -> None:
         self._touched[kind][identity] = None
 
-    def go_on(self, told: Snapshot) -> None:
-        """These records were told by a follower before this one: ``take`` tells what is another now."""
+    def go_on(self, reported: Snapshot) -> None:
+        """Continue after an earlier follower that reported these records: ``take`` returns what differs now."""
         self._begun = True
         self._forget()
         now = self._records.value()
         for kind, identity in IDENTITY.items():
-            before = {identity(record): record for record in getattr(told, kind)}
+            before = {identity(record): record for record in getattr(reported, kind)}
             for record in getattr(now, kind):
                 name = identity(record)
                 if before.pop(name, None) != record:
@@ -105,20 +106,22 @@ class Follower:
                 self.note(kind, name)
 
     def take(self) -> Changes:
-        """All changes since the last call, each record as it is now; from the first call, everything there is, unless this goes on."""
+        """All changes since the last call, each record in its present form. The first call returns everything, unless
+        ``go_on`` was called.
+        """
         if not self._begun:
             self._begun = True
             self._forget()
             return Changes(set=self._records.value(), whole=True)
-        found: dict[str, tuple[Any, ...]] = {}
+        present: dict[str, tuple[Any, ...]] = {}
         removed: dict[str, tuple[str, ...]] = {}
         for kind, touched in self._touched.items():
-            # What matters is how each is now: one that came and went in between counts as removed.
+            # Only the present state counts: a record that was added and removed in between is reported as removed.
             now = {identity: self._records.record(kind, identity) for identity in sorted(touched)}
-            found[kind] = tuple(record for record in now.values() if record is not None)
+            present[kind] = tuple(record for record in now.values() if record is not None)
             removed[kind] = tuple(identity for identity, record in now.items() if record is None)
         self._forget()
-        return Changes(set=Snapshot(**found), removed=RemovedRecords(**removed))
+        return Changes(set=Snapshot(**present), removed=RemovedRecords(**removed))
 
     def _forget(self) -> None:
         for touched in self._touched.values():

@@ -1,8 +1,8 @@
-"""Devices for resource claims (DRA): which ones a claim could have on a node, and choosing some of them.
+"""Devices for resource claims (DRA): which devices a claim could have on a node, and the choice among them.
 
-Known are requests for a number of devices of a class or for all of them, alternatives (``firstAvailable``), selectors of
-classes and requests, ``matchAttribute``, administrative access, taints and tolerations. Source: resource.k8s.io/v1, KEP-4381,
-the allocator of k8s.io/dynamic-resource-allocation.
+Supported: requests for a number of devices of a class or for all of them, alternatives (``firstAvailable``), selectors
+of classes and requests, ``matchAttribute``, administrative access, taints and tolerations. Source: resource.k8s.io/v1,
+KEP-4381, the allocator of k8s.io/dynamic-resource-allocation.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ DeviceId: TypeAlias = tuple[str, str, str]
 """Driver, pool, name."""
 
 MOST_RESULTS = 32
-"""Devices that one claim can be given. Source: resource.k8s.io/v1 AllocationResultsMaxSize."""
+"""The most devices that one claim can be given. Source: resource.k8s.io/v1 AllocationResultsMaxSize."""
 
 MOST_STEPS = 20_000
-"""Devices tried for one claim before it counts as impossible: constraints can make the search long."""
+"""Devices tried for one claim before it counts as impossible, because constraints can make the search long."""
 
-MOST_WAYS = 1000
+MOST_COMBINATIONS = 1000
 """Combinations of alternatives that are tried for one claim."""
 
 _KEEPS_OFF = ("NoSchedule", "NoExecute")
 
 
 class DeviceToleration(msgspec.Struct, frozen=True):
-    """Of a device's taint; empty fields match all."""
+    """A toleration of device taints; empty fields match all."""
 
     key: str = ""
     operator: str = "Equal"
@@ -40,8 +40,10 @@ class DeviceToleration(msgspec.Struct, frozen=True):
 
 
 class DeviceWish(msgspec.Struct, frozen=True):
-    """One request, or one alternative of it (``request/alternative``). ``expressions``: the selectors of the class, then its
-    own. ``count`` 0: all devices there are. ``admin``: devices that others may hold."""
+    """One request, or one alternative of it (``request/alternative``). ``expressions``: the selectors of the class,
+    then its own. ``count`` 0: all devices of the node. ``admin``: administrative access, also to devices that others
+    hold.
+    """
 
     name: str = "request"
     device_class: str = ""
@@ -52,9 +54,10 @@ class DeviceWish(msgspec.Struct, frozen=True):
 
 
 class DeviceRequests(msgspec.Struct, frozen=True):
-    """What a claim wants: for each request its alternatives, the first choice first. ``same``: attributes
-    (``domain/name``) that all devices of these requests (none named: of all) must have in common. ``fault``: why it can be
-    allocated nowhere."""
+    """What a claim requests: for each request its alternatives, the first choice first. ``same``: attributes
+    (``domain/name``) that all devices of these requests (none named: all requests) must have in common. ``fault``: why
+    the claim can be allocated nowhere.
+    """
 
     requests: tuple[tuple[DeviceWish, ...], ...] = ()
     same: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -62,7 +65,9 @@ class DeviceRequests(msgspec.Struct, frozen=True):
 
 
 class DeviceChoice(NamedTuple):
-    """A device for a request (``name``, or ``name/alternative``). ``admin``: it looks in on one that others may hold."""
+    """A device chosen for a request (``name``, or ``name/alternative``). ``admin``: administrative access, which takes
+    nothing from others.
+    """
 
     request: str
     device: Device
@@ -73,7 +78,7 @@ IsTaken: TypeAlias = Callable[[DeviceId], bool]
 
 
 def any_devices(count: int) -> DeviceRequests:
-    """So many devices, whichever they are."""
+    """A request for this number of devices of any kind."""
     return DeviceRequests(requests=((DeviceWish(count=count),),)) if count else DeviceRequests()
 
 
@@ -82,63 +87,63 @@ def device_id(device: Device) -> DeviceId:
 
 
 def matching_devices(wish: DeviceWish, devices: Iterable[Device]) -> list[Device] | str:
-    """The devices that a request means, taken or not; a text where a selector has no value for one of them."""
+    """The devices that match a request, taken or not. A text if a selector cannot be evaluated for one of them."""
     tests = [(expression, selector(expression)) for expression in wish.expressions]
-    found = []
+    matching = []
     for device in devices:
         for expression, test in tests:
             try:
                 if not test(device):
                     break
             except SelectorUndecided as error:
-                return f"{_what(wish)}: selector {expression!r} has no value for device {device.name} ({error})"
+                return f"{_wish_text(wish)}: selector {expression!r} has no value for device {device.name} ({error})"
         else:
-            found.append(device)
-    return found
+            matching.append(device)
+    return matching
 
 
 def tolerates_taints(wish: DeviceWish, device: Device) -> bool:
-    """Whether no taint keeps the device from the request."""
+    """True if the request tolerates all taints of the device."""
     return all(_tolerated(taint, wish.tolerations) for taint in device.taints)
 
 
 def choose_devices(wanted: DeviceRequests, devices: Sequence[Device], taken: IsTaken) -> list[DeviceChoice] | str:
-    """Devices for all requests of a claim, from those of one node; a text that says why there are none."""
+    """Choose devices of one node for all requests of a claim. A text with the reason if that is impossible."""
     if wanted.fault:
         return wanted.fault
-    told = ""
-    # In the order in which product gives them, the first choices of all requests come first.
-    for way in islice(product(*wanted.requests), MOST_WAYS):
-        offers = _offers(way, devices, taken)
+    reason = ""
+    # In product order, the first choices of all requests come first.
+    for combination in islice(product(*wanted.requests), MOST_COMBINATIONS):
+        offers = _offers(combination, devices, taken)
         if isinstance(offers, str):
-            # The first reason is told: it is about what the claim wants most.
-            told = told or offers
+            # The first reason is returned, because it concerns the first choices.
+            reason = reason or offers
             continue
         if (number := sum(offer.number for offer in offers)) > MOST_RESULTS:
-            told = told or f"it wants {number} devices; {MOST_RESULTS} are the most that a claim can have"
+            reason = reason or f"it wants {number} devices; {MOST_RESULTS} are the most that a claim can have"
             continue
-        found = _Search(offers, wanted.same).run()
-        if found is not None:
-            return found
-        told = told or (
+        choice = _Search(offers, wanted.same).run()
+        if choice is not None:
+            return choice
+        reason = reason or (
             f"no free devices agree in {', '.join(attribute for attribute, _ in wanted.same)}"
             if wanted.same
             else "its requests want the same devices"
         )
-    return told or "it has no requests"
+    return reason or "it has no requests"
 
 
 class _Offer(NamedTuple):
-    """What there is for a wish: so many of these devices."""
+    """What a node offers for a wish: ``number`` of these devices are to be chosen."""
 
     wish: DeviceWish
     number: int
     devices: list[Device]
 
 
-def _offers(way: Iterable[DeviceWish], devices: Sequence[Device], taken: IsTaken) -> list[_Offer] | str:
+def _offers(combination: Iterable[DeviceWish], devices: Sequence[Device], taken: IsTaken) -> list[_Offer] | str:
     offers = []
-    for wish in way:
+    for wish in combination:
         of_node = matching_devices(wish, devices)
         if isinstance(of_node, str):
             return of_node
@@ -149,29 +154,29 @@ def _offers(way: Iterable[DeviceWish], devices: Sequence[Device], taken: IsTaken
         ]
         if (lack := lack_of(wish, len(free), len(of_node))) is not None:
             return lack
-        # "All" means every device that the request means, so a single one that is taken is one too few (``lack_of``).
+        # "All" means every matching device, so one taken device is one too few (``lack_of``).
         offers.append(_Offer(wish, wish.count or len(of_node), free))
     return offers
 
 
 def lack_of(wish: DeviceWish, free: int, of: int) -> str | None:
-    """Why so many free devices, of so many that a request means, are too few for it; None: they are enough."""
+    """Why ``free`` of ``of`` matching devices are too few for a request; None if they are enough."""
     if of and free >= (wish.count or of):
         return None
     if of:
-        return f"{_what(wish)}: {free} of {of} are free"
+        return f"{_wish_text(wish)}: {free} of {of} are free"
     selectors = " and ".join(repr(expression) for expression in wish.expressions)
-    return f"{_what(wish)}: the node has none" + (f" (selector {selectors})" if selectors else "")
+    return f"{_wish_text(wish)}: the node has none" + (f" (selector {selectors})" if selectors else "")
 
 
-def _what(wish: DeviceWish) -> str:
+def _wish_text(wish: DeviceWish) -> str:
     number = f"{wish.count}" if wish.count else "all devices"
     of = f" of class {wish.device_class}" if wish.device_class else ""
     return f"request {wish.name} wants {number}{of}"
 
 
 def _tolerated(taint: Any, tolerations: Iterable[DeviceToleration]) -> bool:
-    return taint.get("effect") not in _KEEPS_OFF or any(_tolerates(one, taint) for one in tolerations)
+    return taint.get("effect") not in _KEEPS_OFF or any(_tolerates(toleration, taint) for toleration in tolerations)
 
 
 def _tolerates(toleration: DeviceToleration, taint: Any) -> bool:
@@ -183,7 +188,7 @@ def _tolerates(toleration: DeviceToleration, taint: Any) -> bool:
 
 
 class _Search:
-    """Devices for all wishes at once, no device twice, constraints kept: depth first, in order."""
+    """Choose devices for all wishes at once, each device once, under the constraints: depth first, in order."""
 
     def __init__(self, offers: Sequence[_Offer], same: Iterable[tuple[str, tuple[str, ...]]]) -> None:
         self._places = [(offer, number) for offer in offers for number in range(offer.number)]
@@ -199,38 +204,38 @@ class _Search:
             return True
         offer, number = self._places[at]
         wish = offer.wish
-        # Devices of one wish are interchangeable: each set of them is tried in one order only.
+        # Devices of one wish are interchangeable, so each set of them is tried in one order only.
         first = self._chosen[-1][0] + 1 if number else 0
         used = {device_id(choice.device) for _, choice in self._chosen if not choice.admin}
         for index in range(first, len(offer.devices)):
             self._steps += 1
-            # Better no answer than a cycle that does not end: the claim counts as impossible here.
+            # A cycle must end, so the claim counts as impossible here.
             if self._steps > MOST_STEPS:
                 return False
             choice = DeviceChoice(wish.name, offer.devices[index], wish.admin)
-            if (wish.admin or device_id(choice.device) not in used) and self._goes_with(choice):
+            if (wish.admin or device_id(choice.device) not in used) and self._meets_constraints(choice):
                 self._chosen.append((index, choice))
                 if self._place(at + 1):
                     return True
                 self._chosen.pop()
         return False
 
-    def _goes_with(self, choice: DeviceChoice) -> bool:
+    def _meets_constraints(self, choice: DeviceChoice) -> bool:
         for attribute, requests in self._same:
-            if not _concerns(choice.request, requests):
+            if not _applies_to(choice.request, requests):
                 continue
             value = _value(choice.device, attribute)
-            # A device without the attribute agrees with none, as in Kubernetes' allocator.
+            # As in Kubernetes' allocator, a device without the attribute matches no other.
             if value is None:
                 return False
             for _, other in self._chosen:
-                if _concerns(other.request, requests) and _value(other.device, attribute) != value:
+                if _applies_to(other.request, requests) and _value(other.device, attribute) != value:
                     return False
         return True
 
 
-def _concerns(request: str, requests: tuple[str, ...]) -> bool:
-    # A constraint may name a request, and then means all its alternatives, or one of them as request/alternative.
+def _applies_to(request: str, requests: tuple[str, ...]) -> bool:
+    # A constraint may name a request, which means all its alternatives, or one alternative as request/alternative.
     return not requests or request in requests or request.partition("/")[0] in requests
 
 
@@ -240,9 +245,9 @@ def _value(device: Device, attribute: str) -> Any:
 
 
 def plain(wanted: DeviceRequests) -> DeviceWish | None:
-    """The one wish of a claim that is decided by counting free devices; None where it takes a search."""
+    """The single wish of a claim that counting free devices decides; None if the claim takes a search."""
     if wanted.same or wanted.fault or len(wanted.requests) != 1 or len(wanted.requests[0]) != 1:
         return None
     wish = wanted.requests[0][0]
-    # A wish for more can never be served; the search says so in words.
+    # A wish for more can never be served; the search reports that.
     return wish if wish.count <= MOST_RESULTS else None

@@ -1,7 +1,7 @@
-"""What the engine takes and gives, as JSON: snapshots, changes, configurations, decisions.
+"""JSON of the engine's input and output: snapshots, changes, configurations, decisions.
 
-Encoding is deterministic: sets and mappings are sorted. Whoever keeps these Structs inside others of their own encodes and
-decodes with ``encode`` and ``decode`` too: exact fractions need a word on both ways.
+Encoding is deterministic: sets and mappings are sorted. Code that embeds these Structs in its own must use ``encode``
+and ``decode`` too, because Fractions need a hook.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _decoded(type: type, value: Any) -> Any:
 
 
 class _Head(msgspec.Struct):
-    """What is looked at first: a later format may have other fields."""
+    """Read before the rest, because a later format may have other fields."""
 
     format: int
 
@@ -42,28 +42,28 @@ def encode(value: Any) -> bytes:
 
 
 def builtins(value: Any) -> Any:
-    """The same as dicts and lists, for whoever writes other than JSON."""
+    """The same as dicts and lists, for formats other than JSON."""
     return msgspec.json.decode(encode(value))
 
 
 def canonical(value: Any) -> bytes:
-    """The JSON that all equal values of one type share: numbers are written as the fields' types say (5 as 5.0)."""
+    """The JSON that all equal values of one type share. Numbers are written by the types of the fields (5 as 5.0)."""
     return encode(msgspec.json.decode(encode(value), type=type(value), dec_hook=_decoded))
 
 
 def decode(data: bytes | str, type: type[T], what: str = "", format: int | None = None) -> T:
-    """``what``: what it should be, for the error (``a snapshot``). ``format``: the one format that can be read, where the type
-    has a field of that name.
+    """Decode JSON into ``type``. ``what``: a name for the error message (``a snapshot``). ``format``: the only format
+    that can be read, if the type has such a field.
 
-    Raises InputError that names the field, and what was expected there.
+    Raises InputError that names the field and what was expected there.
     """
     what = what or f"JSON of {type.__name__}"
     try:
         if format is not None:
-            # Before all else, as another format would fail on a field first and not say that it is another.
-            found = msgspec.json.decode(data, type=_Head).format
-            if found != format:
-                raise InputError(f"{what} of format {found}; this kailab reads format {format}")
+            # First, because data of another format would fail at some field without naming the cause.
+            data_format = msgspec.json.decode(data, type=_Head).format
+            if data_format != format:
+                raise InputError(f"{what} of format {data_format}; this kailab reads format {format}")
         return msgspec.json.decode(data, type=type, dec_hook=_decoded)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not {what}: {error}") from None

@@ -1,8 +1,8 @@
-"""What a snapshot is made of: the typed facts about nodes, queues, pod groups and tasks that decisions need.
+"""The records of a snapshot: nodes, queues, PodGroups and tasks as decisions need them.
 
-Units, everywhere in the engine: GPU in milli-GPU (1000 = one device), CPU in millicores, memory in bytes, GPU memory in
-MiB, times in seconds since the epoch (float). ``UNLIMITED`` (-1) stands for no bound. Records are frozen: a
-changed object is a new record.
+Units everywhere in the engine: GPU in milli-GPU (1000 = one device), CPU in millicores, memory in bytes, GPU memory in
+MiB, times in seconds since the epoch (float). ``UNLIMITED`` (-1) stands for no bound. Records are frozen: a changed
+object is a new record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kailab.engine.snapshot.devices import DeviceId, DeviceRequests, any_devices
 from kailab.model.device_selectors import Device
 
 UNLIMITED = -1
-"""No bound: of a quota or a limit."""
+"""No bound of a quota or limit."""
 GPU = 1000
 """One device, in milli-GPU."""
 
@@ -24,24 +24,24 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 
 class Status(IntEnum):
-    """State of a task. Source: KAI pod_status."""
+    """The state of a task. Source: KAI pod_status."""
 
     PENDING = 0
-    GATED = 1  # has scheduling gates: never scheduled
+    GATED = 1  # has scheduling gates; never scheduled
     ALLOCATED = 2  # decided in this cycle, not yet carried out
     PIPELINED = 3  # promised a place that leaving tasks will free
     BINDING = 4  # bind issued
     BOUND = 5
     RUNNING = 6
     RELEASING = 7  # being deleted; holds its resources until gone
-    STUCK_RELEASING = 8  # deletion takes too long: holds resources that nobody may wait for
+    STUCK_RELEASING = 8  # deletion takes too long; holds resources that no other task may wait for
     SUCCEEDED = 9
     FAILED = 10
     UNKNOWN = 11
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """In JSON: what differs from the defaults, and nothing that is not known."""
+    """In JSON, fields with default values are omitted and unknown fields are rejected."""
 
 
 class Requirement(_Record, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Requirement(_Record, frozen=True, kw_only=True):
 
 
 class Taint(_Record, frozen=True, kw_only=True):
-    """Keeps off a node whoever does not tolerate it."""
+    """Keeps tasks that do not tolerate it off a node."""
 
     key: str
     value: str = ""
@@ -70,7 +70,7 @@ class Toleration(_Record, frozen=True, kw_only=True):
 
 
 class PreferredNodes(_Record, frozen=True, kw_only=True):
-    """One term of preferred node affinity: nodes for which all of it holds are liked by its weight (1 to 100)."""
+    """One term of preferred node affinity: nodes that meet all requirements score its weight (1 to 100)."""
 
     weight: int
     requirements: tuple[Requirement, ...]
@@ -78,14 +78,14 @@ class PreferredNodes(_Record, frozen=True, kw_only=True):
 
 
 class NodeTerm(_Record, frozen=True, kw_only=True):
-    """One nodeSelectorTerm: all its requirements hold. ``fields`` are matchFields (metadata.name)."""
+    """One nodeSelectorTerm, met if all its requirements are. ``fields`` are matchFields (metadata.name)."""
 
     requirements: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
 
 
 class PodTerm(_Record, frozen=True, kw_only=True):
-    """A pod (anti-)affinity term: pods of ``namespaces`` matching ``requirements``, seen per ``topology_key``.
+    """A pod (anti-)affinity term: pods of ``namespaces`` that match ``requirements``, per ``topology_key``.
 
     ``weight`` 0: required.
     """
@@ -97,10 +97,10 @@ class PodTerm(_Record, frozen=True, kw_only=True):
 
 
 class GpuRequest(_Record, frozen=True, kw_only=True):
-    """What of GPUs one task wants. At most one of whole devices, a share of devices, memory, or MIG profiles.
+    """The GPUs that one task requests: at most one of whole devices, a share of devices, memory, or MIG profiles.
 
-    ``devices`` x ``portion`` milli-GPU each (1000: whole devices); or ``devices`` x ``memory_mib``; or MIG profiles.
-    ``dra``: device class -> count wanted through resource claims.
+    ``devices`` x ``portion`` milli-GPU each (1000: whole devices), or ``devices`` x ``memory_mib``, or MIG profiles.
+    ``dra``: device class -> count requested through resource claims.
     """
 
     devices: int = 0
@@ -122,8 +122,9 @@ Amount = tuple[str, int]  # resource name as nodes report it; CPU in millicores,
 
 
 class ContainerRequest(_Record, frozen=True, kw_only=True):
-    """What one container asks for, where NUMA alignment goes container by container. A ``sidecar`` is an init container
-    that stays; plain ``init`` containers run one after another before the others."""
+    """The request of one container, for NUMA alignment by container. A ``sidecar`` is an init container that stays;
+    plain ``init`` containers run one after another before the others.
+    """
 
     amounts: tuple[Amount, ...] = ()
     stage: Literal["app", "sidecar", "init"] = "app"
@@ -137,7 +138,7 @@ class ZoneShare(_Record, frozen=True, kw_only=True):
 
 
 class NumaZone(_Record, frozen=True, kw_only=True):
-    """One NUMA zone. Its name ends in its number, by which zones are ordered."""
+    """One NUMA zone. Zones are ordered by the number at the end of their name."""
 
     name: str
     allocatable: tuple[Amount, ...] = ()
@@ -152,12 +153,12 @@ class Numa(_Record, frozen=True, kw_only=True):
 
 
 class Shape(_Record, frozen=True, kw_only=True):
-    """All about a task that decides where it may go. Tasks with equal shapes share one instance (intern them):
-    the engine fits and scores once per shape.
+    """All properties of a task that decide where it may go. Tasks with equal shapes share one instance (intern them),
+    because the engine fits and scores once per shape.
 
-    ``extended``: other resources of nodes, name -> units. ``blocked``: why no node at all can take it (a missing volume,
-    a missing config map): one sentence each. ``terms``: required node affinity, any one of them suffices; empty: no
-    restriction. The nodeSelector is ``selector``, all of it holds.
+    ``extended``: other node resources, name -> units. ``blocked``: why no node at all can take it (a missing volume, a
+    missing config map), one sentence each. ``terms``: required node affinity, of which one term suffices; empty: no
+    restriction. ``selector``: the nodeSelector, all of which must hold.
     """
 
     cpu: int = 0
@@ -170,8 +171,8 @@ class Shape(_Record, frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
-    labels: tuple[tuple[str, str], ...] = ()  # the pod's own, only where someone's pod terms may look at them
-    namespace: str = ""  # likewise
+    labels: tuple[tuple[str, str], ...] = ()  # the pod's labels, set only if pod terms may select them
+    namespace: str = ""  # set under the same condition
     ports: tuple[tuple[str, str, int], ...] = ()  # (host IP, protocol, host port)
     claims: tuple[str, ...] = ()  # names of resource claims "namespace/name"
     guaranteed: bool = False  # QoS class Guaranteed (NUMA alignment)
@@ -180,11 +181,10 @@ class Shape(_Record, frozen=True, kw_only=True):
 
 
 class Task(_Record, frozen=True, kw_only=True):
-    """One pod. ``node`` is set where it holds or is promised a place.
+    """One pod. ``node`` is set if the pod holds or is promised a place.
 
-    ``gpu_groups``: the shared physical GPUs it sits on, by group id (one per device), for tasks with a share.
-    ``accepted``: what a placed task holds where that differs from what it asked for. ``expected_seconds``: how long it is said to
-    run, for policies that ask.
+    ``gpu_groups``: for a task with a share, the group ids of its physical GPUs, one per device. ``accepted``: what a
+    placed task holds if that differs from its request. ``expected_seconds``: its expected run time, for policies.
     """
 
     uid: str
@@ -200,21 +200,21 @@ class Task(_Record, frozen=True, kw_only=True):
     pod_priority: tuple[str, int | None] = (
         "",
         None,
-    )  # the pod's own class and its value; the PodGroup's are what counts
+    )  # the pod's own priority class and value; the PodGroup's are decisive
     created: float = 0.0
     nominated_node: str = ""
     accepted: GpuRequest | None = None
-    numa_zones: tuple[ZoneShare, ...] = ()  # what it holds of its node's NUMA zones, as far as known
+    numa_zones: tuple[ZoneShare, ...] = ()  # what it holds of its node's NUMA zones, if known
     expected_seconds: float | None = None
 
 
 class ResourceClaim(_Record, frozen=True, kw_only=True):
-    """A DRA claim. Every task that names it shares its devices, and so its node.
+    """A DRA claim. All tasks that name it share its devices and therefore its node.
 
-    ``requests``: what it wants, ``gpus``: how many of that are GPUs. ``allocated``: its devices are chosen: ``held``, as far as
-    they are its own, on ``node`` ("": the allocation does not say). ``reserved``: UIDs of the pods it is reserved for.
-    ``queue``: a GPU claim that pods name directly must carry their queue's name as a label; this is that label ("": it has
-    none), and None where the rule does not apply (no GPUs, or made from a template for one pod).
+    ``requests``: the devices it wants; ``gpus``: how many of them are GPUs. ``allocated``: its devices are chosen:
+    ``held`` are those of its own, on ``node`` ("": the allocation names none). ``reserved``: UIDs of the pods it is
+    reserved for. ``queue``: the queue label that a GPU claim named directly by pods must carry ("": no label); None if
+    the rule does not apply (no GPUs, or made from a template for one pod).
     """
 
     name: str  # "namespace/name"
@@ -233,13 +233,16 @@ NOT_READY = "node has NotReady condition"
 
 
 UNREPORTED_CAPACITY = {"ephemeral-storage": 2**49}
-"""What every kubelet tells of its node. Where a node does not, as those of a fleet, it is not known: more than any pod wants."""
+"""Resources that every kubelet reports. A node that does not report one, as a node of a fleet, is assumed to have more
+than any pod wants.
+"""
 
 
 class Node(_Record, frozen=True, kw_only=True):
-    """``gpus``: whole devices allocatable, as milli-GPU. ``extended``: every other allocatable resource, in units
-    (MIG profiles by their resource name). ``unavailable``: why nothing new may go here (not ready, cordoned);
-    empty: available."""
+    """A node. ``gpus``: allocatable whole devices, as milli-GPU. ``extended``: all other allocatable resources, in
+    units (MIG profiles by resource name). ``unavailable``: why nothing new may go here (not ready, cordoned); empty:
+    available.
+    """
 
     name: str
     cpu: int = 0
@@ -251,14 +254,14 @@ class Node(_Record, frozen=True, kw_only=True):
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()
     unavailable: str = ""
-    mig: bool = False  # its devices are split: whole devices and shares can't be had
+    mig: bool = False  # its devices are split by MIG; whole devices and shares are not available
     numa: Numa | None = None
-    claimed_gpus: bool = False  # GPUs of it are for claims: nobody can have a part of one there
-    devices: tuple[Device, ...] | None = None  # of its ResourceSlices, to serve claims; None: not known, not checked
+    claimed_gpus: bool = False  # its GPUs are for claims; shares of them are not available
+    devices: tuple[Device, ...] | None = None  # from its ResourceSlices, for claims; None: unknown and not checked
 
 
 class Share(_Record, frozen=True, kw_only=True):
-    """One resource of a queue, in engine units (milli-GPU, millicores, bytes); ``weight`` is the over-quota weight."""
+    """One resource of a queue, in engine units (milli-GPU, millicores, bytes). ``weight`` is the over-quota weight."""
 
     quota: int = 0
     limit: int = 0
@@ -269,7 +272,7 @@ NO_SHARE = Share()
 
 
 class Queue(_Record, frozen=True, kw_only=True):
-    """A node of the queue tree. The name is its identity. A queue without resources has zeros throughout."""
+    """A node of the queue tree, identified by name. A queue without resources has zeros throughout."""
 
     name: str
     parent: str = ""
@@ -284,7 +287,7 @@ class Queue(_Record, frozen=True, kw_only=True):
 
 
 class Constraint(_Record, frozen=True, kw_only=True):
-    """Topology wanted by a group: names of node labels that are levels of the named Topology."""
+    """The topology that a group wants: levels of the named Topology, given as node label keys."""
 
     topology: str
     required: str = ""
@@ -292,7 +295,7 @@ class Constraint(_Record, frozen=True, kw_only=True):
 
 
 class PodSet(_Record, frozen=True, kw_only=True):
-    """A leaf of the subgroup tree: tasks name it. ``min_available`` of them run together or none."""
+    """A leaf of the subgroup tree, named by its tasks. ``min_available`` of them run together or none."""
 
     name: str
     min_available: int = 1
@@ -310,7 +313,7 @@ class SubGroup(_Record, frozen=True, kw_only=True):
 
     @property
     def least(self) -> int:
-        """The fewest pods with which it is satisfied."""
+        """The fewest pods that satisfy the group."""
         each = sorted([*(podset.min_available for podset in self.podsets), *(group.least for group in self.groups)])
         return sum(each if self.min_members is None else each[: self.min_members])
 
@@ -319,10 +322,10 @@ DEFAULT_PODSET = "default"
 
 
 class PodGroup(_Record, frozen=True, kw_only=True):
-    """One workload to the scheduler. A plain gang has one PodSet ``default`` at the root.
+    """One workload. A plain gang has one PodSet ``default`` at the root.
 
     ``last_start``: when it last went from nothing to running. ``stale_since``: when a running gang fell below its
-    minimum. ``staleness_grace`` None: the configured default; negative: never evicted for it.
+    minimum. ``staleness_grace`` None: the configured default; negative: never evicted for being stale.
     """
 
     uid: str
@@ -341,23 +344,19 @@ class PodGroup(_Record, frozen=True, kw_only=True):
 
 
 class Topology(_Record, frozen=True, kw_only=True):
-    """Levels, widest first, as node label keys."""
+    """A topology: node label keys of its levels, widest first."""
 
     name: str
     levels: tuple[str, ...]
-
-
-# What the states of a task stand for: sets of them, told apart by what counts for whom.
-#
-# Source: KAI pod_status. Sets are tuples of flags indexed by Status: the lookup is made for every task of every cycle.
 
 
 def _flags(*statuses: Status) -> tuple[bool, ...]:
     return tuple(status in statuses for status in Status)
 
 
-# KAI's sets in this order: IsActiveUsedStatus, IsActiveAllocatedStatus, IsAliveStatus, AllocatedStatus. A promise
-# counts for the gang, but for its queue only while a cycle is at work.
+# Sets of states as tuples of flags indexed by Status, because each cycle looks them up for every task. KAI's names
+# (pod_status), in this order: IsActiveUsedStatus, IsActiveAllocatedStatus, IsAliveStatus, AllocatedStatus. A promise
+# counts for the gang, but for its queue only during a cycle.
 _PLACED = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING)
 ON_NODE = _flags(*_PLACED, Status.RELEASING, Status.STUCK_RELEASING)  # holds or is promised resources
 ACTIVE = _flags(*_PLACED)  # counts for its gang

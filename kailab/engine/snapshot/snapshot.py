@@ -1,7 +1,7 @@
 """A cluster as a value: all records that decisions depend on, in canonical order, with JSON both ways.
 
-With a configuration (``EngineConfig``) and a time it is all that a cycle depends on: ``cycle.decide`` is a pure function of
-the three. What a cycle changes while it tries things is a ``WorkingSet``, made from it.
+A cycle depends on a snapshot, a configuration (``EngineConfig``) and a time; ``cycle.decide`` is a pure function of the
+three. A cycle works on a ``WorkingSet`` made from the snapshot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.records import Node, PodGroup, Queue, ResourceClaim, Task, Topology
 
 FORMAT = 1
-"""Of the JSON. It grows when a record changes so that what was written before can't be read any more."""
+"""The format of the JSON. It grows when a change of a record makes older JSON unreadable."""
 
 
 def _name(record: Any) -> str:
@@ -36,7 +36,7 @@ IDENTITY: dict[str, Callable[[Any], str]] = {
     "podgroups": _uid,
     "tasks": _uid,
 }
-"""By what the records of each kind are known."""
+"""The identity of the records of each kind."""
 
 
 class Formatted(
@@ -48,12 +48,13 @@ class Formatted(
     tag_field="format",
     tag=FORMAT,
 ):
-    """Its JSON says which format it has."""
+    """A Struct whose JSON names its format."""
 
 
 class Snapshot(Formatted, frozen=True, kw_only=True):
-    """Records by kind. Each kind is kept in the order of its identities, whatever the order in which it was given, so equal
-    clusters are equal values with equal JSON. Raises ValueError where two records have one identity."""
+    """Records by kind. Each kind is sorted by identity, so equal clusters are equal values with equal JSON. Raises
+    ValueError if two records share an identity.
+    """
 
     nodes: tuple[Node, ...] = ()
     queues: tuple[Queue, ...] = ()
@@ -65,19 +66,19 @@ class Snapshot(Formatted, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for kind, identity in IDENTITY.items():
             records = tuple(sorted(getattr(self, kind), key=identity))
-            for one, next in pairwise(records):
-                if identity(one) == identity(next):
-                    raise ValueError(f"two records of {kind} are called {identity(one)!r}")
-            # Frozen Structs have no other way to be put in order while they are made.
+            for record, next in pairwise(records):
+                if identity(record) == identity(next):
+                    raise ValueError(f"two records of {kind} are called {identity(record)!r}")
+            # Frozen Structs can be sorted in no other way.
             msgspec.structs.force_setattr(self, kind, records)
 
     def as_json(self) -> bytes:
-        """Canonical: equal snapshots have equal bytes. See ``from_json``."""
+        """Canonical JSON: equal snapshots have equal bytes. See ``from_json``."""
         return jsonform.encode(self)
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Snapshot:
-        """Raises InputError where this is no snapshot, or one of another format."""
+        """Parse ``as_json``. Raises InputError for other JSON or another format."""
         return jsonform.decode(data, Snapshot, "a snapshot", FORMAT)
 
     @property

@@ -1,1 +1,7 @@
-"""What a cycle works on: nodes, queues and jobs as they stand, made from the records and kept up to date from cycle to cycle."""
+"""The engine's mutable state, made from records and updated by them.
+
+``workingset.WorkingSet`` is the container. ``state`` has jobs, pod sets and tasks, ``jobindex`` sorted jobs by queue,
+``queues`` the queue tree. ``nodes.NodeTable`` has all nodes as arrays in the rows of ``layout``; parts of it are
+``gpus`` and ``shares`` (shared GPUs), ``claims`` and ``supply`` (DRA devices), ``numa`` (zones). ``domains`` has the
+trees of topologies.
+"""

@@ -1,10 +1,10 @@
-"""Resource claims (DRA): devices that tasks hold by name, several tasks perhaps the same ones.
+"""Resource claims (DRA): devices that tasks hold by the name of a claim, possibly several tasks the same devices.
 
-Whoever names a claim first decides its node; all others must follow. A device that several tasks share through one claim is
-counted once on its node, from the first of them on. When the last holder leaves, the claim is free to
-go elsewhere. Where a claim is not allocated yet, devices are chosen for it as they will be when its pod is bound.
-Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices. (KAI counts a device that it gives to a claim in
-this very cycle once for each pod, and once from the next cycle on, so that pods that come together can wait beside it.)
+The first task that uses a claim decides its node; all others must follow. A device that several tasks share through one
+claim counts once on its node, from the first task on. When the last holder leaves, the claim may go elsewhere. For a
+claim that is not allocated yet, devices are chosen as they will be when its pod is bound. Source: KAI's
+dynamicresources plugin and node_info's sharing of DRA devices. (A device that KAI gives to a claim in the present cycle
+counts once per pod, and once in all from the next cycle on, so that pods that come together may wait beside it.)
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kailab.engine.working.state import WTask
 from kailab.engine.working.supply import Supply
 from kailab.model.device_selectors import Device
 
-MOST_HOLDERS = 256  # pods that one claim can be reserved for, in Kubernetes
+MOST_HOLDERS = 256  # the most pods for which one claim can be reserved, in Kubernetes
 
-_NOWHERE = -1  # not on a node, or on any
+_NOWHERE = -1  # not on a node, or on any node
 _NOBODY: Mapping[str, tuple[int, bool]] = {}
 _LEAVING = (Status.RELEASING, Status.STUCK_RELEASING)
 
 
 class ClaimRefusal(NamedTuple):
-    """A claim (``namespace/name``) that no pod can use as it is, and why."""
+    """A claim (``namespace/name``) that no pod can use as it is, and the reason."""
 
     claim: str
     why: str
@@ -50,38 +50,40 @@ class Claims:
         self._tasks = tasks
         self._index = index
         self._supply = Supply(devices)
-        self._holders: dict[str, dict[str, tuple[int, bool]]] = {}  # claim -> task -> (node, as the cluster has it)
+        # claim -> task -> (node, the task is where the cluster has it)
+        self._holders: dict[str, dict[str, tuple[int, bool]]] = {}
         self._held: dict[str, tuple[int, tuple[DeviceId, ...]]] = {}  # claim -> (node, devices) that count as taken
-        self._given: dict[tuple[str, int], tuple[DeviceId, ...]] = {}  # what this cycle chose, should it come back
-        self._chosen: set[tuple[int, DeviceId]] = set()  # what counts as taken for a claim that this cycle gave it to
-        self._shared: dict[str, dict[int, GpuGroup]] = {}  # claim -> node -> who counts for its GPUs there
+        # devices chosen in this cycle, in case the claim returns
+        self._given: dict[tuple[str, int], tuple[DeviceId, ...]] = {}
+        self._chosen: set[tuple[int, DeviceId]] = set()  # devices that this cycle gave to a claim, now counted as taken
+        self._shared: dict[str, dict[int, GpuGroup]] = {}  # claim -> node -> tasks that count for its GPUs there
         self.refresh(records)
 
     def begin(self) -> None:
-        """A new cycle chooses anew."""
+        """Start a cycle, which chooses devices anew."""
         self._given.clear()
 
     @property
     def taken(self) -> list[list[DeviceId]]:
-        """Per node."""
+        """The taken devices of each node."""
         return [sorted(of_node) for of_node in self._supply.taken]
 
-    # Who holds what
+    # Holders
 
     def enter(self, task: WTask, shape: Shape) -> None:
-        """The task is where it is now: on a node, or waiting, perhaps with a claim reserved for it already."""
-        as_told = task.status == task.record.status
-        # A victim in thought has given its claims back at once (KAI: deallocateHandlerFn). A pod that is leaving in the
-        # cluster has them until it is gone.
-        holds = ACTIVE[task.status] or (task.status in _LEAVING and as_told)
+        """Add the task where it is now: on a node, or waiting with a claim that is reserved for it."""
+        as_recorded = task.status == task.record.status
+        # A provisionally evicted task returns its claims at once (KAI: deallocateHandlerFn). A pod that is leaving in
+        # the cluster keeps them until it is gone.
+        holds = ACTIVE[task.status] or (task.status in _LEAVING and as_recorded)
         i = self._index.get(task.node, _NOWHERE) if holds else _NOWHERE
-        here = as_told if task.status == Status.PENDING else task.node == task.record.node
+        in_place = as_recorded if task.status == Status.PENDING else task.node == task.record.node
         for name in shape.claims:
             record = self._records.get(name)
-            # Only a holder that is where the cluster has it keeps the claim where it is allocated.
-            kept = here and record is not None and record.allocated and task.uid in record.reserved
-            if i != _NOWHERE or (kept and task.status == Status.PENDING):
-                self._holders.setdefault(name, {})[task.uid] = (i, kept)
+            # Only a holder that is where the cluster has it keeps the claim on its node.
+            pinned = in_place and record is not None and record.allocated and task.uid in record.reserved
+            if i != _NOWHERE or (pinned and task.status == Status.PENDING):
+                self._holders.setdefault(name, {})[task.uid] = (i, pinned)
         self.refresh(shape.claims)
 
     def leave(self, task: WTask, shape: Shape) -> None:
@@ -92,7 +94,7 @@ class Claims:
         self.refresh(shape.claims)
 
     def refresh(self, names: Iterable[str]) -> None:
-        """Count anew where the devices of these claims are taken."""
+        """Update where the devices of these claims count as taken."""
         for name in names:
             i, devices = self._held.pop(name, (_NOWHERE, ()))
             if i >= 0:
@@ -103,7 +105,7 @@ class Claims:
             if place is None or record is None:
                 continue
             holders = self._holders.get(name)
-            # The allocation names no node, so the devices are taken where its holders are.
+            # The allocation names no node, so the devices count on the node of the holders.
             if place == _NOWHERE and holders:
                 place = max(node for node, _ in holders.values())
             if 0 <= place < len(self._supply.devices):
@@ -114,44 +116,46 @@ class Claims:
                     self._chosen.update((place, device) for device in devices)
 
     def _devices(self, record: ResourceClaim, i: int) -> tuple[DeviceId, ...]:
-        """What the claim has, or would be given, on a node. A claim that comes back gets what it had there, if nobody was given it
-        meanwhile."""
-        there = record.held and self._index.get(record.node, i) == i
-        if there and not any((i, device) in self._chosen for device in record.held):
+        """The devices that the claim has, or would be given, on a node. A claim that returns gets its former devices
+        unless another claim got them meanwhile.
+        """
+        held_here = record.held and self._index.get(record.node, i) == i
+        if held_here and not any((i, device) in self._chosen for device in record.held):
             return record.held
         taken = self._supply.taken[i]
         before = self._given.get((record.name, i))
         if before is not None and not any(device in taken for device in before):
             return before
         chosen = choose_devices(record.requests, self._supply.devices[i] or (), taken.__contains__)
-        # No devices for it there, so none count as taken.
+        # The node has no devices for the claim, so none count as taken.
         if isinstance(chosen, str):
             return ()
-        # Administrative access takes nothing away from others.
-        found = tuple(device_id(choice.device) for choice in chosen if not choice.admin)
-        self._given[record.name, i] = found
-        return found
+        # Administrative access takes nothing from other claims.
+        devices = tuple(device_id(choice.device) for choice in chosen if not choice.admin)
+        self._given[record.name, i] = devices
+        return devices
 
     def place_of(self, name: str) -> int | None:
-        """The node that holders of the claim must go to; -1: any node; past the last: none that is here; None: the claim is not
-        allocated."""
+        """The node to which holders of the claim must go. -1: any node; past the last node: none of these nodes; None:
+        the claim is not allocated.
+        """
         record = self._records.get(name)
         holders = self._holders.get(name, {})
         if record is not None and record.allocated:
-            # It stays where it is allocated, unless it is reserved for nobody but pods that this cycle has taken away:
-            # then it may go elsewhere. Pods that are not known here can't be taken away.
-            kept = any(kept for _, kept in holders.values()) or not record.reserved
-            if kept or any(uid not in self._tasks for uid in record.reserved):
+            # It stays where it is allocated, unless it is reserved only for pods that this cycle has evicted. Pods that
+            # are unknown here cannot be evicted.
+            pinned = any(in_place for _, in_place in holders.values()) or not record.reserved
+            if pinned or any(uid not in self._tasks for uid in record.reserved):
                 return self._index.get(record.node, len(self._supply.devices)) if record.node else _NOWHERE
         return max((node for node, _ in holders.values()), default=None)
 
     # Where a task may go
 
     def refusal(self, task: str, shape: Shape, queue: str) -> ClaimRefusal | None:
-        """Why no node at all may take this task (by UID) with its claims, or None."""
+        """Why no node may take this task (by UID) with its claims, or None."""
         for name in shape.claims:
             record = self._records.get(name)
-            # The order of KAI's preFilter. What is wrong with the requests matters only until devices are chosen.
+            # In the order of KAI's preFilter. A fault of the requests matters only until devices are chosen.
             if record is None:
                 return ClaimRefusal(name, f"resource claim {name} does not exist")
             if self._consumers(record, task) >= MOST_HOLDERS:
@@ -165,13 +169,13 @@ class Claims:
         return None
 
     def _consumers(self, record: ResourceClaim, but: str) -> int:
-        """Pods that the claim is or will be reserved for, besides one."""
+        """The number of pods for which the claim is or will be reserved, except one."""
         holders = self._holders.get(record.name, {})
         strangers = sum(uid not in self._tasks for uid in record.reserved) if record.reserved else 0
         return len(holders) - (but in holders) + strangers
 
     def narrow(self, shape: Shape, candidates: np.ndarray) -> None:
-        """Leave the nodes where allocated claims are, and those with devices for the others."""
+        """Keep only the nodes of allocated claims, and those with devices for the other claims."""
         wanted = []
         for name in dict.fromkeys(shape.claims):
             place = self.place_of(name)
@@ -181,25 +185,25 @@ class Claims:
                     wanted.append(record)
             elif place >= 0:
                 only = np.zeros(len(candidates), dtype=bool)
-                # A slice, because a place past the last stands for a node that is not here: then none is left.
+                # A slice, because a place past the last node stands for a node that is not here: then none is left.
                 only[place : place + 1] = True
                 candidates &= only
         wishes = [plain(record.requests) for record in wanted]
         for wish in wishes:
             if wish is not None:
                 candidates &= self._supply.enough(wish)
-        # One plain claim is decided by counting. Several may want the same devices, so each node takes a search.
+        # One plain claim is decided by counting. Several claims may want the same devices, so each node needs a search.
         if len(wanted) > 1 or None in wishes:
             for i in np.flatnonzero(candidates & ~self._supply.unknown):
                 candidates[i] = self._lacking(wanted, int(i)) is None
 
     def _lacking(self, wanted: Iterable[ResourceClaim], i: int) -> str | None:
-        """Why a node can't serve these claims at once, or None."""
+        """Why a node cannot serve these claims at once, or None."""
         own: set[DeviceId] = set()
         taken = self._supply.taken[i]
         for record in wanted:
             chosen = choose_devices(
-                record.requests, self._supply.devices[i] or (), lambda one: one in taken or one in own
+                record.requests, self._supply.devices[i] or (), lambda device: device in taken or device in own
             )
             if isinstance(chosen, str):
                 return f"resource claim {record.name}: {chosen}"
@@ -207,7 +211,7 @@ class Claims:
         return None
 
     def lacking(self, shape: Shape, i: int) -> str | None:
-        """Why a node can't serve a task's claims, or None."""
+        """Why a node cannot serve a task's claims, or None."""
         wanted = []
         for name in dict.fromkeys(shape.claims):
             place, record = self.place_of(name), self._records.get(name)
@@ -219,7 +223,7 @@ class Claims:
             return None
         if not self._supply.devices[i]:
             return f"resource claim {wanted[0].name}: the node has no devices (no ResourceSlice tells of any)"
-        # The same two ways as in ``narrow``, so that what is told is what keeps the task off.
+        # The same two methods as in ``narrow``, so that the report agrees with the decision.
         wish = plain(wanted[0].requests) if len(wanted) == 1 else None
         if wish is None:
             return self._lacking(wanted, i)
@@ -229,49 +233,54 @@ class Claims:
     # GPUs of claims that several tasks share
 
     def own_gpus(self, shape: Shape, amount: int) -> int:
-        """Milli-GPU of ``amount`` that a task takes by itself: what its claims have is counted apart, once for all of their pods."""
-        # From zero up: a claim may have more GPUs than this task asks for through it.
+        """Milli-GPU of ``amount`` that a task takes by itself. Devices of its claims count separately, once for all
+        pods of a claim.
+        """
+        # Not below zero, because a claim may have more GPUs than this task requests through it.
         return max(0, amount - sum(self._gpus(name) for name in shape.claims))
 
     def counted_twice(self, tasks: Iterable[WTask]) -> list[int]:
-        """Of the milli-GPU that each of these asks for, what it does not need for itself: devices of claims that one before it names as
-        well, or that are on a node already."""
+        """For each task, the milli-GPU of its request that it does not need for itself: devices of claims that an
+        earlier task names too, or that are on a node already.
+        """
         seen: set[str] = set()
-        found = []
+        result = []
         for task in tasks:
             twice = 0
             for name in task.info.shape.claims:
                 if name in seen or self._placed(name):
                     twice += self._gpus(name)
                 seen.add(name)
-            found.append(min(twice, task.info.rows[GPUS]))
-        return found
+            result.append(min(twice, task.info.rows[GPUS]))
+        return result
 
     def together(self, tasks: Sequence[WTask]) -> dict[str, dict[int, int]]:
-        """Claim that is on no node yet -> what those of these tasks that name it want, in all, of the one node where it will be."""
-        found: dict[str, dict[int, int]] = {}
+        """For each claim that is on no node yet and that several of these tasks name: what these tasks want, in all, of
+        the node where it will be.
+        """
+        result: dict[str, dict[int, int]] = {}
         for name in dict.fromkeys(name for task in tasks for name in task.info.shape.claims):
             sharers = [task for task in tasks if name in task.info.shape.claims]
             if len(sharers) < 2 or self._placed(name):
                 continue
-            wants = found[name] = {}
+            wants = result[name] = {}
             for task, twice in zip(sharers, self.counted_twice(sharers), strict=True):
                 for row, amount in () if task.info.empty else task.info.needs:
                     wants[row] = wants.get(row, 0) + amount - (twice if row == GPUS else 0)
-        return found
+        return result
 
     def _placed(self, name: str) -> bool:
         return any(node != _NOWHERE for node, _ in self._holders.get(name, _NOBODY).values())
 
     def change(self, i: int, status: Status, shape: Shape, sign: int) -> tuple[int, int]:
-        """A task comes (1) to the node or goes (-1): what that changes of (idle, releasing) milli-GPU."""
+        """The change of (idle, releasing) milli-GPU when a task comes to a node (sign 1) or leaves it (-1)."""
         idle = releasing = 0
         for name in shape.claims:
             gpus = self._gpus(name)
             if not gpus:
                 continue
             group = self._shared.setdefault(name, {}).setdefault(i, GpuGroup())
-            # By differences, like shared devices: what the claim does to the node follows from who is there.
+            # By differences, as for shared devices: the claim's effect on the node follows from its tasks there.
             before = group.pools()
             if status == Status.PIPELINED:
                 group.waiting += sign
@@ -287,8 +296,11 @@ class Claims:
         return idle, releasing
 
     def counted(self, shape: Shape, pool: np.ndarray) -> np.ndarray:
-        """The pool with what the task's claims hold on each node already: it needs no more for them."""
-        # Where all that hold a claim are leaving, its GPUs count as becoming free already (their pools add up to zero).
+        """The pool with the amounts that the task's claims hold already on each node, because the task needs no more
+        for them.
+        """
+        # If all holders of a claim are leaving, its GPUs are counted as becoming free already (their pools add up to
+        # zero).
         credits = [
             (i, self._gpus(name))
             for name in shape.claims

@@ -1,7 +1,7 @@
-"""The tree of topology domains that a Topology's levels cut the nodes into.
+"""The tree of topology domains into which a Topology's levels divide the nodes.
 
-Level 0 is the widest. A domain is known by the label values on its path; nodes that lack one of the labels are not part of
-the topology. Children start in order of their id; searches reorder them, fullest first, to pack.
+Level 0 is the widest. A domain is identified by the label values on its path; nodes without one of the labels are not
+part of the topology. Children start in the order of their ids; searches reorder them, fullest first, to pack.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = -1
 
 
 class Domain:
-    """``pods``: how many pods of the job in work fit (None: not counted); ``free``: resources free or becoming so."""
+    """``pods``: how many pods of the current job fit (None: not counted). ``free``: resources free or becoming free."""
 
     __slots__ = ("children", "free", "id", "level", "mask", "nodes", "pods")
 
@@ -35,14 +35,14 @@ class Domain:
         return ".".join(self.id) or "root"
 
     def below(self) -> Iterator[Domain]:
-        """The domain and all under it."""
+        """The domain and all domains under it."""
         yield self
         for child in self.children:
             yield from child.below()
 
 
 class DomainTree:
-    """All domains of one topology over one state of the nodes."""
+    """All domains of one topology over one node table."""
 
     def __init__(self, topology: Topology, table: NodeTable) -> None:
         self.topology = topology
@@ -59,13 +59,13 @@ class DomainTree:
             parent = self.root
             path: tuple[str, ...] = ()
             for depth, level in enumerate(self.levels):
-                # By the whole path: two blocks may each have a rack of the same name.
+                # By the whole path, because two blocks may each have a rack of the same name.
                 path = (*path, labels[level])
                 domain = self.by_level[depth].get(path)
                 if domain is None:
                     domain = self.by_level[depth][path] = Domain(path, depth)
                     parent.children.append(domain)
-                # Collected first and made arrays once: growing an array for each node would copy it each time.
+                # Collected in lists first, because growing an array for each node would copy it each time.
                 inside.setdefault(path, []).append(i)
                 parent = domain
         for domain in self.root.below():
@@ -75,7 +75,7 @@ class DomainTree:
             domain.children.sort(key=lambda child: child.id)
 
     def restore_order(self) -> None:
-        """Forget the order that an earlier cycle left."""
+        """Reset the order that an earlier cycle left."""
         for domain in self.root.below():
             domain.children.sort(key=lambda child: child.id)
 
@@ -93,11 +93,11 @@ class DomainTree:
         return [domain for level in reversed(levels) for domain in level]
 
     def common(self, nodes: np.ndarray, stop: str) -> Domain:
-        """The lowest domain that holds all the given member nodes, no lower than level ``stop``."""
+        """The lowest domain that contains all the given member nodes, no lower than level ``stop``."""
         domain = self.root
         while domain.children:
             inside = next((child for child in domain.children if not (nodes & ~child.mask).any()), None)
-            # Without any node every child would hold them all; KAI stays at the root then.
+            # Without nodes every child would contain them all; KAI stays at the root then.
             if inside is None or not nodes.any():
                 break
             domain = inside

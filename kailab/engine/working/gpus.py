@@ -1,17 +1,13 @@
-"""Shared GPUs of one node: which tasks sit together on which device, and what that leaves.
+"""The shared GPUs of one node: which tasks share which device, and what that leaves.
 
-A *group* is one physical device that is shared. Its effect on the node's whole-device pools depends only on who is on it:
+A *group* is one shared physical device. Its effect on the node's whole-device pools depends only on its tasks:
 
-================================  ======  ===========
-on the group                       idle    releasing
-================================  ======  ===========
-somebody stays                      -1        0
-all are leaving                     -1       +1
-all are leaving, someone waits      -1        0
-only tasks that wait (pipelined)     0       -1
+================================  ======  =========== tasks of the group                 idle    releasing
+================================  ======  =========== some stay                           -1        0 all are leaving
+-1       +1 all are leaving, some wait          -1        0 only tasks that wait (pipelined)     0       -1
 ================================  ======  ===========
 
-Memory is in MiB; a share of a device counts as that share of the node's GPU memory, rounded down, as KAI does.
+Memory is in MiB. A share of a device counts as that share of the node's GPU memory, rounded down, as in KAI.
 """
 
 from __future__ import annotations
@@ -27,7 +23,9 @@ M = TypeVar("M", int, np.ndarray)
 
 
 class GpuGroup:
-    """One shared device: memory held (``allocated``), of it leaving, and promised to waiting tasks."""
+    """One shared device: memory held (``allocated``), the part of it that is leaving, and memory promised to waiting
+    tasks.
+    """
 
     __slots__ = ("allocated", "holders", "leaving", "leaving_memory", "promised", "waiting")
 
@@ -42,7 +40,7 @@ class GpuGroup:
     def pools(self) -> tuple[int, int]:
         """(idle, releasing) devices that this group adds to the node's pools."""
         if self.holders:
-            # It becomes a whole device once all have left, and is none to wait for while a part of it is promised.
+            # It becomes a whole device once all have left, but not while a part of it is promised.
             return -1, 1 if self.leaving == self.holders and not self.waiting else 0
         return 0, -1 if self.waiting else 0
 
@@ -56,7 +54,7 @@ class GpuGroup:
 
 
 def share_memory(request: GpuRequest, device: M) -> int | M:
-    """MiB that one device's share of the request takes of a device of so many MiB, or of each of several."""
+    """MiB that one device's share of the request takes, for a device of ``device`` MiB or an array of such sizes."""
     return request.memory_mib or request.portion * device // GPU
 
 
@@ -70,11 +68,11 @@ class SharedGpus:
         self.groups: dict[str, GpuGroup] = {}
 
     def change(self, group_id: str, status: Status, memory: int, sign: int) -> tuple[int, int]:
-        """Add (sign 1) or take away (-1) a task; returns the change of (idle, releasing) in milli-GPU."""
+        """Add (sign 1) or remove (-1) a task. Returns the change of (idle, releasing) in milli-GPU."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = GpuGroup()
-        # The difference of what the device does to the node: exact in whatever order tasks come and go.
+        # The difference of the device's effect before and after, which is exact in any order of changes.
         idle, releasing = group.pools()
         if status == Status.PIPELINED:
             group.promised += sign * memory
@@ -95,43 +93,44 @@ class SharedGpus:
         return share_memory(request, self.memory)
 
     def left(self, group: GpuGroup) -> int:
-        """MiB of a shared device that nobody holds."""
+        """MiB of a shared device that no task holds."""
         return self.memory - group.allocated
 
     def room(self, group: GpuGroup) -> int:
-        """MiB of a shared device that a share could take once leaving tasks are gone, -1 for none. A device that everyone leaves is a
-        free one."""
-        # What was promised is not there for others; KAI takes it off the releasing memory of the device.
+        """MiB of a shared device that a share could take once leaving tasks are gone; -1 if none. A device that all
+        tasks leave counts as a free device instead.
+        """
+        # Promises are not available to others; KAI subtracts them from the releasing memory of the device.
         leaving = group.leaving_memory - group.promised
         if group.used == 0 or group.allocated == leaving:
             return -1
         return max(self.memory - group.allocated + leaving, -1)
 
     def rooms(self) -> list[int]:
-        """``room`` of each group, the roomiest first."""
+        """``room`` of each group, in descending order."""
         return sorted([self.room(group) for group in self.groups.values()], reverse=True)
 
     def fits(self, group: GpuGroup, memory: int) -> bool:
-        """Whether a share fits on the group once leaving tasks are gone."""
+        """True if a share fits on the group once leaving tasks are gone."""
         return self.room(group) >= memory
 
     def fits_now(self, group: GpuGroup, memory: int) -> bool:
         return group.holders > 0 and self.left(group) >= memory
 
     def fitting(self, request: GpuRequest) -> int:
-        """How many groups could take one device's share of the request."""
+        """The number of groups that could take one device's share of the request."""
         memory = self.memory_of(request)
         return sum(1 for group in self.groups.values() if self.fits(group, memory))
 
     def idle_shares(self) -> int:
-        """Milli-GPU free on shared devices that somebody holds, each rounded as KAI rounds (to 0.01 device)."""
+        """Milli-GPU free on shared devices in use, each rounded as in KAI (to 0.01 device)."""
         return sum(GPU - self._portion(group.allocated) for group in self.groups.values() if group.allocated > 0)
 
     def releasing_shares(self) -> int:
         total = 0
         for group in self.groups.values():
             leaving = group.leaving_memory - group.promised
-            # A device that all leave is counted whole, by the node's own ``releasing``.
+            # A device that all tasks leave counts as a whole one, in the node's own ``releasing``.
             if leaving > 0 and not (group.used and leaving == group.used):
                 total += self._portion(leaving)
         return total
@@ -143,7 +142,7 @@ class SharedGpus:
         total = 0
         for group in self.groups.values():
             free = self.memory - group.allocated + group.leaving_memory - group.promised
-            # KAI's AvailableSharedGPUFractions, for topology alone: an upper estimate is enough there.
+            # KAI's AvailableSharedGPUFractions, used only for topology, where an upper estimate is enough.
             if group.used > 0 and free > 0:
                 total += free * GPU // self.memory
         return total

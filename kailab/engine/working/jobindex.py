@@ -1,6 +1,6 @@
-"""Jobs by queue, kept in order: those that wait, and those that others may take from.
+"""Sorted jobs by queue: those that wait, and those that may be victims.
 
-A change of one job moves one entry; nobody sorts all jobs again.
+A change of one job moves one entry, so jobs are not sorted again in each cycle.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from typing import Any
 from kailab.engine.working.state import Job
 
 Entry = tuple[tuple[Any, ...], Job]
-"""Keys end in the UID: no two are equal, and entries compare by them alone."""
+"""Keys end with the UID, so no two are equal and entries compare by key alone."""
 
 
 class JobIndex:
-    """Sorted (order key, job) entries by queue name, of the jobs that wait, or that others may take from. ``instead``: an index of the same jobs in
-    another order. Those of a queue are put in this one when somebody looks at its list: most cycles take from few queues, or from none, and a policy is
-    asked about every job that it puts in order."""
+    """Sorted (order key, job) entries by queue name, of the waiting jobs or of possible victims.
+
+    ``instead``: an index of the same jobs in another order. A queue's jobs are then sorted when its list is first read,
+    because most cycles take victims from few queues or none, and a policy is called for every job that is sorted.
+    """
 
     def __init__(self, kind: str, instead: JobIndex | None = None) -> None:
         self._victims = kind == "victims"
         self._lists: dict[str, list[Entry]] = {}
         self._entries: dict[str, tuple[str, Entry]] = {}
         self._unordered: dict[str, list[Job]] = {}
-        self._changed: set[str] = set()  # since then: in the lists, if at all, by their keys of that moment
+        # jobs changed since then; they are in the lists, if at all, by their keys at the time of the change
+        self._changed: set[str] = set()
         if instead is not None:
             self._unordered = {queue: [job for _, job in entries] for queue, entries in instead.lists.items()}
 
@@ -34,11 +37,11 @@ class JobIndex:
         return _Lists(self) if self._unordered else self._lists
 
     def jobs(self) -> Iterator[Job]:
-        """Queue by queue, in order."""
+        """All jobs, queue by queue, in order."""
         return (job for entries in self.lists.values() for _, job in entries)
 
     def members(self, queue: str) -> Iterator[Job]:
-        """Of one queue, in no order, which costs nothing to find out."""
+        """The jobs of one queue in no particular order, without sorting."""
         yield from (job for _, job in self._lists.get(queue, ()))
         yield from self._left(queue)
 
@@ -46,7 +49,7 @@ class JobIndex:
         return (job for job in self._unordered.get(queue, ()) if job.uid not in self._changed)
 
     def order(self, queue: str) -> None:
-        """Put a queue's jobs in order, where they are not yet."""
+        """Sort a queue's jobs if they are not sorted yet."""
         if queue in self._unordered:
             jobs = list(self._left(queue))
             del self._unordered[queue]
@@ -56,7 +59,7 @@ class JobIndex:
         return queue in self._lists or any(True for _ in self._left(queue))
 
     def names(self) -> list[str]:
-        """Of the queues that have any."""
+        """The queues that have jobs."""
         return [queue for queue in {**self._lists, **self._unordered} if self.holds(queue)]
 
     def _belongs(self, job: Job) -> bool:
@@ -73,7 +76,7 @@ class JobIndex:
             queue = job.record.queue
             entry: Entry = (self._key_of(job), job)
             entries = self._lists.setdefault(queue, [])
-            # Who was served last is often the last of all.
+            # The job served last is often the last of all.
             if not entries or entries[-1] < entry:
                 entries.append(entry)
             else:
@@ -83,37 +86,37 @@ class JobIndex:
     def discard(self, uid: str) -> None:
         if self._unordered:
             self._changed.add(uid)
-        found = self._entries.pop(uid, None)
-        if found is None:
+        known = self._entries.pop(uid, None)
+        if known is None:
             return
-        queue, entry = found
+        queue, entry = known
         entries = self._lists[queue]
-        # By the key it was put in with, as its present one may be another. Who is served is often the first.
+        # By the stored key, because the present one may differ. A served job is often the first.
         del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
         if not entries:
             del self._lists[queue]
 
     def fill(self, jobs: Iterable[Job]) -> None:
-        """Refresh many at once, each queue's list in one go."""
+        """Refresh many jobs at once, each queue's list in one pass."""
         jobs = list(jobs)
-        # A few are moved one by one: a list made anew pays only for many.
+        # Rebuilding a list pays only for many jobs.
         if len(jobs) < 64:
             for job in jobs:
                 self.refresh(job)
             return
-        gone: dict[str, list[Entry]] = {}
-        come: dict[str, list[Entry]] = {}
+        removed: dict[str, list[Entry]] = {}
+        added: dict[str, list[Entry]] = {}
         for job in jobs:
-            found = self._entries.pop(job.uid, None)
-            if found is not None:
-                gone.setdefault(found[0], []).append(found[1])
+            known = self._entries.pop(job.uid, None)
+            if known is not None:
+                removed.setdefault(known[0], []).append(known[1])
             if self._belongs(job):
                 queue = job.record.queue
                 entry: Entry = (self._key_of(job), job)
-                come.setdefault(queue, []).append(entry)
+                added.setdefault(queue, []).append(entry)
                 self._entries[job.uid] = (queue, entry)
-        for queue in gone | come:
-            entries = _merged(self._lists.get(queue, []), gone.get(queue, []), come.get(queue, []))
+        for queue in removed | added:
+            entries = _merged(self._lists.get(queue, []), removed.get(queue, []), added.get(queue, []))
             if entries:
                 self._lists[queue] = entries
             else:
@@ -121,7 +124,7 @@ class JobIndex:
 
 
 class _Lists(Mapping[str, list[Entry]]):
-    """Of an index that has queues whose jobs are not in order yet."""
+    """The lists of an index with queues that are not sorted yet."""
 
     def __init__(self, index: JobIndex) -> None:
         self._index = index
@@ -140,19 +143,19 @@ class _Lists(Mapping[str, list[Entry]]):
         return len(self._index.names())
 
 
-def _merged(entries: list[Entry], gone: list[Entry], come: list[Entry]) -> list[Entry]:
-    """A sorted list without some of its entries, and with others."""
-    if 8 * (len(gone) + len(come)) > len(entries):
-        left = {id(entry) for entry in gone}
-        return sorted([*(entry for entry in entries if id(entry) not in left), *come])
-    # Only what changed is looked for; all between is copied as it stands, whose keys nobody asks for.
-    places = sorted(bisect_left(entries, entry) for entry in gone)
+def _merged(entries: list[Entry], removed: list[Entry], added: list[Entry]) -> list[Entry]:
+    """A sorted list with entries removed and added."""
+    if 8 * (len(removed) + len(added)) > len(entries):
+        left = {id(entry) for entry in removed}
+        return sorted([*(entry for entry in entries if id(entry) not in left), *added])
+    # Only the changed entries are searched; all others are copied without a comparison.
+    places = sorted(bisect_left(entries, entry) for entry in removed)
     entries = _pieces(entries, ((place, place + 1, None) for place in places))
-    return _pieces(entries, ((place := bisect_left(entries, new), place, new) for new in sorted(come)))
+    return _pieces(entries, ((place := bisect_left(entries, new), place, new) for new in sorted(added)))
 
 
 def _pieces(entries: list[Entry], cuts: Iterable[tuple[int, int, Entry | None]]) -> list[Entry]:
-    """``entries``, where each cut (from, to, what) has that part left out and ``what`` in its place; cuts in order."""
+    """``entries`` with each cut (start, end, new) applied: that part removed and ``new`` inserted. Cuts are in order."""
     made: list[Entry] = []
     done = 0
     for start, end, new in cuts:

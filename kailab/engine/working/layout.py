@@ -1,7 +1,7 @@
-"""Rows of the resource arrays: which resource stands where, and in what unit.
+"""Rows of the resource arrays: which resource is in which row, and in which unit.
 
-Rows 0-3 are fixed (CPU in millicores, memory in bytes, whole GPUs in milli-GPU, pod slots); every other resource that
-some node offers or some task asks for gets a row of its own, in order of appearance.
+Rows 0-3 are fixed (CPU in millicores, memory in bytes, whole GPUs in milli-GPU, pod slots). Every other resource that
+some node offers or some task requests gets a row of its own, in order of appearance.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kailab.engine.snapshot.records import GPU, Node, Shape
 
 CPU, MEMORY, GPUS, PODS = 0, 1, 2, 3
 
-# The three resources that queues divide, in the order in which KAI looks at them.
+# The resources that queues divide, in the order in which KAI checks them.
 QUEUE_RESOURCES = (CPU, MEMORY, GPUS)
 
 MIG_PREFIX = "nvidia.com/mig-"
@@ -44,8 +44,9 @@ class Layout:
         return rows
 
     def of_shape(self, shape: Shape) -> dict[int, int]:
-        """What a task of this shape takes from a node's pools. A share of a device takes no row of its own: shared
-        devices are accounted for by ``kailab.engine.working.gpus``."""
+        """What a task of this shape takes from a node's pools. A share of a device takes nothing from a row;
+        ``kailab.engine.working.gpus`` counts shared devices.
+        """
         gpu = shape.gpu
         rows = {CPU: shape.cpu, MEMORY: shape.memory, GPUS: 0, PODS: 1}
         if not gpu.shared:
@@ -54,6 +55,6 @@ class Layout:
             rows[self.row(name)] = amount
         for name, count in gpu.mig:
             row = self.row(name)
-            # A profile that stands among the other resources as well is one request and not two.
+            # A profile that is among the other resources too is one request, not two.
             rows[row] = max(rows.get(row, 0), count)
         return rows

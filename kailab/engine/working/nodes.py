@@ -1,7 +1,8 @@
-"""The state of all nodes in arrays: one column a node (sorted by name), one row a resource.
+"""All nodes in arrays: one column a node (sorted by name), one row a resource.
 
-``idle`` is what nobody holds, ``releasing`` what leaving tasks will free less what is promised of it already; both in the
-units of ``kailab.engine.working.layout``. A task changes them by ``place``; taking it away again restores them exactly (integers).
+``idle`` is what no task holds; ``releasing`` is what leaving tasks will free, less the promises of it. Both are in the
+units of ``kailab.engine.working.layout``. A task changes them through ``place``; removing it restores them exactly
+(integers).
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ GPU_COUNT = "nvidia.com/gpu.count"
 
 
 class NodeTable:
-    """Made anew when nodes change, not when tasks do; masks per shape are valid for one table. ``claims`` and ``tasks``: the
-    working set's resource claims, and all tasks it knows."""
+    """Rebuilt when nodes change, not when tasks do; the masks of shapes are valid for one table. ``claims`` and
+    ``tasks``: the working set's resource claims, and all tasks it knows.
+    """
 
     def __init__(
         self,
@@ -60,12 +62,13 @@ class NodeTable:
         for i, amounts in enumerate(rows):
             for row, amount in amounts.items():
                 self.allocatable[row, i] = amount
-        self._fill_untold(0)
+        self._fill_unreported(0)
         self.idle = self.allocatable.copy()
         self.releasing = np.zeros_like(self.allocatable)
-        self.changes = np.zeros(count, dtype=np.int64)  # how often something of each node changed
-        self.scored: tuple[object, dict[Any, Any]] | None = None  # what a policy said of nodes, kept by who asks it
-        self._leaving = False  # whether anything may stand in ``releasing``
+        self.changes = np.zeros(count, dtype=np.int64)  # a counter of changes for each node
+        # a policy's cached scores, kept by ``policies.scoring``
+        self.scored: tuple[object, dict[Any, Any]] | None = None
+        self._leaving = False  # True if ``releasing`` may have an entry that is not zero
         self.labels = [dict(node.labels) for node in self.nodes]
         self.available = np.array([not node.unavailable for node in self.nodes], dtype=bool)
         self.gpu_memory = np.array([device_memory(node.gpu_memory_mib) for node in self.nodes], dtype=np.int64)
@@ -75,10 +78,10 @@ class NodeTable:
         self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
         self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
         self.shares = Shares(self.gpu_memory)
-        # Tasks by node stand beside the arrays for what arrays can't tell: rules between pods, and reports.
+        # The tasks of each node, for rules between pods and for reports.
         self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
-        self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # kept once somebody asks
-        # The default stands for nodes that don't tell their memory; a request is not measured by it where others do.
+        self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # computed on first use, then updated
+        # The default memory of nodes that report none does not count if other nodes report theirs.
         known = [int(m) for m in self.gpu_memory if m > DEFAULT_GPU_MEMORY]
         self.min_gpu_memory = smallest_device(known)
         self.max_gpu_memory = max(known, default=DEFAULT_GPU_MEMORY)
@@ -93,10 +96,10 @@ class NodeTable:
         return len(self.nodes)
 
     def _mig(self, i: int) -> str:
-        """'' where devices are whole, else the MIG strategy: 'none', 'single' or 'mixed'."""
+        """'' if devices are whole, else the MIG strategy: 'none', 'single' or 'mixed'."""
         labels = self.labels[i]
         enabled = labels.get(MIG_ENABLED)
-        # The label decides where there is one, also against what the node offers (KAI: IsMIGEnabled).
+        # The label decides if present, even against what the node offers (KAI: IsMIGEnabled).
         if enabled is not None:
             on = enabled.lower() in ("true", "1", "t")
         else:
@@ -113,29 +116,31 @@ class NodeTable:
             return int(self.allocatable[GPUS, i])
 
     def grow(self) -> None:
-        """Make room for resources that appeared since."""
-        # Rows are only ever added at the end, so what stands in the arrays stays valid.
+        """Add rows for resources that appeared since."""
+        # Rows are only added at the end, so the present rows stay valid.
         missing = len(self.layout) - len(self.allocatable)
         if missing > 0:
             known = len(self.allocatable)
             empty = np.zeros((missing, len(self.nodes)), dtype=np.int64)
             self.allocatable = np.vstack([self.allocatable, empty])
-            self._fill_untold(known)
+            self._fill_unreported(known)
             self.idle = np.vstack([self.idle, self.allocatable[known:]])
             self.releasing = np.vstack([self.releasing, empty])
 
-    def _fill_untold(self, first: int) -> None:
-        """In rows from ``first`` on."""
+    def _fill_unreported(self, first: int) -> None:
+        """Fill in the assumed capacity of resources that nodes do not report, in rows from ``first`` on."""
         for name, amount in UNREPORTED_CAPACITY.items():
             row = self.layout.rows.get(name, -1)
             if first <= row < len(self.allocatable):
-                told = np.array([any(name == one for one, _ in node.extended) for node in self.nodes], dtype=bool)
-                self.allocatable[row, ~told] = amount
+                reported = np.array(
+                    [any(name == resource for resource, _ in node.extended) for node in self.nodes], dtype=bool
+                )
+                self.allocatable[row, ~reported] = amount
 
     @property
     def free(self) -> np.ndarray:
-        """What nobody holds once who is leaving has left, less what is promised of it. Not to be written to."""
-        # The sum makes an array of all nodes; mostly nothing is leaving.
+        """What is free once leaving tasks are gone, less promises. Read-only."""
+        # The sum allocates an array of all nodes, and usually nothing is leaving.
         return self.idle + self.releasing if self._some_leaving() else self.idle
 
     def free_of(self, row: int) -> np.ndarray:
@@ -143,50 +148,50 @@ class NodeTable:
         return self.idle[row] + self.releasing[row] if self._some_leaving() else self.idle[row]
 
     def _some_leaving(self) -> bool:
-        # Looked for only after something was written there: who fills a cluster asks for each pod.
+        # Searched only after a write, because filling a cluster asks for it for each pod.
         if self._leaving:
             self._leaving = bool(self.releasing.any())
         return self._leaving
 
     def shift(self, nodes: np.ndarray, idle: np.ndarray, releasing: np.ndarray) -> None:
-        """Add to what these nodes have idle and releasing: of each resource, one column a node."""
+        """Add to the idle and releasing amounts of these nodes: one row a resource, one column a node."""
         self.changes[nodes] += 1
         self.idle[:, nodes] += idle
         self.releasing[:, nodes] += releasing
         self._leaving = True
 
     def owners(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """Which nodes have the resource at all: as a mask, and their numbers."""
-        found = self._owners.get(row)
-        if found is None:
+        """The nodes that have the resource at all, as a mask and as numbers."""
+        cached = self._owners.get(row)
+        if cached is None:
             mask = self.allocatable[row] != 0
-            found = self._owners[row] = (mask, np.flatnonzero(mask))
-        return found
+            cached = self._owners[row] = (mask, np.flatnonzero(mask))
+        return cached
 
     def column(self, key: str) -> tuple[np.ndarray, dict[str, int]]:
-        """A node label as codes (-1: absent) and the code of each value."""
-        found = self._columns.get(key)
-        if found is None:
-            # Labels as small numbers: a mask is one operation on the column, and each value is judged once.
+        """A node label as codes (-1: absent), and the code of each value."""
+        cached = self._columns.get(key)
+        if cached is None:
+            # Labels as small numbers: a mask is one array operation, and each value is compared once.
             codes: dict[str, int] = {}
             column = np.full(len(self.nodes), -1, dtype=np.int64)
             for i, labels in enumerate(self.labels):
                 value = labels.get(key)
                 if value is not None:
                     column[i] = codes.setdefault(value, len(codes))
-            found = self._columns[key] = (column, codes)
-        return found
+            cached = self._columns[key] = (column, codes)
+        return cached
 
     @property
     def shared(self) -> dict[int, SharedGpus]:
-        """The shared devices of the nodes that have some, or once had. To be changed by ``place`` alone."""
+        """The shared devices of nodes that have some or once had. Changed only by ``place``."""
         return self.shares.nodes
 
     def sharing(self, i: int) -> SharedGpus:
         return self.shares.on(i)
 
     def place(self, task: WTask, status: Status, node: str, groups: tuple[str, ...], sign: int) -> None:
-        """Add (1) or take away (-1) what a task in ``status`` means to ``node``. Unknown nodes are passed over."""
+        """Add (1) or remove (-1) the effect of a task in ``status`` on ``node``. Unknown nodes are ignored."""
         i = self.index.get(node)
         if i is None or not ON_NODE[status]:
             return
@@ -197,8 +202,8 @@ class NodeTable:
         if self.numa and ACTIVE[status] and task.zones:
             self.numa.change(i, task, sign)
         if status == Status.PIPELINED:
-            # Also where it waits for something that is idle: ``releasing`` then goes below zero, so that the sum of the
-            # two is right, and by that sum promises are made.
+            # Also if it waits for something idle: ``releasing`` then goes below zero, so that the sum of both pools is
+            # right, which promises are based on.
             pools = self.releasing
             self._leaving = True
             for row, amount in info.needs:
@@ -207,7 +212,7 @@ class NodeTable:
             pools = self.idle
             for row, amount in info.needs:
                 pools[row, i] -= sign * amount
-            # What is stuck in leaving gives nothing to wait for, so it is taken from ``idle`` alone.
+            # A stuck deletion frees nothing to wait for, so it is subtracted only from ``idle``.
             if status == Status.RELEASING:
                 pools = self.releasing
                 self._leaving = True
@@ -225,7 +230,7 @@ class NodeTable:
             self.shares.changed(i)
 
     def leave(self, task: WTask) -> None:
-        """Take a task away from where it is, and its claims with it."""
+        """Remove a task, with its claims, from where it is."""
         if task.node:
             self.place(task, task.status, task.node, task.groups, -1)
             self.host(task, task.node, False)
@@ -236,7 +241,7 @@ class NodeTable:
             self.claims.leave(task, task.info.shape)
 
     def enter(self, task: WTask) -> None:
-        """Add a task where it is: what ``leave`` takes away."""
+        """Add a task where it is: the inverse of ``leave``."""
         if task.info.shape.claims:
             self.claims.enter(task, task.info.shape)
         if task.left is not None:
@@ -247,12 +252,13 @@ class NodeTable:
             self.host(task, task.node, True)
 
     def move(self, task: WTask, status: Status, node: str, left: Place | None) -> None:
-        """``place`` and ``host`` at once for a plain task that comes to be so: what stays as it is is not taken away and added
-        again."""
+        """``place`` and ``host`` in one step for a plain task that gets this state. Unchanged parts are not removed and
+        added again.
+        """
         changes: dict[str, list[int]] = {}
         _count(changes, task.status, task.node, task.left, -1)
         _count(changes, status, node, left, 1)
-        here = (node, "" if left is None else left[0])
+        new_nodes = (node, "" if left is None else left[0])
         for name, (idle, releasing) in changes.items():
             i = self.index.get(name)
             if i is None:
@@ -265,17 +271,17 @@ class NodeTable:
                     for row, amount in task.info.needs:
                         pool[row, i] += sign * amount
             tasks = self.tasks[i]
-            # Also where it stays: who changed last comes last.
-            there = tasks.pop(task.uid, None) is not None
-            stays = name in here
+            # Also if it stays: the task that changed last comes last.
+            was_present = tasks.pop(task.uid, None) is not None
+            stays = name in new_nodes
             if stays:
                 tasks[task.uid] = task
-            if self._residents is not None and there != stays:
+            if self._residents is not None and was_present != stays:
                 self._settle_resident(self._residents, task.info, i, 1 if stays else -1)
 
     def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
-        """GPUs of claims count once a node; what ``place`` counts for them with the rest goes back here."""
-        # ``place`` goes by what the shape asks for, claims included; those are counted by ``change`` instead.
+        """Count the GPUs of claims once a node, and take back what ``place`` counts for them."""
+        # ``place`` counts the shape's whole request, claims included; claims are counted by ``change`` instead.
         twice = info.rows[GPUS] - self.claims.own_gpus(info.shape, info.rows[GPUS])
         idle, releasing = self.claims.change(i, status, info.shape, sign)
         if status == Status.PIPELINED:
@@ -288,23 +294,23 @@ class NodeTable:
         self.releasing[GPUS, i] += releasing
         self._leaving = True
 
-    def host(self, task: WTask, node: str, here: bool) -> None:
-        """Keep the list of tasks a node knows of (for pod affinity and for reports)."""
+    def host(self, task: WTask, node: str, present: bool) -> None:
+        """Update the list of tasks on a node (for pod affinity and for reports)."""
         i = self.index.get(node)
         if i is None:
             return
         self.changes[i] += 1
-        # A task can be here twice, by its new place and by the one it leaves: only the first and last time count.
-        if self._residents is not None and (task.uid in self.tasks[i]) != here:
-            self._settle_resident(self._residents, task.info, i, 1 if here else -1)
-        if here:
+        # A task can be on a node twice, by its new place and by the one it leaves; only the first and last time count.
+        if self._residents is not None and (task.uid in self.tasks[i]) != present:
+            self._settle_resident(self._residents, task.info, i, 1 if present else -1)
+        if present:
             self.tasks[i][task.uid] = task
         else:
             self.tasks[i].pop(task.uid, None)
 
     @property
     def residents(self) -> dict[ShapeInfo, dict[int, int]]:
-        """Shape -> node -> how many such tasks it knows of."""
+        """Shape -> node -> number of such tasks on it."""
         if self._residents is None:
             self._residents = {}
             for i, tasks in enumerate(self.tasks):
@@ -314,7 +320,7 @@ class NodeTable:
 
     @staticmethod
     def _settle_resident(residents: dict[ShapeInfo, dict[int, int]], info: ShapeInfo, i: int, change: int) -> None:
-        """Who moves in (1) or out (-1); a shape that nobody has any more is forgotten."""
+        """Count a task in (1) or out (-1). Shapes without tasks are dropped."""
         homes = residents.setdefault(info, {})
         homes[i] = homes.get(i, 0) + change
         if not homes[i]:
@@ -323,7 +329,7 @@ class NodeTable:
                 del residents[info]
 
     def accepted_gpus(self, info: ShapeInfo, node: str) -> int:
-        """Milli-GPU that a task of this shape counts for in its queue once it sits on ``node``."""
+        """Milli-GPU that a task of this shape counts for in its queue on ``node``."""
         gpu = info.shape.gpu
         if gpu.memory_mib:
             i = self.index.get(node)
@@ -331,11 +337,11 @@ class NodeTable:
         return info.quota[2]
 
     def total(self) -> list[int]:
-        """Capacity of all available nodes, per queue resource; MIG profiles count by their leading number."""
-        # What can't be used now is not there to be divided among queues.
+        """The capacity of all available nodes, per queue resource. MIG profiles count by their leading number."""
+        # Unavailable nodes are not divided among queues.
         totals = [int(self.allocatable[row][self.available].sum()) for row in QUEUE_RESOURCES]
         for row, weight in self.layout.mig.items():
-            # The layout may know resources that came up after this table was made.
+            # The layout may have rows for resources that appeared after this table was made.
             if row < len(self.allocatable):
                 totals[2] += weight * int(self.allocatable[row][self.available].sum())
         return totals
@@ -343,20 +349,12 @@ class NodeTable:
     def _mig_pool(self, pool: np.ndarray, i: int) -> int:
         return sum(weight * int(pool[row, i]) for row, weight in self.layout.mig.items() if row < len(pool))
 
-    def free_gpus(self, i: int) -> int:
-        """Milli-GPU idle or releasing on a node, free parts of shared devices included."""
-        free = int(self.idle[GPUS, i] + self.releasing[GPUS, i])
-        # Most clusters have no MIG, and then nothing needs to be looked up.
-        if self.layout.mig:
-            free += self._mig_pool(self.idle, i) + self._mig_pool(self.releasing, i)
-        return free + int(self.shares.idle[i] + self.shares.releasing[i])
-
     def unheld_gpus(self, i: int) -> int:
-        """Milli-GPU of a node that nobody holds, free parts of shared devices included."""
+        """Milli-GPU of a node that no task holds, free parts of shared devices included."""
         return int(self.idle[GPUS, i]) + self._mig_pool(self.idle, i) + int(self.shares.idle[i])
 
     def free_gpu_vector(self) -> np.ndarray:
-        """``free_gpus`` of all nodes."""
+        """Milli-GPU idle or releasing on each node, free parts of shared devices included."""
         free = self.free_of(GPUS)
         for row, weight in self.layout.mig.items():
             if row < len(self.idle):
@@ -367,12 +365,14 @@ class NodeTable:
 
     @staticmethod
     def share_counted(gpu: GpuRequest, device: int) -> int:
-        """What a share of GPUs counts for in queues on a node with devices of ``device`` MiB, in milli-GPUs."""
+        """Milli-GPU that a share counts for in queues on a node with devices of ``device`` MiB."""
         return gpu.devices * portion(share_memory(gpu, device), device)
 
 
 def _count(changes: dict[str, list[int]], status: Status, node: str, left: Place | None, sign: int) -> None:
-    """What a plain task that is so means to its nodes: how many times its needs to ``idle`` and to ``releasing``, by node. See ``place``."""
+    """The effect of a plain task in this state on its nodes: node -> multiples of its needs in ``idle`` and
+    ``releasing``. See ``place``.
+    """
     if node:
         pools = changes.setdefault(node, [0, 0])
         if status == Status.PIPELINED:

@@ -1,8 +1,8 @@
-"""NUMA alignment: on which zones of a node the kubelet would let a task sit, and what is left in each.
+"""NUMA alignment: the zones of a node on which the kubelet would accept a task, and what each zone has left.
 
-The kubelet's Topology Manager refuses a pod that its policy can't align (single-numa-node, restricted) or makes the best of
-it (best-effort). What zones have left is what they have less what the tasks on the node hold of them; a task that leaves
-frees its part at once, as in KAI. Source: KAI's numa plugin.
+The kubelet's Topology Manager rejects a pod that its policy cannot align (single-numa-node, restricted), or aligns as
+much as possible (best-effort). A zone has left what it has less what the node's tasks hold of it. As in KAI, a leaving
+task frees its part at once. Source: KAI's numa plugin.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kailab.engine.working.state import ShapeInfo, WTask
 
 GPU_RESOURCE = "nvidia.com/gpu"
 SCORE = 100.0  # for one zone; half of it for two, and so on
+"""The score for one zone; half of it for two zones, and so on."""
 REFUSING = ("single-numa-node", "restricted")
 
 Request = dict[str, int]
@@ -23,7 +24,7 @@ Drawn = dict[int, Request]  # zone number -> resource -> amount
 
 
 def only_if_guaranteed(resource: str) -> bool:
-    """CPU and memory are aligned for Guaranteed pods alone; devices for all."""
+    """CPU and memory are aligned only for Guaranteed pods, devices for all."""
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
@@ -41,7 +42,9 @@ class Zones:
         self.resources = sorted({name for zone in self.allocatable for name in zone})
 
     def change(self, held: tuple[ZoneShare, ...], sign: int) -> None:
-        """Take (1) or give back (-1). What names a zone that is not here is not known to sit anywhere."""
+        """Subtract (1) or return (-1) what a task holds. If it names an unknown zone, its position is unknown and
+        nothing changes.
+        """
         if any(share.zone not in self.index for share in held):
             return
         for share in held:
@@ -51,9 +54,10 @@ class Zones:
                     left[resource] -= sign * amount
 
     def align(self, info: ShapeInfo) -> Drawn | None:
-        """Where the kubelet would draw the task's requests from, or None where it can't align them."""
+        """The zones from which the kubelet would draw the task's requests, or None if it cannot align them."""
         shape = info.shape
-        # The kubelet aligns only what zones report, and some of it for Guaranteed pods alone (KAI: alignedAware).
+        # The kubelet aligns only resources that zones report, and some of them only for Guaranteed pods (KAI:
+        # alignedAware).
         resources = [name for name in self.resources if shape.guaranteed or not only_if_guaranteed(name)]
         together, one_by_one = requests(shape, self.scope)
         left = [dict(zone) for zone in self.available]
@@ -66,7 +70,7 @@ class Zones:
             _draw(wanted, mask, left, drawn)
         for request in one_by_one:
             wanted = {name: request[name] for name in resources if request.get(name, 0) > 0}
-            # Init containers end before the others begin, so each finds the zones as they are now.
+            # Init containers end before the others start, so each one sees the zones as they are now.
             if self._mask(wanted, self.available) is None:
                 return None
         return drawn
@@ -77,14 +81,15 @@ class Zones:
             return _greedy(wanted, left)
         width = 1
         if self.policy == "restricted":
-            # The kubelet merges hints: the fewest zones that could hold each resource must be as many for all of them.
+            # The kubelet merges hints: the fewest zones that could hold a resource must be the same number for all
+            # resources.
             widths = {self._width(name, amount) for name, amount in wanted.items()}
             if not widths:
                 return ()
             if len(widths) > 1 or None in widths:
                 return None
             width = widths.pop() or 1
-        # In lexicographic order, so the lowest zones that suffice.
+        # In lexicographic order, so the lowest sufficient zones.
         for mask in combinations(range(len(left)), width):
             if all(sum(left[z].get(name, 0) for z in mask) >= amount for name, amount in wanted.items()):
                 return mask
@@ -121,7 +126,7 @@ def _greedy(wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
             if z in mask:
                 continue
             cover = sum(min(amount, zone.get(name, 0)) for name, amount in missing.items() if amount > 0)
-            # Of equals the lowest zone.
+            # Ties go to the lowest zone.
             if cover > most:
                 best, most = z, cover
         if best < 0:
@@ -135,7 +140,8 @@ def _greedy(wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
 def _draw(wanted: Request, mask: tuple[int, ...], left: list[Request], drawn: Drawn) -> None:
     for name, amount in wanted.items():
         for z in mask:
-            # Lowest zone first. How the kubelet splits a request over its zones is not told, so any split does (KAI).
+            # Lowest zone first. The kubelet does not report how it splits a request over zones, so any split will do
+            # (as in KAI).
             take = min(left[z].get(name, 0), amount)
             if take > 0:
                 left[z][name] -= take
@@ -145,14 +151,15 @@ def _draw(wanted: Request, mask: tuple[int, ...], left: list[Request], drawn: Dr
 
 
 def requests(shape: Shape, scope: str) -> tuple[list[Request], list[Request]]:
-    """(requests that hold their zones side by side, requests of init containers, each on its own).
+    """(requests that hold their zones at the same time, requests of init containers, each on its own).
 
-    CPU counts only where a container of a Guaranteed pod asks for whole cores: only then has it cores of its own.
+    CPU counts only for containers of Guaranteed pods that request whole cores, because only these have exclusive cores.
     """
     whole = _whole(shape)
     containers = shape.containers or (ContainerRequest(amounts=tuple(whole.items())),)
     cores = [_cores(shape, container) for container in containers]
-    # The kubelet's podGuaranteedCPUs: the peak of the init containers or all that run on, whichever is more.
+    # The kubelet's podGuaranteedCPUs: the peak of the init containers or the sum of all that keep running, whichever is
+    # larger.
     if scope == "pod":
         stay = peak = 0
         for container, amount in zip(containers, cores, strict=True):
@@ -171,7 +178,7 @@ def requests(shape: Shape, scope: str) -> tuple[list[Request], list[Request]]:
 
 
 def _whole(shape: Shape) -> Request:
-    """The pod's requests by resource name. Shares of a device are no request that the kubelet sees."""
+    """The pod's requests by resource name. The kubelet does not see shares of devices as requests."""
     gpu = shape.gpu
     whole = {"cpu": shape.cpu, "memory": shape.memory, **dict(shape.extended), **dict(gpu.mig)}
     if gpu.devices and not gpu.shared:
@@ -185,8 +192,8 @@ def _cores(shape: Shape, container: ContainerRequest) -> int:
     return cpu if shape.guaranteed and cpu % 1000 == 0 else 0
 
 
-class _Verdicts:
-    """What the nodes say to one shape, and for which state of each."""
+class _ShapeAlignment:
+    """Whether each node accepts one shape, and for which version of the node's zones."""
 
     def __init__(self, count: int) -> None:
         self.seen = np.full(count, -1, dtype=np.int64)
@@ -204,12 +211,12 @@ class NumaNodes:
         self._devices = {
             name
             for zones in self.zones.values()
-            # A kubelet without a policy aligns nothing, so what its zones report concerns nobody.
+            # A kubelet without a policy aligns nothing, so its zones do not matter.
             if zones.policy != "none"
             for name in zones.resources
             if not only_if_guaranteed(name)
         }
-        self._verdicts: dict[ShapeInfo, _Verdicts] = {}
+        self._alignments: dict[ShapeInfo, _ShapeAlignment] = {}
 
     def __bool__(self) -> bool:
         return bool(self.zones)
@@ -221,52 +228,52 @@ class NumaNodes:
             self.version[i] += 1
 
     def concerns(self, info: ShapeInfo) -> bool:
-        """Whether alignment says anything to this shape."""
+        """True if alignment matters to this shape."""
         return info.shape.guaranteed or any(_asks(info, name) for name in self._devices)
 
     def narrow(self, info: ShapeInfo, candidates: np.ndarray) -> None:
-        """Take away nodes whose kubelet would refuse the task."""
+        """Remove nodes whose kubelet would reject the task."""
         if self.concerns(info):
-            candidates &= ~self._look(info).refused
+            candidates &= ~self._updated(info).refused
 
     def scores(self, info: ShapeInfo) -> np.ndarray | None:
-        """The fewer zones a task would span, the better the node; None where it does not matter."""
-        return self._look(info).scores if self.concerns(info) else None
+        """Higher scores for nodes on which the task spans fewer zones; None if alignment does not matter."""
+        return self._updated(info).scores if self.concerns(info) else None
 
     def place(self, info: ShapeInfo, i: int) -> tuple[ZoneShare, ...]:
         """What the task would hold of the node's zones."""
         zones = self.zones.get(i)
-        if zones is None or not _handled(zones, info):
+        if zones is None or not _is_aligned(zones, info):
             return ()
         drawn = zones.align(info)
         return zones.shares(drawn) if drawn else ()
 
-    def _look(self, info: ShapeInfo) -> _Verdicts:
-        verdicts = self._verdicts.get(info)
-        if verdicts is None:
-            verdicts = self._verdicts[info] = _Verdicts(len(self.version))
-            # On a node that tells no zones the task is taken to span the most there are, as in KAI (assumedSpan).
-            verdicts.scores[:] = SCORE / self.most
-        # Only nodes whose zones changed since this shape last asked.
-        for i in np.flatnonzero(verdicts.seen != self.version):
+    def _updated(self, info: ShapeInfo) -> _ShapeAlignment:
+        alignment = self._alignments.get(info)
+        if alignment is None:
+            alignment = self._alignments[info] = _ShapeAlignment(len(self.version))
+            # As in KAI (assumedSpan), a task on a node without zones is assumed to span the largest number of zones.
+            alignment.scores[:] = SCORE / self.most
+        # Only nodes whose zones changed since the last call for this shape.
+        for i in np.flatnonzero(alignment.seen != self.version):
             zones = self.zones.get(int(i))
             if zones is not None:
-                self._judge(info, zones, verdicts, int(i))
-        verdicts.seen[:] = self.version
-        return verdicts
+                self._align_on_node(info, zones, alignment, int(i))
+        alignment.seen[:] = self.version
+        return alignment
 
     @staticmethod
-    def _judge(info: ShapeInfo, zones: Zones, verdicts: _Verdicts, i: int) -> None:
-        if not _handled(zones, info):
-            verdicts.scores[i] = SCORE / len(zones.names)
+    def _align_on_node(info: ShapeInfo, zones: Zones, alignment: _ShapeAlignment, i: int) -> None:
+        if not _is_aligned(zones, info):
+            alignment.scores[i] = SCORE / len(zones.names)
             return
         drawn = zones.align(info)
-        # Under best-effort the kubelet admits whatever comes, so it costs points only.
-        verdicts.refused[i] = drawn is None and zones.policy in REFUSING
-        verdicts.scores[i] = 0.0 if drawn is None else SCORE / max(1, len(drawn))
+        # Under best-effort the kubelet accepts every pod, so misalignment costs only points.
+        alignment.refused[i] = drawn is None and zones.policy in REFUSING
+        alignment.scores[i] = 0.0 if drawn is None else SCORE / max(1, len(drawn))
 
 
-def _handled(zones: Zones, info: ShapeInfo) -> bool:
+def _is_aligned(zones: Zones, info: ShapeInfo) -> bool:
     if zones.policy == "none":
         return False
     return info.shape.guaranteed or any(_asks(info, name) for name in zones.resources if not only_if_guaranteed(name))

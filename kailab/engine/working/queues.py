@@ -1,7 +1,7 @@
-"""The queue tree at work: what each queue holds, asks for and is due, in all three resources.
+"""The queue tree of a cycle: what each queue holds, requests and is due, in all three resources.
 
-Amounts are lists ``[CPU millicores, memory bytes, milli-GPU]``. An unlimited quota or limit is ``inf``. What a leaf holds
-counts for all its ancestors. Source: KAI's proportion plugin (resource_share).
+Amounts are lists ``[CPU millicores, memory bytes, milli-GPU]``. An unlimited quota or limit is ``inf``. What a leaf
+holds counts for all its ancestors. Source: KAI's proportion plugin (resource_share).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _bound(value: float) -> float:
 
 
 class WQueue:
-    """One queue. ``path`` is the queue itself and its ancestors, up to the root."""
+    """One queue. ``path`` is the queue and its ancestors, up to the root."""
 
     __slots__ = (
         "allocatable",
@@ -66,8 +66,9 @@ class WQueue:
         return not self.children
 
     def set_fair_share(self, fair: Sequence[float]) -> None:
-        """Take its fair share, and with it what it may fill before others come first (``allocatable``): quota or fair
-        share, whichever is more, up to the limit; with an unlimited quota, up to the limit."""
+        """Set the fair share, and ``allocatable``, which the queue may fill before others come first: the larger of
+        quota and fair share, up to the limit; with an unlimited quota, the limit.
+        """
         self.fair = list(fair)
         self.allocatable = [
             self.limit[r] if self.quota[r] == inf else min(self.limit[r], max(self.quota[r], fair[r]))
@@ -75,7 +76,7 @@ class WQueue:
         ]
 
     def over_fair_share(self) -> bool:
-        """Above its fair share in every resource."""
+        """True if the queue holds more than its fair share in every resource."""
         fair, allocated = self.fair, self.allocated
         return fair[0] < allocated[0] and fair[1] < allocated[1] and fair[2] < allocated[2]
 
@@ -88,13 +89,14 @@ class WQueue:
         )
 
     def dominant_share(self, totals: list[float], extra: Amounts = (0, 0, 0)) -> float:
-        """The largest of its three ratios of held (plus ``extra``) to allocatable. Nothing allocatable weighs a
-        thousandfold."""
+        """The largest of the three ratios of held (plus ``extra``) to allocatable. If nothing is allocatable, the
+        amount counts a thousandfold.
+        """
         dominant = 0.0
         allocatable, allocated = self.allocatable, self.allocated
         for r in RESOURCES:
             share = allocatable[r]
-            # Without any bound a queue is measured by all there is.
+            # An unbounded queue is compared with the whole cluster.
             if share == inf:
                 share = totals[r]
             held = allocated[r] + extra[r]
@@ -107,12 +109,12 @@ class WQueue:
         return f"<queue {self.name}>"
 
 
-# KAI multiplies GPU devices, millicores and bytes by 1000 where nothing is allocatable; ours are milli-GPU.
+# If nothing is allocatable, KAI multiplies GPU devices, millicores and bytes by 1000; here GPUs are milli-GPU.
 _UNIT = (1.0, 1.0, 0.001)
 
 
 class QueueTree:
-    """All queues of a cluster. Queues whose parent is missing, or that form a ring, are orphans: nothing runs there."""
+    """All queues of a cluster. Queues whose parent is missing, or that form a cycle, are orphans and run nothing."""
 
     def __init__(self, records: Iterable[Queue]) -> None:
         self.queues = {record.name: WQueue(record) for record in records}
@@ -123,7 +125,7 @@ class QueueTree:
                 self.roots.append(queue)
                 continue
             parent = self.queues.get(parent_name)
-            # A queue whose parent is not there can't be measured against anybody, so nothing runs in it.
+            # A queue with a missing parent has no siblings to be compared with.
             if parent is None:
                 queue.orphan = True
             else:
@@ -132,7 +134,7 @@ class QueueTree:
         for queue in self.queues.values():
             seen = {queue.name}
             ancestor = queue.parent
-            # Parents may form a ring: it is followed once.
+            # Parents may form a cycle, which is followed once.
             while ancestor is not None and ancestor.name not in seen:
                 queue.path.append(ancestor)
                 seen.add(ancestor.name)
@@ -140,7 +142,7 @@ class QueueTree:
                     queue.orphan = True
                 ancestor = ancestor.parent
             if ancestor is not None:
-                queue.orphan = True  # a ring
+                queue.orphan = True  # a cycle
         self.totals: list[float] = [0, 0, 0]
         # Leaves that may run work, oldest first: the order in which searches begin.
         self.leaves = sorted(
@@ -151,11 +153,12 @@ class QueueTree:
     def get(self, name: str) -> WQueue | None:
         return self.queues.get(name)
 
-    def levelled(self, one: WQueue, other: WQueue) -> tuple[WQueue, WQueue]:
-        """The ancestors of two queues at the level where their paths part (siblings, or the same queue)."""
-        first, second = one, other
-        # From the root down. Where one is an ancestor of the other, the shorter path ends it at the same queue.
-        for first, second in zip(reversed(one.path), reversed(other.path), strict=False):
+    def levelled(self, left: WQueue, right: WQueue) -> tuple[WQueue, WQueue]:
+        """The ancestors of two queues at the level where their paths part: siblings, or the same queue."""
+        first, second = left, right
+        # From the root down. If one queue is an ancestor of the other, the shorter path ends the loop at the same
+        # queue.
+        for first, second in zip(reversed(left.path), reversed(right.path), strict=False):
             if first is not second:
                 break
         return first, second

@@ -1,7 +1,7 @@
-"""What shared GPUs leave free, as arrays over the nodes: one column a node, as in ``NodeTable``.
+"""What shared GPUs leave free, as arrays with one column a node, as in ``NodeTable``.
 
-The groups of each node (``SharedGpus``) are the truth. The arrays follow from them: a node whose groups changed is read again
-when an array is next asked for, so that a simulation which changes and undoes much costs one look a node.
+The groups of each node (``SharedGpus``) are authoritative. A changed node is read again when an array is next
+requested, so a simulation with many changes costs one read per node.
 """
 
 from __future__ import annotations
@@ -15,58 +15,59 @@ from kailab.engine.working.gpus import SharedGpus, share_memory
 
 
 class ShareSize(NamedTuple):
-    """Nodes with devices of one size. ``memory``: MiB of a device; ``nodes``: a mask."""
+    """The nodes with devices of one size. ``memory``: MiB of a device; ``nodes``: a mask."""
 
     memory: int
     nodes: np.ndarray
 
 
 class Shares:
-    """``memory``: MiB of a device, per node. ``nodes``: the groups of the nodes that share devices, or once did. No array that is
-    given out is to be written to."""
+    """``memory``: MiB of a device, per node. ``nodes``: the groups of nodes that share devices, or once did. The
+    returned arrays are read-only.
+    """
 
     def __init__(self, memory: np.ndarray) -> None:
         self._memory = memory
         self.nodes: dict[int, SharedGpus] = {}
         self.sizes = [ShareSize(int(size), memory == size) for size in np.unique(memory)]
-        self._rooms = np.full((1, len(memory)), -1, dtype=np.int64)  # of each node, its roomiest device first
-        self._roomless: set[int] = set()  # nodes of which the rooms are to be read again
+        self._rooms = np.full((1, len(memory)), -1, dtype=np.int64)  # per node, the device with most room first
+        self._stale_rooms: set[int] = set()  # nodes whose rooms have to be read again
         self._parts = np.zeros((3, len(memory)), dtype=np.int64)  # idle, releasing, available
-        self._partless: set[int] = set()
-        self._some: dict[GpuRequest, np.ndarray] = {}  # where some device has room, since rooms were last read
+        self._stale_parts: set[int] = set()
+        self._some: dict[GpuRequest, np.ndarray] = {}  # where some device has room; cleared when rooms are read
         self._left = np.zeros(
             (len(memory), 1), dtype=np.int64
-        )  # of each node, milli-GPU free on its devices in use, from the right
-        self._leftless: set[int] = set()
+        )  # per node, milli-GPU free on its devices in use, filled from the right
+        self._stale_left: set[int] = set()
         self._shares: dict[GpuRequest, np.ndarray | int] = {}
 
     def on(self, i: int) -> SharedGpus:
-        """The groups of one node; call ``changed`` after changing them."""
+        """The groups of one node. Call ``changed`` after changing them."""
         shared = self.nodes.get(i)
         if shared is None:
-            # Made when first needed: most nodes share nothing.
+            # Made on first use, because most nodes share nothing.
             shared = self.nodes[i] = SharedGpus(int(self._memory[i]))
         return shared
 
     def changed(self, i: int) -> None:
-        """The groups of a node are not what they were."""
-        self._roomless.add(i)
-        self._partless.add(i)
-        self._leftless.add(i)
+        """Mark the groups of a node as changed."""
+        self._stale_rooms.add(i)
+        self._stale_parts.add(i)
+        self._stale_left.add(i)
 
     def fitting(self, request: GpuRequest) -> np.ndarray:
-        """How many shared devices could take one device's share of the request: ``SharedGpus.fitting`` of every node."""
+        """Per node, how many shared devices could take one device's share of the request (``SharedGpus.fitting``)."""
         self._read_rooms()
         return (self._rooms >= self._share(request)).sum(axis=0)
 
     def some_fit(self, request: GpuRequest) -> np.ndarray:
-        """Where at least one could."""
+        """The nodes where at least one device could."""
         self._read_rooms()
-        # Asked twice for each pod that is placed: where it fits, and how good it is there.
-        found = self._some.get(request)
-        if found is None:
-            found = self._some[request] = self._rooms[0] >= self._share(request)
-        return found
+        # Requested twice for each placed pod: for fitting and for scoring.
+        cached = self._some.get(request)
+        if cached is None:
+            cached = self._some[request] = self._rooms[0] >= self._share(request)
+        return cached
 
     @property
     def idle(self) -> np.ndarray:
@@ -84,12 +85,13 @@ class Shares:
         return self._read_parts()[2]
 
     def left(self, columns: int) -> np.ndarray:
-        """What nobody holds or is promised of each shared device that somebody holds, in milli-GPU: one row a node, so many columns, filled from the right; 0
-        where there are fewer."""
+        """Milli-GPU that is neither held nor promised on each shared device in use: one row a node, ``columns``
+        columns, filled from the right with zeros on the left.
+        """
         if columns != self._left.shape[1]:
             self._left = np.zeros((len(self._memory), columns), dtype=np.int64)
-            self._leftless = set(self.nodes)
-        for i in self._leftless:
+            self._stale_left = set(self.nodes)
+        for i in self._stale_left:
             shared = self.nodes[i]
             left = [
                 max(0, (shared.memory - group.used) * GPU // shared.memory)
@@ -99,35 +101,37 @@ class Shares:
             self._left[i] = 0
             if left:
                 self._left[i, -len(left) :] = left
-        self._leftless.clear()
+        self._stale_left.clear()
         return self._left
 
     def _share(self, request: GpuRequest) -> np.ndarray | int:
-        """MiB that one device's share of the request takes: ``SharedGpus.memory_of`` of every node, or one for all."""
-        found = self._shares.get(request)
-        if found is None:
+        """MiB that one device's share of the request takes: one number if all devices are equal, else an array over the
+        nodes.
+        """
+        amount = self._shares.get(request)
+        if amount is None:
             if len(self.sizes) == 1:
-                # All devices are alike: one number compares faster than an array of it.
-                found = share_memory(request, self.sizes[0].memory)
+                # All devices are equal; one number compares faster than an array.
+                amount = share_memory(request, self.sizes[0].memory)
             else:
-                found = share_memory(request, self._memory)
-            self._shares[request] = found
-        return found
+                amount = share_memory(request, self._memory)
+            self._shares[request] = amount
+        return amount
 
     def _read_rooms(self) -> None:
-        if self._roomless:
+        if self._stale_rooms:
             self._some.clear()
-        for i in self._roomless:
+        for i in self._stale_rooms:
             rooms = self.nodes[i].rooms()
             missing = len(rooms) - len(self._rooms)
             if missing > 0:
                 self._rooms = np.vstack([self._rooms, np.full((missing, len(self._memory)), -1, dtype=np.int64)])
             self._rooms[:, i] = rooms + [-1] * (len(self._rooms) - len(rooms))
-        self._roomless.clear()
+        self._stale_rooms.clear()
 
     def _read_parts(self) -> np.ndarray:
-        for i in self._partless:
+        for i in self._stale_parts:
             shared = self.nodes[i]
             self._parts[:, i] = shared.idle_shares(), shared.releasing_shares(), shared.available_shares()
-        self._partless.clear()
+        self._stale_parts.clear()
         return self._parts

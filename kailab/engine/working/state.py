@@ -1,6 +1,6 @@
-"""Working state behind the records: tasks with where they are now, pod sets with their counts, the subgroup tree.
+"""Mutable state behind the records: tasks with their present place, pod sets with their counts, the subgroup tree.
 
-Records (``kailab.engine.snapshot.records``) are what was told; these objects are what a cycle changes and undoes.
+Records (``kailab.engine.snapshot.records``) are the input; a cycle changes these objects and undoes the changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Uids = frozenset[str]  # of PodGroups
 
 
 class ShapeInfo:
-    """A shape with what the engine derives from it once."""
+    """A shape with values that the engine derives from it once."""
 
     __slots__ = (
         "cpu_only", "empty", "liked", "mask", "mask_version", "needs", "plain", "prefers_pods", "quota", "request",
@@ -44,27 +44,27 @@ class ShapeInfo:
     def __init__(self, shape: Shape, layout: Layout) -> None:
         self.shape = shape
         self.rows = layout.of_shape(shape)
-        # Only what is asked for: nodes are looked at row by row, and most rows ask for nothing.
+        # Only rows with a request, because nodes are compared row by row.
         self.needs = tuple((row, amount) for row, amount in self.rows.items() if amount > 0)
         gpu = shape.gpu
         self.plain = not gpu.shared and not shape.claims  # ``needs`` is all that it takes of a node
         self.cpu_only = not (gpu.devices or gpu.memory_mib or gpu.mig or gpu.dra)
-        self.empty = self.cpu_only and all(row == 3 for row, _ in self.needs)  # best effort: nothing but a pod slot
+        self.empty = self.cpu_only and all(row == 3 for row, _ in self.needs)  # best effort: only a pod slot
         gpus = fixed_gpus(gpu)
-        self.request = gpus - sum(mig_gpus(name) * count for name, count in gpu.mig)  # but for GPU memory and MIG
+        self.request = gpus - sum(mig_gpus(name) * count for name, count in gpu.mig)  # without GPU memory and MIG
         # What it counts for in quotas (CPU, memory, GPU); GPU memory is added where the device size is known.
         self.quota = (shape.cpu, shape.memory, gpus)
         terms = (*shape.affinity, *shape.anti_affinity)
         self.requires_pods = any(not term.weight for term in terms)
         self.prefers_pods = any(term.weight for term in terms)
-        self.liked: dict[ShapeInfo, tuple[tuple[str, int], ...]] = {}  # what podaffinity found out about other shapes
+        self.liked: dict[ShapeInfo, tuple[tuple[str, int], ...]] = {}  # cache of podaffinity for pairs of shapes
         self.mask: np.ndarray | None = None
         self.mask_version = -1
         self.size = (gpus, shape.cpu, shape.memory, gpu.memory_mib)
 
 
 class WTask:
-    """A task where it is now. ``left``: the place it was evicted from while it is promised another one."""
+    """A task with its present place. ``left``: the place from which it was evicted, while it is promised another one."""
 
     __slots__ = (
         "groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual", "zones",
@@ -77,18 +77,18 @@ class WTask:
         self.job = job
         self.podset: WPodSet | None = None
         self.status = record.status
-        # A pod that has ended still names its node, and holds nothing there.
+        # A terminated pod still names its node but holds nothing there.
         self.node = record.node if ON_NODE[record.status] else ""
         self.groups = record.gpu_groups
         self.zones = record.numa_zones
         self.left: Place | None = None
-        self.virtual = False  # its state is this cycle's idea, not the cluster's
+        self.virtual = False  # its state exists only in this cycle
         self.key = self.natural_key()
 
     def natural_key(self) -> tuple[int, int, float, str]:
-        """Sort key among tasks of a pod set: labelled priority, age, UID."""
+        """Sort key among the tasks of a pod set: labelled priority, age, UID."""
         record, priority = self.record, self.record.priority
-        # KAI's TaskOrderFn: labelled pods first, by falling priority. Age and UID make it an order of all.
+        # KAI's TaskOrderFn: labelled pods first, by falling priority. Age and UID make the order total.
         labelled = (1, 0) if priority is None else (0, -priority)
         return (*labelled, record.created, record.uid)
 
@@ -97,7 +97,7 @@ class WTask:
 
 
 class WPodSet:
-    """A leaf of the subgroup tree with counts kept up to date."""
+    """A leaf of the subgroup tree with up-to-date counts."""
 
     __slots__ = ("active", "alive", "constraint", "gated", "job", "minimum", "name", "parent", "tasks", "used")
 
@@ -124,7 +124,7 @@ class WPodSet:
             self.gated += sign
 
     def move(self, before: Status, status: Status) -> None:
-        """``count`` of a task that was the one and is the other."""
+        """``count`` for a task that changes from one status to another."""
         self.active += ACTIVE[status] - ACTIVE[before]
         self.used += ON_NODE[status] - ON_NODE[before]
         self.alive += ALIVE[status] - ALIVE[before]
@@ -139,7 +139,7 @@ class WPodSet:
 
     @property
     def ready(self) -> bool:
-        # Gated pods are there but can't be scheduled; a gang that needs one of them has to wait for it.
+        # Gated pods cannot be scheduled, so a gang that needs one of them has to wait.
         return self.alive - self.gated >= self.minimum
 
     @property
@@ -181,7 +181,7 @@ class WSubGroup:
     @property
     def ready(self) -> bool:
         members = self.members
-        # Most groups are one pod set, and everybody's turn begins with this question.
+        # Most groups are one pod set, and each job is checked first.
         if len(members) == 1 and self.min_members is None:
             return members[0].ready
         return sum(1 for member in members if member.ready) >= self.needed
@@ -195,7 +195,7 @@ Member = WSubGroup | WPodSet
 
 
 class Job:
-    """A PodGroup with its tasks. ``version`` grows with every change of a task, for caches."""
+    """A PodGroup with its tasks. ``version`` grows with every change of a task; it is a key of caches."""
 
     __slots__ = (
         "allocated", "last_evicted", "last_start", "lost", "pending", "podsets", "ranking", "record", "root", "succeeded",
@@ -213,8 +213,8 @@ class Job:
         self.todo_version = -1
         self.last_start: float | None = None
         self.last_evicted: float | None = None
-        self.lost: dict[str, WTask] = {}  # tasks that name a subgroup which does not exist
-        self.ranking: Ranking | None = None  # set while a cycle with another order than KAI's runs
+        self.lost: dict[str, WTask] = {}  # tasks that name an unknown subgroup
+        self.ranking: Ranking | None = None  # set while a cycle with a configured order runs
         self._set_record(record)
 
     def _set_record(self, record: PodGroup) -> None:
@@ -227,13 +227,13 @@ class Job:
     def update(self, record: PodGroup) -> None:
         """Take a changed record; the tasks stay."""
         same_tree = record.root == self.record.root
-        # The usual change is of a time or a status: pod sets keep their counts.
+        # Usually a time or a status changed, and pod sets keep their counts.
         if same_tree:
             self.record = record
             self.last_start = record.last_start
             self.last_evicted = record.last_evicted
         else:
-            # Pod sets are made anew and count from zero, so every task is added once more.
+            # New pod sets count from zero, so every task is added again.
             tasks = list(self.tasks.values()) + list(self.lost.values())
             self.tasks, self.lost = {}, {}
             self.pending = self.succeeded = self.allocated = 0
@@ -246,7 +246,7 @@ class Job:
         podset = self.podsets.get(task.record.subgroup or "default")
         if podset is None:
             task.podset = None
-            # No subgroup to count for; it may come with a later record.
+            # The subgroup may come with a later record.
             self.lost[task.uid] = task
             self.version += 1
             return
@@ -275,7 +275,7 @@ class Job:
         self.version += 1
 
     def move(self, task: WTask, before: Status, status: Status) -> None:
-        """``count`` of a task that was the one and is the other."""
+        """``count`` for a task that changes from one status to another."""
         assert task.podset is not None
         task.podset.move(before, status)
         if before != status:
@@ -294,8 +294,8 @@ class Job:
 
     @property
     def elastic(self) -> bool:
-        """More tasks than its minimum in some pod set."""
-        # By all pods there are, running or not, as in KAI (IsElastic).
+        """True if some pod set has more tasks than its minimum."""
+        # All pods count, running or not, as in KAI (IsElastic).
         return any(podset.minimum < len(podset.tasks) for podset in self.podsets.values())
 
     @property
@@ -305,39 +305,41 @@ class Job:
 
     @property
     def stale(self) -> bool:
-        """Runs in part only. A job with a succeeded pod is winding down, not stale."""
+        """True if only a part of the gang runs. A job with a succeeded pod is finishing, not stale."""
         return not self.succeeded and self.used > 0 and not self.gang_satisfied
 
     def delayed_until(self) -> float | None:
-        """The end of its preemption delay, or None without one."""
+        """The end of the preemption delay, or None without one."""
         delay = self.record.preemption_delay
         if delay <= 0:
             return None
-        # KAI's PreemptionDelayEnd: each eviction begins the delay anew.
+        # KAI's PreemptionDelayEnd: each eviction restarts the delay.
         anchor = self.record.created
         if self.last_evicted is not None and self.last_evicted > anchor:
             anchor = self.last_evicted
         return anchor + delay
 
     def order_key(self) -> tuple[Any, ...]:
-        """Sort key among jobs of a queue: priority; below its minimum, at it, above it; age; UID."""
+        """Sort key among the jobs of a queue: priority; below, at or above its minimum; age; UID."""
         if self.ranking is not None:
             return self.ranking.order_key(self)
         return self.kai_key(self.elastic_state())
 
     def kai_key(self, elastic_state: int) -> tuple[Any, ...]:
-        """``order_key`` in KAI's order, in this ``elastic_state``."""
+        """``order_key`` in KAI's order, for this ``elastic_state``."""
         return (-self.record.priority, elastic_state, self.record.created, self.uid)
 
     def victim_key(self) -> tuple[Any, ...]:
-        """Sort key among victims of a queue, of which the last go first: the same, unless configured otherwise."""
+        """Sort key among the victims of a queue, the last of which go first. The same as ``order_key`` unless
+        configured otherwise.
+        """
         if self.ranking is not None:
             return self.ranking.victim_key(self, self.elastic_state())
         return self.kai_key(self.elastic_state())
 
     @property
     def by_name(self) -> bool:
-        """Its subgroups come in the order of their names alone (KAI without its subgrouporder plugin)."""
+        """True if its subgroups are ordered by name alone (KAI without its subgrouporder plugin)."""
         return self.ranking is not None and not self.ranking.subgroup_order
 
     def elastic_state(self) -> int:

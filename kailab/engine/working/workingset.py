@@ -1,8 +1,8 @@
-"""The engine's view of a cluster: kept up to date record by record, frozen while a cycle runs.
+"""The engine's view of a cluster, updated record by record and unchanged by cycles.
 
-``WorkingSet`` is a container of records (kailab.engine.snapshot.records) with indexes that make a cycle cost what changed.
-``run_cycle`` borrows it: whatever it tries is undone when it returns, so the same records and configuration give the
-same decisions again. ``Snapshot`` is the same records as a value.
+A ``WorkingSet`` contains records (kailab.engine.snapshot.records) with indexes, so that a cycle costs what changed.
+``run_cycle`` undoes all its changes when it returns, so the same records and configuration give the same decisions
+again. ``Snapshot`` is the same records as a value.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SINGULAR = {
 
 
 class WorkingSet:
-    """Records by identity. ``set_*`` adds or replaces, ``remove_*`` ignores what is not there.
+    """Records by identity. ``set_*`` adds or replaces a record; ``remove_*`` ignores unknown identities.
 
-    Order of calls does not matter to decisions: a task may come before its PodGroup, a PodGroup before its queue, a task
-    on a node before that node. ``version`` grows with every change that could matter to a decision.
+    The order of calls does not affect decisions: a task may come before its PodGroup, a PodGroup before its queue, a
+    task on a node before that node. ``version`` grows with every change that could affect a decision.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class WorkingSet:
         self.jobs: dict[str, Job] = {}
         self.tasks: dict[str, WTask] = {}
         self.layout = Layout()
-        self._by_job: dict[str, dict[str, WTask]] = {}  # tasks whose PodGroup is not here (yet)
+        self._by_job: dict[str, dict[str, WTask]] = {}  # tasks whose PodGroup is missing (or comes later)
         self._shapes: dict[Shape, ShapeInfo] = {}
         self._shapes_by_id: dict[int, ShapeInfo] = {}
         self._table: NodeTable | None = None
@@ -60,30 +60,31 @@ class WorkingSet:
         self._dirty: dict[str, Job] = {}
         self.waiting = JobIndex("waiting")
         self.victims = JobIndex("victims")
-        self.stale: dict[str, Job] = {}  # those that run in part only
-        # What each queue's own jobs hold and ask for: [CPU, memory, GPU] of preemptible and of other work, and waiting.
+        self.stale: dict[str, Job] = {}  # jobs of which only a part runs
+        # Per queue, what its own jobs hold and ask for: [CPU, memory, GPU] held by all work, held by non-preemptible
+        # work, and waiting.
         self.held: dict[str, list[int]] = {}
         self.held_firm: dict[str, list[int]] = {}
         self.asked: dict[str, list[int]] = {}
-        self.memory_tasks: dict[str, WTask] = {}  # those that want GPU memory: its share depends on the device
-        self.has_anti_affinity = False  # some pod, now or once, kept others away
-        self.has_pod_preferences = False  # some pod, now or once, would rather be with others, or without them
-        self.foreign: dict[str, WTask] = {}  # tasks of other schedulers: they only take room
+        self.memory_tasks: dict[str, WTask] = {}  # tasks that request GPU memory, whose share depends on the device
+        self.has_anti_affinity = False  # some pod, now or earlier, has required anti-affinity
+        self.has_pod_preferences = False  # some pod, now or earlier, has preferred (anti-)affinity
+        self.foreign: dict[str, WTask] = {}  # tasks of other schedulers, which only take room
         self._claiming: dict[str, dict[str, WTask]] = {}  # claim -> tasks that name it
 
         self._followers: list[Follower] = []
 
-    # As a value
+    # Snapshots and changes
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> WorkingSet:
-        """All records of a snapshot."""
+        """A working set of all records of a snapshot."""
         working = cls()
         working._set_all(snapshot)
         return working
 
     def value(self) -> Snapshot:
-        """The records as they are now; what a running cycle tries is not in it."""
+        """The present records, without the changes of a running cycle."""
         return Snapshot(
             nodes=tuple(self.nodes.values()),
             queues=tuple(self.queues.values()),
@@ -94,14 +95,14 @@ class WorkingSet:
         )
 
     def apply(self, changes: Changes) -> None:
-        """Take over what changed between two snapshots."""
+        """Apply the changes between two snapshots."""
         for kind, identity in IDENTITY.items():
             remove = getattr(self, f"remove_{_SINGULAR[kind]}")
-            gone = set(getattr(changes.removed, kind))
+            removed = set(getattr(changes.removed, kind))
             if changes.whole:
-                gone = {identity(record) for record in getattr(self.value(), kind)}
-                gone -= {identity(record) for record in getattr(changes.set, kind)}
-            for name in sorted(gone):
+                removed = {identity(record) for record in getattr(self.value(), kind)}
+                removed -= {identity(record) for record in getattr(changes.set, kind)}
+            for name in sorted(removed):
                 remove(name)
         self._set_all(changes.set)
 
@@ -118,11 +119,11 @@ class WorkingSet:
         return follower
 
     def unfollow(self, follower: Follower) -> None:
-        """Tell it no more of changes."""
+        """Stop reporting changes to a follower."""
         self._followers.remove(follower)
 
     def record(self, kind: str, identity: str) -> Any:
-        """One record of a kind (as the fields of ``Snapshot`` are called); None where there is none."""
+        """One record by kind (a field name of ``Snapshot``) and identity, or None."""
         if kind == "tasks":
             task = self.tasks.get(identity)
             return task and task.record
@@ -139,56 +140,57 @@ class WorkingSet:
     # Nodes, queues, topologies
 
     def set_node(self, node: Node) -> None:
-        """Add a node, or take its changed record."""
+        """Add a node, or replace its record."""
         if self.nodes.get(node.name) != node:
             self.nodes[node.name] = node
-            # Made anew when it is next asked for: nodes change seldom, and then often many at once.
+            # Rebuilt on the next use: nodes change rarely, and then often many at once.
             self._table = None
             self._changed("nodes", node.name)
 
     def remove_node(self, name: str) -> None:
-        """Take a node out, by name; nothing if there is none."""
+        """Remove a node by name, if it exists."""
         if self.nodes.pop(name, None) is not None:
             self._table = None
             self._changed("nodes", name)
 
     def set_queue(self, queue: Queue) -> None:
-        """Add a queue, or take its changed record."""
+        """Add a queue, or replace its record."""
         if self.queues.get(queue.name) != queue:
             self.queues[queue.name] = queue
             self._tree = None
             self._changed("queues", queue.name)
 
     def remove_queue(self, name: str) -> None:
-        """Take a queue out, by name; nothing if there is none."""
+        """Remove a queue by name, if it exists."""
         if self.queues.pop(name, None) is not None:
             self._tree = None
             self._changed("queues", name)
 
     def set_topology(self, topology: Topology) -> None:
-        """Add a topology, or take its changed record."""
+        """Add a topology, or replace its record."""
         if self.topologies.get(topology.name) != topology:
             self.topologies[topology.name] = topology
             self._changed("topologies", topology.name)
 
     def remove_topology(self, name: str) -> None:
-        """Take a topology out, by name; nothing if there is none."""
+        """Remove a topology by name, if it exists."""
         if self.topologies.pop(name, None) is not None:
             self._changed("topologies", name)
 
     def set_claim(self, claim: ResourceClaim) -> None:
-        """Add a resource claim, or take its changed record."""
+        """Add a resource claim, or replace its record."""
         if self.claims.get(claim.name) != claim:
             self._change_claim(claim.name, claim)
 
     def remove_claim(self, name: str) -> None:
-        """Take a resource claim out, by name; nothing if there is none."""
+        """Remove a resource claim by name, if it exists."""
         if name in self.claims:
             self._change_claim(name, None)
 
     def _change_claim(self, name: str, claim: ResourceClaim | None) -> None:
         users = list(self._claiming.get(name, {}).values())
-        # What a holder counts for on its node depends on the claim's record: off under the old one, on under the new.
+        # A holder's effect on its node depends on the claim's record: it is removed under the old record and added
+        # under the new one.
         for task in reversed(users):
             self._take_place(task, -1)
         if claim is None:
@@ -202,7 +204,7 @@ class WorkingSet:
         self._changed("claims", name)
 
     def _take_place(self, task: WTask, sign: int) -> None:
-        """Put a task on the node table where it is (1), or take it away (-1)."""
+        """Add a task to the node table where it is (1), or remove it (-1)."""
         table = self._table
         if table is None:
             return
@@ -218,7 +220,7 @@ class WorkingSet:
     # PodGroups and tasks
 
     def set_podgroup(self, podgroup: PodGroup) -> None:
-        """Add a PodGroup, or take its changed record. Tasks that name it may come before it."""
+        """Add a PodGroup, or replace its record. Its tasks may come before it."""
         job = self.jobs.get(podgroup.uid)
         if job is None:
             job = self.jobs[podgroup.uid] = Job(podgroup)
@@ -230,7 +232,7 @@ class WorkingSet:
         elif job.record == podgroup:
             return
         else:
-            # The change may be of what the sums go by: the queue, or whether the job is preemptible.
+            # The queue or the preemptibility may change, on which the sums depend.
             for task in job.tasks.values():
                 self._account(task, -1)
             job.update(podgroup)
@@ -240,7 +242,7 @@ class WorkingSet:
         self._changed("podgroups", job.uid)
 
     def remove_podgroup(self, uid: str) -> None:
-        """Take a PodGroup out, by UID; its tasks stay, without a group."""
+        """Remove a PodGroup by UID; its tasks stay, without a group."""
         job = self.jobs.pop(uid, None)
         if job is None:
             return
@@ -249,7 +251,7 @@ class WorkingSet:
             job.remove(task)
             task.job, task.podset = None, None
             self._by_job.setdefault(uid, {})[task.uid] = task
-            # Without a group nobody schedules it: it only takes room, as a pod of another scheduler does.
+            # A task without a group is not scheduled here; it only takes room, like a pod of another scheduler.
             self.foreign[task.uid] = task
         self._dirty.pop(uid, None)
         self.waiting.discard(uid)
@@ -258,14 +260,14 @@ class WorkingSet:
         self._changed("podgroups", uid)
 
     def set_task(self, task: Task) -> None:
-        """Add a task, or take its changed record."""
+        """Add a task, or replace its record."""
         old = self.tasks.get(task.uid)
         if old is not None:
             if old.record == task:
                 return
             self._detach(old)
         job = self.jobs.get(task.podgroup) if task.podgroup else None
-        # A changed task is a new one, so that nothing of the old one stays behind.
+        # A new object, so that no state of the old one remains.
         work = WTask(task, self._info(task.shape), job)
         self.tasks[task.uid] = work
         if job is None:
@@ -282,14 +284,14 @@ class WorkingSet:
         self._changed("tasks", task.uid)
 
     def remove_task(self, uid: str) -> None:
-        """Take a task out, by UID; nothing if there is none."""
+        """Remove a task by UID, if it exists."""
         task = self.tasks.pop(uid, None)
         if task is not None:
             self._detach(task)
             self._changed("tasks", uid)
 
     def _detach(self, task: WTask) -> None:
-        # First, while its group and its claims still know of it.
+        # First, while its group and claims still contain it.
         self._take_place(task, -1)
         for name in task.info.shape.claims:
             users = self._claiming[name]
@@ -309,7 +311,8 @@ class WorkingSet:
                     del self._by_job[task.record.podgroup]
 
     def _info(self, shape: Shape) -> ShapeInfo:
-        # By identity first: whoever gives the records shares equal shapes, and hashing one costs more than a look.
+        # By identity first: equal shapes of records are usually one object, and hashing a shape costs more than a
+        # lookup.
         info = self._shapes_by_id.get(id(shape))
         if info is not None and info.shape is shape:
             return info
@@ -321,18 +324,19 @@ class WorkingSet:
             self.has_pod_preferences |= info.prefers_pods
             if self._table is not None and len(self.layout) > rows:
                 self._table.grow()
-        # Kept only for shapes that the info itself holds: their ids can't be used again.
+        # Only for shapes that the info itself references, so that their ids cannot be reused.
         if info.shape is shape:
             self._shapes_by_id[id(shape)] = info
         return info
 
     def _account(self, task: WTask, sign: int) -> None:
-        """What the task adds to its queue's own sums. GPU memory held on a node is added when a cycle begins, because it
-        depends on the node's devices."""
+        """Add the task to its queue's own sums (or subtract it). Held GPU memory is added when a cycle begins, because
+        it depends on the node's devices.
+        """
         job = task.job
         if job is None or task.podset is None:
             return
-        # As the cluster has it, since this runs between cycles only.
+        # The status in the cluster, because this runs only between cycles.
         status = task.status
         if status == Status.PENDING:
             sums = self.asked.setdefault(job.record.queue, [0, 0, 0])
@@ -355,17 +359,17 @@ class WorkingSet:
             else:
                 self.memory_tasks.pop(task.uid, None)
 
-    # What a cycle works on
+    # State of a cycle
 
     @property
     def table(self) -> NodeTable:
         if self._table is None:
             table = self._table = NodeTable(self.nodes.values(), self.layout, self.claims, self.tasks)
-            # Tasks may ask for resources that no node has; they have rows as well.
+            # Tasks may request resources that no node has; these have rows too.
             table.grow()
             for task in self.tasks.values():
                 self._take_place(task, 1)
-            # Masks that shapes keep are of the table before.
+            # The masks of shapes belong to the previous table.
             self.table_version += 1
         return self._table
 
@@ -378,26 +382,26 @@ class WorkingSet:
     def domain_tree(self, topology: Topology) -> DomainTree:
         """The domains of a topology on the present nodes."""
         table = self.table
-        found = self._trees.get(topology.name)
-        # Positions in the tree are columns of the node table, so each table needs trees of its own.
-        if found is None or found[0] != self.table_version or found[1].topology != topology:
-            found = self._trees[topology.name] = (self.table_version, DomainTree(topology, table))
-        return found[1]
+        cached = self._trees.get(topology.name)
+        # The tree refers to columns of the node table, so each table needs its own trees.
+        if cached is None or cached[0] != self.table_version or cached[1].topology != topology:
+            cached = self._trees[topology.name] = (self.table_version, DomainTree(topology, table))
+        return cached[1]
 
     def settle_indexes(self) -> None:
-        """Bring the job indexes up to date with what changed since the last cycle."""
+        """Update the job indexes with the changes since the last cycle."""
         if self._dirty:
             dirty = list(self._dirty.values())
             self._dirty.clear()
             self.waiting.fill(dirty)
             self.victims.fill(dirty)
             for job in dirty:
-                # Kept up to date here, so that the action on stale gangs does not look through all jobs in every cycle.
+                # Updated here, so that the action on stale gangs need not visit all jobs in every cycle.
                 if job.stale:
                     self.stale[job.uid] = job
                 else:
                     self.stale.pop(job.uid, None)
 
     def touched(self, job: Job) -> None:
-        """Something of this job has changed: its place in the order is to be found anew."""
+        """Mark a job as changed, so that its position in the order is updated."""
         self._dirty[job.uid] = job

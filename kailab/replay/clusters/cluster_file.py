@@ -1,4 +1,4 @@
-"""A file of clusters, with every fault named by line and field.
+"""Read a file of clusters. Every fault is reported with line and field.
 
     apiVersion: kailab.dev/v1
     kind: Clusters
@@ -10,7 +10,7 @@
     datasets:
       - {name: images, size: 2Ti, at: [onprem], teams: [vision]}
 
-Paths are seen from the file.
+Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -54,13 +54,16 @@ from kailab.scheduler.settings.policies import load_choice, names_policy_file, r
 
 _SCHEMA = Path(__file__).with_name("clusters.schema.json")
 DEFAULT = "spill-over"
-"""Dispatch policy where none is named."""
+"""The dispatch policy if the file names none."""
 
 
 @dataclass(frozen=True)
 class SiteDefaults:
-    """What holds for clusters of which the file does not say it, and for all. ``queues``: see ``queues_for``. ``dispatch``: a policy in the place of
-    the file's, by its name or with parameters. ``skip_broken``: as of ``read_trace``, for jobs that name what a cluster does not have."""
+    """Settings of clusters for which the file states none, and settings for all clusters.
+
+    ``queues``: see ``queues_for``. ``dispatch``: a policy that replaces the file's, by name or with parameters.
+    ``skip_broken``: as in ``read_trace``, for jobs that name something that a cluster does not have.
+    """
 
     queues: str = NO_QUOTA
     config: Path | None = None
@@ -74,14 +77,14 @@ class SiteDefaults:
 
 
 def read_sites(path: Path, trace: Trace, otherwise: SiteDefaults = SiteDefaults()) -> ClusterSites:
-    """Raises InputError, or InputErrors with every fault of the file."""
+    """Read the file. Raises InputError, or InputErrors with every fault of the file."""
     value = read_schema_file(path, _SCHEMA, "one list of clusters", _faults)
     base = path.absolute().parent
-    grounds = [_reading_context(path, place, one, base, otherwise) for place, one in enumerate(value["clusters"])]
-    datasets = {one["name"]: _dataset(one) for one in value.get("datasets", ())}
-    trace = without(trace, partial(_strange, path, grounds, datasets), skip_broken=otherwise.skip_broken)
-    sites = [_site(one, trace, base, otherwise, path) for one in grounds]
-    currencies = {one.prices.currency for one in sites if one.prices is not None}
+    contexts = [_reading_context(path, place, entry, base, otherwise) for place, entry in enumerate(value["clusters"])]
+    datasets = {entry["name"]: _dataset(entry) for entry in value.get("datasets", ())}
+    trace = without(trace, partial(_strange, path, contexts, datasets), skip_broken=otherwise.skip_broken)
+    sites = [_site(entry, trace, base, otherwise, path) for entry in contexts]
+    currencies = {entry.prices.currency for entry in sites if entry.prices is not None}
     if len(currencies) > 1:
         raise InputError(f"prices in {' and '.join(sorted(currencies))}; expected one currency", Where(file=str(path)))
     return ClusterSites(
@@ -90,43 +93,49 @@ def read_sites(path: Path, trace: Trace, otherwise: SiteDefaults = SiteDefaults(
         sites=sites,
         homes=_homes(value, trace, path),
         dispatching=_dispatching(value.get("dispatch", {}), otherwise.dispatch, base, path),
-        links={(one["between"][0], one["between"][1]): _link(one) for one in value.get("links", ())},
+        links={(entry["between"][0], entry["between"][1]): _link(entry) for entry in value.get("links", ())},
         link=_link(value.get("link", {})),
-        outages=[_outage(one) for one in value.get("outages", ())],
+        outages=[_outage(entry) for entry in value.get("outages", ())],
         datasets=datasets,
-        drawing=any(uses_random_numbers(one.policies) for one in grounds),
+        drawing=any(uses_random_numbers(entry.policies) for entry in contexts),
         strangers=list(_strangers(value, trace, path)),
     )
 
 
 def configurations_of(path: Path) -> list[str]:
-    """The files of how clusters decide, as far as they are there. Raises InputError."""
+    """The scheduler configuration files that the file names and that exist. Raises InputError."""
     value = read_schema_file(path, _SCHEMA, "one list of clusters", _faults)
     return [str(place) for place in _configurations(value, path.absolute().parent)]
 
 
 def _configurations(value: Mapping[str, Any], base: Path) -> list[Path]:
-    return [place for one in value["clusters"] if (place := seen(one.get("config", ""), base)).is_file()]
+    return [path for cluster in value["clusters"] if (path := seen(cluster.get("config", ""), base)).is_file()]
 
 
 def named_files(path: Path) -> list[Path]:
-    """The file and all that it names, as far as they are there. Raises InputError."""
+    """The file and all existing files that it names. Raises InputError."""
     value = read_schema_file(path, _SCHEMA, "one list of clusters", _faults)
     base = path.absolute().parent
     named = [
-        one[field] for one in value["clusters"] for field in ("fleet", "queues", "config", "prices") if field in one
+        cluster[field]
+        for cluster in value["clusters"]
+        for field in ("fleet", "queues", "config", "prices")
+        if field in cluster
     ]
-    policies = [name for one in value["clusters"] for name in one.get("policies", ())]
+    policies = [name for cluster in value["clusters"] for name in cluster.get("policies", ())]
     policies += [value.get("dispatch", {}).get("policy", "")]
     named += [name.rpartition(":")[0] for name in policies if names_policy_file(name)]
     named += [name for config in _configurations(value, base) for name in files_of(config)]
-    return [path, *(place for name in dict.fromkeys(named) if (place := seen(name, base)).is_file())]
+    return [path, *(file for name in dict.fromkeys(named) if (file := seen(name, base)).is_file())]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ReadingContext:
-    """What a cluster has whatever the trace is. ``field``: where it stands in the file. ``how``: see ``queues_for``. ``priorities``: names of its
-    PriorityClasses."""
+    """What is known of a cluster before the trace is read.
+
+    ``told``: its entry in the file; ``field``: where that stands. ``how``: see ``queues_for``. ``priorities``: names of
+    its PriorityClasses.
+    """
 
     told: Mapping[str, Any]
     field: str
@@ -137,41 +146,43 @@ class _ReadingContext:
 
 
 def _reading_context(
-    path: Path, place: int, told: Mapping[str, Any], base: Path, otherwise: SiteDefaults
+    path: Path, index: int, told: Mapping[str, Any], base: Path, otherwise: SiteDefaults
 ) -> _ReadingContext:
-    field = f"clusters[{place}]"
-    placed = seen(told["fleet"], base)
+    field = f"clusters[{index}]"
+    fleet_path = seen(told["fleet"], base)
     with _named_in(path, f"{field}.fleet"):
-        fleet = replay_fleet(str(placed) if placed.is_file() else told["fleet"])
+        fleet = replay_fleet(str(fleet_path) if fleet_path.is_file() else told["fleet"])
     queues = told.get("queues", "")
     how = otherwise.queues if not queues else queues if queues in MODES else str(seen(queues, base))
     with _named_in(path, f"{field}.queues" if queues else ""):
         priorities = priorities_of(how, fleet)
-    own = told.get("policies")
-    policies = otherwise.policies if own is None else tuple(resolve_policy_name(name, base) for name in own)
+    own_policies = told.get("policies")
+    policies = (
+        otherwise.policies if own_policies is None else tuple(resolve_policy_name(name, base) for name in own_policies)
+    )
     return _ReadingContext(told=told, field=field, fleet=fleet, policies=policies, how=how, priorities=priorities)
 
 
-def _strange(path: Path, grounds: Sequence[_ReadingContext], datasets: Mapping[str, Dataset], job: TraceJob) -> str:
-    """What a job names and is not there; empty where all is."""
-    for one in grounds:
-        if strange := unknown_priority(job, one.priorities):
-            return f"cluster {one.told['name']}: {strange}"
+def _strange(path: Path, contexts: Sequence[_ReadingContext], datasets: Mapping[str, Dataset], job: TraceJob) -> str:
+    """The reason if the job names a priority or a dataset that does not exist; empty otherwise."""
+    for context in contexts:
+        if fault := unknown_priority(job, context.priorities):
+            return f"cluster {context.told['name']}: {fault}"
     if job.dataset and job.dataset not in datasets:
-        return f"no dataset is called {job.dataset!r:.80}; {path} has: {', '.join(datasets) or 'none'}"
+        return f"no dataset {job.dataset!r:.80}; {path} has: {', '.join(datasets) or 'none'}"
     return ""
 
 
-def _site(one: _ReadingContext, trace: Trace, base: Path, otherwise: SiteDefaults, path: Path) -> ClusterSite:
-    told, fleet = one.told, one.fleet
+def _site(context: _ReadingContext, trace: Trace, base: Path, otherwise: SiteDefaults, path: Path) -> ClusterSite:
+    told, fleet = context.told, context.fleet
     config = seen(told["config"], base) if "config" in told else otherwise.config
-    seed = otherwise.seed if uses_random_numbers(one.policies) else None
-    with _named_in(path, f"{one.field}.queues" if "queues" in told else ""):
-        queues = queues_for(trace, fleet.summary().gpus, one.how)
-    own = next((field for field in ("policies", "config") if field in told), "")
-    with _named_in(path, f"{one.field}.{own}" if own else ""):
-        decided = with_replay_policies(config, one.policies, trace, fleet, seed)
-    with _named_in(path, f"{one.field}.prices" if "prices" in told else ""):
+    seed = otherwise.seed if uses_random_numbers(context.policies) else None
+    with _named_in(path, f"{context.field}.queues" if "queues" in told else ""):
+        queues = queues_for(trace, fleet.summary().gpus, context.how)
+    own_field = next((field for field in ("policies", "config") if field in told), "")
+    with _named_in(path, f"{context.field}.{own_field}" if own_field else ""):
+        settings = with_replay_policies(config, context.policies, trace, fleet, seed)
+    with _named_in(path, f"{context.field}.prices" if "prices" in told else ""):
         prices = _prices(seen(told["prices"], base) if "prices" in told else otherwise.prices, fleet)
     return ClusterSite(
         name=told["name"],
@@ -179,7 +190,7 @@ def _site(one: _ReadingContext, trace: Trace, base: Path, otherwise: SiteDefault
             trace=trace,
             fleet=fleet,
             queues=queues,
-            config=decided,
+            config=settings,
             checkpoint=otherwise.checkpoint,
             endless=otherwise.endless,
             prices=prices,
@@ -191,7 +202,10 @@ def _site(one: _ReadingContext, trace: Trace, base: Path, otherwise: SiteDefault
 
 @contextmanager
 def _named_in(path: Path, field: str) -> Iterator[None]:
-    """What is wrong with something that the field names is told with the field, unless it is told with a line of its own. Empty: it is named on the command line."""
+    """Add the file and ``field`` to errors about something that the field names, unless they have a line of their own.
+
+    An empty field stands for the command line.
+    """
     try:
         yield
     except InputErrors:
@@ -205,41 +219,41 @@ def _named_in(path: Path, field: str) -> Iterator[None]:
 def _prices(path: Path | None, fleet: Any) -> Prices | None:
     if path is None:
         return None
-    found = load_prices(path)
-    found.check(gpus_by_model(fleet))
-    return found
+    prices = load_prices(path)
+    prices.check(gpus_by_model(fleet))
+    return prices
 
 
 def _homes(value: Mapping[str, Any], trace: Trace, path: Path) -> dict[str, str]:
-    named = {team: one["name"] for one in value["clusters"] for team in one.get("teams", ())}
+    named = {team: cluster["name"] for cluster in value["clusters"] for team in cluster.get("teams", ())}
     home = value.get("home") or (value["clusters"][0]["name"] if len(value["clusters"]) == 1 else "")
     if homeless := [team for team in trace.teams if team not in named and not home]:
         raise InputError(
-            f"no cluster names the trace's {', '.join(map(repr, homeless[:5]))} among its teams; expected that, or home: NAME for all others",
+            f"no cluster lists the trace's teams {', '.join(map(repr, homeless[:5]))}; expected them under teams, or home: NAME for all others",
             field_place(path, "home"),
         )
     return {team: named.get(team, home) for team in trace.teams}
 
 
 def _strangers(value: Mapping[str, Any], trace: Trace, path: Path) -> Iterator[str]:
-    """No error: a file may be of more teams than a trace has."""
-    teams = trace.teams  # a look at every job
+    """Warnings about teams of the file that have no job in the trace."""
+    teams = trace.teams  # iterates over all jobs
     for part in ("clusters", "datasets"):
-        for place, one in enumerate(value.get(part, ())):
-            for team in one.get("teams", ()):
+        for index, entry in enumerate(value.get(part, ())):
+            for team in entry.get("teams", ()):
                 if team not in teams:
-                    yield f"{path}: {part}[{place}].teams: no job of the trace is of the team {team!r:.80}; {there_are(teams, team)}"
+                    yield f"{path}: {part}[{index}].teams: the trace has no job of the team {team!r:.80}; {there_are(teams, team)}"
 
 
-def _dispatching(told: Mapping[str, Any], instead: str | PolicyChoice, base: Path, path: Path) -> DispatchSettings:
+def _dispatching(told: Mapping[str, Any], override: str | PolicyChoice, base: Path, path: Path) -> DispatchSettings:
     name = resolve_policy_name(told["policy"], base) if "policy" in told else DEFAULT
     field = "dispatch"
     choice = PolicyChoice(name=name, parameters=told.get("parameters", {}))
-    if isinstance(instead, PolicyChoice):
-        choice, field = instead, ""
-    elif instead and instead != name:
-        # Parameters are those of the policy for which they are told.
-        choice, field = PolicyChoice(name=instead), ""
+    if isinstance(override, PolicyChoice):
+        choice, field = override, ""
+    elif override and override != name:
+        # The file's parameters belong to the policy that they were given for.
+        choice, field = PolicyChoice(name=override), ""
     with _named_in(path, field):
         dispatch_policy(choice)
     return DispatchSettings(
@@ -272,76 +286,76 @@ def _outage(told: Mapping[str, Any]) -> ClusterOutage:
     )
 
 
-# --- faults of a file that has the form --------------------------------------------------------------------------------
+# --- faults beyond the schema ------------------------------------------------------------------------------------------
 
 
 def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
-    names = [one["name"] for one in value["clusters"]]
+    names = [entry["name"] for entry in value["clusters"]]
     teams: dict[str, str] = {}
-    for place, one in enumerate(value["clusters"]):
-        if one["name"] in names[:place]:
-            yield SchemaFault(f"clusters[{place}].name", f"a second cluster {one['name']}; expected each once")
-        for team in one.get("teams", ()):
-            if teams.setdefault(team, one["name"]) != one["name"]:
-                yield SchemaFault(f"clusters[{place}].teams", f"{team!r:.80} is at home in {teams[team]} already")
+    for index, entry in enumerate(value["clusters"]):
+        if entry["name"] in names[:index]:
+            yield SchemaFault(f"clusters[{index}].name", f"duplicate cluster {entry['name']}; expected each name once")
+        for team in entry.get("teams", ()):
+            if teams.setdefault(team, entry["name"]) != entry["name"]:
+                yield SchemaFault(
+                    f"clusters[{index}].teams", f"the team {team!r:.80} already belongs to the cluster {teams[team]}"
+                )
     if "home" in value and value["home"] not in names:
-        yield SchemaFault("home", f"there is no cluster {value['home']!r:.80}; {there_are(names, value['home'])}")
+        yield SchemaFault("home", f"no cluster {value['home']!r:.80}; {there_are(names, value['home'])}")
     for field in ("retry", "again"):
         yield from find_duration_faults(value.get("dispatch", {}).get(field), f"dispatch.{field}", whole=True)
     yield from find_duration_faults(value.get("link", {}).get("latency"), "link.latency")
     pairs: set[frozenset[str]] = set()
-    for place, one in enumerate(value.get("links", ())):
-        yield from find_duration_faults(one.get("latency"), f"links[{place}].latency")
-        for name in one["between"]:
+    for index, entry in enumerate(value.get("links", ())):
+        yield from find_duration_faults(entry.get("latency"), f"links[{index}].latency")
+        for name in entry["between"]:
             if name not in names:
-                yield SchemaFault(
-                    f"links[{place}].between", f"there is no cluster {name!r:.80}; {there_are(names, name)}"
-                )
-        pair = frozenset(one["between"])
+                yield SchemaFault(f"links[{index}].between", f"no cluster {name!r:.80}; {there_are(names, name)}")
+        pair = frozenset(entry["between"])
         if len(pair) < 2 or pair in pairs:
-            yield SchemaFault(f"links[{place}].between", "expected two different clusters, each two once")
+            yield SchemaFault(f"links[{index}].between", "expected two different clusters, and each pair once")
         pairs.add(pair)
-    for place, one in enumerate(value.get("outages", ())):
-        if one["cluster"] not in names:
+    for index, entry in enumerate(value.get("outages", ())):
+        if entry["cluster"] not in names:
             yield SchemaFault(
-                f"outages[{place}].cluster",
-                f"there is no cluster {one['cluster']!r:.80}; {there_are(names, one['cluster'])}",
+                f"outages[{index}].cluster",
+                f"no cluster {entry['cluster']!r:.80}; {there_are(names, entry['cluster'])}",
             )
-        yield from find_duration_faults(one["from"], f"outages[{place}].from", whole=True, least=0)
-        yield from find_duration_faults(one["for"], f"outages[{place}].for", whole=True)
+        yield from find_duration_faults(entry["from"], f"outages[{index}].from", whole=True, least=0)
+        yield from find_duration_faults(entry["for"], f"outages[{index}].for", whole=True)
     yield from _data_faults(value, names)
 
 
 def _data_faults(value: dict[str, Any], names: list[str]) -> Iterator[SchemaFault]:
     known: set[str] = set()
     teams: dict[str, str] = {}
-    for place, one in enumerate(value.get("datasets", ())):
-        path = f"datasets[{place}]"
-        if one["name"] in known:
-            yield SchemaFault(f"{path}.name", f"a second dataset {one['name']!r:.80}; expected each once")
-        known.add(one["name"])
-        for name in one["at"]:
+    for index, dataset in enumerate(value.get("datasets", ())):
+        path = f"datasets[{index}]"
+        if dataset["name"] in known:
+            yield SchemaFault(f"{path}.name", f"duplicate dataset {dataset['name']!r:.80}; expected each name once")
+        known.add(dataset["name"])
+        for name in dataset["at"]:
             if name not in names:
-                yield SchemaFault(f"{path}.at", f"there is no cluster {name!r:.80}; {there_are(names, name)}")
-        for team in one.get("teams", ()):
-            if teams.setdefault(team, one["name"]) != one["name"]:
-                yield SchemaFault(f"{path}.teams", f"{team!r:.80} has the dataset {teams[team]!r:.80} already")
+                yield SchemaFault(f"{path}.at", f"no cluster {name!r:.80}; {there_are(names, name)}")
+        for team in dataset.get("teams", ()):
+            if teams.setdefault(team, dataset["name"]) != dataset["name"]:
+                yield SchemaFault(f"{path}.teams", f"the team {team!r:.80} already has the dataset {teams[team]!r:.80}")
         try:
-            mem_bytes(one["size"])
+            mem_bytes(dataset["size"])
         except InputError as error:
             yield SchemaFault(f"{path}.size", error.message)
 
 
-# What a replay over several clusters is a replay of, for the file that it is kept in.
-
-
 def dispatch_facts(sites: ClusterSites, lasting: int | None) -> dict[str, str]:
-    """As those of a plan. Raises InputError, ExtensionError."""
-    found = trace_facts(sites.trace)
+    """Everything that the course of the replay depends on, as ``checkpoint_facts``. Raises InputError,
+    ExtensionError."""
+    facts = trace_facts(sites.trace)
     for site in sites.sites:
-        found.update({f"{what} of cluster {site.name}": text for what, text in lab_facts(site.plan).items()})
+        facts.update(
+            {f"{description} of cluster {site.name}": text for description, text in lab_facts(site.plan).items()}
+        )
     dispatching = sites.dispatching
-    found["the file of clusters"] = facts_digest(
+    facts["the file of clusters"] = facts_digest(
         [(site.name, site.limit, site.pay) for site in sites.sites],
         dict(sites.homes),
         (dispatching.retry, dispatching.again, dispatching.most),
@@ -350,7 +364,7 @@ def dispatch_facts(sites: ClusterSites, lasting: int | None) -> dict[str, str]:
         dict(sites.datasets),
         list(sites.outages),
     )
-    found["the dispatch policy"] = facts_digest(load_choice(dispatching.policy))
+    facts["the dispatch policy"] = facts_digest(load_choice(dispatching.policy))
     plan = sites.sites[0].plan
-    found["--for, --checkpoint or --arrivals-only"] = f"{lasting} {plan.checkpoint} {plan.endless}"
-    return {**found, **program_facts()}
+    facts["--for, --checkpoint or --arrivals-only"] = f"{lasting} {plan.checkpoint} {plan.endless}"
+    return {**facts, **program_facts()}

@@ -1,4 +1,4 @@
-"""Whether a job could ever begin in a cluster, were nobody else there: by its nodes, and by what its queues forbid."""
+"""Decide if a job could ever begin in an otherwise empty cluster, by its nodes and its queues."""
 
 from __future__ import annotations
 
@@ -20,58 +20,63 @@ from kailab.scheduler.reading.shapes import ShapeCache
 
 
 class JobFeasibility:
-    """Of jobs in the cluster of a plan. ``bounds``: of its queues."""
+    """Answers for one plan's cluster. ``bounds``: of its queues."""
 
     def __init__(self, plan: ReplayPlan, bounds: QueueBounds) -> None:
         pools = [pool for pool in plan.fleet.pools if pool.count]
-        # Nodes of one pool are alike, so that one stands for all. A table sorts nodes by name.
+        # Nodes of a pool are alike, so one represents all. The table sorts nodes by name.
         counts = {node["metadata"]["name"]: (pool.count, node) for pool in pools for node in islice(pool.nodes(), 1)}
         self._layout = Layout()
         self._nodes = NodeTable([node_record(node) for _, node in counts.values()], self._layout)
         self._counts = [counts[node.name][0] for node in self._nodes.nodes]
         self._shapes = ShapeCache()
         self._largest = plan.fleet.largest_node
-        # Nobody is in them, and nobody comes.
+        # These queues stay empty.
         self._empty = bounds.holding()
         self._queue_of = plan.queues.of_team
-        self._found: dict[tuple[int | str | tuple[str, ...], ...], bool] = {}
+        self._answers: dict[tuple[int | str | tuple[str, ...], ...], bool] = {}
 
     def possible(self, job: TraceJob) -> bool:
-        """Whether there could be room for it."""
+        """True if the empty cluster has room for the job."""
         key = (
             job.gpus, job.share, job.pods, job.cpu_millis, job.memory_mib, job.models, self._queue_of[job.team], job.priority
         )  # fmt: skip
-        found = self._found.get(key)
-        if found is None:
+        answer = self._answers.get(key)
+        if answer is None:
             pods = pods_of(job, self._largest)
-            found = not job.gpus % pods and self._nodes_hold(job, pods) and self._empty.takes(job, pods, pods)
-            self._found[key] = found
-        return found
+            answer = not job.gpus % pods and self._nodes_hold(job, pods) and self._empty.takes(job, pods, pods)
+            self._answers[key] = answer
+        return answer
 
     def _nodes_hold(self, job: TraceJob, pods: int) -> bool:
-        """Its pods are equal, so it is enough to count how many of them each node could have. What a pod asks for, where it may go and what a share
-        takes of a device, the engine says."""
+        """True if the nodes have room for all pods.
+
+        Pods of a job are equal, so counting the pods that fit on each node is enough. The engine's own rules give the
+        requests, the allowed nodes and the part of a device that a share takes.
+        """
         info = ShapeInfo(self._shapes.of(_pod_of(job, pods)), self._layout)
         self._nodes.grow()
-        may = static_mask(self._nodes, info, 0)
-        return sum(number * self._most(place, info) for place, number in enumerate(self._counts) if may[place]) >= pods
+        allowed = static_mask(self._nodes, info, 0)
+        return (
+            sum(count * self._most(index, info) for index, count in enumerate(self._counts) if allowed[index]) >= pods
+        )
 
-    def _most(self, place: int, info: ShapeInfo) -> int:
-        """How many of the pods a node of the pool at this place could have."""
-        has = self._nodes.allocatable
-        most = [int(has[row, place]) // amount for row, amount in info.needs]
+    def _most(self, index: int, info: ShapeInfo) -> int:
+        """How many of the pods fit on the node at this index."""
+        allocatable = self._nodes.allocatable
+        bounds = [int(allocatable[row, index]) // amount for row, amount in info.needs]
         gpu = info.shape.gpu
         if gpu.shared:
-            device = int(self._nodes.gpu_memory[place])
+            device = int(self._nodes.gpu_memory[index])
             part = share_memory(gpu, device)
-            # A part that comes to no memory at all shares its device with nobody: such a device counts as free, and is taken whole.
-            most.append(int(has[GPUS, place]) // GPU * (device // part if part else 1))
-            # For the last of them on the node, too, a slot is left for a pod that holds its GPU.
-            most.append(int(has[PODS, place]) - 1)
-        return min(most)
+            # A share that rounds to no memory takes the whole device, because a device without used memory counts as free.
+            bounds.append(int(allocatable[GPUS, index]) // GPU * (device // part if part else 1))
+            # One pod slot must remain for the reservation pod that holds the shared GPU.
+            bounds.append(int(allocatable[PODS, index]) - 1)
+        return min(bounds)
 
 
 def _pod_of(job: TraceJob, pods: int) -> Object:
-    """A pod that its Job makes."""
+    """The pod that the job's Job object creates."""
     template = job_object(job.name, job, "", pods, endless=False)["spec"]["template"]
     return {"metadata": {**template["metadata"], "namespace": NAMESPACE}, "spec": template["spec"]}

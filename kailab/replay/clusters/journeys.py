@@ -1,4 +1,4 @@
-"""What became of each job over several clusters: where it was sent, on which way, and what came of it there."""
+"""The journey of each job over several clusters: where it was sent and what happened there."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from kailab.replay.run import CompletedReplay, job_name
 
 @dataclass(kw_only=True)
 class JobJourney:
-    """What became of a job. ``arrived``: at the dispatcher. ``at``: the name of its cluster, empty while it stays with the dispatcher. ``work``: there, None on its
-    way. ``sent``: how often; ``taken_back``: how often after it had waited somewhere, of so many
-    ``looks`` at it there. ``moved_to``, ``cost``: bytes moved for it to each cluster, and their price. ``way``: seconds on the last way. ``expected``: seconds from the last
-    sending until it begins, as the policy was told; None where it did not ask. ``left``: when it was sent last."""
+    """The journey of one job.
+
+    ``arrived``: at the dispatcher. ``at``: name of its cluster, empty while it is with the dispatcher. ``work``: the
+    job there, None during transfer. ``sent``: how often it was sent; ``taken_back``: how often it was withdrawn, in
+    ``looks`` re-checks at its present cluster. ``moved_to``, ``cost``: bytes moved for it to each cluster, and their
+    price. ``way``: seconds of the last transfer. ``left``: when it was last sent. ``expected``: the waiting time in
+    seconds that the policy was given then; None if it did not ask.
+    """
 
     number: int
     job: TraceJob
@@ -43,15 +47,18 @@ class JobJourney:
 
     @property
     def name(self) -> str:
-        """In the lab: another for each cluster that it was sent to, so that none meets its own traces."""
-        name = job_name(self.number)
-        return name if self.sent <= 1 else f"{name}-{self.sent}"
+        """Its name in a lab. Each cluster that it is sent to gets a new name, so that it never meets its own traces."""
+        base = job_name(self.number)
+        return base if self.sent <= 1 else f"{base}-{self.sent}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DispatchedReplay:
-    """What came of it. ``journeys``: of all jobs that arrived, in that order. ``clusters``: name -> what came of its part. ``cut``: when it would have
-    been cut off; who would have arrived then has not."""
+    """The result of a replay over several clusters.
+
+    ``journeys``: of all jobs that arrived, by arrival. ``clusters``: the result of each cluster by name. ``cut``: when
+    the replay is cut off; jobs that arrive then are not included.
+    """
 
     sites: ClusterSites
     journeys: Sequence[JobJourney]
@@ -61,49 +68,46 @@ class DispatchedReplay:
     cut: int
 
 
-# Over all clusters no job is lost and none is in two places: held against each other after every replay over several clusters.
-
-
 def conservation_faults(found: DispatchedReplay) -> list[str]:
-    """What does not come out; nothing where all does."""
-    told = []
+    """Check that no job is lost and none is in two clusters. Returns the faults."""
+    faults = []
     trace, shift = found.sites.trace.jobs, found.began - found.sites.trace.jobs[0].arrival
-    numbers = [one.number for one in found.journeys]
+    numbers = [journey.number for journey in found.journeys]
     arrived = sum(job.arrival + shift <= found.ended and job.arrival + shift < found.cut for job in trace)
     if numbers != list(range(arrived)):
-        told.append(
-            f"{arrived} jobs of the trace have arrived; the dispatcher knows {len(numbers)}, {len(set(numbers))} of them once"
+        faults.append(
+            f"{arrived} jobs of the trace have arrived; the dispatcher knows {len(numbers)}, {len(set(numbers))} of them different"
         )
     places: dict[int, list[str]] = {}
     for name, replayed in found.clusters.items():
         for work in replayed.accounts.works.values():
             places.setdefault(id(work.job), []).append(name)
-    for one in found.journeys:
-        own = places.pop(id(one.job), [])
-        expected = [] if one.work is None else [one.at]
-        if own != expected:
-            told.append(
-                f"{one.job.name} is in {', '.join(own) or 'no cluster'}; expected {', '.join(expected) or 'none'}"
+    for journey in found.journeys:
+        present = places.pop(id(journey.job), [])
+        expected = [] if journey.work is None else [journey.at]
+        if present != expected:
+            faults.append(
+                f"{journey.job.name} is in {', '.join(present) or 'no cluster'}; expected {', '.join(expected) or 'none'}"
             )
-        elif one.work is not None and found.clusters[one.at].accounts.works.get(one.name) is not one.work:
-            told.append(f"{one.job.name} is another job in {one.at}")
+        elif (
+            journey.work is not None and found.clusters[journey.at].accounts.works.get(journey.name) is not journey.work
+        ):
+            faults.append(f"{journey.job.name} is another job in {journey.at}")
     if places:
-        told.append(f"{len(places)} jobs are in clusters that the dispatcher has not sent there")
-    submitted = sum(one.job.demand for one in found.journeys)
+        faults.append(f"{len(places)} jobs are in clusters to which the dispatcher did not send them")
+    submitted = sum(journey.job.demand for journey in found.journeys)
     inside = sum(replayed.accounts.submitted for replayed in found.clusters.values())
-    outside = sum(one.job.demand for one in found.journeys if one.work is None)
+    outside = sum(journey.job.demand for journey in found.journeys if journey.work is None)
     if submitted != inside + outside:
-        told.append(f"{submitted} milli-GPU-seconds arrived, which is not {inside} in clusters + {outside} elsewhere")
-    return told
+        faults.append(f"{submitted} milli-GPU-seconds arrived, which is not {inside} in clusters + {outside} elsewhere")
+    return faults
 
 
 def check_conservation(found: DispatchedReplay) -> None:
-    """Raises Unbalanced."""
-    if told := conservation_faults(found):
-        raise UnbalancedGpuTime(f"jobs do not balance over the clusters: {'; '.join(told[:5])}")
+    """Raise UnbalancedGpuTime if a job was lost or duplicated."""
+    if faults := conservation_faults(found):
+        raise UnbalancedGpuTime(f"jobs do not balance over the clusters: {'; '.join(faults[:5])}")
 
-
-# A replay over several clusters as tables for programs: the rows of a replay on one, and where each job was.
 
 JOBS = (
     "name", "team", "home", "cluster", "queue", "line", "gpu_milli", "run_seconds", "arrived", "sent", "way", "began", "ended", "waited", "times_sent",
@@ -113,26 +117,29 @@ TIMELINE = ("cluster", *tables.TIMELINE)
 
 
 def job_rows(found: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
-    """In the order of arrival. Times are seconds after the first arrival; None where it did not come to that. ``sent``: to the cluster where it is; ``way``: seconds on the
-    way there."""
+    """One row for each job, by arrival.
+
+    Times are seconds after the first arrival, or None. ``sent``: when it was sent to its present cluster; ``way``:
+    seconds of that transfer.
+    """
     zero = found.began
     of_team = found.sites.sites[0].queues.of_team
-    for one in found.journeys:
-        job, work = one.job, one.work
+    for journey in found.journeys:
+        job, work = journey.job, journey.work
         began = None if work is None or work.began is None else work.began - zero
         ended = None if work is None or work.ended is None else work.ended - zero
-        expected = None if one.expected is None or one.expected == float("inf") else round(one.expected)
+        expected = None if journey.expected is None or journey.expected == float("inf") else round(journey.expected)
         yield (
-            job.name, job.team, one.home, one.at or None, of_team[job.team] if work is None else work.queue, job.line, job.milli, job.seconds, one.arrived - zero,
-            one.left - zero if one.at else None, one.way if one.at else None, began, ended,
-            None if began is None else began + zero - one.arrived, one.sent, one.taken_back,
-            None if one.data is None else one.data.name, one.moved, expected,
+            job.name, job.team, journey.home, journey.at or None, of_team[job.team] if work is None else work.queue, job.line, job.milli, job.seconds, journey.arrived - zero,
+            journey.left - zero if journey.at else None, journey.way if journey.at else None, began, ended,
+            None if began is None else began + zero - journey.arrived, journey.sent, journey.taken_back,
+            None if journey.data is None else journey.data.name, journey.moved, expected,
             0 if work is None else work.evictions, 0 if work is None else work.lost,
         )  # fmt: skip
 
 
 def timeline_rows(found: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
-    """Cluster by cluster, in the order of their file."""
+    """The timeline of each cluster, in the order of the file."""
     for name, replayed in found.clusters.items():
         for row in tables.timeline_rows(replayed):
             yield (name, *row)

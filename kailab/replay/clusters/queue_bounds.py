@@ -1,4 +1,4 @@
-"""What the queues of a cluster forbid the jobs there: more than a limit for anyone, more than quota for non-preemptible work."""
+"""The limits that a cluster's queues set: their limit for any job, their quota for non-preemptible jobs."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ MIB = 2**20
 
 
 class QueueBounds:
-    """Of the cluster of a plan. ``classes``: the PriorityClasses that are there."""
+    """The queues of a plan's cluster. ``classes``: its PriorityClass objects."""
 
     def __init__(self, plan: ReplayPlan, classes: Iterable[Object]) -> None:
-        self._records = [queue_record(one) for one in plan.queues.objects]
+        self._records = [queue_record(obj) for obj in plan.queues.objects]
         self._queue_of = plan.queues.of_team
         self._priorities = PriorityClasses()
-        for one in classes:
-            self._priorities.set(one)
+        for obj in classes:
+            self._priorities.set(obj)
 
     def holding(self) -> QueueHoldings:
-        """The queues, of which nobody holds anything yet."""
+        """The queues, holding nothing."""
         return QueueHoldings(QueueTree(self._records), self)
 
     def queue_of(self, job: TraceJob) -> str:
         return self._queue_of[job.team]
 
     def preemptible(self, job: TraceJob) -> bool:
-        # Without one its pods have the class that is the default of all, else that of batch Jobs.
+        # Pods without a priority get the default PriorityClass, or else that of batch Jobs.
         priority = self._priorities.of(job.priority) if job.priority else self._priorities.default()
         return is_preemptible({}, priority)
 
 
 class QueueHoldings:
-    """What queues hold, job by job, and whether they take one more. A job is ``some`` of its ``pods``."""
+    """Amounts that jobs hold in queues, and whether one more job is allowed. ``some`` of a job's ``pods`` can be
+    counted."""
 
     def __init__(self, tree: QueueTree, bounds: QueueBounds) -> None:
         self._queues = tree.queues
@@ -51,15 +52,15 @@ class QueueHoldings:
         return refuses(queue, _amounts(job, some, pods), self._bounds.preemptible(job)) is None
 
     def hold(self, job: TraceJob, some: int, pods: int) -> None:
-        firm = not self._bounds.preemptible(job)
+        non_preemptible = not self._bounds.preemptible(job)
         amounts = _amounts(job, some, pods)
         for level in self._queues[self._bounds.queue_of(job)].path:
             for r in RESOURCES:
                 level.allocated[r] += amounts[r]
-                level.non_preemptible[r] += amounts[r] if firm else 0
+                level.non_preemptible[r] += amounts[r] if non_preemptible else 0
 
     def limits(self, job: TraceJob) -> list[tuple[int, set[str]]]:
-        """Each limit of GPUs that the job is under: milli-GPU, and the queues that share it."""
+        """Each GPU limit that applies to the job: milli-GPU, and the queues that share it."""
         levels = self._queues[self._bounds.queue_of(job)].path
         return [
             (int(level.limit[GPU]), {name for name, queue in self._queues.items() if level in queue.path})

@@ -1,6 +1,9 @@
-"""When there would be room for a job in a cluster, by what runs and waits there and the run times that jobs tell.
+"""One cluster as the dispatcher sees it: its lab, the jobs on their way to it, and an estimate of when it has room for
+a job.
 
-An estimate: jobs begin in the order in which they came, none overtakes another, and the GPUs are one heap without nodes, quotas and evictions."""
+The estimate assumes that jobs begin in order of arrival, that none overtakes another, and that GPUs are one pool
+without nodes, quotas and evictions.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,17 @@ from kailab.replay.manifests import pods_of
 from kailab.replay.run import ReplayLab
 
 PendingDemand = tuple[int, float]
-"""Milli-GPU, and for how many seconds."""
+"""Milli-GPU, and the seconds for which they are needed."""
 
 
 def seconds_until_room(
     free: int, running: Iterable[tuple[float, int]], before: Iterable[PendingDemand], wanted: int
 ) -> float:
-    """Seconds until ``wanted`` milli-GPU are free; who wants none waits for nobody. ``running``: (seconds until its end, milli-GPU) of what holds some; ``before``: who begins first.
+    """Seconds until ``wanted`` milli-GPU are free; 0 if nothing is wanted.
 
-    >>> room_in(1000, [(60, 1000), (90, 2000)], [(2000, 100)], 1000)
+    ``running``: (seconds until its end, milli-GPU) of each pod. ``before``: demand of jobs that begin earlier.
+
+    >>> seconds_until_room(1000, [(60, 1000), (90, 2000)], [(2000, 100)], 1000)
     90.0
     """
     if not wanted:
@@ -49,22 +54,19 @@ def seconds_until_room(
 
 
 def may_take(job: TraceJob, models: Collection[str]) -> bool:
-    """Whether it may run where somebody else wants to: on one of ``models``, any where empty."""
+    """True if the job may run on one of ``models`` and so competes for them; an empty list means any model."""
     return not models or not job.models or any(model in models for model in job.models)
 
 
 def seconds_left(accounts: ReplayAccounts, work: ReplayedJob, life: PodLifetime, now: int) -> float:
-    """Seconds until a pod that is bound ends."""
+    """Seconds until a bound pod ends."""
     if accounts.endless:
         return inf
     return work.job.seconds - work.saved.get(life.index, 0) - accounts.ran(work, life, now)
 
 
-# One cluster of several while a trace is replayed over them: its lab, what is on its way there, and how it looks to a job.
-
-
 class _GpuDemand(NamedTuple):
-    """Of the GPUs of some models now, in milli-GPU; see ``estimating``."""
+    """Supply and demand of the GPUs of some models now, in milli-GPU; see ``seconds_until_room``."""
 
     free: int
     waiting: int
@@ -73,7 +75,7 @@ class _GpuDemand(NamedTuple):
 
 
 class _WaitingJob(NamedTuple):
-    """A job that waits with ``missing`` of its pods; ``seconds``: how long it runs then."""
+    """A waiting job with ``missing`` pods that run for ``seconds`` once they start."""
 
     name: str
     job: TraceJob
@@ -87,15 +89,22 @@ class _WaitingJob(NamedTuple):
 
 
 class _WaitingLine(NamedTuple):
-    """Who waits for GPUs now, in turn. ``held_back``: names of those whose queue does not let them begin; they are in nobody's way. ``queues``: what they would
-    hold, had all others begun."""
+    """The jobs that wait for GPUs now, in order.
+
+    ``held_back``: names of jobs whose queue does not let them begin, so that they block nobody. ``queues``: holdings if
+    all others had begun.
+    """
 
     held_back: set[str]
     queues: QueueHoldings
 
 
 class ClusterReplica:
-    """``coming``: jobs on their way here, by name. ``in_vain``: names of those that were sent here though they never begin: they are in nobody's way."""
+    """One cluster of the replay.
+
+    ``coming``: jobs on their way here, by name. ``in_vain``: names of jobs that were sent here although they can never
+    begin; they block nobody.
+    """
 
     def __init__(self, site: ClusterSite, one: ReplayLab) -> None:
         self.site = site
@@ -113,42 +122,42 @@ class ClusterReplica:
         self._held: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """To be kept. What the site has is given anew."""
+        """Leave out what derives from the site; it is supplied again on resume."""
         return {**self.__dict__, "site": None, "_bounds": None, "_beginning": None, "_line": None}
 
     def given(self, site: ClusterSite) -> None:
-        """Of one that was kept."""
+        """Supply the site again after a resume."""
         self.site = site
         self.one.plan = site.plan
         self._bounds, self._beginning = self._asked_of(site)
 
     def forget(self) -> None:
-        """Something has changed since it was looked at."""
+        """Drop cached estimates after a change."""
         self._line = None
         self._stands.clear()
         self._held.clear()
 
     def fits(self, job: TraceJob) -> bool:
-        """Whether the dispatcher could ever send it here."""
+        """True if the dispatcher could ever send the job here."""
         within = self.site.limit is None or job.milli <= self.site.limit * WHOLE
         return within and self.could_begin(job)
 
     def could_begin(self, job: TraceJob) -> bool:
-        """Whether it ever could, were nobody else there and there were no limit of the dispatcher's."""
+        """True if the job could begin here in an empty cluster without the site's limit."""
         return self._beginning.possible(job)
 
     def takes(self, job: TraceJob) -> bool:
-        """Whether the dispatcher may send it here now: with it, jobs here ask for no more than the limit."""
+        """True if the dispatcher may send the job here now: the jobs here stay within the site's limit."""
         if self.site.limit is None:
             return True
-        asked = sum(work.job.milli for name, work in self.accounts.unfinished.items() if name not in self.in_vain)
-        asked += sum(one.milli for one in self._expected())
-        return asked + job.milli <= self.site.limit * WHOLE
+        demand = sum(work.job.milli for name, work in self.accounts.unfinished.items() if name not in self.in_vain)
+        demand += sum(job_on_way.milli for job_on_way in self._expected())
+        return demand + job.milli <= self.site.limit * WHOLE
 
     def view(
         self, job: TraceJob, home: str, latency: float, way: Transfer, own: ReplayedJob | None = None
     ) -> ClusterView:
-        """``own``: the job, where it waits here already."""
+        """The cluster as the policy sees it for this job. ``own``: the job in this cluster if it already waits here."""
         models = job.models
         line = self._in_line() if own is None else self._lined_up(own)
         stands = self._standing(models) if own is None else self._stand(models, line, own)
@@ -173,7 +182,7 @@ class ClusterReplica:
         )
 
     def holds(self, team: str) -> int:
-        """Milli-GPU that the jobs of a team's queue hold now, or were sent here for."""
+        """Milli-GPU that a team's queue holds now, or that jobs sent here will need."""
         if not self._held:
             of_team = self.site.queues.of_team
             for name, work in self.accounts.unfinished.items():
@@ -184,10 +193,10 @@ class ClusterReplica:
         return self._held.get(self.site.queues.of_team[team], 0)
 
     def _standing(self, models: tuple[str, ...]) -> _GpuDemand:
-        found = self._stands.get(models)
-        if found is None:
-            found = self._stands[models] = self._stand(models, self._in_line())
-        return found
+        demand = self._stands.get(models)
+        if demand is None:
+            demand = self._stands[models] = self._stand(models, self._in_line())
+        return demand
 
     def _stand(self, models: tuple[str, ...], line: _WaitingLine, until: ReplayedJob | None = None) -> _GpuDemand:
         running = [
@@ -196,7 +205,9 @@ class ClusterReplica:
             if not models or life.model in models
         ]
         before = [
-            one.wanted for one in self._waiting(until) if one.name not in line.held_back and may_take(one.job, models)
+            waiting_job.wanted
+            for waiting_job in self._waiting(until)
+            if waiting_job.name not in line.held_back and may_take(waiting_job.job, models)
         ]
         return _GpuDemand(
             free=WHOLE * self._gpus(models) - sum(milli for _, milli in running),
@@ -211,19 +222,19 @@ class ClusterReplica:
         return self._line
 
     def _lined_up(self, until: ReplayedJob | None = None) -> _WaitingLine:
-        """Those who came before ``until``."""
+        """The waiting jobs that arrived before ``until``."""
         queues, held_back = self._bounds.holding(), set()
         for work in self.accounts.unfinished.values():
             queues.hold(work.job, len(work.lives), work.pods)
-        for one in self._waiting(until):
-            if queues.takes(one.job, one.missing, one.pods):
-                queues.hold(one.job, one.missing, one.pods)
+        for waiting_job in self._waiting(until):
+            if queues.takes(waiting_job.job, waiting_job.missing, waiting_job.pods):
+                queues.hold(waiting_job.job, waiting_job.missing, waiting_job.pods)
             else:
-                held_back.add(one.name)
+                held_back.add(waiting_job.name)
         return _WaitingLine(held_back, queues)
 
     def _waiting(self, until: ReplayedJob | None = None) -> Iterator[_WaitingJob]:
-        """Those who could ever begin, in the order in which they came."""
+        """Waiting jobs that could ever begin, by arrival."""
         for work in self.accounts.unfinished.values():
             if work is until:
                 return
@@ -238,24 +249,29 @@ class ClusterReplica:
                     yield _WaitingJob(name, job, pods, pods, job.seconds)
 
     def _room_in_queue(self, job: TraceJob, line: _WaitingLine, until: ReplayedJob | None) -> float:
-        """Seconds until there is room for the job under the limits of its queue, by what runs and waits in the queues that share each."""
-        found = 0.0
+        """Seconds until the job fits under the limits of its queues, given what runs and waits in the queues that share
+        each limit."""
+        longest = 0.0
         for limit, queues in line.queues.limits(job):
             running = [
                 (seconds_left(self.accounts, work, life, self.stay.now), work.milli)
                 for work, life in self.accounts.live()
                 if work.queue in queues
             ]
-            before = [one.wanted for one in self._waiting(until) if self._bounds.queue_of(one.job) in queues]
+            before = [
+                waiting_job.wanted
+                for waiting_job in self._waiting(until)
+                if self._bounds.queue_of(waiting_job.job) in queues
+            ]
             free = limit - sum(milli for _, milli in running)
-            found = max(found, seconds_until_room(free, running, before, job.milli))
-        return found
+            longest = max(longest, seconds_until_room(free, running, before, job.milli))
+        return longest
 
     def _pods(self, job: TraceJob) -> int:
         return pods_of(job, self.site.plan.fleet.largest_node)
 
     def _expected(self) -> list[TraceJob]:
-        """Of those on their way here the ones that could begin."""
+        """Jobs on their way here that could begin."""
         return [job for name, job in self.coming.items() if name not in self.in_vain]
 
     def _asked_of(self, site: ClusterSite) -> tuple[QueueBounds, JobFeasibility]:
@@ -266,7 +282,7 @@ class ClusterReplica:
         return sum(gpus for model, gpus in self._models.items() if not models or model in models)
 
     def _price(self, models: tuple[str, ...]) -> float | None:
-        """The mean over the GPUs that it may run on."""
+        """The mean price of the GPUs that the job may run on."""
         prices, gpus = self.site.prices, self._gpus(models)
         if prices is None or not gpus:
             return None

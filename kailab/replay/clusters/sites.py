@@ -1,4 +1,4 @@
-"""Clusters, the links between them and where data lie, as a file declares them."""
+"""Clusters, the links between them and the location of datasets, as a file of clusters declares them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kailab.scheduler.settings.policies import policy_class
 
 ALL, HELD = "all", "held"
 RETRY = 60
-"""Seconds after which jobs that stay with the dispatcher are asked for again, at the latest."""
+"""Seconds after which the policy is asked again for jobs that wait with the dispatcher."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkLink:
-    """``latency``: seconds. ``bits``: per second, None without bound. ``per_gigabyte``: price of 10**9 bytes."""
+    """``latency``: seconds. ``bits``: per second, None if unlimited. ``per_gigabyte``: price of 10**9 bytes."""
 
     latency: float = 0.0
     bits: float | None = None
@@ -35,7 +35,8 @@ class NetworkLink:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """``size``: bytes. ``at``: clusters that have it from the beginning. ``teams``: whose jobs need it, where the trace says nothing of one."""
+    """``size``: bytes. ``at``: clusters that have it from the beginning. ``teams``: teams whose jobs need it if the
+    trace names no dataset."""
 
     name: str
     size: int
@@ -45,7 +46,8 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOutage:
-    """Nobody reaches a cluster from so many seconds after the first arrival, up to others; what is in it goes on."""
+    """The dispatcher cannot reach the cluster from ``begin`` to ``end`` (seconds after the first arrival); work inside
+    continues."""
 
     cluster: str
     begin: int
@@ -54,8 +56,11 @@ class ClusterOutage:
 
 @dataclass(frozen=True, kw_only=True)
 class DispatchSettings:
-    """``policy``: who decides. ``retry``: see ``RETRY``. ``again``: seconds for which a job has waited in a cluster, after which it is asked for anew and may be taken
-    back from there; None: it stays. ``most``: how often."""
+    """``policy``: the dispatch policy. ``retry``: see ``RETRY``.
+
+    ``again``: seconds of waiting in a cluster after which the policy is asked again and the job may be withdrawn; None:
+    never. ``most``: maximum number of such questions per stay.
+    """
 
     policy: PolicyChoice
     retry: int = RETRY
@@ -65,8 +70,11 @@ class DispatchSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSite:
-    """One cluster. ``plan``: what its lab is made of. ``limit``: GPUs that the dispatcher lets its jobs there ask for at once; None: as many as come.
-    ``pay``: for ``all`` of its GPUs all the time, or for those that are ``held``, while they are."""
+    """One cluster.
+
+    ``plan``: its lab's plan. ``limit``: maximum GPUs that the dispatcher's jobs there may request at once; None:
+    unlimited. ``pay``: ``all`` of its GPUs all the time, or those ``held`` while they are held.
+    """
 
     name: str
     plan: ReplayPlan
@@ -84,8 +92,11 @@ class ClusterSite:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSites:
-    """All of them, with the trace that is replayed over them. ``homes``: team -> the name of its cluster. ``links``: by the two names, in the order of the file;
-    ``link``: between all others."""
+    """All clusters and the trace that is replayed over them.
+
+    ``homes``: maps each team to its home cluster. ``links``: by the names of two clusters; ``link``: between all
+    others.
+    """
 
     file: str
     trace: Trace
@@ -97,53 +108,57 @@ class ClusterSites:
     datasets: Mapping[str, Dataset]
     outages: Sequence[ClusterOutage] = ()
     drawing: bool = False
-    """Whether a seed is for a policy of one of them."""
+    """True if a policy of one of the clusters takes a seed."""
     strangers: Sequence[str] = ()
-    """What the file says of teams that have no job in the trace, in words."""
+    """Warnings about teams of the file that have no job in the trace."""
 
     def between(self, one: str, other: str) -> NetworkLink:
-        """Within a cluster nothing takes time."""
+        """The link between two clusters; within a cluster it takes no time."""
         if one == other:
             return NetworkLink()
         return self.links.get((one, other)) or self.links.get((other, one)) or self.link
 
     def observed(self, observers: Sequence[Observer]) -> ClusterSites:
-        """With an observer for the lab of each cluster, in their order."""
+        """A copy with one observer for each cluster's lab, in order."""
         pairs = zip(self.sites, observers, strict=True)
-        return replace(self, sites=[replace(one, plan=replace(one.plan, observers=(seen,))) for one, seen in pairs])
+        return replace(
+            self, sites=[replace(site, plan=replace(site.plan, observers=(observer,))) for site, observer in pairs]
+        )
 
     def reached_from(self, name: str, at: int) -> int:
-        """From when on a cluster is reached, seconds after the first arrival: ``at`` itself where it is reached then."""
-        for one in sorted(self.outages, key=lambda one: one.begin):
-            if one.cluster == name and one.begin <= at < one.end:
-                at = one.end
+        """When the cluster can next be reached, in seconds after the first arrival: ``at``, or the end of an outage."""
+        for outage in sorted(self.outages, key=lambda outage: outage.begin):
+            if outage.cluster == name and outage.begin <= at < outage.end:
+                at = outage.end
         return at
 
     def dataset_of(self, job: TraceJob) -> Dataset | None:
         if job.dataset:
             return self.datasets[job.dataset]
-        return next((one for one in self.datasets.values() if job.team in one.teams), None)
+        return next((dataset for dataset in self.datasets.values() if job.team in dataset.teams), None)
 
 
 def dispatch_policy(choice: PolicyChoice) -> Dispatch:
-    """Loaded, with its parameters. Raises InputError, ExtensionError, PolicyError."""
+    """Load a dispatch policy with its parameters. Raises InputError, ExtensionError, PolicyError."""
     if not issubclass(policy_class(choice.name), Dispatch):
-        raise InputError(f"policy {choice.name!r} does not dispatch; expected a Dispatch such as spill-over")
+        raise InputError(f"policy {choice.name!r} is not a dispatch policy; expected one such as spill-over")
     return make_policy(choice, Dispatch)
 
 
 def seen(path: Any, base: Path) -> Path:
-    """A file's path in a file that stands in ``base``."""
+    """Resolve a path in a file that lies in ``base``."""
     return base / Path(str(path)).expanduser()
 
-
-# The way of a job to a cluster: the latency between its home and there, and the moving of its data over links that move one dataset after the other.
 
 GIGABYTE = 10**9
 
 
 class Transfer(NamedTuple):
-    """``seconds``: whole ones, rounded up, until the job and its data are there. ``moved``: bytes that are moved for it, from ``source``, at ``cost``."""
+    """The transfer of a job to a cluster.
+
+    ``seconds``: until the job and its data are there, rounded up. ``moved``: bytes moved for it from ``source``, at
+    ``cost``.
+    """
 
     seconds: int
     moved: int = 0
@@ -152,7 +167,12 @@ class Transfer(NamedTuple):
 
 
 class TransferPlanner:
-    """Which cluster has which data, from when on. What was moved stays there: the next job that needs it finds it, or waits for the same move."""
+    """Plans transfers and tracks which cluster has which dataset from when on.
+
+    A transfer takes the latency between home and target, and the time to move missing data. A link moves one dataset at
+    a time. Data stay where they were moved: the next job that needs them uses that copy, or waits for the same
+    transfer.
+    """
 
     def __init__(self, sites: ClusterSites, began: int) -> None:
         """``began``: when the first job arrived."""
@@ -164,19 +184,19 @@ class TransferPlanner:
         self._busy: dict[tuple[str, str], int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """To be kept. Links are given anew."""
+        """Leave out the sites; they are supplied again on resume."""
         return {**self.__dict__, "_sites": None}
 
     def given(self, sites: ClusterSites) -> None:
-        """Of one that was kept."""
+        """Supply the sites again after a resume."""
         self._sites = sites
 
     def reached(self, name: str, at: int) -> int:
-        """When a cluster is reached from ``at`` on: then, or once an outage is over."""
+        """When a cluster can be reached from ``at`` on."""
         return self._began + self._sites.reached_from(name, at - self._began)
 
     def way(self, data: Dataset | None, home: str, to: str, now: int) -> Transfer:
-        """As it would be from now on."""
+        """The transfer if it began now."""
         latency = ceil(self._sites.between(home, to).latency)
         if data is None:
             return Transfer(latency)
@@ -189,7 +209,7 @@ class TransferPlanner:
         return Transfer(max(latency, ends[source] - now), data.size, cost, source)
 
     def send(self, data: Dataset | None, home: str, to: str, now: int) -> Transfer:
-        """As ``way``, and begun."""
+        """Begin the transfer."""
         way = self.way(data, home, to, now)
         if data is not None and way.moved:
             end = self._end(data, way.source, to, now)
@@ -199,9 +219,9 @@ class TransferPlanner:
 
     def _end(self, data: Dataset, source: str, to: str, now: int) -> int:
         link = self._sites.between(source, to)
-        # A copy that is itself on its way is passed on once it has come.
+        # A copy that is still in transfer can be moved on only after it has arrived.
         begin = max(now, self._there[data.name, source], self._busy.get(_pair(source, to), 0))
-        # Nobody has a copy begun in a cluster that is not reached.
+        # No transfer can start from a cluster during its outage.
         begin = self.reached(source, begin)
         seconds = link.latency + (0.0 if link.bits is None else data.size * 8 / link.bits)
         return begin + ceil(seconds)

@@ -1,1 +1,2 @@
-"""Forms of traces, each read line by line into jobs."""
+"""Readers of trace formats. ``lines`` reads CSV files and their fields; each other module turns the records of its
+source into jobs."""

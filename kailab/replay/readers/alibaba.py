@@ -1,7 +1,13 @@
-"""openb: the pods and nodes of Alibaba's cluster-trace-gpu-v2023.
+"""Traces of Alibaba: openb (pods of cluster-trace-gpu-v2023) and PAI (tasks of cluster-trace-gpu-v2020).
 
-Source: the trace's README. Times are seconds; ``gpu_milli`` is thousandths of each GPU, below 1000 only where ``num_gpu`` is 1; ``gpu_spec`` names the
-models that a pod may run on, with bars between; a pod holds its place from ``creation_time`` (when it was to be scheduled) to ``deletion_time``.
+openb: times are seconds; ``gpu_milli`` is thousandths of each GPU, below 1000 only if ``num_gpu`` is 1; ``gpu_spec``
+lists the models that a pod may run on, separated by bars; a pod holds its GPUs from ``creation_time`` to
+``deletion_time``. Source: the trace's README.
+
+PAI (``pai_task_table`` with a header line): a job has tasks of different roles, each a number of equal instances.
+``plan_cpu`` and ``plan_gpu`` are percent of a core and of a GPU per instance, ``plan_mem`` is GiB; times are seconds.
+``gpu_type`` is what a task got, not what it requested, so it is not read. Users are in another table. Source: Weng et
+al., "MLaaS in the Wild", NSDI 2022; https://github.com/alibaba/clusterdata, cluster-trace-gpu-v2020.
 """
 
 from __future__ import annotations
@@ -23,16 +29,18 @@ OPENB_COLUMNS = (
 
 
 def read_openb_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
-    """One line of a list of pods. How long a pod that was scheduled late held its place counts from when it was scheduled. Raises BrokenLine."""
+    """Read one pod. The run time of a pod that was scheduled late counts from ``scheduled_time``. Raises BrokenLine."""
     arrival, end = fields.whole("creation_time"), fields.whole("deletion_time")
     begun = fields.whole("scheduled_time", arrival)
     if end < arrival:
-        raise BrokenLine(f"deletion_time is {end}; expected no time before creation_time, {arrival}")
+        raise BrokenLine(f"deletion_time is {end}; expected a time not before creation_time, {arrival}")
     gpus, milli = fields.whole("num_gpu"), fields.whole("gpu_milli", WHOLE)
     if gpus and not 0 < milli <= WHOLE:
         raise BrokenLine(f"gpu_milli is {milli}; expected 1 to {WHOLE}")
     if gpus > 1 and milli != WHOLE:
-        raise BrokenLine(f"gpu_milli is {milli} of {gpus} GPUs; expected {WHOLE}: parts are of one GPU only")
+        raise BrokenLine(
+            f"gpu_milli is {milli} with {gpus} GPUs; expected {WHOLE}, because only a single GPU can be shared"
+        )
     return TraceJob(
         name=fields.text("name"),
         arrival=arrival,
@@ -46,13 +54,6 @@ def read_openb_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         line=line,
     )
 
-
-# PAI: the tasks of Alibaba's cluster-trace-gpu-v2020 (``pai_task_table``, with the line of its header on top).
-#
-# A job has tasks of different roles; each is so many equal instances. ``plan_cpu`` and ``plan_gpu`` are percent of a core and of a GPU, ``plan_mem``
-# GiB, of each instance; times are seconds. ``gpu_type`` is what a task got, not what it asked for: it is not read. Users are in another table.
-#
-# Source: Weng et al., "MLaaS in the Wild", NSDI 2022; https://github.com/alibaba/clusterdata, cluster-trace-gpu-v2020.
 
 PAI_COLUMNS = (
     "job_name",
@@ -69,22 +70,22 @@ _OF_PERCENT = WHOLE // 100
 
 
 def read_pai_task(fields: LineFields, line: int) -> TraceJob | SkippedLine:
-    """One line: its instances are the pods of a job. Raises BrokenLine."""
-    for name, told in (
+    """Read one task; its instances become the pods of a job. Raises BrokenLine."""
+    for name, reason in (
         ("start_time", "it never ran"),
-        ("end_time", "its end is not told"),
+        ("end_time", "its end is not recorded"),
         ("inst_num", "it has no instances"),
     ):
         if not fields.text(name):
-            return SkippedLine(line, told, broken=False)
+            return SkippedLine(line, reason, broken=False)
     begun, ended, pods = fields.moment("start_time"), fields.moment("end_time"), fields.whole("inst_num")
     if ended < begun:
-        raise BrokenLine(f"end_time is {ended}; expected no time before start_time, {begun}")
+        raise BrokenLine(f"end_time is {ended}; expected a time not before start_time, {begun}")
     if not pods:
         return SkippedLine(line, "it has no instances", broken=False)
     milli = round(fields.number("plan_gpu", 0.0) * _OF_PERCENT)
     if milli > WHOLE and milli % WHOLE:
-        return SkippedLine(line, "it asks for whole GPUs and a part of one in each pod", broken=False)
+        return SkippedLine(line, "it requests whole GPUs and a part of one in each pod", broken=False)
     return TraceJob(
         name=f"{fields.text('job_name')}-{fields.text('task_name')}",
         arrival=begun,

@@ -1,4 +1,8 @@
-"""Fields of a trace's line as values. What can't be read is a ``BrokenLine``, which says the field, what stands there, and what was expected."""
+"""Read the lines of a CSV trace with a header, and their fields as values.
+
+The file may be compressed with gzip, and its fields may be separated by other signs than commas. A line that cannot be
+read raises ``BrokenLine`` with the field, its content and what was expected.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ from kailab.model.files import open_file
 from kailab.replay.job import SkippedLine, TraceJob
 
 MOST_AMOUNT = 10**12
-"""No amount and no time in a trace is larger: what is, was written by mistake, and sums would leave 64 bits."""
+"""Largest amount or time. A larger one is a mistake and would overflow 64 bits in sums."""
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""With which a cell begins that a spreadsheet takes for a formula; the last four are the first four in full width."""
+"""First characters of cells that a spreadsheet evaluates as a formula; the last four are full-width forms."""
 _TEXT = re.compile(r"[\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]*")
 
 
@@ -35,92 +39,91 @@ def is_number(text: str) -> bool:
 
 
 class BrokenLine(Exception):
-    """Why a line can't be read."""
+    """The reason for which a line cannot be read."""
 
 
 class LineFields:
-    """The fields of one line by their names."""
+    """The fields of one line by name."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
 
     def text(self, name: str) -> str:
-        """Empty where it is not there."""
-        found = self._values.get(name) or ""
-        if not _TEXT.fullmatch(found):
-            raise BrokenLine(f"{name} is {found!r:.80}; expected printable text in UTF-8")
-        found = found.strip()
-        # As a table of kailab's is written (``kailab.replay.tables``), so that a recorded trace has the names that it recorded.
-        return found[1:] if found.startswith("'") and found[1:].startswith(FORMULA_SIGNS) else found
+        """The text of a field; empty if it is missing."""
+        text = self._values.get(name) or ""
+        if not _TEXT.fullmatch(text):
+            raise BrokenLine(f"{name} is {text!r:.80}; expected printable text in UTF-8")
+        text = text.strip()
+        # Remove the apostrophe that ``kailab.replay.tables`` adds, so that recorded names are read back unchanged.
+        return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_SIGNS) else text
 
     def number(self, name: str, default: float | None = None, *, least: float = 0) -> float:
-        """Not below ``least``. ``default``: where it is empty; None: it must be there."""
+        """A number of at least ``least``. ``default``: for an empty field; None: the field is required."""
         text = self.text(name)
         if not text:
             if default is None:
                 raise BrokenLine(f"{name} is empty; expected a number")
             return default
         try:
-            found = float(text)
+            number = float(text)
         except ValueError:
             raise BrokenLine(f"{name} is {text!r:.80}; expected a number") from None
-        if not math.isfinite(found) or not least <= found <= MOST_AMOUNT:
+        if not math.isfinite(number) or not least <= number <= MOST_AMOUNT:
             raise BrokenLine(f"{name} is {text!r:.80}; expected a number from {least:g} to {MOST_AMOUNT:g}")
-        return found
+        return number
 
     def whole(self, name: str, default: int | None = None, *, least: int = 0) -> int:
-        """A number without a fraction."""
-        found = self.number(name, default, least=least)
-        if found != int(found):
+        """A whole number."""
+        number = self.number(name, default, least=least)
+        if number != int(number):
             raise BrokenLine(f"{name} is {self.text(name)!r:.80}; expected a whole number")
-        return int(found)
+        return int(number)
 
     def seconds(self, name: str) -> int:
-        """A time span, to the second; anything longer than nothing counts as one at least."""
-        found = self.number(name)
-        return max(1, round(found)) if found > 0 else 0
+        """A time span in whole seconds; any positive span is at least 1."""
+        number = self.number(name)
+        return max(1, round(number)) if number > 0 else 0
 
     def moment(self, name: str) -> int:
-        """Seconds, or a date and time, as seconds since the epoch (UTC where it names no zone)."""
+        """A number of seconds, or a date and time as seconds since the epoch (UTC without a zone)."""
         text = self.text(name)
         try:
-            found = float(text)
+            number = float(text)
         except ValueError:
             return parse_moment(text, name)
-        if not math.isfinite(found) or not 0 <= found <= MOST_AMOUNT:
+        if not math.isfinite(number) or not 0 <= number <= MOST_AMOUNT:
             raise BrokenLine(f"{name} is {text!r:.80}; expected seconds from 0 to {MOST_AMOUNT:g}, or a date and time")
-        return round(found)
+        return round(number)
 
 
 @lru_cache(maxsize=65_536)
 def parse_moment(text: str, name: str) -> int:
-    """Seconds since the epoch of ISO 8601 text. Raises BrokenLine."""
+    """Parse ISO 8601 text to seconds since the epoch. Raises BrokenLine."""
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         raise BrokenLine(
             f"{name} is {text!r:.80}; expected seconds, or a date and time as 2017-10-09 07:01:55"
         ) from None
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    return round((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp())
 
-
-# The lines of a CSV file with a header, one after the other; the file may be packed with gzip, and its fields separated otherwise than by commas.
 
 ParsedLine = TraceJob | SkippedLine
 SEPARATORS = (",", "|", ";", "\t")
-"""Of columns. One of the others is taken where a header has no comma."""
+"""Separators of columns. The others are tried if the header has no comma."""
 LONGEST_LINE = 2**20
-"""Characters. The longest of the published traces have some hundreds."""
+"""In characters. The longest lines of published traces have some hundreds."""
 MOST_LINES = 20_000_000
-"""Of each a record is kept. The largest of the published traces have some millions."""
+"""Each line is kept in memory. The largest published traces have some millions."""
 _DENSEST = 200
-"""No text of jobs is so many times as large as it is when packed; what gzip makes of nothing but zeros is five times denser."""
+"""Maximum compression ratio. Text of jobs is never compressed as much; gzip reaches five times that on zeros."""
 _SUSPICIOUS = 64 * 2**20
-"""Bytes up to which it does not matter how dense it was packed."""
+"""Bytes of content from which on the compression ratio is checked."""
 
 
 class _Unpacking(io.RawIOBase):
-    """The content of a file that is packed with gzip. Raises InputError for one that unpacks to more than any trace would."""
+    """The content of a gzip file. Raises InputError if the compression ratio is too high for a trace (a decompression
+    bomb)."""
 
     def __init__(self, raw: BinaryIO, path: Path) -> None:
         self._raw = raw
@@ -136,7 +139,7 @@ class _Unpacking(io.RawIOBase):
         self._read += number
         if self._read > _SUSPICIOUS and self._read > _DENSEST * self._raw.tell():
             raise InputError(
-                f"unpacks to more than {_DENSEST} times its size; expected the lines of a trace",
+                f"the file decompresses to more than {_DENSEST} times its size; expected the lines of a trace",
                 Where(file=str(self._path)),
             )
         return number
@@ -144,7 +147,8 @@ class _Unpacking(io.RawIOBase):
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """The text of a file. What is not UTF-8 stays recognisable (``surrogateescape``), so that its line can be told. Raises InputError."""
+    """Open a text file, compressed or not. Bytes that are not UTF-8 are kept (``surrogateescape``), so that their line
+    can be reported. Raises InputError."""
     try:
         with open_file(path) as raw:
             packed = raw.read(2) == b"\x1f\x8b"
@@ -152,32 +156,35 @@ def open_text(path: Path) -> Iterator[TextIO]:
             content = io.BufferedReader(_Unpacking(raw, path)) if packed else raw
             with io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
                 yield text
-    # What is packed and damaged is told as one or the other, by where it is.
+    # Damaged gzip content raises one or another of these, depending on the place.
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"can't be read: {getattr(error, 'strerror', None) or error}", Where(file=str(path))) from None
+        raise InputError(
+            f"cannot be read: {getattr(error, 'strerror', None) or error}", Where(file=str(path))
+        ) from None
 
 
 def read_header(path: Path) -> list[str]:
-    """The names in the first line. Raises InputError."""
+    """The column names in the first line. Raises InputError."""
     return _header(path)[1]
 
 
 def _header(path: Path) -> tuple[str, list[str]]:
-    """What separates the columns, and their names. Raises InputError."""
+    """The separator and the column names. Raises InputError."""
     with open_text(path) as text:
         line = _line(text, path, 1)
-    separator = next((one for one in SEPARATORS if one in line), ",")
+    separator = next((candidate for candidate in SEPARATORS if candidate in line), ",")
     try:
-        found = _values(line, separator)
+        names = _values(line, separator)
     except BrokenLine as error:
         raise InputError(str(error), Where(file=str(path), line=1)) from None
-    if not found:
-        raise InputError("it is empty; expected a line with the names of columns", Where(file=str(path), line=1))
-    return separator, [name.strip() for name in found]
+    if not names:
+        raise InputError("the file is empty; expected a line with column names", Where(file=str(path), line=1))
+    return separator, [name.strip() for name in names]
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """The number of each line after the header, and its fields by the header's names, or why it has none. Raises InputError."""
+    """Yield the number of each line after the header with its fields by name, or with the reason why it has none.
+    Raises InputError."""
     separator, header = _header(path)
     with open_text(path) as text:
         _line(text, path, 1)
@@ -185,8 +192,9 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
         while line := _line(text, path, number + 1):
             number += 1
             if number > MOST_LINES:
-                raise InputError(f"more than {MOST_LINES} lines; expected no more", Where(file=str(path)))
-            # An empty line holds nothing that could be lost.
+                raise InputError(
+                    f"the file has more than {MOST_LINES} lines; expected at most that many", Where(file=str(path))
+                )
             if line in ("\n", "\r\n", "\r"):
                 continue
             try:
@@ -201,42 +209,45 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
 
 
 def _line(text: TextIO, path: Path, number: int) -> str:
-    """The next line; empty at the end. Raises InputError for one without end."""
-    found = text.readline(LONGEST_LINE + 1)
-    if len(found) > LONGEST_LINE:
+    """The next line; empty at the end. Raises InputError for a line that is too long."""
+    line = text.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
         raise InputError(
-            f"a line of more than {LONGEST_LINE} characters; expected each job on a line",
+            f"a line has more than {LONGEST_LINE} characters; expected one job per line",
             Where(file=str(path), line=number),
         )
-    return found
+    return line
 
 
 def _values(line: str, separator: str) -> list[str]:
-    """The fields of one line. Each line is read for itself: a quote that is left open would swallow all lines behind it. Raises BrokenLine."""
-    # Who separates by bars (sacct) does not quote: a quote is part of a name there.
+    """Split one line into fields. Lines are read separately, because an open quote would otherwise swallow all
+    following lines. Raises BrokenLine."""
+    # Files separated by bars (sacct) do not quote: a quote is part of a name.
     try:
         if separator == "|":
-            found = csv.reader((line,), strict=True, delimiter=separator, quoting=csv.QUOTE_NONE)
+            rows = csv.reader((line,), strict=True, delimiter=separator, quoting=csv.QUOTE_NONE)
         else:
-            found = csv.reader((line,), strict=True, delimiter=separator)
-        return next(found, [])
+            rows = csv.reader((line,), strict=True, delimiter=separator)
+        return next(rows, [])
     except csv.Error as error:
         if "unexpected end" in str(error):
-            raise BrokenLine("a quote is not closed; expected each job on one line") from None
-        raise BrokenLine(f"no CSV: {error}") from None
+            raise BrokenLine("a quote is not closed; expected one job per line") from None
+        raise BrokenLine(f"invalid CSV: {error}") from None
 
 
 def read_jobs(
     path: Path, make: Callable[[LineFields, int], ParsedLine], columns: Mapping[str, str] | None = None
 ) -> Iterator[ParsedLine]:
-    """What ``make`` makes of each line after the header, given its fields and number. ``columns``: the names that ``make`` knows -> those of
-    the file, where they differ."""
+    """Yield what ``make`` returns for each line after the header, given its fields and number.
+
+    ``columns``: maps the names that ``make`` uses to those of the file if they differ.
+    """
     named = dict(columns or {})
     for line, values in read_rows(path):
         if isinstance(values, str):
             yield SkippedLine(line, values)
             continue
-        values.update({own: values[theirs] for own, theirs in named.items()})
+        values.update({name: values[column] for name, column in named.items()})
         try:
             yield make(LineFields(values), line)
         except BrokenLine as error:

@@ -1,8 +1,17 @@
-"""Philly: the jobs of Microsoft's cluster, as one line each.
+"""The trace of Microsoft's Philly cluster, as CSV or as the published JSON log.
 
-The form is that in which the trace is passed on: ``timestamp`` (submitted), ``duration`` and ``gpu_time`` in seconds, ``num_gpus``, and ``cluster``, the virtual
-cluster, whose quota the job counted against.
-Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads", USENIX ATC 2019.
+CSV: ``timestamp`` (submission), ``duration`` and ``gpu_time`` in seconds, ``num_gpus``, and ``cluster``, the virtual
+cluster whose quota the job counted against.
+
+JSON (``cluster_job_log``): a list of jobs, each with its attempts and the GPUs that these held. A job's run time is the
+sum of its attempts, its size that of the largest one.
+
+    [{"vc": "6214e9", "jobid": "application_1", "user": "ce2f4c", "submitted_time": "2017-10-09 07:01:55",
+      "attempts": [{"start_time": "2017-10-09 07:02:29", "end_time": "2017-10-09 07:02:57",
+                    "detail": [{"ip": "m328", "gpus": ["gpu6"]}]}]}]
+
+Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads", USENIX ATC 2019;
+https://github.com/msr-fiddle/philly-traces.
 """
 
 from __future__ import annotations
@@ -21,7 +30,7 @@ PHILLY_COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
 
 def read_philly_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
-    """One line. Raises BrokenLine."""
+    """Read one CSV line. Raises BrokenLine."""
     seconds, gpus = fields.seconds("duration"), fields.whole("num_gpus")
     if not seconds or not gpus:
         return SkippedLine(line, "it held no GPU", broken=False)
@@ -35,35 +44,28 @@ def read_philly_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     )
 
 
-# Philly as Microsoft published it: ``cluster_job_log``, a JSON list of jobs, each with its attempts and the GPUs that these held.
-#
-#     [{"vc": "6214e9", "jobid": "application_1", "user": "ce2f4c", "submitted_time": "2017-10-09 07:01:55", "status": "Pass",
-#       "attempts": [{"start_time": "2017-10-09 07:02:29", "end_time": "2017-10-09 07:02:57",
-#                     "detail": [{"ip": "m328", "gpus": ["gpu6"]}]}]}]
-#
-# A job is as long as its attempts together, and as large as the largest of them.
-# Source: https://github.com/msr-fiddle/philly-traces.
-
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LARGEST = 2**30
-"""Characters. The published log has 100 million."""
+"""In characters. The published log has 100 million."""
 _NOTHING = ("", "None")
-"""How the log writes a time that there is none of, beside null."""
+"""Values that stand for a missing time, in addition to null."""
 
 
 def is_job_log(path: Path) -> bool:
-    """Whether a file is JSON rather than lines. Raises InputError."""
+    """True if the file is JSON. Raises InputError."""
     with open_text(path) as text:
         return text.read(4096).lstrip()[:1] == "["
 
 
 def read_job_log(path: Path) -> Iterator[ParsedLine]:
-    """A job of each entry, with the line where that begins; what can't be read as one is told as a broken line. Raises InputError where the file is no
-    list of JSON."""
+    """Yield a job for each entry, with the line on which it begins, or a broken line. Raises InputError if the file is
+    not a JSON list."""
     with open_text(path) as file:
         text = file.read(_LARGEST + 1)
     if len(text) > _LARGEST:
-        raise InputError(f"more than {_LARGEST} characters; expected no more of a list in JSON", Where(file=str(path)))
+        raise InputError(
+            f"the JSON list has more than {_LARGEST} characters; expected at most that many", Where(file=str(path))
+        )
     decoder = json.JSONDecoder()
     at, line, counted = _after(text, 0), 1, 0
     if text[at : at + 1] != "[":
@@ -80,7 +82,7 @@ def read_job_log(path: Path) -> Iterator[ParsedLine]:
             if text[following : following + 1] not in (",", "]"):
                 raise ValueError("expected a comma, or the end of the list, after a job")
         except (ValueError, RecursionError) as error:
-            raise InputError(f"no JSON from here on: {error}", Where(file=str(path), line=line)) from None
+            raise InputError(f"invalid JSON from this line on: {error}", Where(file=str(path), line=line)) from None
         try:
             yield read_logged_job(entry, line)
         except BrokenLine as error:
@@ -94,23 +96,25 @@ def read_job_log(path: Path) -> Iterator[ParsedLine]:
 def _check_end(path: Path, text: str, at: int) -> None:
     if at < len(text):
         line = 1 + text.count("\n", 0, at)
-        raise InputError("more stands behind the list of jobs; expected its end", Where(file=str(path), line=line))
+        raise InputError(
+            "unexpected text after the list of jobs; expected the end of the file", Where(file=str(path), line=line)
+        )
 
 
 def read_logged_job(entry: Any, line: int) -> TraceJob | SkippedLine:
-    """One entry. Raises BrokenLine."""
+    """Read one entry. Raises BrokenLine."""
     if not isinstance(entry, dict):
-        raise BrokenLine(f"{entry!r:.80} is no job; expected an object")
+        raise BrokenLine(f"{entry!r:.80} is not a job; expected an object")
     fields = LineFields({name: _text(entry, name) for name in ("submitted_time", "vc", "jobid")})
     arrival = fields.moment("submitted_time")
     attempts = entry.get("attempts")
     if not isinstance(attempts, list):
         raise BrokenLine(f"attempts is {attempts!r:.80}; expected a list")
     seconds = gpus = 0
-    for place, one in enumerate(attempts):
-        lasted, held = _attempt(one, f"attempts[{place}]")
+    for index, attempt in enumerate(attempts):
+        lasted, held = _attempt(attempt, f"attempts[{index}]")
         if held and lasted is None:
-            return SkippedLine(line, "its end is not told", broken=False)
+            return SkippedLine(line, "its end is not recorded", broken=False)
         seconds, gpus = seconds + (lasted or 0), max(gpus, held)
     if not seconds or not gpus:
         return SkippedLine(line, "it held no GPU", broken=False)
@@ -125,7 +129,7 @@ def read_logged_job(entry: Any, line: int) -> TraceJob | SkippedLine:
 
 
 def _attempt(value: Any, place: str) -> tuple[int | None, int]:
-    """Seconds, None where it began and its end is not told; and GPUs."""
+    """Seconds and GPUs of an attempt. Seconds are None if it began and its end is not recorded."""
     if not isinstance(value, dict) or not isinstance(detail := value.get("detail", []), list):
         raise BrokenLine(f"{place} is {value!r:.80}; expected an object with a list of details")
     held = 0
@@ -146,13 +150,13 @@ def _attempt(value: Any, place: str) -> tuple[int | None, int]:
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    if found is not None and not isinstance(found, str):
-        raise BrokenLine(f"{name} is {found!r:.80}; expected text")
-    return found or ""
+    text = value.get(name)
+    if text is not None and not isinstance(text, str):
+        raise BrokenLine(f"{name} is {text!r:.80}; expected text")
+    return text or ""
 
 
 def _after(text: str, at: int) -> int:
-    """The next place that is no space."""
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+    """The next position that is not white space."""
+    space = _SPACE.match(text, at)
+    return at if space is None else space.end()

@@ -1,7 +1,7 @@
 """The plain form: a CSV file with declared columns.
 
-``submit`` and ``seconds`` and ``gpus`` must be there; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``, ``models``, ``priority``
-and ``dataset`` may. A file whose columns have other names is read with a declaration of which is which.
+``submit``, ``seconds`` and ``gpus`` are required; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``,
+``models``, ``priority`` and ``dataset`` are optional. Columns with other names need a declaration of which is which.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models"
 
 
 def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
-    """One line. Raises BrokenLine."""
+    """Read one line. Raises BrokenLine."""
     gpus = fields.number("gpus")
     share = fields.number("share", 1.0)
-    # A part of a GPU may be written either way.
+    # A part of a GPU may be written as gpus or as share.
     if gpus != int(gpus):
         if gpus > 1:
             raise BrokenLine(f"gpus is {gpus:g}; expected a whole number, or less than 1")
@@ -51,5 +51,5 @@ def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
 
 
 def models(text: str) -> tuple[str, ...]:
-    """Names between bars, each once, in their order."""
+    """Split names at bars; each name once, in order."""
     return tuple(dict.fromkeys(name for part in text.split("|") if (name := part.strip())))

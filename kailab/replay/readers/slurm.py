@@ -1,10 +1,17 @@
-"""The jobs of SenseTime's clusters, as their batch systems logged them: Helios, and Acme.
+"""Traces of batch systems: SenseTime's Helios and Acme, and the output of Slurm's ``sacct -P``.
 
-Both have a line for each job: ``submit_time``, ``start_time``, ``end_time`` (dates), ``gpu_num`` and ``cpu_num`` in all, ``node_num`` nodes of equal parts.
-
-Source: Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters", SC 2021
-(https://github.com/S-Lab-System-Group/HeliosData), and Hu et al., "Characterization of Large Language Model Development in the Datacenter", NSDI 2024
+Helios and Acme have a line for each job: ``submit_time``, ``start_time``, ``end_time`` (dates), ``gpu_num`` and
+``cpu_num`` of the whole job, and ``node_num`` nodes of equal parts. Source: Hu et al., "Characterization and Prediction
+of Deep Learning Workloads in Large-Scale GPU Datacenters", SC 2021 (https://github.com/S-Lab-System-Group/HeliosData),
+and Hu et al., "Characterization of Large Language Model Development in the Datacenter", NSDI 2024
 (https://github.com/InternLM/AcmeTrace).
+
+sacct prints fields separated by bars:
+
+    sacct -P -X -a -S 2026-01-01 -o JobIDRaw,Account,Submit,Start,End,ElapsedRaw,AllocTRES,State
+
+A job ran for ``ElapsedRaw`` (or ``Elapsed``, or from ``Start`` to ``End``) with the resources of ``AllocTRES``, of
+which ``gres/gpu`` counts. Its account is the team. Source: sacct(1).
 """
 
 from __future__ import annotations
@@ -18,16 +25,17 @@ _BOTH = ("job_id", "user", "node_num", "gpu_num", "cpu_num", "submit_time", "sta
 HELIOS = (*_BOTH, "vc")
 ACME = (*_BOTH, "type")
 _NOTHING = ("", "none", "nan", "nat", "null", "unknown")
-"""How the logs write a time that there is none of."""
+"""Values that stand for a missing time."""
 
 
 def read_helios_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
-    """A line of ``cluster_log.csv``; whose it is: the virtual cluster. Its dates name no zone. Raises BrokenLine."""
+    """Read a line of ``cluster_log.csv``. The virtual cluster is the team. Dates have no zone. Raises BrokenLine."""
     return _job(fields, line, "vc", 0)
 
 
 def read_acme_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
-    """A line of ``trace_seren.csv`` or ``trace_kalos.csv``; whose it is: the type of work, for which the paper tells of quotas. Raises BrokenLine."""
+    """Read a line of ``trace_seren.csv`` or ``trace_kalos.csv``. The type of work is the team, because quotas apply to
+    it. Raises BrokenLine."""
     return _job(fields, line, "type", round(fields.number("mem_per_pod_GB", 0.0) * 1024))
 
 
@@ -35,17 +43,17 @@ def _job(fields: LineFields, line: int, team: str, memory_mib: int) -> TraceJob 
     arrival, gpus = fields.moment("submit_time"), fields.whole("gpu_num")
     if not gpus:
         return SkippedLine(line, "it held no GPU", broken=False)
-    for name, told in (("start_time", "it never ran"), ("end_time", "its end is not told")):
+    for name, reason in (("start_time", "it never ran"), ("end_time", "its end is not recorded")):
         if fields.text(name).lower() in _NOTHING:
-            return SkippedLine(line, told, broken=False)
-    # Kalos' ``duration`` counts the time in the queue, too.
+            return SkippedLine(line, reason, broken=False)
+    # Kalos' ``duration`` includes the time in the queue, so it is not used.
     begun, ended = fields.moment("start_time"), fields.moment("end_time")
     if ended < begun:
         raise BrokenLine(
-            f"end_time is {fields.text('end_time')}; expected no time before start_time, {fields.text('start_time')}"
+            f"end_time is {fields.text('end_time')}; expected a time not before start_time, {fields.text('start_time')}"
         )
     nodes = fields.whole("node_num", 0)
-    # Unequal parts are left to the fleet: pods of a job are alike.
+    # Pods of a job are equal; if the parts are not, the fleet decides the number of pods.
     pods = nodes if nodes and not gpus % nodes else 0
     return TraceJob(
         name=fields.text("job_id") or f"line-{line}",
@@ -60,22 +68,15 @@ def _job(fields: LineFields, line: int, team: str, memory_mib: int) -> TraceJob 
     )
 
 
-# The jobs of a Slurm cluster as ``sacct -P`` prints them: fields with bars between.
-#
-#     sacct -P -X -a -S 2026-01-01 -o JobIDRaw,Account,Submit,Start,End,ElapsedRaw,AllocTRES,State
-#
-# A job ran for ``ElapsedRaw`` (or ``Elapsed``, or from ``Start`` to ``End``) on what ``AllocTRES`` names, of which ``gres/gpu`` counts. Its account is the team.
-# Source: Slurm's sacct(1).
-
 SACCT_COLUMNS = ("Submit", "AllocTRES")
 _UNITS = {"": 1.0, "K": 2**-10, "M": 1.0, "G": 2**10, "T": 2**20, "P": 2**30}
 _ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", re.ASCII)
 _SACCT_EMPTY = ("", "unknown", "none")
-"""How sacct writes a time that there is none of."""
+"""Values with which sacct marks a missing time."""
 
 
 def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
-    """One line. Raises BrokenLine."""
+    """Read one line. Raises BrokenLine."""
     name = fields.text("JobIDRaw") or fields.text("JobID")
     if "." in name:
         return SkippedLine(line, "it is a step of a job", broken=False)
@@ -84,12 +85,12 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     if not gpus:
         return SkippedLine(line, "it held no GPU", broken=False)
     if (state := fields.text("State").partition(" ")[0]) in ("RUNNING", "SUSPENDED", "REQUEUED"):
-        return SkippedLine(line, f"its end is not told: it is {state}", broken=False)
+        return SkippedLine(line, f"its end is not recorded: it is {state}", broken=False)
     arrival, seconds = fields.moment("Submit"), _seconds(fields)
     if not seconds:
         return SkippedLine(line, "it never ran", broken=False)
     nodes = _whole(held, "node")
-    # Unequal parts are left to the fleet: pods of a job are alike.
+    # Pods of a job are equal; if the parts are not, the fleet decides the number of pods.
     pods = nodes if nodes and not gpus % nodes else 0
     return TraceJob(
         name=name or f"line-{line}",
@@ -105,7 +106,7 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
 
 
 def _resources(text: str) -> dict[str, str]:
-    """``billing=8,cpu=8,gres/gpu=2``."""
+    """Parse ``billing=8,cpu=8,gres/gpu=2``."""
     return {name: value for name, _, value in (part.partition("=") for part in text.split(",") if part)}
 
 
@@ -119,24 +120,24 @@ def _whole(held: dict[str, str], name: str, default: int = 0) -> int:
 
 
 def _mebibytes(text: str) -> float:
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([KMGTP]?)[cn]?", text, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([KMGTP]?)[cn]?", text, re.ASCII)
+    if match is None:
         raise BrokenLine(f"AllocTRES has mem={text!r:.80}; expected an amount such as 64G")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def _seconds(fields: LineFields) -> int:
     if fields.text("ElapsedRaw"):
         return fields.seconds("ElapsedRaw")
     if text := fields.text("Elapsed"):
-        found = _ELAPSED.fullmatch(text)
-        if found is None:
+        match = _ELAPSED.fullmatch(text)
+        if match is None:
             raise BrokenLine(f"Elapsed is {text!r:.80}; expected a time such as 1-02:30:00")
-        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 86_400 + hours * 3600 + minutes * 60 + seconds
     if fields.text("Start").lower() in _SACCT_EMPTY or fields.text("End").lower() in _SACCT_EMPTY:
         return 0
     lasted = fields.moment("End") - fields.moment("Start")
     if lasted < 0:
-        raise BrokenLine(f"End is {fields.text('End')}; expected no time before Start, {fields.text('Start')}")
+        raise BrokenLine(f"End is {fields.text('End')}; expected a time not before Start, {fields.text('Start')}")
     return lasted

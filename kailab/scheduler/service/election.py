@@ -9,6 +9,7 @@ Source: client-go tools/leaderelection.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -19,6 +20,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import AlreadyExists, ApiError, Conflict, InputError, NotFound
 from kailab.model.times import format_micro_time
 
+_log = logging.getLogger(__name__)
 _JITTER = 1.2  # client-go's JitterFactor
 _PATIENCE_SECONDS = 5.0
 _NOTHING: dict[str, Any] = {}
@@ -116,6 +118,7 @@ class Election:
             won = self._try()
             self.trouble = ""
         except Conflict:
+            _log.debug("the lease %s/%s changed meanwhile; it is read again", self._namespace, self._name)
             won = False  # somebody was quicker: what is there now is read in the next step
             self._lease = None
         except ApiError as error:
@@ -213,6 +216,7 @@ class Election:
         # Between the end of our trust and this renewal another one may have led: what was known then does not hold now.
         if before is None or before + self.terms.renew_deadline <= sent_at:
             self.term += 1
+            _log.debug("%s holds the lease %s/%s; term %d", self.identity, self._namespace, self._name, self.term)
         self._renewed_at = sent_at
 
     def _observe(self, lease: Object) -> None:

@@ -49,6 +49,7 @@ class CredentialCheck:
             since = transport.answers.refused_since
             if since is None or (refused := time.monotonic() - since) < self._patience:
                 continue
+            log.debug("the server has refused the credentials for %.0f s; asking once more", refused)
             # A single answer, long ago, may be all that there was. Any other answer begins the count anew.
             try:
                 transport.check(patience=0.0)

@@ -140,7 +140,7 @@ def load_policy(extension: Extension) -> type[Policy]:
     try:
         check_policy(found)
     except InputError as error:
-        raise ExtensionError(f"{extension.told}: {error}") from None
+        raise ExtensionError(f"{extension.title}: {error}") from None
     policy: type[Policy] = found
     return policy
 

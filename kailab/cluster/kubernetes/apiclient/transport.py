@@ -15,6 +15,7 @@ The parts, in the order of a request:
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import threading
 import time
@@ -226,6 +227,7 @@ class ServerClock:
 
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 20.0
 LEAST_ANSWER_SECONDS = 10.0
@@ -385,6 +387,7 @@ class Transport:
         tries = 1
         last = first
         sent = first.sent
+        _log.debug("%s %s: attempt 1 failed and is retried for up to %g s: %s", method, path, patience, first)
 
         def pause(state: tenacity.RetryCallState) -> float:
             if last.after is not None:
@@ -402,6 +405,7 @@ class Transport:
             except _Again as trouble:
                 last = trouble
                 sent = sent or trouble.sent
+                _log.debug("%s %s: attempt %d failed: %s", method, path, tries, trouble)
                 raise
             # Not sent this time, by a lost lease or a bad certificate; an earlier try may have been carried out.
             except Unavailable as error:
