@@ -1,4 +1,4 @@
-"""DRA: devices by what they are. Slices publish them, classes and selectors choose among them, claims hold them."""
+"""DRA: devices by their properties. Slices publish them, classes and selectors choose among them, claims hold them."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Quota: what a queue is sure of. Whether it may have more depends on what kind of work asks."""
+"""Quota: the guaranteed part of a queue. The kind of work decides whether it may use more."""
 
 import pytest
 
