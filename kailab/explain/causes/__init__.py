@@ -19,29 +19,29 @@ FINDERS: tuple[str, ...] = (
     "objects:suspended",
     "objects:priority_class",
     "objects:gated",
-    "ungrouped:ungrouped",
-    "queue_there:queue_there",
+    "objects:ungrouped",
+    "objects:queue_there",
     "queue_limits:no_resources",
     "objects:incomplete",
     "objects:refused",
     "objects:not_created",
-    "node_missing:pool",
-    "node_missing:volume",
-    "node_missing:claim",
-    "node_missing:topology",
-    "node_fleet:fleet",
+    "node_restrictions:pool",
+    "node_restrictions:volume",
+    "node_restrictions:claim",
+    "node_restrictions:topology",
+    "node_capacity:fleet",
     "queue_limits:over_quota",
     "queue_limits:over_limit",
-    "queue_turn:behind_others",
-    "queue_line:in_line",
-    "queue_victims:delayed",
-    "queue_victims:victims",
-    "node_room:room",
+    "queue_order:behind_others",
+    "queue_order:in_line",
+    "queue_order:delayed",
+    "queue_order:victims",
+    "node_capacity:room",
     "queue_shares:shares",
 )
 """``module:function`` in this package, in order."""
 
-LAST_FINDERS: tuple[str, ...] = ("node_room:closed_nodes", "node_room:too_little")
+LAST_FINDERS: tuple[str, ...] = ("node_capacity:closed_nodes", "node_capacity:too_little")
 """Asked where the others find nothing: what they find is true of most that waits, and says least."""
 
 
