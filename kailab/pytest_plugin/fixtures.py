@@ -326,18 +326,18 @@ def lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
 
 @pytest.fixture
 def lab(lab_factory: LabFactory) -> Lab:
-    """A fresh lab on the fleet and scheduler asked for. Relative manifest paths are seen from the test's folder."""
+    """A fresh lab with the requested fleet and scheduler. Manifest paths are relative to the test's folder."""
     return lab_factory(name="lab")
 
 
 @pytest.fixture
 def baseline_lab(lab_factory: LabFactory) -> Lab:
-    """A fresh lab in which kube-scheduler decides: the contrast on the same manifests."""
+    """A fresh lab in which kube-scheduler decides, for contrast on the same manifests."""
     return lab_factory(scheduler="kube-scheduler", name="baseline")
 
 
 @pytest.fixture
 def manifests(request: pytest.FixtureRequest) -> Path:
-    """The folder of the test's exercise, where its manifests lie."""
+    """The folder of the test's exercise, which has its manifests."""
     path: Path = request.path.parent
     return path

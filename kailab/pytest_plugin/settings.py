@@ -49,10 +49,10 @@ MARKERS = (
     "kailab_fleet(name): the fleet that this test's labs start with",
     "kailab_scheduler(name): the scheduler under test for this test's lab",
     "kailab_backend(*names): the backends that this test can run on",
-    "kailab_operator(*names): the operators that make the pods of this test's work, as jobset or kuberay; an embedded lab needs none, a "
-    "control plane has them by --kailab-with, and the test is skipped where they are not",
-    "kailab_only(reason): a test of what kailab's scheduler has and others have not; skipped under them",
-    "kailab_config(file_or_mapping, **fields): how this test's lab decides: a scheduler configuration (a file beside the "
+    "kailab_operator(*names): the operators that create the pods of this test's work, such as jobset or kuberay. An embedded lab needs none; "
+    "a control plane gets them by --kailab-with, and the test is skipped if they are missing",
+    "kailab_only(reason): a test of behaviour that only kailab's scheduler has; skipped under others",
+    "kailab_config(file_or_mapping, **fields): the scheduler configuration of this test's labs (a file beside the "
     "test, or its content), and fields of EngineConfig",
     "kailab_devices: the GPUs of this test's labs are for resource claims (DRA), not for nvidia.com/gpu",
     "exercise(name): a test that proves a lesson; its evidence is kept under this name",

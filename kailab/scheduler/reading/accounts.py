@@ -19,7 +19,7 @@ from kailab.scheduler.reading.nodes import gpu_memory, node_record
 from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.reading.tasks import gpu_groups, task_status
 
-# What reading a misformed object raises. Rows and tables leave its amount out; the scheduler tells of it.
+# What reading a malformed object raises. Rows and tables leave its amount out; the scheduler tells of it.
 _MISFORMED = (TypeError, ValueError, AttributeError, KeyError, InputError)
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 
