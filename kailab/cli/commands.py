@@ -89,8 +89,6 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "components": CommandEntry(
             "components", "group", "Download, build and verify the programs of a control plane."
         ),
-        "kind": CommandEntry("kind", "group", "Build node images for the backend kind."),
-        "vcluster": CommandEntry("vcluster", "group", "Build images for the backend vcluster."),
         "scheduler": CommandEntry("scheduler", "group", "Run kailab's scheduler on a Kubernetes cluster."),
         "completion": CommandEntry("completion", "completion", "Print a shell completion script."),
     },

@@ -103,12 +103,16 @@ def _packages() -> Iterator[InstallationFact]:
 
 def _backends() -> Iterator[InstallationFact]:
     from kailab.cluster.backends import BACKENDS
+    from kailab.errors import InputError
     from kailab.fleet import available_fleets
     from kailab.lab.venues import provider_of
 
     fleets = ", ".join(available_fleets())
     for name, choice in BACKENDS.items():
-        lacking = provider_of(name).lacking()
+        try:
+            lacking = provider_of(name).lacking()
+        except InputError as error:  # an extra is not installed
+            lacking = str(error)
         yield InstallationFact(
             "backend", name, lacking is None, f"{choice.about}; {lacking}" if lacking else choice.about
         )

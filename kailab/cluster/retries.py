@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-import tenacity
-
 K = TypeVar("K")
 
 FIRST_SECONDS = 0.5
@@ -14,13 +12,18 @@ TRIES = 3
 """Failures in a row after which nobody waits for the next try: it is no passing trouble."""
 
 
+def exponential_pause(failures: int, first: float, longest: float) -> float:
+    """The pause after this many failures in a row: ``first`` seconds, doubled with each further failure, at most ``longest``."""
+    return min(longest, first * 2.0 ** min(failures - 1, 1000))
+
+
 class Retries(Generic[K]):
     """Pauses by key: ``first`` seconds after the first failure, twice as long after each further one, ``longest`` at most.
 
     Times are a cluster's ``now``. No jitter: the same failures at the same times give the same pauses."""
 
     def __init__(self, first: float = FIRST_SECONDS, longest: float = LONGEST_SECONDS) -> None:
-        self._wait = tenacity.wait_exponential(first, longest)
+        self._first, self._longest = first, longest
         self._failures: dict[K, int] = {}
         self._until: dict[K, float] = {}
         self._failed_at: dict[K, float] = {}
@@ -33,11 +36,9 @@ class Retries(Generic[K]):
 
     def failed(self, key: K, now: float) -> float:
         """Note a failure. Returns the time at which to try again."""
-        # tenacity knows the pauses; the waiting is done by whoever has the clock.
-        state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
-        state.attempt_number = self._failures[key] = self._failures.get(key, 0) + 1
+        self._failures[key] = count = self._failures.get(key, 0) + 1
         self._failed_at[key] = now
-        self._until[key] = now + self._wait(state)
+        self._until[key] = now + exponential_pause(count, self._first, self._longest)
         return self._until[key]
 
     def done(self, key: K) -> None:

@@ -184,7 +184,7 @@ def _seen(path: Path) -> tuple[int, int, int, int]:
 
 def _cure(pin: Pin) -> str:
     if for_nodes(pin):
-        return "`kailab kind image build` gets it again"
+        return "`python -m tools.images kind build` in kailab's source acquires it again"
     addons = {name: f" --with {name}" for name in ADDONS}
     known = {"kubernetes": f" --kubernetes {pin.version}", "kind": " --kind", **addons}.get(pin.project, "")
     return f"get it again with `kailab components get{known}`"

@@ -11,9 +11,6 @@ import base64
 from pathlib import Path
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical, store
@@ -21,7 +18,15 @@ from kailab.evidence import run as sums
 from kailab.evidence.run import RUN, SIGNATURES, FileProblem
 from kailab.model import decoding
 from kailab.model.files import file_bytes
+from kailab.model.optional_imports import require_extra
 from kailab.model.private_files import open_file, replace_file
+
+# Before the imports that need it, so that whoever lacks it is told what to install.
+require_extra("signing", ("cryptography",), "signing evidence")
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm  # noqa: E402
+from cryptography.hazmat.primitives import serialization  # noqa: E402
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey  # noqa: E402
 
 FORMAT = 1
 ALGORITHM = "ed25519"

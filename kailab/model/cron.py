@@ -1,9 +1,9 @@
-"""Moments named by a cron expression: the ``schedule`` of a CronJob, the windows of usage in KAI's configuration.
+"""Compute the times of a cron expression: the ``schedule`` of a CronJob, the windows of usage in KAI's configuration.
 
 Five fields (minute, hour, day of month, month, day of week), ``*``, ``?``, lists, ranges, steps, names of months and days, and
-``@hourly`` to ``@yearly``. A day matches either of the two day fields where both are restricted. ``cronsim`` reckons the moments;
-where clocks change it does as Debian's cron: what falls into the missing hour comes right after it, what falls into the repeated
-hour comes once. Its own extensions (seconds, ``L``, ``#``) are refused, because Kubernetes and KAI refuse them.
+``@hourly`` to ``@yearly``. If both day fields are restricted, a day matches if either does. ``cronsim`` computes the times. When
+clocks change, it follows Debian's cron: a time in the skipped hour comes right after it, a time in the repeated hour comes once.
+Its extensions (seconds, ``L``, ``#``) are refused, because Kubernetes and KAI refuse them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BEFORE_ANY_CENTURY = datetime(2096, 3, 1, tzinfo=UTC)  # 29 February comes ever
 
 
 class Cron:
-    """``Cron("0 0 * * mon")``. Raises InputError for what is no cron expression, or names a day that never comes."""
+    """``Cron("0 0 * * mon")``. Raises InputError if the text is not a cron expression, or names a day that never comes."""
 
     def __init__(self, text: str, where: Where | None = None) -> None:
         self._text = text
@@ -41,18 +41,18 @@ class Cron:
             raise self._error("names a day that never comes")
 
     def after(self, when: float, zone: tzinfo = UTC) -> float | None:
-        """The first moment later than ``when``, on the clocks of a zone; seconds since the epoch. None: none in 50 years."""
+        """The first time after ``when``, in seconds since the epoch, on the clocks of a zone; None if there is none in 50 years."""
         found = next(self._moments(date(when, zone)), None)
         return None if found is None else found.timestamp()
 
     def latest(self, now: float, zone: tzinfo = UTC) -> float:
-        """The last moment at or before ``now``, on the clocks of a zone; seconds since the epoch."""
+        """The last time at or before ``now``, in seconds since the epoch, on the clocks of a zone."""
         found = self._at_or_before(date(now, zone))
         assert found is not None
         return found.timestamp()
 
     def _at_or_before(self, when: datetime) -> datetime | None:
-        # Backwards, cronsim gives only what is earlier: for "at or before" it is asked from the next whole minute.
+        # Backwards, cronsim returns only earlier times, so the search for "at or before" starts at the next whole minute.
         next_minute = date((when.timestamp() // 60 + 1) * 60, when.tzinfo or UTC)
         return next(self._moments(next_minute, reverse=True), None)
 
@@ -66,7 +66,7 @@ class Cron:
 
     def _read(self) -> str:
         text = self._text.strip()
-        # Told by name: Go's cron library knows @every and TZ=, so people bring them along.
+        # Named in the message, because Go's cron library accepts @every and TZ= and users expect them.
         if text.lower().startswith("@every"):
             raise self._error("@every is not supported; expected five fields, or one of @hourly to @yearly")
         if text.upper().startswith(("TZ=", "CRON_TZ=")):
@@ -74,7 +74,7 @@ class Cron:
         fields = _ALIASES.get(text.lower(), text).split()
         if len(fields) != 5:
             raise self._error(f"has {len(fields)} fields; expected five (minute hour day month weekday)")
-        # Checked before cronsim sees it, which takes more than Kubernetes does.
+        # cronsim accepts more than Kubernetes does.
         for field in fields:
             if not _FIELD.fullmatch(field):
                 raise self._error(
@@ -87,14 +87,14 @@ class Cron:
 
 
 def _told(error: Exception) -> str:
-    """What cronsim says (``Bad day-of-month``), as kailab does."""
+    """Word a message of cronsim (``Bad day-of-month``) as kailab does."""
     field = str(error).removeprefix("Bad ").replace("-", " ")
     return f"the {field} is out of its range, runs backwards, or never comes"
 
 
 @cache
 def zone_of(name: str | None) -> tzinfo:
-    """A time zone by its name; UTC for none. Raises InputError."""
+    """The time zone of this name, or UTC for an empty name. Raises InputError."""
     try:
         return ZoneInfo(name) if name else UTC
     except (LookupError, ValueError, OSError):

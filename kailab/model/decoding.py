@@ -1,7 +1,7 @@
-"""Objects and JSON read into typed records, from any thread.
+"""Decode objects and JSON into typed records, in any thread.
 
-msgspec 0.22 works out a type at its first use, and lets other threads use it half worked out meanwhile, which ends in a
-segmentation fault. Here each type is worked out under a lock, once.
+msgspec 0.22 prepares a type at its first use. A second thread that uses the half-prepared type crashes the process with a
+segmentation fault. This module prepares each type once, under a lock.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ def convert(obj: Any, type: type[T]) -> T:
 
 
 def decode_json(data: bytes | str, type: type[T]) -> T:
-    """``msgspec.json.decode``. Raises msgspec.DecodeError, of which ValidationError is one."""
+    """``msgspec.json.decode``. Raises msgspec.DecodeError (ValidationError is a subclass)."""
     _prepare_type(type)
     return msgspec.json.decode(data, type=type)
 
 
 def decode_msgpack(data: bytes | msgspec.Raw, type: type[T]) -> T:
-    """``msgspec.msgpack.decode``. Raises msgspec.DecodeError, of which ValidationError is one."""
+    """``msgspec.msgpack.decode``. Raises msgspec.DecodeError (ValidationError is a subclass)."""
     _prepare_type(type)
     return msgspec.msgpack.decode(data, type=type)
 
 
 def read_state_file(path: Path, type: type[T], cure: str) -> T:
-    """A JSON file that kailab wrote. Raises StateError where it can't be read or is damaged; ``cure``: what helps then."""
+    """Decode a JSON file that kailab wrote. Raises StateError if it can't be read or is damaged; ``cure`` is the advice in the message."""
     try:
         return decode_json(file_bytes(path), type)
     except OSError as error:
@@ -51,6 +51,6 @@ def read_state_file(path: Path, type: type[T], cure: str) -> T:
 def _prepare_type(type: Any) -> None:
     if type not in _known:
         with _lock:
-            # Making a decoder works the type out. It is made known only after that.
+            # Creating a decoder prepares the type. It is published only afterwards.
             msgspec.json.Decoder(type)
             _known.add(type)

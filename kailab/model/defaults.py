@@ -25,16 +25,15 @@ _EMPTY: Object = {}
 
 
 def apply_defaults(obj: Object, kind: str) -> Object:
-    """The object with the defaults of its kind (a kind key). Objects of the wrong shape come back as they
-    are: saying what is wrong is validation's part."""
+    """Return the object with the defaults of its kind (a kind key). An object of the wrong shape is returned unchanged; validation reports it."""
     rule: Rule | None = part(kind, "defaults")
     return rule(obj) if rule is not None else obj
 
 
 def strip_nulls(value: Any) -> Any:
-    """Mapping entries with a null value are as good as absent to an API server: taken out here, at any depth.
+    """Remove mapping entries with a null value at any depth. An API server treats them as absent.
 
-    Returns its argument where there is none.
+    Returns its argument if there are none.
     """
     if isinstance(value, dict):
         changed: Object | None = None
@@ -42,7 +41,7 @@ def strip_nulls(value: Any) -> Any:
             if type(item) is str:  # most are
                 continue
             kept = strip_nulls(item) if isinstance(item, (dict, list)) else item
-            # A copy is made at the first change only: most manifests have no nulls, and stay the very object.
+            # The copy is made at the first change, because most manifests have no nulls.
             if kept is None or kept is not item:
                 if changed is None:
                     changed = dict(value)
@@ -89,12 +88,12 @@ def _container(container: Any) -> Any:
     requests = resources.get("requests") or _EMPTY
     if not isinstance(requests, dict) or all(name in requests for name in limits):
         return container
-    # As Kubernetes: a limit without a request is the request. One that is given stays.
+    # As in Kubernetes, a limit without a request becomes the request.
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 
 def with_host_ports(spec: Object) -> Object:
-    """The spec of a pod with what is filled in when it is made, and not in a template: in the network of its node it has its ports there."""
+    """The spec of a pod with the defaults that pods get and templates do not: a pod with hostNetwork has its container ports as host ports."""
     if spec.get("hostNetwork") is not True:
         return spec
     changed = {}
@@ -121,7 +120,7 @@ def _with_own_ports(container: Any) -> Any:
 
 
 def pod_defaults(obj: Object) -> Object:
-    """A pod's, and the phase Pending."""
+    """The defaults of a pod, and the phase Pending."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return obj
@@ -129,14 +128,14 @@ def pod_defaults(obj: Object) -> Object:
     status = obj.get("status")
     if isinstance(status, dict) and "phase" in status:
         return obj if filled is spec else {**obj, "spec": filled}
-    # The wrong shape is for validation to tell.
+    # Validation reports a wrong shape.
     if status is not None and not isinstance(status, dict):
         return obj if filled is spec else {**obj, "spec": filled}
     return {**obj, "spec": filled, "status": {"phase": "Pending", **(status or _EMPTY)}}
 
 
 def spec_defaults(defaults: Mapping[str, Any] | Callable[[Object], Mapping[str, Any]], template: bool = True) -> Rule:
-    """A rule that fills in fields of the spec: the same for all, or what a function of the spec gives. ``template``: and the
+    """A rule that fills in fields of the spec, with constants or with the results of a function of the spec. ``template``: also apply the
     defaults of the pod template at ``spec.template``."""
 
     def rule(obj: Object) -> Object:
@@ -157,7 +156,7 @@ def spec_defaults(defaults: Mapping[str, Any] | Callable[[Object], Mapping[str, 
 
 
 def template_defaults(template: Any) -> Any:
-    """A pod template with the defaults of its pod spec; anything else as it is."""
+    """A pod template with the defaults of its pod spec. Other values are returned unchanged."""
     spec = template.get("spec") if isinstance(template, dict) else None
     if not isinstance(spec, dict):
         return template

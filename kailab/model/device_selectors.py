@@ -50,8 +50,7 @@ def _parts(version: str) -> _Parts:
 
 @total_ordering
 class Semver(msgspec.Struct, frozen=True, eq=False):
-    """Ordered by precedence: 1.0.0-rc.2 < 1.0.0-rc.10 < 1.0.0; what follows a plus sign does not count. Raises ValueError
-    where the text is none."""
+    """Ordered by precedence: 1.0.0-rc.2 < 1.0.0-rc.10 < 1.0.0. The part after a plus sign is ignored. Raises ValueError."""
 
     version: str
 
@@ -105,7 +104,7 @@ ORDER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class SelectorUndecided(Exception):
-    """A selector has no value for a device, which lacks an attribute or has one of another type."""
+    """A selector has no value for a device, because the device lacks an attribute or has one of another type."""
 
 
 TYPES: dict[str, type] = {"text": str, "number": int, "truth": bool, "quantity": Fraction, "version": Semver}
@@ -123,7 +122,7 @@ def truth_of(value: Any) -> bool:
 
 
 def compare_values(compare: Callable[[Any, Any], Any], sign: str, left: Any, right: Any) -> bool:
-    """CEL compares like with like; things of two types are never equal."""
+    """Equality in CEL: values of different types are never equal."""
     # By exact type: to Python, True == 1.
     if type(left) is not type(right):
         if sign in EQUAL:
@@ -142,7 +141,7 @@ def look_up_attribute(table: Any, key: str) -> Any:
 
 def _matches(text: str, pattern: str) -> bool:
     try:
-        # CEL has RE2, which finds a match anywhere in the text, too. Where the two differ in syntax is not looked at.
+        # CEL uses RE2, which also finds a match anywhere in the text. Differences in syntax are ignored.
         return re.search(pattern, text) is not None
     except re.error as error:
         raise SelectorUndecided(f"{pattern!r} is no regular expression: {error}") from None
@@ -232,7 +231,7 @@ Evaluate: TypeAlias = Callable[[Scope], Any]
 
 
 class _Term(NamedTuple):
-    """``type``: what is known of the value before there is a device; "any" for attributes."""
+    """``type``: the type of the value as far as it is known without a device; "any" for attributes."""
 
     type: str
     of: Evaluate
@@ -240,7 +239,7 @@ class _Term(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def selector(expression: str) -> Callable[[Device], bool]:
-    """The test that an expression stands for; it raises SelectorUndecided. Raises InputError for what is not known here."""
+    """Return the test that an expression describes; the test raises SelectorUndecided. Raises InputError for unsupported syntax."""
     if len(expression) > LONGEST:
         raise InputError(f"a device selector of {len(expression)} characters; {LONGEST} are the most there may be")
     term = _Parser(expression).whole()
@@ -258,7 +257,7 @@ class _Parser:
         self._at = 0
         self._bound: dict[str, str] = {}  # names of cel.bind() -> type
         position = 0
-        # A token takes the space before it; what is left at the end would be one that is not known.
+        # A token includes the space before it. A remainder at the end is an unknown token.
         stripped = expression.rstrip()
         while position < len(stripped):
             match = _TOKEN.match(stripped, position)
@@ -333,12 +332,12 @@ class _Parser:
         return terms[0] if len(terms) == 1 else self._joined(terms, False, "&&")
 
     def _joined(self, terms: list[_Term], decisive: bool, sign: str) -> _Term:
-        """``decisive``: the value of one part that settles it, whatever becomes of the others."""
+        """``decisive``: the value of one part that decides the whole expression."""
         for term in terms:
             self._check("truth", term, sign)
 
         def of(scope: Scope) -> bool:
-            # CEL's && and || don't depend on the order of their parts: an error counts only if no other part decides.
+            # The result of && and || in CEL does not depend on the order of their parts: an error counts only if no other part decides.
             failed: SelectorUndecided | None = None
             for term in terms:
                 try:
@@ -358,7 +357,7 @@ class _Parser:
         if self._kind() == "sign" and (sign in EQUAL or sign in ORDER):
             self._next()
             right = self._unary()
-            # Attributes have a type only once there is a device; they are compared then.
+            # The type of an attribute is known only with a device, so the comparison is checked then.
             if "any" not in (left.type, right.type) and left.type != right.type:
                 raise self._mistyped(f"{left.type} {sign} {right.type}")
             if sign in ORDER and {left.type, right.type} & {"quantity", "version", "map", "list"}:
@@ -434,7 +433,7 @@ class _Parser:
         self._expect(",")
         value = self._choice()
         self._expect(",")
-        # The name is known in the body only, and may hide another of its kind there.
+        # The name is valid only in the body, where it may hide another one.
         before = dict(self._bound)
         self._bound[name] = value.type
         body = self._choice()
@@ -446,7 +445,7 @@ class _Parser:
         begun = self._at
         argument = self._choice()
         if name == "has":
-            # Asked of a field only: the last token but one has to be the dot before its name.
+            # has() takes a field, so the second to last token must be the dot before its name.
             if self._tokens[self._at - 2][1] != "." or self._at - begun < 3:
                 raise self._mistyped("has() is asked of a field: has(device.attributes['domain'].name)")
             self._expect(")")
@@ -455,7 +454,7 @@ class _Parser:
         takes, gives, function = FUNCTIONS[name]
         if takes:
             self._check(takes, argument, f"{name}()")
-        # A text that stands there is known before there is a device; one that is none would fail on every device.
+        # A literal text is checked now, because a wrong one would fail on every device.
         if name in ("quantity", "semver") and self._tokens[begun][0] == "text" and self._at - begun == 2:
             try:
                 function(_unquoted(self._tokens[begun][1]))
@@ -475,7 +474,7 @@ class _Parser:
         raise self._unknown(f"device.{part}")
 
     def _entry(self, term: _Term, key: _Term) -> _Term:
-        """``term[key]``: a domain that a device has nothing of is an empty one."""
+        """``term[key]``. A domain without attributes of the device is an empty mapping."""
         self._check("text", key, "[]")
         if term.type in ("domains", "amounts by domain"):
             inner = "map" if term.type == "domains" else "amounts"

@@ -1,7 +1,7 @@
-"""Reading a file that a person named, or that came from a stranger: whatever it turns out to be, the answer is its content or an InputError.
+"""Read files that a user named: return their content, or raise InputError whatever the path leads to.
 
-A folder, a device without end, a pipe that nobody writes to, a file that is not text and one that unpacks to more than there is memory are all things
-that a path can lead to. So such files are opened here and nowhere else (``tests/structure/test_reading.py``).
+A path may lead to a folder, an endless device, a pipe without a writer, a file that is not text, or an archive that unpacks to more
+than the memory holds. All such files are opened in this module (``tests/structure/test_reading.py`` checks that).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from kailab.errors import InputError, Where
 
 LARGEST_FILE = 256 * 2**20  # bytes
 PATIENCE_SECONDS = 5.0
-"""How long a pipe is waited for to which nobody has written yet."""
+"""How long to wait for the first data of a pipe."""
 LONG_PATIENCE_SECONDS = 60.0
-"""And for more of what somebody has begun to write."""
+"""How long to wait for further data of a pipe."""
 LARGEST_KEPT = 4 * 2**30  # bytes
 LARGEST_UNPACKED = 2 * 2**30  # bytes
 _DENSEST = 500
-"""No record of a lab is so many times as large as it is when packed; nothing but zeros is twice as dense."""
+"""The largest accepted ratio of unpacked to packed size. No record of a lab reaches it; only zeros are packed twice as densely."""
 _PIECE = 2**20
 
 
 def read_bytes(path: str | Path, largest: int | None = LARGEST_FILE) -> bytes:
-    """All of a file, or of a pipe (as a shell's ``<(...)`` is one). Raises InputError. ``largest``: None for a file of any size, which can't be a pipe."""
+    """Read a whole file or pipe (such as a shell's ``<(...)``). Raises InputError. ``largest`` is the maximum size; None, for any size, excludes pipes."""
     place = Where(file=str(path))
     with _opened(path, pipe=largest is not None) as file:
-        # One byte more than allowed shows that it is too large, whatever size it says it has.
+        # Reading one byte more than allowed detects a file that is larger than its reported size.
         data = file.read() if largest is None else _read(file, largest + 1, place)
     if largest is not None and len(data) > largest:
         raise InputError(f"larger than {largest // 2**20} MiB", place)
@@ -43,22 +43,22 @@ def read_bytes(path: str | Path, largest: int | None = LARGEST_FILE) -> bytes:
 
 @contextmanager
 def open_file(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to be read piece by piece, for what may be large. Raises InputError, also for a pipe, and for what comes up while it is read."""
+    """Open a large file to read it in pieces. Raises InputError, also for a pipe and for errors while reading."""
     with _opened(path, pipe=False) as file:
         yield file
 
 
 @contextmanager
 def _opened(path: str | Path, *, pipe: bool) -> Iterator[BinaryIO]:
-    """``pipe``: it may be one. Raises InputError."""
+    """Open a file; ``pipe``: accept a pipe. Raises InputError."""
     place = Where(file=str(path))
     try:
-        # Opening a pipe to which nobody writes would block for ever, before anything could be asked of it.
+        # Without O_NONBLOCK, opening a pipe without a writer blocks for ever.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISFIFO(mode) and not pipe:
                 raise InputError("is a pipe; expected a file", place)
-            # The null device is a file without content to those who name it.
+            # The null device counts as an empty file.
             null = os.path.samestat(os.fstat(file.fileno()), os.stat(os.devnull))
             if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or null):
                 raise InputError("is a device or a socket; expected a file", place)
@@ -69,7 +69,7 @@ def _opened(path: str | Path, *, pipe: bool) -> Iterator[BinaryIO]:
 
 
 def _read(file: BinaryIO, most: int, place: Where) -> bytes:
-    """So many bytes, or all that there are. Of a pipe each piece is waited for no longer than patience lasts: whoever has it open may never write."""
+    """Read up to ``size`` bytes. The wait for each piece of a pipe is limited, because its writer may never write."""
     if not stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
         return file.read(most)
     pieces: list[bytes] = []
@@ -85,13 +85,13 @@ def _read(file: BinaryIO, most: int, place: Where) -> bytes:
 
 
 def unpacked(data: bytes, place: Where, largest: int = LARGEST_UNPACKED) -> bytes:
-    """What was packed with gzip or zlib. Raises InputError where it is damaged, or more than ``largest`` bytes, or than any record would be that packs so small."""
+    """Unpack gzip or zlib data. Raises InputError if it is damaged, larger than ``largest`` bytes, or larger than a record of this packed size can be."""
     largest = min(largest, max(LARGEST_FILE, _DENSEST * len(data)))
     pieces: list[bytes] = []
     total = 0
     while data:
         try:
-            # 32: whichever of the two its head says.
+            # 32: detect gzip or zlib by the header.
             unpacking = zlib.decompressobj(32 + zlib.MAX_WBITS)
             piece = unpacking.decompress(data, largest + 1 - total)
         except zlib.error as error:
@@ -102,13 +102,13 @@ def unpacked(data: bytes, place: Where, largest: int = LARGEST_UNPACKED) -> byte
             raise InputError(f"larger than {largest // 2**20} MiB once it is unpacked", place)
         if not unpacking.eof:
             raise InputError("can't be unpacked: it is cut short", place)
-        # Of several members one after the other; zeros behind the last are padding.
+        # gzip data may have several members in sequence; zeros after the last one are padding.
         data = unpacking.unused_data.lstrip(b"\0")
     return b"".join(pieces)
 
 
 def file_bytes(path: str | Path, largest: int = LARGEST_KEPT) -> bytes:
-    """All of a file that kailab wrote, or of which somebody says so. Raises OSError, also for what is no file, or is larger."""
+    """Read a whole file that kailab is supposed to have written. Raises OSError, also if it is not a regular file or is larger than ``largest``."""
     if not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     try:
@@ -124,12 +124,12 @@ def file_bytes(path: str | Path, largest: int = LARGEST_KEPT) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file. Raises InputError, with the line of the first character that is none."""
+    """Read a text file. Raises InputError, with the line of the first invalid character."""
     return decode_text(read_bytes(path), str(path))
 
 
 def decode_text(data: bytes, file: str) -> str:
-    """UTF-8, with or without a byte order mark. Raises InputError."""
+    """Decode UTF-8, with or without a byte order mark. Raises InputError."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -19,7 +19,7 @@ from kailab.errors import InputError, Where
 Part: TypeAlias = Callable[..., Any] | str | None
 """A function or class, or its location ``"module:name"``. None: the kind has no such part."""
 
-# Patterns are compiled when a kind is checked, which kailab's own are not at every start.
+# The patterns are compiled when an extension's kind is checked, not at every start.
 _REFERENCE = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 _KIND = r"[A-Z][A-Za-z0-9]{0,62}"
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -43,9 +43,9 @@ AGE = Column("AGE", "metadata.creationTimestamp", date=True)
 
 
 class Unread(NamedTuple):
-    """A field that decides in a cluster where, when or how many pods run, and that nothing in an embedded lab reads. ``steps``: its place; each a
-    name, or a pattern as of file names: ``*`` for what is in a list or a mapping. ``in_cluster``: what it does there. ``as_left_out``:
-    values that come to the same as none; what is empty, false or 0 does anyway."""
+    """A field that in a cluster decides where, when or how many pods run, and that an embedded lab ignores. ``steps``: its path; each step is a
+    name or a file name pattern, with ``*`` for the items of a list or mapping. ``in_cluster``: its effect in a cluster. ``as_left_out``: values
+    with the same effect as a missing field, besides empty ones, false and 0."""
 
     steps: tuple[str, ...]
     in_cluster: str
@@ -53,7 +53,7 @@ class Unread(NamedTuple):
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind. ``group`` is empty for the core group; ``versions`` come newest first: any is read, the first is written."""
+    """One kind. ``group`` is empty for the core group. ``versions`` are sorted, the newest first: kailab reads all and writes the first."""
 
     kind: str
     group: str = ""
@@ -62,23 +62,23 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     namespaced: bool = True
     short: tuple[str, ...] = ()
     key: str = ""
-    """The kind key; left out: the bare kind, or ``Kind.group`` where another kind has that already."""
+    """The kind key. Default: the bare kind, or ``Kind.group`` if another kind has that key."""
 
-    # --- what an API server makes of it -----------------------------------------------------------------------------------
+    # --- treatment by an API server ---------------------------------------------------------------------------------------
     defaults: Part = None
-    """(object) -> the object with what it leaves out; the same object where nothing is missing."""
+    """(object) -> the object with defaults, or the same object if nothing is missing."""
     check: Part = None
-    """(faults, object): adds what is wrong with it to a ``kailab.model.validation.fields.Faults``."""
+    """(faults, object): adds faults to a ``kailab.model.validation.fields.Faults``."""
     shape: Part = None
     """() -> its shape, see ``kailab.model.validation.shapes``."""
     schema: str = ""
-    """Its type in the table of Kubernetes' own shapes (``V1Job``), for kinds that are Kubernetes' own."""
+    """For Kubernetes' own kinds: the type in the table of shapes (``V1Job``)."""
     status_schema: str = ""
-    """The same of its status, for kinds whose status others than their controller write."""
+    """The shape of its status, for kinds whose status is also written by others than their controller."""
     record: Part = None
-    """The msgspec Struct that kailab decodes it as."""
+    """The msgspec Struct into which kailab decodes it."""
     advice: Part = None
-    """(faults, object): adds what is allowed but probably not meant."""
+    """(faults, object): adds what is valid but probably a mistake."""
     immutable: tuple[str, ...] = ()
     """Fields that never change once they are set: ``spec.selector``."""
     fixed: Part = None
@@ -87,30 +87,30 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     spec_alone: bool = False
     """True if its defaults and checks do not read the metadata, so that their result for equal remaining fields can be reused."""
     keeps_status: bool = False
-    """A status given at creation stays; else it is dropped, as where a kind has a status subresource."""
+    """True: a status given at creation stays. False: it is dropped, as for a kind with a status subresource."""
 
-    # --- what its operator makes of it ------------------------------------------------------------------------------------
+    # --- treatment by its operator ----------------------------------------------------------------------------------------
     controller: Part = None
     """(Workbench) -> its ``kailab.workloads.controller.Controller`` in an embedded cluster."""
     watches: tuple[str, ...] = ()
     """Further kinds whose changes its controller receives, besides its own kind and the kinds that it owns."""
     checked_templates: bool = False
-    """Defaults and checks cover its pod template: pods made from it need no check of their own."""
+    """True if defaults and checks cover its pod template, so that pods made from it need no check."""
     grouping: object | str | None = None
-    """The ``kailab.grouping.family.Family`` of its pods; None: one PodGroup that one pod is enough for."""
+    """The ``kailab.grouping.family.Family`` of its pods; None: one PodGroup with a minimum of one pod."""
 
     owns_pods: bool = True
     """It may own pods, directly or through other objects, so pod grouping has to read it."""
     acts: bool = False
-    """Something in an embedded lab acts on it that neither a controller nor the scheduler's mirror shows: the API server, a command."""
+    """True if a part of the embedded lab other than controllers and the scheduler's mirror acts on it, such as the API server or a command."""
     schedules_nothing: bool = False
-    """No cluster decides by it where, when or how many pods run: that nothing in an embedded lab acts on it is not worth a word."""
+    """True if it affects neither where, when nor how many pods run in any cluster, so no notice is needed where an embedded lab ignores it."""
     fields_of_other_versions: tuple[str, ...] = ()
     """Paths of fields that kailab reads and that the pinned version of its operator no longer has."""
     unread: tuple[Unread, ...] = ()
     """Fields that matter in a cluster and that nothing in an embedded lab reads. A notice names them when they are applied."""
     in_cluster: str = ""
-    """What a cluster does with it, where nothing in an embedded lab acts on it: ends ``in a cluster ...``."""
+    """What a cluster does with it if an embedded lab ignores it; the end of the sentence ``in a cluster ...``."""
 
     # --- how it is shown and handled --------------------------------------------------------------------------------------
     columns: tuple[Column, ...] | str = (NAME, AGE)
@@ -118,7 +118,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     in_all: bool = False
     """``get all`` shows it."""
     scalable: bool = False
-    """``spec.replicas`` says how many there are to be."""
+    """True if ``spec.replicas`` is the wanted number of its pods."""
 
     @property
     def singular(self) -> str:
@@ -139,7 +139,7 @@ _PARTS = ("defaults", "check", "shape", "record", "advice", "fixed", "controller
 
 
 def check_form(kind: object) -> Kind:
-    """The kind, if it is well formed. Raises InputError that names the field."""
+    """Return the kind if it is well formed. Raises InputError that names the field."""
     if not isinstance(kind, Kind):
         raise InputError(f"{kind!r:.80} is not a kind; expected a kailab.model.kind.Kind")
 
@@ -147,7 +147,7 @@ def check_form(kind: object) -> Kind:
         where = Where(object=f"kind {kind.kind!s:.80}", field=field)
         return InputError(f"{getattr(kind, field)!r:.80} is not valid; expected {expected}", where)
 
-    # Kinds of other distributions come through here, too, so nothing is taken for granted, not even types.
+    # Kinds of other distributions are checked here too, so even types are not taken for granted.
     for field, form, expected in (
         ("kind", _KIND, "a name such as JobSet"),
         ("group", _GROUP, "an API group such as jobset.x-k8s.io, or nothing for the core group"),

@@ -1,11 +1,11 @@
 """The registry of kinds, and the names that users type for them.
 
 A *kind key* names a kind in code: the bare kind (``Pod``, ``Queue``), or ``Kind.group`` where the bare name
-belongs to another kind (``Service.serving.knative.dev``) or kailab does not know the kind. Of a kind's
-versions any is read; the first is the one written.
+belongs to another kind (``Service.serving.knative.dev``) or kailab does not know the kind. kailab reads all
+versions of a kind and writes the first.
 
-The list is made at its first use: the modules of the package ``kailab.kinds`` are loaded by name, as what others bring is. So this
-module knows no kind, and a kind may stand on anything, its controller and its grouping too.
+The list is built at its first use, which loads the modules of ``kailab.kinds`` by name, like extensions. So this module
+imports no kind, and the module of a kind may import anything, including its controller and its grouping.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Kinds(Mapping[str, Kind]):
         self.by_api_version: dict[tuple[str, str], str] = {}
         self.parts: dict[tuple[str, str], Any] = {}
         self._by_resource: dict[str, str] = {}
-        self._names: dict[str, str] | None = None  # made when somebody types a name
+        self._names: dict[str, str] | None = None  # built when a user's name is first resolved
         self._loaded = self._loading = False
         self._lock = threading.RLock()
 
@@ -47,16 +47,16 @@ class _Kinds(Mapping[str, Kind]):
         if self._loaded:
             return
         with self._lock:
-            if self._loading:  # by another thread, which is done by now, or what a kind's file imports asks already
+            if self._loading:  # loaded by another thread, or while the module of a kind is being imported
                 return
             self._loading = True
-            # The order decides who has the bare name as its key.
+            # The order decides which kind has the bare name as its key.
             for kind in sorted(_built_in(), key=_rank):
                 self.add(kind)
             self._loaded = True
 
     def add(self, kind: Kind) -> Kind:
-        """A kind that is well formed; refused where it, its resource or its key is known already."""
+        """Add a well-formed kind. Raises InputError if the kind, its resource or its key is already known."""
         other = self.by_group_kind.get((kind.group, kind.kind))
         where = Where(object=f"kind {kind.kind}")
         if other is not None:
@@ -82,13 +82,13 @@ class _Kinds(Mapping[str, Kind]):
     def remove(self, kind: Kind) -> None:
         del self.by_key[kind.key], self.by_group_kind[kind.group, kind.kind], self._by_resource[kind.resource]
         self.by_api_version = {at: key for at, key in self.by_api_version.items() if key != kind.key}
-        # Another kind may be registered under this key next.
+        # Another kind may now be registered under this key.
         self.parts = {at: part for at, part in self.parts.items() if at[0] != kind.key}
         self.generation += 1
         self._names = None
 
     def names(self) -> dict[str, str]:
-        """Names that users type to kind keys. Plural and singular names win over short ones of any kind."""
+        """User-typed names to kind keys. Plural and singular names take precedence over short names of any kind."""
         self.load()
         if self._names is None:
             names: dict[str, str] = {}
@@ -109,7 +109,7 @@ class _Kinds(Mapping[str, Kind]):
         return self.by_key[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        # Asked for every object: spares the KeyError that the inherited method takes for kinds that are not known.
+        # Called for every object: avoids the KeyError that the inherited method raises internally for unknown kinds.
         if not self._loaded:
             self.load()
         return self.by_key.get(key, default)
@@ -142,10 +142,10 @@ KINDS: Mapping[str, Kind] = _KINDS
 
 
 def register(kind: Kind) -> Kind:
-    """Make a kind known, beside kailab's own; gives it with its key. To be done before there are objects of it; a lab
-    that is open takes it in.
+    """Register a kind beside kailab's own, and return it with its key. Register it before there are objects of it; an open lab
+    picks it up.
 
-    Raises InputError for one that is not well formed, or that is known already.
+    Raises InputError if it is not well formed or already known.
     """
     check_form(kind)
     _KINDS.load()
@@ -154,7 +154,7 @@ def register(kind: Kind) -> Kind:
 
 @contextmanager
 def registered_kinds(*kinds: Kind) -> Iterator[tuple[Kind, ...]]:
-    """Kinds that are known for the length of a ``with`` block. Raises InputError as ``register`` does."""
+    """Register kinds for the length of a ``with`` block. Raises InputError as ``register`` does."""
     done: list[Kind] = []
     try:
         for kind in kinds:
@@ -166,13 +166,13 @@ def registered_kinds(*kinds: Kind) -> Iterator[tuple[Kind, ...]]:
 
 
 def kinds_generation() -> int:
-    """Grows with each kind that is registered or taken out again."""
+    """A number that grows whenever a kind is registered or removed."""
     return _KINDS.generation
 
 
 def part(key: str, name: str) -> Any:
-    """A part of a kind, see ``kailab.model.kind``; None where the kind has none, or is not known. Raises InputError where it can't
-    be imported."""
+    """Return a part of a kind (see ``kailab.model.kind``), or None if the kind is unknown or has no such part. Raises InputError if it
+    can't be imported."""
     found = _KINDS.parts.get((key, name), _UNASKED)
     if found is _UNASKED:
         kind = KINDS.get(key)
@@ -183,7 +183,7 @@ def part(key: str, name: str) -> Any:
 
 
 def immutable_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The first immutable field of a kind that a new state of a stored object changes; empty: none. A field that was never set may be set
+    """Return the first immutable field that a new state of a stored object changes, or "". A field that was never set may be set
     once."""
     kind = KINDS.get(key)
     if kind is None or not kind.immutable:
@@ -219,7 +219,7 @@ def key_of(api_version: str, kind: str) -> str:
 
 def kind_key(obj: Mapping[str, Any]) -> str:
     """The kind key of an object (a mapping with ``apiVersion`` and ``kind``)."""
-    # Nearly always this is enough. An empty list (nothing loaded yet) leads to ``key_of``, which loads it.
+    # The fast path, which nearly always succeeds. If the list is not loaded yet, ``key_of`` loads it.
     found = _KINDS.by_api_version.get((obj["apiVersion"], obj["kind"]))
     return found or key_of(obj["apiVersion"], obj["kind"])
 
@@ -238,10 +238,10 @@ def api_version_of(key: str) -> str:
 
 
 def resolve(text: str, others: Iterable[str] = ()) -> str:
-    """The kind key of what a person typed: ``pods``, ``po``, ``Pod``, ``queues.scheduling.run.ai``.
+    """Return the kind key of a user-typed name: ``pods``, ``po``, ``Pod``, ``queues.scheduling.run.ai``.
 
-    ``others``: keys of unknown kinds that are in use and may be meant too. Raises InputError naming the
-    closest.
+    ``others``: keys of unknown kinds in use that the name may also mean. Raises InputError with the closest
+    names.
     """
     if text in KINDS:
         return text
@@ -250,7 +250,7 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     key = names.get(wanted)
     if key is not None:
         return key
-    # Only now: it runs code of others, which a name that is known needs nothing of.
+    # Loaded last, because it runs code of extensions, which a known name does not need.
     register_installed()
     names = _KINDS.names()
     if wanted in names:
@@ -262,7 +262,7 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     lowered = {known.lower(): known for known in KINDS}
     if wanted in lowered:
         return lowered[wanted]
-    # Imported only to tell of a mistake.
+    # Imported only after a mistake.
     import difflib
 
     close = difflib.get_close_matches(wanted, [*names, *lowered], n=8)
@@ -278,9 +278,8 @@ _unusable: dict[extensions.Extension, str] = {}
 
 
 def register_installed() -> None:
-    """Register the kinds that other distributions bring, once: when a lab begins to work, and when somebody types a kind that is not
-    known. What a manifest says loads nothing. What can't be used is passed over, and told by ``unusable``: it is no concern of a lab without
-    objects of it. Runs code of the distributions that bring kinds."""
+    """Register the kinds of other distributions, once: when a lab starts to work, and when a user types an unknown kind. A manifest
+    does not trigger it. A kind that can't be used is skipped and reported by ``unusable_extensions``. Runs code of those distributions."""
     with _installing:
         for extension in extensions.extensions(extensions.KINDS):
             if extension in _installed:
@@ -297,7 +296,7 @@ def register_installed() -> None:
 
 
 def kinds_of(extension: extensions.Extension) -> tuple[Kind, ...]:
-    """A kind, or several, that an entry point names. Raises ExtensionError."""
+    """Return the kinds that an entry point names. Raises ExtensionError."""
     found = extension.load()
     kinds = (found,) if isinstance(found, Kind) else tuple(found) if isinstance(found, list | tuple) else ()
     if not kinds or not all(isinstance(kind, Kind) for kind in kinds):
@@ -306,12 +305,12 @@ def kinds_of(extension: extensions.Extension) -> tuple[Kind, ...]:
 
 
 def unusable_extensions() -> tuple[str, ...]:
-    """A sentence for each that is installed and could not be registered."""
+    """One sentence for each installed extension that could not be registered."""
     return tuple(_unusable.values())
 
 
 def check_installed(extension: extensions.Extension) -> None:
-    """Raises ExtensionError for what could not be registered."""
+    """Raises ExtensionError if a kind could not be registered."""
     kinds_of(extension)
     register_installed()
     if extension in _unusable:

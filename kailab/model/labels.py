@@ -36,7 +36,7 @@ MIG_PREFIX = "nvidia.com/mig-"
 LAST_START = "kai.scheduler/last-start-timestamp"
 STALE_SINCE = "kai.scheduler/stale-podgroup-timestamp"
 
-# The gang labels of the older KAI in the lesson material.
+# Gang labels of an older KAI, as the lesson material uses them.
 JOB_ID = "kai.nvidia.com/job-id"
 JOB_SIZE = "kai.nvidia.com/job-size"
 JOB_INDEX = "kai.nvidia.com/job-index"
@@ -44,7 +44,7 @@ JOB_INDEX = "kai.nvidia.com/job-index"
 GPU_RESOURCE = "nvidia.com/gpu"
 AMD_GPU_RESOURCE = "amd.com/gpu"
 GPU_RESOURCES = (GPU_RESOURCE, AMD_GPU_RESOURCE)
-"""To KAI one resource: it adds them up on nodes and in requests, and takes either for the other."""
+"""KAI treats these as one resource: it adds them up on nodes and in requests."""
 GPU_COUNT = "nvidia.com/gpu.count"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 AMD_GPU_PRODUCT = "amd.com/gpu.product-name"
@@ -68,5 +68,5 @@ CHECKPOINT_DONE = "kailab.dev/checkpoint-done"  # it says so itself: no need to 
 
 
 def gpu_model(labels: Mapping[str, Any]) -> str:
-    """The model of GPU that a node's labels tell; "": none."""
+    """The GPU model in a node's labels, or ""."""
     return str(labels.get(GPU_PRODUCT) or labels.get(AMD_GPU_PRODUCT) or "")

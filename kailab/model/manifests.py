@@ -1,9 +1,7 @@
-"""Manifests: Kubernetes YAML from files, folders, stdin or text, as plain objects that know where they came
-from.
+"""Load Kubernetes YAML from files, folders, stdin or text into objects with their place (file and line).
 
-What the user wrote stays as it is: unknown fields survive, unknown kinds are kept, with a notice that says
-so. Everything that can be said about an object by itself is checked here (``kailab.model.validation``), with
-file, line, object and field; all problems of one load are reported together.
+Objects stay as written: unknown fields survive, and unknown kinds are kept, with a notice. ``kailab.model.validation``
+checks each object by itself. All problems of a load are reported together, each with file, line, object and field.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from kailab.model.validation import advise, validate
 from kailab.model.validation.advice import pod_templates
 
 SUFFIXES = (".yaml", ".yml", ".json")
-MOST_ERRORS = 100  # after so many the rest of a text is not read
+MOST_ERRORS = 100  # the rest of a text is not read after this many
 _API_VERSION = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 LONGEST_API_VERSION = 253 + 1 + 63
@@ -34,8 +32,7 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about the input that is no error but worth saying. ``rule``: what it goes against, of those that
-    ``kailab.advice.practice`` lists; empty for none."""
+    """A remark about the input that is not an error. ``rule``: the rule of ``kailab.advice.practice`` that the input breaks, or ""."""
 
     message: str
     where: Where
@@ -48,8 +45,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object and its place. ``kind`` is the kind key; ``line`` the first line of the object in
-    ``file``."""
+    """One object and its place. ``kind`` is the kind key; ``line`` is the object's first line in ``file``."""
 
     object: Object
     kind: str
@@ -59,21 +55,21 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """``Queue/team-a``, ``Pod/lab/worker-0``; with a ``*`` for names still to be generated."""
+        """``Queue/team-a``, ``Pod/lab/worker-0``; with a ``*`` for a generateName."""
         return object_name(self.object)
 
     def where(self, path: str = "") -> Where:
         """The place of a field (``spec.resources.gpu.quota``, ``spec.containers[0].name``,
-        ``metadata.labels[kai.scheduler/queue]``), or of the nearest one around it if it is not there."""
+        ``metadata.labels[kai.scheduler/queue]``), or of the nearest existing parent."""
         return Where(file=self.file, line=line_of(self.lines, path) or self.line, object=self.name, field=path)
 
 
 _IN_DOCUMENTS = "kai.nvidia.com/"
-"""Documents about KAI show kinds of this group; KAI has none of them."""
+"""Documents about KAI show kinds of this group, which KAI does not have."""
 
 
 class Manifests(list[Manifest]):
-    """What a load gave, in order, and what is to be said about it."""
+    """The objects of a load, in order, and its notices."""
 
     def __init__(self, items: Iterable[Manifest] = (), notices: Iterable[Notice] = ()) -> None:
         super().__init__(items)
@@ -85,11 +81,10 @@ class Manifests(list[Manifest]):
 
 
 def load(paths: str | Path | Sequence[str | Path], *, namespace: str = "default", validated: bool = True) -> Manifests:
-    """The objects of files, folders (``*.yaml``, ``*.yml``, ``*.json``, by name) and ``-`` (stdin), in order.
+    """Load files, folders (``*.yaml``, ``*.yml``, ``*.json``, by name) and ``-`` (stdin), in order.
 
-    ``namespace`` is where objects without one will go: it matters for telling duplicates. ``validated=False``
-    checks only that they are objects. Raises InputError, or InputErrors with every problem found; then
-    nothing is returned.
+    ``namespace`` is the namespace of objects without one, which matters for finding duplicates. ``validated=False`` checks only
+    that they are objects. Raises InputError, or InputErrors with every problem.
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
@@ -97,7 +92,7 @@ def load(paths: str | Path | Sequence[str | Path], *, namespace: str = "default"
 
 
 def load_texts(texts: Iterable[tuple[str, str]], *, namespace: str = "default", validated: bool = True) -> Manifests:
-    """The objects of several texts, each with the file that stands for it in errors."""
+    """Load several texts, each with the file name for its errors."""
     loading = _Loading(namespace, validated)
     for file, text in texts:
         loading.take(text, file)
@@ -105,12 +100,12 @@ def load_texts(texts: Iterable[tuple[str, str]], *, namespace: str = "default", 
 
 
 def load_text(text: str, name: str = "<text>", *, namespace: str = "default", validated: bool = True) -> Manifests:
-    """The objects of a text; ``name`` stands for the file in errors."""
+    """Load a text; ``name`` is the file name in errors."""
     return load_texts([(name, text)], namespace=namespace, validated=validated)
 
 
 def from_objects(objects: Iterable[Object], name: str = "", *, namespace: str = "default") -> Manifests:
-    """Objects that come from elsewhere (a scenario, a program), put through the same checks."""
+    """Check objects that do not come from a file, such as those of a scenario or a program."""
     loading = _Loading(namespace, True)
     for obj in objects:
         wrong = yamltext.check_plain(obj)
@@ -123,12 +118,12 @@ def from_objects(objects: Iterable[Object], name: str = "", *, namespace: str = 
 
 
 def dump(objects: Iterable[Object]) -> str:
-    """YAML text of objects, one document each: stable, and read back by ``load`` as equal objects."""
+    """Write objects as YAML, one document each, in a stable form that ``load`` reads back as equal objects."""
     return yamltext.write_documents(objects)
 
 
 def object_name(obj: Any) -> str:
-    """``Kind/name`` or ``Kind/namespace/name``, for messages; copes with anything."""
+    """``Kind/name`` or ``Kind/namespace/name``, for messages. Accepts any value."""
     if not isinstance(obj, dict):
         return ""
     kind = obj.get("kind")
@@ -145,7 +140,7 @@ def object_name(obj: Any) -> str:
 
 
 def line_of(lines: Any, path: str) -> int:
-    """The line of a field path in a tree of lines (``yamltext.Lines``), or of the nearest field around it."""
+    """The line of a field path in a tree of lines (``yamltext.Lines``), or of its nearest existing parent."""
     at: int = lines if isinstance(lines, int) else lines[0]
     for bracket, plain in _STEP.findall(path):
         if isinstance(lines, int):
@@ -164,7 +159,7 @@ def line_of(lines: Any, path: str) -> int:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """What stands at a field path (as ``line_of`` takes it); None where there is nothing.
+    """The value at a field path (in the form of ``line_of``), or None.
 
     >>> value_at({"spec": {"containers": [{"limits": {"nvidia.com/gpu": 2}}]}}, "spec.containers[0].limits[nvidia.com/gpu]")
     2
@@ -179,7 +174,7 @@ def value_at(value: Any, path: str) -> Any:
 
 
 class _Loading:
-    """One load: gathers manifests, notices and errors."""
+    """Collects the manifests, notices and errors of one load."""
 
     def __init__(self, namespace: str, validated: bool) -> None:
         self.namespace = namespace
@@ -205,7 +200,7 @@ class _Loading:
             self.notices.append(Notice("holds no objects", Where(file=file)))
 
     def flatten(self, value: Any, lines: Any, file: str) -> None:
-        """A List (``v1`` List, or ``PodList`` and its like) stands for its items."""
+        """A list (``v1`` List, or ``PodList`` and similar) is replaced by its items."""
         if not isinstance(value, dict):
             line = lines if isinstance(lines, int) else lines[0]
             shown = "a list" if isinstance(value, list) else f"{value!r:.60}"
@@ -219,7 +214,7 @@ class _Loading:
                 if len(self.errors) >= MOST_ERRORS:
                     return
                 item = _typed_item(value, item)
-                # An object made by a program has no lines of its own.
+                # An object made by a program has no lines.
                 at = inside[1][index] if isinstance(inside, tuple) else line_of(lines, "items")
                 self.flatten(item, at, file)
             return
@@ -227,10 +222,10 @@ class _Loading:
 
     def add(self, obj: Object, lines: Any, file: str) -> None:
         line = lines if isinstance(lines, int) else lines[0]
-        # Before anything is checked: an API server takes a null for absent.
+        # An API server treats null as absent, so nulls go before the checks.
         obj = strip_nulls(obj)
         draft = Manifest(obj, "", file, line, lines)
-        # First what it is: without a kind there are no rules to check it by.
+        # The kind comes first, because it decides which rules apply.
         wrong = _unidentified(obj)
         if wrong is not None:
             self.errors.append(InputError(wrong[1], draft.where(wrong[0])))
@@ -239,14 +234,14 @@ class _Loading:
         if self.validated:
             faults = validate(obj, manifest.kind)
             self.errors.extend(InputError(message, manifest.where(path)) for path, message in faults)
-            # Advice takes it for granted that the shape is right.
+            # Advice requires the right shape.
             if not faults:
                 self.notices.extend(
                     Notice(text, manifest.where(path), "not-meant") for path, text in advise(obj, manifest.kind)
                 )
         self.tell_unknown(manifest)
         self.tell_duplicate(manifest)
-        # Also one with faults, so that names are told that are given twice; ``done`` gives nothing if there are errors.
+        # A faulty object is added too, so that duplicate names are found. ``done`` raises if there are errors.
         self.manifests.append(manifest)
 
     def tell_unknown(self, manifest: Manifest) -> None:
@@ -268,14 +263,14 @@ class _Loading:
 
     def tell_duplicate(self, manifest: Manifest) -> None:
         meta = manifest.object["metadata"]
-        # A name that is still to be generated is nobody's twice.
+        # A generated name can't be a duplicate.
         if not isinstance(meta.get("name"), str):
             return
         space = ""
         if is_namespaced(manifest.kind, manifest.object):
             given = meta.get("namespace")
             space = given if isinstance(given, str) else self.namespace
-        # By kind key, so that two versions of one kind are the same object.
+        # By kind key, so that two versions of a kind count as the same object.
         first = self.seen.setdefault((manifest.kind, space, meta["name"]), manifest)
         if first is not manifest:
             place = Where(file=first.file, line=first.line)
@@ -290,7 +285,7 @@ class _Loading:
 
 
 def _typed_item(whole: Object, item: Any) -> Any:
-    """Items of a ``PodList`` may leave out apiVersion and kind; the list says them."""
+    """Items of a ``PodList`` may omit apiVersion and kind; the list implies them."""
     kind = whole["kind"]
     if kind == "List" or not isinstance(item, dict) or ("kind" in item and "apiVersion" in item):
         return item
@@ -298,7 +293,7 @@ def _typed_item(whole: Object, item: Any) -> Any:
 
 
 def _unidentified(obj: Object) -> tuple[str, str] | None:
-    """Why an object can't even be told apart from others: (field, message)."""
+    """Faults of an object's apiVersion, kind and name: (field, message)."""
     for key in ("apiVersion", "kind"):
         value = obj.get(key)
         if not isinstance(value, str) or not value.strip():
@@ -310,7 +305,7 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
         return "kind", f"{obj['kind']!r:.80} is not valid; expected a name such as Pod"
     if not _API_VERSION.fullmatch(obj["apiVersion"]) or len(obj["apiVersion"]) > LONGEST_API_VERSION:
         return "apiVersion", f"{obj['apiVersion']!r:.80} is not valid; expected group/version, or v1"
-    # A common slip: ``v1`` for a kind of another group.
+    # A common mistake: ``v1`` for a kind of another group.
     if "/" not in obj["apiVersion"] and (named := KINDS.get(obj["kind"])) is not None and named.group:
         known = named.api_version
         return "apiVersion", f"{obj['apiVersion']} has no kind {obj['kind']}; expected {known}"
@@ -343,7 +338,7 @@ def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
     try:
         target = Path(path)
         if target.is_dir():
-            # By name, as kubectl does it: numbers in front of names give the order in which they are applied.
+            # Sorted by name, as in kubectl: numeric prefixes of names give the order in which files are applied.
             files = sorted(f for f in target.iterdir() if f.suffix in SUFFIXES and f.is_file())
             if not files:
                 raise InputError(

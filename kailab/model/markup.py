@@ -13,11 +13,11 @@ from html import escape
 from kailab.errors import escaped
 
 SHOWN = 200
-"""Rows of a table; the rest is counted."""
+"""The maximum number of rows; further rows are only counted."""
 
 
 def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """With the caption above it. A number of any kind stands at the right."""
+    """A table with its caption above it. Numbers are aligned to the right."""
     every = [list(row) for row in rows]
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in every[:SHOWN])
     more = f"<tr><td colspan={len(heads)}>and {len(every) - SHOWN} more</td></tr>" if len(every) > SHOWN else ""
@@ -29,7 +29,7 @@ def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[objec
 
 
 def lines(told: Iterable[str]) -> str:
-    """Text as it stands."""
+    """Preformatted text."""
     return f"<pre>{escape(chr(10).join(told))}</pre>"
 
 
@@ -43,19 +43,19 @@ def _cell(value: object) -> str:
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "@": "&#64;"})
 _SIGNS = re.compile(r"[\\`*\[\]~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-# What makes a heading, a list, a rule or a heading's underline of a line that begins so.
+# Characters that at the start of a line make it a heading, a list, a rule or an underline.
 _BEGINNING = re.compile(r"\A(\s*)([#+=-]|\d+(?=[.)](?:\s|\Z)))")
 _TICKS = re.compile(r"`+")
 
 
 class Markup(str):
-    """Text that is Markdown already."""
+    """Text that already is Markdown."""
 
     __slots__ = ()
 
 
 def plain(value: object) -> Markup:
-    """As text within a line. No character of it is markup, ends a table's cell, or mentions somebody."""
+    """Escape text within a line, so that no character is markup, ends a table cell or mentions a user."""
     if isinstance(value, Markup):
         return value
     text = escaped(re.sub(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", str(value)))
@@ -64,7 +64,7 @@ def plain(value: object) -> Markup:
 
 
 def _harmless(match: re.Match[str]) -> str:
-    # After a digit it is the sign behind it that makes a list.
+    # After a digit, the next character is the one that makes a list.
     return f"{match[1]}{match[2]}\\" if match[2].isdigit() else f"{match[1]}\\{match[2]}"
 
 
@@ -77,7 +77,7 @@ def italic(value: object) -> Markup:
 
 
 def code(value: object) -> Markup:
-    """As code within a line."""
+    """Inline code."""
     text = " ".join(escaped(str(value)).split())
     ticks = "`" * (1 + max((len(one) for one in _TICKS.findall(text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -85,15 +85,15 @@ def code(value: object) -> Markup:
 
 
 def fenced(value: object) -> Markup:
-    """As it stands, in a fence that it does not close."""
+    """A code block with a fence that the text does not contain."""
     text = escaped(str(value))
     fence = "`" * max(3, 1 + max((len(one) for one in _TICKS.findall(text)), default=0))
     return Markup(f"{fence}\n{text}\n{fence}")
 
 
 def markdown_row(cells: Iterable[object]) -> Markup:
-    """A line of a table."""
-    # Even within code a vertical bar would end its cell.
+    """A row of a table."""
+    # A vertical bar ends a cell even within code.
     return Markup("| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |")
 
 

@@ -1,5 +1,5 @@
-"""Patches in the forms that ``kubectl patch`` takes, applied to an object; and what became of it as a JSON merge patch (RFC 7386), the one
-form that every cluster takes.
+"""Apply patches in the forms of ``kubectl patch`` to an object, and express the result as a JSON merge patch (RFC 7386), which every
+cluster accepts.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ MERGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "resourceClaims": ("name",),
     "schedulingGates": ("name",),
 }
-"""Lists of Kubernetes' own kinds whose items it tells apart by a key (its ``patchMergeKey``); other lists are replaced as a whole."""
+"""Lists of Kubernetes' own kinds with a ``patchMergeKey``. Other lists are replaced as a whole."""
 _MERGED_TEXTS = ("finalizers", "podCIDRs")
 _DELETE_FROM, _ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
 
 
 def merge_key(name: str, *several: Sequence[Any]) -> str:
-    """The key by which the items of lists of this name are told apart; "" where they are not, or can't be."""
+    """The merge key of a list of this name, or "" if the list has none or its items lack it."""
     return next((key for key in MERGE_KEYS.get(name, ()) if all(keyed(items, key) for items in several)), "")
 
 
 def keyed(items: Sequence[Any], key: str) -> bool:
-    """Whether each item has the key, text or a number, and each another."""
+    """True if every item has the key, with a unique text or number."""
     names = [item.get(key) for item in items if isinstance(item, dict)]
     told = all(isinstance(name, (str, int)) for name in names)
     return told and len(names) == len(items) and len(set(map(str, names))) == len(names)
 
 
 def strategic_patch(target: Any, patch: Mapping[str, Any], where: str = "") -> Object:
-    """Kubernetes' strategic merge: as a merge patch, but lists with a merge key are merged item by item. Raises InputError."""
+    """Kubernetes' strategic merge patch: lists with a merge key are merged item by item. Raises InputError."""
     before: Object = dict(target) if isinstance(target, dict) else {}
     how = patch.get("$patch", "merge")
     if how not in ("merge", "replace", "delete"):
@@ -60,7 +60,7 @@ def strategic_patch(target: Any, patch: Mapping[str, Any], where: str = "") -> O
     for key, value in patch.items():
         inside = f"{where}.{key}".lstrip(".")
         if key in ("$patch", "$retainKeys") or key.startswith(_ORDER):
-            continue  # the order of a list says nothing to a scheduler
+            continue  # the order of a list does not matter to a scheduler
         if key.startswith(_DELETE_FROM):
             field = key.removeprefix(_DELETE_FROM)
             gone = _list(value, inside)
@@ -83,7 +83,7 @@ def _merged_list(live: list[Any], given: list[Any], name: str, where: str) -> li
     if name in _MERGED_TEXTS:
         return [*live, *(one for one in given if one not in live)]
     whole = [one for one in given if not (isinstance(one, dict) and set(one) == {"$patch"})]
-    if len(whole) < len(given):  # an item that is nothing but ``$patch: replace`` speaks for the list
+    if len(whole) < len(given):  # an item with only ``$patch: replace`` applies to the whole list
         return whole
     keys = MERGE_KEYS.get(name, ())
     if not keys:
@@ -101,7 +101,7 @@ def _merged_list(live: list[Any], given: list[Any], name: str, where: str) -> li
     named = {item[key] for item in given}
     rest = [item for item in live if item[key] not in named]
     merged: list[Any] = []
-    # As an API server orders them: what the patch adds comes first.
+    # An API server puts the items that a patch adds first.
     for item in new:
         while rest and item[key] in at and at[rest[0][key]] < at[item[key]]:
             merged.append(rest.pop(0))
@@ -110,7 +110,7 @@ def _merged_list(live: list[Any], given: list[Any], name: str, where: str) -> li
 
 
 def json_patch(target: Object, operations: Sequence[Any]) -> Object:
-    """A JSON patch (RFC 6902): all its operations, or InputError that says which can't be done."""
+    """Apply a JSON patch (RFC 6902). Raises InputError that names the operation that failed."""
     done: Any = target
     for number, one in enumerate(operations):
         try:
@@ -207,7 +207,7 @@ def _list(value: Any, where: str) -> list[Any]:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
-    """The JSON merge patch that makes one of the other."""
+    """The JSON merge patch from one object to another."""
     found: Object = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)

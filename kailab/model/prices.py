@@ -1,4 +1,4 @@
-"""A price file: what an hour of a GPU costs, and the power that it draws, by model of GPU.
+"""Read price files: the cost of a GPU-hour and the power of a GPU, by model.
 
     apiVersion: kailab.dev/v1
     kind: Prices
@@ -8,7 +8,7 @@
       H100: {perHour: 5, watts: 700}
     other: {perHour: 1}
 
-A model is what the node label ``nvidia.com/gpu.product`` says. The form is in ``prices.schema.json``.
+Models are values of the node label ``nvidia.com/gpu.product``. The schema is ``prices.schema.json``.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from kailab.model.schema_files import SchemaFault, find_schema_faults, read_sche
 LARGEST_FILE = 2**20  # bytes
 SCHEMA = Path(__file__).with_name("prices.schema.json")
 HOURS_OF_A_MONTH = 730.0
-"""A twelfth of a year of 365 days, as clouds reckon."""
+"""A twelfth of a year of 365 days, as clouds count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuPrice:
-    """One GPU. ``per_hour``: its price for an hour, at work or not. ``watts``: its power at work, ``idle_watts`` while nobody uses it;
-    None: not told."""
+    """One GPU. ``per_hour``: the price of an hour, used or idle. ``watts``: the power in use; ``idle_watts``: the power when idle;
+    None: unknown."""
 
     per_hour: float
     watts: float | None = None
     idle_watts: float | None = None
 
     def cost(self, hours: float) -> float:
-        """Price of so many GPU-hours, in the file's currency."""
+        """The price of this many GPU-hours, in the file's currency."""
         return self.per_hour * hours
 
     def kilowatt_hours(self, used: float, idle: float) -> float | None:
-        """Energy of so many GPU-hours at work and idle; None where a power that it takes is not told."""
+        """The energy of these GPU-hours, in use and idle; None if a power that it needs is unknown."""
         if (used and self.watts is None) or (idle and self.idle_watts is None):
             return None
         return ((self.watts or 0.0) * used + (self.idle_watts or 0.0) * idle) / 1000
@@ -52,7 +52,7 @@ class GpuPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """``gpus``: by model. ``other``: for models that are not among them; None: they have no price."""
+    """``gpus``: by model. ``other``: for all other models; None: they have no price."""
 
     gpus: Mapping[str, GpuPrice] = field(default_factory=dict)
     other: GpuPrice | None = None
@@ -61,7 +61,7 @@ class Prices:
     file: str = ""
 
     def of(self, model: str) -> GpuPrice:
-        """The price of a model ("": a GPU whose model is not told). Raises InputError where the file has none."""
+        """The price of a model ("" is a GPU of unknown model). Raises InputError if the file has none."""
         found = self.gpus.get(model, self.other)
         if found is None:
             told = repr(model) if model else "GPUs without a model"
@@ -72,7 +72,7 @@ class Prices:
         return found
 
     def check(self, models: Iterable[str]) -> None:
-        """Raises InputErrors, one for each of these models without a price: before anything is reckoned."""
+        """Raise InputErrors, one for each of these models without a price."""
         errors = []
         for model in sorted(set(models)):
             try:
@@ -84,12 +84,12 @@ class Prices:
 
 
 def load_prices(path: str | Path) -> Prices:
-    """A price file. Raises InputError, or InputErrors with every fault found."""
+    """Read a price file. Raises InputError, or InputErrors with every fault."""
     return read_prices(decode_text(read_bytes(path, LARGEST_FILE), str(path)), str(path))
 
 
 def read_prices(text: str, file: str = "<text>") -> Prices:
-    """Prices from YAML text; ``file`` names it in errors."""
+    """Read prices from YAML text; ``file`` names it in errors."""
     value, lines = yamltext.read_document(text, file, "one list of prices")
     found = list(find_schema_faults(value, read_schema(SCHEMA)))
     if not found and "gpus" not in value and "other" not in value:

@@ -1,9 +1,9 @@
-"""Kubernetes quantities, read exactly and written back.
+"""Read Kubernetes quantities exactly, and write them.
 
-A quantity is a number with an optional suffix: ``500m``, ``2``, ``1.5``, ``1000Gi``, ``4M``, ``1e3``. YAML
-hands them over as strings, ints or floats; all three are taken. Everything is computed in integers, so
-``0.1`` and ``0.2`` make ``0.3``. Results are in the units of accounting: millicores, bytes, milli-GPU, or a
-plain count. Where a value falls between two units it is rounded up, as Kubernetes does.
+A quantity is a number with an optional suffix: ``500m``, ``2``, ``1.5``, ``1000Gi``, ``4M``, ``1e3``. YAML yields
+strings, ints or floats; all three are accepted. All arithmetic is in integers, so ``0.1`` and ``0.2`` make ``0.3``.
+Results are in accounting units: millicores, bytes, milli-GPU, or a plain count. A value between two units is
+rounded up, as in Kubernetes.
 
 Refused with ``InputError``: negative values, NaN and infinities, values beyond 2^63-1 of their unit,
 booleans, anything that is not a quantity. (Kubernetes silently caps values that are too large; here that
@@ -45,7 +45,7 @@ _EXPECTED = "expected a quantity such as 2, 500m, 1.5 or 40Gi"
 
 def parse(quantity: Quantity, where: Where | None = None, *, signed: bool = False) -> Fraction:
     """The exact value in base units (cores, bytes, devices). ``signed`` lets negative values through."""
-    # By exact type, as True is equal to 1 and would get its entry. An error that names a place can't be kept.
+    # The exact type is part of the key, because True equals 1. Errors with a place are not cached.
     if not where and not signed and type(quantity) in (str, int):
         return _cached_exact(quantity)
     return _parse(quantity, where, signed)
@@ -61,7 +61,7 @@ def _parse(quantity: Quantity, where: Where | None, signed: bool) -> Fraction:
 
 
 def parse_count(text: Any, otherwise: int = 0) -> int:
-    """A count written in a label, an annotation or a name; ``otherwise`` where it is none, or beyond what is counted.
+    """Read a count from a label, an annotation or a name; return ``otherwise`` if the text is not a count or is too large.
 
     Python takes more for digits than a label can mean (\"²\", \"٣\"), and refuses to read thousands of them.
     """
@@ -69,12 +69,12 @@ def parse_count(text: Any, otherwise: int = 0) -> int:
 
 
 def decimal(text: object) -> Fraction | None:
-    """A decimal number as Go's ParseFloat reads it: rounded to a float, so that one that is too small is 0. None for anything else."""
+    """Read a decimal number as Go's ParseFloat does: rounded to a float, so a tiny number is 0. None for any other text."""
     if isinstance(text, str):
         if len(text) > _LONGEST or not _DECIMAL.fullmatch(text):
             return None
         text = float(text)
-    # What the text says, not the nearest binary fraction.
+    # The exact value of the text, not the nearest binary fraction.
     return Fraction(repr(text)) if isinstance(text, float) and math.isfinite(text) else None
 
 
@@ -89,7 +89,7 @@ def mem_bytes(quantity: Quantity, where: Where | None = None) -> int:
 
 
 def count(quantity: Quantity, where: Where | None = None) -> int:
-    """A whole number of something that can't be divided (devices, pods). A fraction of one is an error."""
+    """A whole number of indivisible things (devices, pods). A fraction is an error."""
     if type(quantity) is int and 0 <= quantity <= LARGEST:
         return quantity
     value = parse(quantity, where)
@@ -99,9 +99,9 @@ def count(quantity: Quantity, where: Where | None = None) -> int:
 
 
 def fraction_milli(text: float | str, where: Where | None = None) -> int:
-    """A share of one GPU (annotation ``gpu-fraction``) in milli-GPU, 1..999. It is a decimal number of more than 0 and less than 1.
+    """A share of one GPU (annotation ``gpu-fraction``) in milli-GPU, 1 to 999, from a decimal number between 0 and 1, both excluded.
 
-    It is no quantity: KAI reads it with Go's ParseFloat, which knows no suffix.
+    It is not a quantity: KAI reads it with Go's ParseFloat, which accepts no suffix.
     """
     value = decimal(text)
     if value is None or not 0 < value < 1:
@@ -109,7 +109,7 @@ def fraction_milli(text: float | str, where: Where | None = None) -> int:
             f"{_shown(text)} is not a share of one GPU; expected a decimal number of more than 0 and less than 1, such as 0.5",
             where,
         )
-    # Neither nothing nor a whole device: both would be another sort of request.
+    # Neither 0 nor a whole device: both would be another form of request.
     return min(999, max(1, _nearest(value * 1000)))
 
 
@@ -151,7 +151,7 @@ def format_bytes(number: int) -> str:
     """The shortest exact form: ``1024`` -> ``"1Ki"``, ``1000`` -> ``"1k"``, ``1001`` -> ``"1001"``."""
     if number == 0:
         return "0"
-    # The plain number stands first: ``min`` takes it where others are no shorter.
+    # The plain number comes first, so that ``min`` takes it if no other form is shorter.
     texts = [str(number)]
     for base, ending in ((1024, "i"), (1000, "")):
         value, power = number, 0
@@ -163,7 +163,7 @@ def format_bytes(number: int) -> str:
 
 
 def format_number(value: Fraction) -> str:
-    """For messages: a whole number in full, ``"3"``; any other to six digits, ``"0.5"``."""
+    """Format a number for messages: whole numbers in full (``"3"``), others with six digits (``"0.5"``)."""
     return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
 
 
@@ -173,7 +173,7 @@ def _exact(quantity: Any, where: Where | None) -> Fraction:
     if isinstance(quantity, float):
         if quantity != quantity or quantity in (float("inf"), float("-inf")):
             raise InputError(f"{quantity} is not a number; {_EXPECTED}", where)
-        return Fraction(repr(quantity))  # what the user wrote, not the nearest binary fraction
+        return Fraction(repr(quantity))  # the written value, not the nearest binary fraction
     if isinstance(quantity, bool) or not isinstance(quantity, str):
         raise InputError(f"{_shown(quantity)} is not a quantity; {_EXPECTED}", where)
     match = _PATTERN.fullmatch(quantity) if len(quantity) <= _LONGEST else None
@@ -210,7 +210,7 @@ def _queue_amount(value: int | float | str, scale: int, where: Where | None) -> 
 
 
 def _nearest(value: Fraction) -> int:
-    # Half up, in whole numbers: no float comes between what was written and what is accounted.
+    # Rounded half up in whole numbers, without a float in between.
     return (2 * value.numerator + value.denominator) // (2 * value.denominator)
 
 
@@ -235,5 +235,5 @@ _cached_units = _cache(1)
 
 @lru_cache(maxsize=4096)
 def _cached_exact(quantity: str | int) -> Fraction:
-    """A cluster's manifests repeat a handful of quantities thousands of times."""
+    """Cached, because the manifests of a cluster repeat a few quantities thousands of times."""
     return _parse(quantity, None, False)

@@ -230,8 +230,8 @@ def advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
 
 # --- checks of a tree of queues ---------------------------------------------------------------------------------------
 #
-# They take all queues that there will be: those of a cluster and those about to join it. Errors make the tree unusable: KAI
-# would loop, or drop queues silently. Warnings are what KAI accepts and few people mean.
+# Pass all queues: those of the cluster and those about to be applied. Errors make the tree unusable: KAI would loop, or drop
+# queues silently. Warnings are about states that KAI accepts and few people want.
 
 
 def check_queue_tree(queues: Iterable[Object | Manifest]) -> tuple[list[InputError], list[Notice]]:
@@ -263,7 +263,7 @@ def check_queue_tree(queues: Iterable[Object | Manifest]) -> tuple[list[InputErr
 
 
 def check_guaranteed(queues: Iterable[Object | Manifest], gpus: Fraction) -> list[Notice]:
-    """A warning where quotas guarantee more GPUs than there are. A queue whose quota is unlimited guarantees what those below it do.
+    """Warn if quotas guarantee more GPUs than exist. A queue with an unlimited quota guarantees as much as the queues below it.
     ``gpus``: of all nodes. ``queues``: a tree without errors."""
     tree = {_object(queue)["metadata"]["name"]: queue for queue in queues}
     below: dict[str, list[str]] = {}
@@ -289,13 +289,13 @@ def check_guaranteed(queues: Iterable[Object | Manifest], gpus: Fraction) -> lis
         f"quotas guarantee {format_number(promised)} GPUs in all ({names}), more than the {format_number(gpus)} of all nodes: "
         "not all of that can be had at once"
     )
-    # Where the file that is applied says something of it, that is the place.
+    # If a queue of the applied file is involved, the warning points to it.
     mine = [name for name in shown if isinstance(tree[name], Manifest)] or shown
     return [Notice(text, _where(tree[mine[-1]], "spec.resources.gpu.quota"), "quotas-over-share")]
 
 
 def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Object | Manifest]) -> list[Notice]:
-    """Warnings about the queues that work names: not there, or not a leaf (only leaves schedule).
+    """Warn about queues that workloads name and that do not exist or are not leaves (only leaves schedule).
 
     ``used``: (queue name, the place that names it).
     """
@@ -313,7 +313,7 @@ def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Ob
 
 
 def _check_cycles(tree: Mapping[str, Object | Manifest], parents: Mapping[str, str], errors: list[InputError]) -> None:
-    safe: set[str] = set()  # queues whose way up has been walked: each is walked once
+    safe: set[str] = set()  # queues whose ancestors have been visited
     for start in tree:
         path: list[str] = []
         at = start
@@ -351,9 +351,9 @@ def _check_quotas(tree: Mapping[str, Object | Manifest], parents: Mapping[str, s
                     shown = "unlimited" if quota == UNLIMITED else format_number(quota)
                     text = f"{shown} is beyond the {format_number(above)} {_UNITS[resource]} of its parent {parent!r}"
                     warnings.append(Notice(text, _where(tree[name], path), "quota-over-parent"))
-                # Unlimited is -1, which must not make the sum smaller.
+                # Unlimited is -1, which must not reduce the sum.
                 total += max(quota, Fraction(0))
-            # One child that is beyond its parent by itself was told already; the sum would only say it again.
+            # If one child alone exceeds its parent, that warning suffices.
             if each_fits and total > above:
                 sum_ = f"{format_number(total)} {_UNITS[resource]}"
                 text = f"the queues below ({', '.join(names)}) have quotas of {sum_}, more than the {format_number(above)} here"
@@ -366,7 +366,7 @@ def _object(queue: Object | Manifest) -> Object:
 
 
 def _quota(queue: Object | Manifest, resource: str) -> Fraction | None:
-    """None where the queue has no resources block (its own warning says enough)."""
+    """None if the queue has no resources block, which has its own warning."""
     spec = _object(queue).get("spec")
     resources = spec.get("resources") if isinstance(spec, dict) else None
     if not isinstance(resources, dict):

@@ -197,7 +197,7 @@ class SchedulingGate(KubernetesRecord, frozen=True, kw_only=True):
 
 
 class PodResourceClaim(KubernetesRecord, frozen=True, kw_only=True):
-    """A claim of the pod's own: by the name of a ResourceClaim, or a template from which one is made."""
+    """A claim of a pod: the name of a ResourceClaim, or of a template for one."""
 
     name: str
     resource_claim_name: str = ""
@@ -287,7 +287,7 @@ class ExactDeviceRequest(KubernetesRecord, frozen=True, kw_only=True):
 
 
 class DeviceRequest(KubernetesRecord, frozen=True, kw_only=True):
-    """In resource.k8s.io/v1 the wish is under ``exactly``; in the versions before it stood here itself."""
+    """In resource.k8s.io/v1 the request is under ``exactly``; earlier versions have its fields here."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -298,7 +298,7 @@ class DeviceRequest(KubernetesRecord, frozen=True, kw_only=True):
 
     @property
     def wish(self) -> ExactDeviceRequest:
-        """The one form, whichever version was written."""
+        """The request in the form of v1, whichever version was written."""
         if self.exactly is not None:
             return self.exactly
         return ExactDeviceRequest(

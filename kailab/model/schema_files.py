@@ -53,7 +53,7 @@ def find_schema_faults(value: Any, schema: Mapping[str, Any]) -> Iterator[Schema
 
 
 def find_duration_faults(text: str | None, path: str, *, whole: bool = False, least: int = 1) -> Iterator[SchemaFault]:
-    """Faults of the duration (``90s``, ``14d``) at a path, or of none (None). ``whole``: only whole seconds, at least ``least``."""
+    """Find faults of a duration (``90s``, ``14d``) or None. ``whole``: accept only whole seconds, at least ``least``."""
     if text is None:
         return
     try:
@@ -66,7 +66,7 @@ def find_duration_faults(text: str | None, path: str, *, whole: bool = False, le
 
 
 def join_path(path: str, key: str) -> str:
-    """The field of a field."""
+    """The path of a field within another."""
     if not re.fullmatch(r"[A-Za-z0-9_-]+", key):
         return f"{path}[{key:.80}]"
     return f"{path}.{key}" if path else key

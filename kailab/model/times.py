@@ -1,8 +1,8 @@
 """Durations and points in time as Kubernetes and KAI write them.
 
-Durations are seconds (float) here; on paper they are Go durations (``1h30m``, ``90s``, ``1.5h``, ``300ms``)
-and, where KAI reads its scheduler's configuration, also days and weeks (``2w``, ``1d12h``). Points in time
-are seconds since the epoch (float); on paper RFC 3339.
+In code, durations are seconds (float); in text they are Go durations (``1h30m``, ``90s``, ``1.5h``, ``300ms``) and, in
+the configuration of KAI's scheduler, also days and weeks (``2w``, ``1d12h``). In code, points in time are seconds since
+the epoch (float); in text they are RFC 3339.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNITS = {
 _PART = re.compile(r"(?:(\d+)(?:\.(\d*))?|\.(\d+))(ns|us|µs|μs|ms|s|m|h|d|w)", re.ASCII)
 _LONGEST_NANOSECONDS = 2**63 - 1
 _LONGEST_TEXT = 64
-_EARLIEST, _LATEST = -30610224000.0, 253402300799.0  # the years 1000 to 9999: others have no four digits in RFC 3339
+_EARLIEST, _LATEST = -30610224000.0, 253402300799.0  # the years 1000 to 9999, which have four digits in RFC 3339
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -52,8 +52,8 @@ def duration_seconds(text: Any, where: Where | None = None, *, signed: bool = Fa
 
 
 def format_duration(seconds: float) -> str:
-    """As Go prints it: ``5400`` -> ``"1h30m0s"``, ``0.3`` -> ``"300ms"``, ``0`` -> ``"0s"``."""
-    # Whole nanoseconds from here on, as in Go. Rounded, since a float such as 0.3 may lie just below what was meant.
+    """Format a duration as Go does: ``5400`` -> ``"1h30m0s"``, ``0.3`` -> ``"300ms"``, ``0`` -> ``"0s"``."""
+    # Whole nanoseconds, as in Go. Rounded, because a float such as 0.3 may be slightly below the intended value.
     nanoseconds = round(Fraction(seconds) * 10**9)
     sign, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if nanoseconds == 0:
@@ -73,7 +73,7 @@ def _seconds_of(text: str) -> float | None:
     if not _TIME.fullmatch(text):
         return None
     try:
-        # RFC 3339 allows small letters and a space; fromisoformat does not take all of that.
+        # RFC 3339 allows lower case letters and a space, which fromisoformat does not accept in all places.
         return datetime.fromisoformat(text.upper().replace(" ", "T")).timestamp()
     except (ValueError, OverflowError):
         return None
@@ -92,13 +92,13 @@ def parse_time(text: Any, where: Where | None = None) -> float:
 
 
 def time_or_none(text: Any) -> float | None:
-    """As ``parse_time``; None where there is no time, or none that can be read."""
+    """As ``parse_time``, but None for a missing or unreadable time."""
     return _seconds_of(text) if isinstance(text, str) else None
 
 
 @lru_cache(maxsize=1024)
 def format_time(seconds: float) -> str:
-    """RFC 3339 in UTC, whole seconds (cut, not rounded), as ``metav1.Time``."""
+    """RFC 3339 in UTC with whole seconds (truncated), as ``metav1.Time``."""
     return date(seconds // 1).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -108,9 +108,9 @@ def format_micro_time(seconds: float) -> str:
 
 
 def date(seconds: float, zone: tzinfo = UTC) -> datetime:
-    """The date of a point in time. What lies beyond the years 1000 to 9999, as the end of a grace period of thousands of years, is the
-    first or the last date that can be written."""
-    # A day is left at both ends, as a zone may be that far from UTC.
+    """The date of a point in time. A time outside the years 1000 to 9999, such as the end of a grace period of thousands of years, becomes
+    the first or last date that can be written."""
+    # One day is left at both ends, because a zone may be that far from UTC.
     least, most = (_EARLIEST, _LATEST) if zone is UTC else (_EARLIEST + 86400, _LATEST - 86400)
     return datetime.fromtimestamp(min(max(seconds, least), most), zone)
 
@@ -130,7 +130,7 @@ def _nanoseconds(text: str, days: bool) -> int | None:
         decimals = match[2] or match[3] or ""
         total += Fraction(int((match[1] or "") + decimals), 10 ** len(decimals)) * _UNITS[match[4]]
         position = match.end()
-    # Cut, as Go does it.
+    # Truncated, as in Go.
     nanoseconds = int(total)
     return sign * nanoseconds if nanoseconds <= _LONGEST_NANOSECONDS else None
 

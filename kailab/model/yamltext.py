@@ -1,9 +1,8 @@
-"""YAML text to plain values and back, with the line of every value.
+"""Read YAML into plain values with the line of every value, and write it.
 
-Reading goes event by event with an explicit stack: nesting and alias expansion are bounded, so hostile text
-costs an error and not the process. Scalars resolve as in the YAML that Kubernetes reads (go-yaml): JSON's
-types, no timestamps, ``1e3`` is a number. A key given twice in a mapping is an error, as is what JSON can't
-hold (NaN, infinities, integers beyond 64 bits).
+The reader processes events with an explicit stack and bounds nesting and alias expansion, so hostile text leads to an
+error. Scalars resolve as in the YAML of Kubernetes (go-yaml): JSON's types, no timestamps, ``1e3`` is a number. A
+duplicate key is an error, and so are values that JSON can't hold (NaN, infinities, integers beyond 64 bits).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ LARGEST = 2_000_000  # values in one document, aliases expanded
 MOST_DOCUMENTS = 200_000  # in one text, empty ones too
 
 Lines: TypeAlias = "int | tuple[int, dict[str, Any]] | tuple[int, list[Any]]"
-"""Line of a scalar; or of a collection, with the lines of what is in it."""
+"""The line of a scalar, or the line of a collection with the lines of its items."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -39,7 +38,7 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), True),
     **dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), False),
 }
-_WRITTEN_QUOTED = frozenset(("y", "Y", "n", "N", "=", "<<"))  # other readers take these for more than text
+_WRITTEN_QUOTED = frozenset(("y", "Y", "n", "N", "=", "<<"))  # other readers do not take these for text
 _NUMBER_START = frozenset("+-.0123456789")
 _CORE = "tag:yaml.org,2002:"
 
@@ -62,7 +61,7 @@ class _Open:
 
 
 def read_document(text: str, file: str, expected: str) -> tuple[Any, Lines]:
-    """The only document of a text, and the lines of it; ``expected`` names it in the error where there is not one. Raises InputError."""
+    """Read a text with one document: its value and lines. ``expected`` describes the document in errors. Raises InputError."""
     documents = list(read_documents(text, file))
     if len(documents) != 1:
         raise InputError(f"{len(documents)} documents; expected {expected}", Where(file=file))
@@ -70,7 +69,7 @@ def read_document(text: str, file: str, expected: str) -> tuple[Any, Lines]:
 
 
 def read_documents(text: str, file: str = "") -> Iterator[tuple[Any, Lines]]:
-    """Each document of a text: its value and the lines of it. Empty documents (only comments) are left out.
+    """Yield the value and the lines of each document of a text. Empty documents (only comments) are skipped.
 
     Raises InputError with file and line.
     """
@@ -138,14 +137,14 @@ class _Reader:
         key = event.value
         if event.anchor:
             self.anchors[event.anchor] = (key, line, 1)
-        # A quoted ``<<`` is a key like any other; a plain one may come several times.
+        # A quoted ``<<`` is an ordinary key; a plain one may occur several times.
         if key in parent.value and not (key == "<<" and event.implicit[0]):
             first = _line_of(parent.lines[key])
             raise self.fail(f"key {key!r:.80} is given twice in one mapping (first on line {first})", line)
         parent.key, parent.key_line, parent.awaiting = key, line, True
         if key == "<<" and event.implicit[0]:
             parent.key = ""
-            parent.merges.append((None, None))  # filled when its value has been read
+            parent.merges.append((None, None))  # set when its value has been read
 
     def open(self, value: Any, event: Any, line: int, kind: str) -> None:
         if self.stack and isinstance(self.stack[-1].value, dict) and not self.stack[-1].awaiting:
@@ -160,7 +159,7 @@ class _Reader:
 
     def close(self) -> None:
         done = self.stack.pop()
-        # At the end of the mapping: its own keys win over merged ones, wherever the merge stands.
+        # Merged at the end of the mapping, because its own keys take precedence wherever the merge is.
         for value, lines in done.merges:
             self.merge(done, value, lines)
         if done.anchor:
@@ -185,7 +184,7 @@ class _Reader:
         parent = self.stack[-1] if self.stack else None
         if parent is not None and isinstance(parent.value, dict) and not parent.awaiting:
             raise self.fail("an alias can't be the key of a mapping; expected text", line)
-        # Before it is copied: a few lines of aliases to aliases stand for more than fits into memory.
+        # Checked before copying, because a few lines of nested aliases can expand beyond the memory.
         self.bound(size, line)
         if size > 1 and len(self.stack) + _depth(value) > DEEPEST:
             raise self.fail(f"nested deeper than {DEEPEST} levels", line)
@@ -211,7 +210,7 @@ class _Reader:
             parent.awaiting = False
         else:
             parent.value[parent.key] = value
-            # a key's line says more than the line its collection starts on
+            # the key's line is more useful than the first line of its collection
             parent.lines[parent.key] = parent.key_line if isinstance(lines, int) else (parent.key_line, lines[1])
             parent.awaiting = False
 
@@ -226,7 +225,7 @@ class _Reader:
             wanted = tag.removeprefix(_CORE)
             fits = {"int": type(value) is int, "bool": isinstance(value, bool), "null": value is None}
             if wanted == "float" and type(value) is int:
-                # Beyond, float() fails; as an integer it is refused below.
+                # float() fails on larger numbers; integers of that size are refused below.
                 value = float(value) if abs(value) < 2**1000 else value
             elif not fits.get(wanted, isinstance(value, float)):
                 raise self.fail(f"{text!r:.80} is not a YAML {wanted}", line)
@@ -239,8 +238,8 @@ class _Reader:
 
 
 def check_plain(value: Any) -> tuple[str, str] | None:
-    """Why a value made elsewhere (by a program, by a lenient JSON reader) can't be held as JSON: (path, message)."""
-    # A stack of its own, since what a program made may be nested deeper than Python can call.
+    """Find why JSON can't hold a value that a program or a lenient JSON reader made: (path, message), or None."""
+    # An explicit stack, because such a value may be nested more deeply than Python's recursion limit.
     todo: list[tuple[Any, str, int]] = [(value, "", 0)]
     while todo:
         item, path, depth = todo.pop()
@@ -261,8 +260,8 @@ def check_plain(value: Any) -> tuple[str, str] | None:
 
 
 def _unholdable(value: Any) -> str:
-    """Why JSON (and the 64-bit integers of those who read it) can't hold a scalar; empty: it can."""
-    # Signed or unsigned: Go reads either.
+    """The reason why JSON, with the 64-bit integers of its readers, can't hold a scalar; "" if it can."""
+    # Signed or unsigned, because Go reads both.
     if type(value) is int and not -(2**63) <= value < 2**64:
         return "does not fit a 64-bit integer"
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
@@ -276,10 +275,10 @@ def _unholdable(value: Any) -> str:
 
 
 def _plain(text: str) -> Any:
-    """What an unquoted scalar means."""
+    """The value of an unquoted scalar."""
     if text in _WORDS:
         return _WORDS[text]
-    # Most scalars are words: they are done here, without any of the patterns.
+    # A fast path for words, which most scalars are.
     if text[0] not in _NUMBER_START:
         return text
     if _INT.match(text):
@@ -314,7 +313,7 @@ def _line_of(lines: Any) -> int:
 
 
 def _copy(value: Any) -> Any:
-    """Aliased parts are separate values once read; depth is bounded by the reader."""
+    """Copy an aliased part, so that the parts are independent. The reader bounds the depth."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value
@@ -332,10 +331,10 @@ class _Writer(_Dumper):
 
 
 def _represent_text(writer: Any, text: str) -> Any:
-    # Text that would be read as something else unquoted.
+    # Text that unquoted would be read as another value.
     if text in _WRITTEN_QUOTED or (text and type(_plain(text)) is not str):
         return writer.represent_scalar(_CORE + "str", text, style="'")
-    # A block that begins with a space or an empty line would need an indentation indicator: it is quoted instead.
+    # A block that begins with a space or an empty line would need an indentation indicator, so it is quoted.
     style = "|" if "\n" in text and not text.startswith((" ", "\n")) else None
     return writer.represent_scalar(_CORE + "str", text, style=style)
 
@@ -344,13 +343,13 @@ _Writer.add_representer(str, _represent_text)
 
 
 def write_documents(objects: Iterable[Any]) -> str:
-    """YAML text of values, one document each, keys in alphabetical order; reading it gives equal values."""
+    """Write values as YAML, one document each, with sorted keys. Reading it yields equal values."""
     return yaml.dump_all(
         objects,
         Dumper=_Writer,
         default_flow_style=False,
         allow_unicode=True,
-        width=10_000,  # lines are not folded: one value stays on one line
+        width=10_000,  # lines are not folded
         sort_keys=True,
         explicit_start=True,
     )

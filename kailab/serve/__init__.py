@@ -17,3 +17,7 @@ and shows it through ``view``, and ``worker`` publishes the update to all open p
     live_record     the lab's record in the form of evidence, updated look by look
     raw_text        the raw text behind each fact, encoded on request
 """
+
+from kailab.model.optional_imports import require_extra
+
+require_extra("serve", ("aiohttp",), "the live page")

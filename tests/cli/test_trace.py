@@ -53,7 +53,7 @@ def test_a_lab_is_recorded_and_replayed(kailab, home) -> None:
     [
         (("t.csv", "--once", "--for", "1m"), "--once and --for can't be used together"),
         (("t.parquet", "--once"), "t.parquet: expected a file that ends in .csv"),
-        (("nowhere/t.csv", "--once"), "there is no folder nowhere"),
+        (("nowhere/t.csv", "--once"), "the folder nowhere does not exist"),
         (("t.csv", "--for", "soon"), "--for"),
     ],
 )

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kailab.cluster.built_images import VclusterImageStore
 from kailab.cluster.controlplane.supervision import processes_of
 from kailab.cluster.kind import KindPlane, kind_reason
 from kailab.cluster.kind.docker import image_reason
 from kailab.cluster.kind.options import choose_options
 from kailab.cluster.vcluster import find_tools, tools_reason
-from kailab.cluster.vcluster.image import VclusterImageStore
 from kailab.components import ComponentSet
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
@@ -51,7 +51,7 @@ def _lacking() -> str | None:
     if find_tools().chart is None:
         return "the chart is not here: `kailab components get --vcluster` gets it"
     if VclusterImageStore().newest("v1.35.4") is None:
-        return "there is no image of a virtual control plane here: `kailab vcluster image build` makes one"
+        return "there is no image of a virtual control plane here: `python -m tools.images vcluster build` builds one"
     return image_reason(choose_options().image)
 
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from kailab.cluster.kind.image.store import NodeImage, NodeImageStore
+from kailab.cluster.built_images import NODE_COMMAND, NodeImage, NodeImageStore
 from kailab.components import DEFAULT_KUBERNETES
 from kailab.errors import ConnectError
 
@@ -123,9 +123,9 @@ Tell = Callable[[str], None]
 
 
 def default_node_image(kubernetes: str = DEFAULT_KUBERNETES) -> str:
-    """The newest that was made here for a release of Kubernetes, else what kind publishes for it."""
-    made = NodeImageStore().newest(kubernetes)
-    return made.name if made is not None else f"kindest/node:{kubernetes}"
+    """The newest that was built here for a Kubernetes release, else the one that kind publishes for it."""
+    built = NodeImageStore().newest(kubernetes)
+    return built.name if built is not None else f"kindest/node:{kubernetes}"
 
 
 def image_reason(image: str) -> str | None:
@@ -133,32 +133,32 @@ def image_reason(image: str) -> str | None:
     if has_image(image) or NodeImageStore().find(image) is not None:
         return None
     return (
-        f"the Docker engine has no node image {image}; `kailab kind image build` makes one; else pull it, or name another one in "
-        "KAILAB_KIND_IMAGE"
+        f"the Docker engine has no node image {image}; pull it, name another one in KAILAB_KIND_IMAGE, or build one: "
+        f"`{NODE_COMMAND}` in kailab's source"
     )
 
 
 def provide_image(image: str, tell: Tell) -> None:
-    """See that the engine has it: load one that was made here, else pull it. Raises ConnectError with docker's own reason,
-    StateError where the archive is damaged.
+    """Give the Docker engine an image: load it if it was built here, else pull it. Raises ConnectError with docker's own reason,
+    StateError if the archive is damaged.
 
-    kind would pull it too, but try again for long and hide the reason in pages of output."""
+    kind would pull it too, but it retries for long and hides the reason in pages of output."""
     if has_image(image):
         return
-    made = NodeImageStore().find(image)
-    if made is not None:
-        load_built_image(made, tell)
+    built = NodeImageStore().find(image)
+    if built is not None:
+        load_built_image(built, tell)
         return
     tell(f"pulling the node image {image}")
     reason = pull_image(image)
     if reason is not None:
         raise ConnectError(
-            f"{reason}; `kailab kind image build` makes one without an image registry, KAILAB_KIND_IMAGE names another one"
+            f"{reason}; name another one in KAILAB_KIND_IMAGE, or build one without an image registry: `{NODE_COMMAND}` in kailab's source"
         )
 
 
 def load_built_image(image: NodeImage, tell: Tell) -> None:
-    """From its archive, checked before and after. Raises StateError, ConnectError."""
+    """Load an image from its archive, with checks before and after. Raises StateError, ConnectError."""
     archive = NodeImageStore().checked(image)
     tell(f"loading the node image {image.name}")
     load_image(archive)

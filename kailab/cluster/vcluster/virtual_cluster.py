@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
+from kailab.cluster.built_images import VclusterImage, VclusterImageStore
 from kailab.cluster.controlplane import kwok
 from kailab.cluster.controlplane.cluster_folder import make_cluster_folder, resolve_folder
 from kailab.cluster.controlplane.credentials import write_private
@@ -34,7 +35,6 @@ from kailab.cluster.kind.options import find_kind, name_for
 from kailab.cluster.polling import poll_until
 from kailab.cluster.processes import find, this_process
 from kailab.cluster.protocol import Cluster, Object
-from kailab.cluster.vcluster.image import VclusterImage, VclusterImageStore
 from kailab.cluster.vcluster.vcluster_command import (
     HostCluster,
     VclusterCommand,

@@ -1,8 +1,7 @@
-"""What an API server would refuse: field checks of one object by itself, and advice about it.
+"""Check the fields of single objects as an API server does, and give advice about them.
 
-``validate`` gives faults, ``advise`` gives what is allowed but probably not meant. Both take any object that
-has apiVersion, kind and metadata, whatever its fields hold, and never raise. They check what kailab reads;
-fields it does not know are not judged.
+``validate`` returns faults, ``advise`` returns valid fields that are probably mistakes. Both accept any object with
+apiVersion, kind and metadata and never raise. They check the fields that kailab reads and ignore others.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MOST_TOLD = 25  # faults of one object
 
 
 def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
-    """What is wrong with an object: (field path, message), in the order of the checks. Empty: nothing.
+    """Return the faults of an object, (field path, message), in the order of the checks.
 
     ``kind`` is the kind key. Field paths read ``spec.containers[0].resources.limits[nvidia.com/gpu]``.
     """
@@ -32,7 +31,7 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
     check = part(kind, "check")
     if check is not None:
         check(faults, obj)
-    # The checks with the best words come first: a shape, and decoding, would tell the same again, less well.
+    # The checks with the most helpful messages come first; shape and decoding find the same faults with poorer ones.
     if not faults.found:
         shape = shape_of(kind)
         if shape is not None:
@@ -46,14 +45,14 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
 
 
 def validate_status(status: Any, kind: str) -> list[Fault]:
-    """As ``validate``, of a status by itself."""
+    """As ``validate``, for a status only."""
     known = KINDS.get(kind)
     check = core.shape(known.status_schema) if known is not None and known.status_schema else None
     return (check(status) if check is not None else None) or []
 
 
 def shape_of(kind: str) -> Check | None:
-    """The check of the shape of a kind (by its kind key); None for kinds of which none is known."""
+    """The shape check of a kind key, or None if no shape is known."""
     make = part(kind, "shape")
     if make is not None:
         return _made(make)
@@ -67,8 +66,8 @@ def _made(make: Callable[[], Check]) -> Check:
 
 
 def _check_record(faults: Faults, obj: dict[str, Any], kind: str) -> None:
-    """Whatever passes can be decoded: no reader of the object needs to think of wrong types. What kailab does not decode is judged
-    as far as all objects are alike."""
+    """Check that the object can be decoded, so that no later reader meets wrong types. For kinds that kailab does not decode, only the
+    metadata is checked."""
     import msgspec
 
     from kailab.model import decoding
@@ -82,7 +81,7 @@ def _check_record(faults: Faults, obj: dict[str, Any], kind: str) -> None:
 
 
 def advise(obj: dict[str, Any], kind: str) -> list[Fault]:
-    """What is allowed but likely a mistake, for an object without faults."""
+    """Return advice for an object without faults: valid fields that are probably mistakes."""
     faults = Faults()
     advise_work(faults, obj)
     check = part(kind, "advice")

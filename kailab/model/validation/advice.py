@@ -23,12 +23,12 @@ from kailab.model.validation.shapes import Check
 
 _MOST_KNOWN = 1024
 _sound: set[bytes] = set()
-"""Pod specs that can be read: what an object is asked of it is asked many times, and most are like one before."""
+"""Pod specs known to be readable: objects are checked many times, and most equal an earlier one."""
 _PREEMPTIBILITY = ("", "preemptible", "non-preemptible")
 
 
 def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
-    """Looks at the object's own metadata and at its pod templates'."""
+    """Advise on the metadata of an object and of its pod templates."""
     for path, pod in _descriptions(obj):
         for field, message in _faults_of(pod):
             faults.add(f"{path}{field}", f"{message}, if it is a pod's: kailab can't read this as a pod")
@@ -49,13 +49,13 @@ def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
-    """Work that says its queue, but not whose queues these are. Only a mistake where pods without a scheduler are
-    another's, so it is no part of ``advise_work``."""
+    """Advise on work that names a queue but no scheduler. It is a mistake only if another scheduler takes pods without a schedulerName,
+    so it is not part of ``advise_work``."""
     if not any(labels.QUEUE in _texts(meta, "labels") for _, meta in _metadata(obj)):
         return
     for path, pod in pod_templates(obj):
         name = pod["spec"].get("schedulerName")
-        # Whoever names the default scheduler means it.
+        # An explicit default scheduler is intended.
         if name in (labels.SCHEDULER_NAME, labels.DEFAULT_SCHEDULER_NAME):
             continue
         text = f"is {shown(name)}" if name else "is missing"
@@ -65,16 +65,16 @@ def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 def pod_templates(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each pod that an object is or describes, at whatever depth its kind has it, and its path with a dot at the end: ``""`` for
-    a Pod, ``spec.template.`` for a Job. Its fields have the types that a pod's have: what can't be read as a pod is left out, which
-    happens in kinds that nobody has checked, and ``advise_work`` tells."""
+    """Yield each pod that an object is or describes, at any depth, with its path and a final dot: ``""`` for a Pod, ``spec.template.`` for a
+    Job. Its fields have the types of a pod's. Unchecked kinds may contain templates that can't be read as pods; these are left out, and
+    ``advise_work`` reports them."""
     for path, pod in _descriptions(obj):
         if not _faults_of(pod):
             yield path, pod
 
 
 def _descriptions(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """As ``pod_templates``, whatever is in them."""
+    """As ``pod_templates``, without the check that they can be read."""
     spec = obj.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
         yield path, obj
@@ -89,7 +89,7 @@ def _descriptions(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, di
 
 
 def _faults_of(pod: dict[str, Any]) -> list[Fault]:
-    """What keeps it from being read as a pod, or the template of one."""
+    """Faults that prevent reading a value as a pod or pod template."""
     meta, spec = _template_shapes()
     found = meta(pod) or []
     said = content_key(pod["spec"])
@@ -108,7 +108,7 @@ def _template_shapes() -> tuple[Check, Check]:
 
 
 def advise_gang(faults: Faults, job: dict[str, Any]) -> None:
-    """A batch Job of which more pods must start together than it ever makes at a time."""
+    """Advise on a batch Job with a minimum of members above its parallelism."""
     least = _texts(job["metadata"], "annotations").get(labels.BATCH_MIN_MEMBER)
     if least is None or not _is_count(least):
         return
@@ -128,7 +128,7 @@ def _advise_duration(faults: Faults, value: str, signed: bool, path: str) -> Non
 
 
 def _is_count(text: str) -> bool:
-    # As Go's ParseInt with 32 bits, which KAI uses. Twenty digits are more than enough to see that there are too many.
+    # As Go's ParseInt with 32 bits, which KAI uses. Twenty digits suffice to recognize a number that is too large.
     return text.isascii() and text.removeprefix("+").isdigit() and int(text[:20]) < 2**31
 
 
@@ -162,7 +162,7 @@ _OLD_LABEL = f"KAI reads it no longer (since v0.6), so there the work goes to th
 
 
 def advise_ignored(faults: Faults, obj: dict[str, Any]) -> None:
-    """Advice for labs where KAI, or kailab's scheduler in its place, decides."""
+    """Advise on fields that KAI, and kailab's scheduler, ignore."""
     if obj["kind"] == "PriorityClass":
         _advise_policy(faults, obj, "")
     for path, pod in pod_templates(obj):
@@ -177,7 +177,7 @@ def advise_ignored(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 def advise_old_label(faults: Faults, obj: dict[str, Any]) -> None:
-    """Work, or a namespace, that says its queue by the label of an older KAI alone."""
+    """Advise on work or namespaces that name their queue only by the label of an older KAI."""
     pods = list(pod_templates(obj))
     holders = [("", obj), *((path, pod) for path, pod in pods if path)]
     if not pods and obj["kind"] != "Namespace":

@@ -39,7 +39,7 @@ SCALARS: dict[str, Check] = {
 
 @cache
 def shape(type: str) -> Check:
-    """The check of a type (``V1PodSpec``), or of an expression over types."""
+    """The check for a type (``V1PodSpec``) or an expression over types."""
     if type in SCALARS:
         return SCALARS[type]
     if type[0] == "[":
@@ -58,23 +58,23 @@ def types() -> Iterable[str]:
 
 
 def field_types(type: str) -> dict[str, str]:
-    """The fields of a type, each with its own type as the table has it."""
+    """The fields of a type with their types as in the table."""
     return {name.removesuffix("!"): of for name, of in _table()[type].items()}
 
 
 def fields_of(type: str) -> dict[str, Check]:
-    """The checks of a type's fields, none of them required."""
+    """The checks of a type's fields; none is required."""
     return {name: _later(of) for name, of in field_types(type).items()}
 
 
 def loose_pod_spec() -> Check:
-    """A pod spec of which some is filled in later: containers may be missing, and their names."""
+    """A partial pod spec that is completed later: containers and their names may be missing."""
     containers = shapes.items(shapes.record(fields_of("V1Container")))
     return shapes.record({**fields_of("V1PodSpec"), "containers": containers})
 
 
 def _later(type: str) -> Check:
-    # Later, since types refer to themselves by way of others (JSONSchemaProps), and most are never needed.
+    # Built lazily, because types refer to themselves (JSONSchemaProps) and most are never needed.
     return SCALARS.get(type) or shapes.later(lambda: shape(type))
 
 
@@ -90,20 +90,20 @@ OPERATORS_TABLE = Path(__file__).with_name("operators.json")
 
 
 class OperatorDefinition(NamedTuple):
-    """The type of a kind, and whose it is: ``JobSet v0.12.0``."""
+    """The type of a kind, and the operator version that defines it: ``JobSet v0.12.0``."""
 
     type: str
     whose: str
 
 
 def operator_definition(api_version: str, kind: str) -> OperatorDefinition | None:
-    """None for a kind, or a version of it, that is not in the table."""
+    """None if the kind or its version is not in the table."""
     found = _operators_table()["kinds"].get(f"{api_version} {kind}")
     return OperatorDefinition(*found) if found else None
 
 
 def operator_field_types(type: str) -> dict[str, str]:
-    """The fields of a type, of the operators' or of Kubernetes' own, each with its own type."""
+    """The fields of a type of an operator or of Kubernetes, with their types."""
     fields: dict[str, str] | None = _operators_table()["types"].get(type)
     return field_types(type) if fields is None else fields
 

@@ -1,4 +1,4 @@
-"""Resource claims, templates, classes and slices (DRA): shapes, limits and selectors, as the API server checks them.
+"""Check resource claims, templates, classes and slices (DRA) as the API server does: shapes, limits and selectors.
 
 Source: resource.k8s.io/v1 and its validation.
 """
@@ -41,18 +41,18 @@ def check_resource_claim_template(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 def is_flat(obj: dict[str, Any]) -> bool:
-    """Whether what a request or a device has stands in itself or below ``basic``, as before resource.k8s.io/v1beta2."""
+    """True for versions before resource.k8s.io/v1beta2: a request has its fields directly, a device has them below ``basic``."""
     version = obj.get("apiVersion")
     return isinstance(version, str) and version.rpartition("/")[2] in _FLAT
 
 
 def admin_access(obj: dict[str, Any]) -> str | None:
-    """Where a claim or a template, without faults, asks for administrative access: the field; None if nowhere."""
+    """The field in which a valid claim or template asks for administrative access, or None."""
     return next((f"{path}.adminAccess" for path, wish in _wishes(obj) if wish.get("adminAccess")), None)
 
 
 def advise_claim(faults: Faults, obj: dict[str, Any]) -> None:
-    """What KAI never allocates: it asks Kubernetes' allocator for none of its optional features (v0.17)."""
+    """Advise on claims that KAI never allocates, because it enables none of the optional features of Kubernetes' allocator (v0.17)."""
     if (path := admin_access(obj)) is not None:
         faults.add(path, "KAI allocates no claim with administrative access: under it the pods wait for ever")
     for path, _ in _wishes(obj):
@@ -64,11 +64,11 @@ def advise_claim(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 def _wishes(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every request and alternative of a claim or a template, with its path; passing over what is not well formed."""
+    """Yield every well-formed request and alternative of a claim or a template, with its path."""
     path, spec = "spec", obj.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("spec"), dict):
         path, spec = "spec.spec", spec["spec"]
-    # Its faults are thrown away: here only what is well formed counts.
+    # These faults are discarded, because only well-formed requests matter here.
     reader = Faults()
     devices = reader.mapping(spec if isinstance(spec, dict) else {}, "devices", "") or {}
     for at, request in reader.mappings(devices, "requests", f"{path}.devices.requests"):
@@ -148,7 +148,7 @@ def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str, flat: boo
         if name in known:
             faults.add(f"{at}.name", f"{name!r} is there already")
         known[name] = None
-        # Constraints may name a request, or one alternative of it.
+        # A constraint may name a request or one of its alternatives.
         known.update(dict.fromkeys(_check_request(faults, request, at, name, flat)))
     _check_number(faults, devices, "requests", f"{path}.requests", MOST_REQUESTS)
     for at, constraint in faults.mappings(devices, "constraints", f"{path}.constraints"):

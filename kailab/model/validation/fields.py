@@ -16,8 +16,7 @@ from kailab.model.kinds import KINDS
 
 
 class Fault(NamedTuple):
-    """``field``: a path such as ``spec.containers[0].name``; ``message``: what is wrong and what was
-    expected."""
+    """``field``: a path such as ``spec.containers[0].name``; ``message``: the fault and the expected value."""
 
     field: str
     message: str
@@ -28,16 +27,16 @@ T = TypeVar("T")
 LARGEST_INT32 = 2**31 - 1
 LARGEST_INT64 = 2**63 - 1
 MOST_PODS = 20_000
-"""More pods than this one workload can't have: beyond what the largest clusters give to one, and what a lab holds well."""
+"""The maximum number of pods of one workload, above that of the largest clusters."""
 MOST_AMOUNT = 10**9
-"""More cores or devices than this no container and no node has. Sums over a lab's pods stay within 64 bits."""
+"""The maximum number of cores or devices of a container or a node. Sums over a lab's pods stay within 64 bits."""
 MOST_BYTES = 2**50
 LONGEST_PATH = 300
-"""Characters of a path that are told: keys are the user's, and may be of any length."""
+"""The maximum number of characters of a path in messages, because user-given keys may have any length."""
 
 
 class Faults:
-    """Collects faults. The readers return None where the field is absent or wrong (and a fault if wrong)."""
+    """Collects faults. The methods that read a field return None if it is absent or wrong; they add a fault if it is wrong."""
 
     def __init__(self) -> None:
         self.found: list[Fault] = []
@@ -77,7 +76,7 @@ class Faults:
     def mappings(
         self, parent: dict[str, Any], key: str, path: str, required: bool = False
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(path, item) of each item that is a mapping; a fault for each that is not."""
+        """Yield (path, item) for each item that is a mapping, and add a fault for each other one."""
         for index, item in enumerate(self.items(parent, key, path, required) or ()):
             at = f"{path}[{index}]"
             if isinstance(item, dict):
@@ -144,7 +143,7 @@ class Faults:
         return None if wrong else value
 
     def quantities(self, parent: dict[str, Any], key: str, path: str) -> dict[str, Any] | None:
-        """A mapping of resource names to quantities; only the readable ones are returned."""
+        """A mapping of resource names to quantities; unreadable ones are left out."""
         value = self.mapping(parent, key, path)
         if value is None:
             return None
@@ -164,31 +163,31 @@ class Faults:
             except InputError as error:
                 self.add(f"{path}[{name:.80}]", error.message)
                 continue
-            # Only what can be read is compared further: one fault is not told twice, in other words.
+            # Only readable values are compared later, so that no fault is reported twice.
             good[name] = exact
         return good
 
 
 def is_extended(resource: str) -> bool:
-    """Extended resources carry a domain of their own (``nvidia.com/gpu``) and can't be overcommitted."""
+    """True for extended resources: they have a domain of their own (``nvidia.com/gpu``) and can't be overcommitted."""
     domain = resource.partition("/")[0]
     return "/" in resource and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
 
 
 def is_whole(resource: str) -> bool:
-    """Resources that come in whole units only."""
+    """True for resources that exist only in whole units."""
     return is_extended(resource) or resource == "pods"
 
 
 def shown(value: Any) -> str:
-    """A value in a message: short, and printable whatever it is."""
+    """Quote a value for a message: short and printable."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
         return "a list"
     if value is True or value is False:
         return "true" if value else "false"
-    # Python refuses to print the longest ones.
+    # Python refuses to print very long integers.
     if isinstance(value, int) and value.bit_length() > 128:
         return "a number of more than 128 bits"
     text = repr(value)
@@ -257,13 +256,13 @@ def check_notes(faults: Faults, meta: dict[str, Any], path: str = "metadata") ->
     check_labels(faults, meta, "labels", f"{path}.labels")
     annotations = faults.strings(meta, "annotations", f"{path}.annotations") or {}
     for key in annotations:
-        # As the API server: keys of annotations are checked in small letters, keys of labels as they are.
+        # As in the API server, keys of annotations are checked in lower case, keys of labels unchanged.
         if not is_label_key(key.lower()):
             faults.add(f"{path}.annotations[{key:.80}]", "is not a valid key; expected name or domain/name")
 
 
 def check_labels(faults: Faults, parent: dict[str, Any], key: str, path: str) -> None:
-    """A mapping of labels: keys and values in their form."""
+    """Check a mapping of labels: the form of keys and values."""
     labels = parent.get(key)
     if labels is None:
         return
@@ -288,7 +287,7 @@ def _check_name(faults: Faults, meta: dict[str, Any], kind: str) -> None:
         elif kind not in _PATH_NAME_KINDS and not is_dns_subdomain(name):
             faults.wrong("metadata.name", name, NAME_RULE)
     elif generated is not None and kind not in _PATH_NAME_KINDS:
-        # What is put behind it begins with a letter or digit.
+        # The generated suffix begins with a letter or digit.
         stem = generated.rstrip("-.")
         if not stem or not is_dns_subdomain(stem):
             faults.wrong("metadata.generateName", generated, NAME_RULE)

@@ -28,7 +28,7 @@ from kailab.model.validation.fields import (
 CHECKED_ANNOTATIONS = frozenset(
     (*labels.SECONDS, labels.FAIL, labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)
 )
-"""Annotations whose values mean something: ``check_annotations`` judges them."""
+"""Annotations that ``check_annotations`` checks."""
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -37,7 +37,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _MOST_KNOWN = 1024
 _sound: set[bytes] = set()
-"""Specs and annotations of pod templates in which nothing was wrong: most that come are like one before."""
+"""Specs and annotations of pod templates without faults: most templates equal an earlier one."""
 _POSITIVE = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
@@ -54,7 +54,7 @@ def check_pod(faults: Faults, obj: dict[str, Any]) -> None:
 def check_template(
     faults: Faults, parent: dict[str, Any], path: str, restart: tuple[str, ...] = RESTART_POLICIES
 ) -> None:
-    """``template`` under ``parent``: its labels, its pod spec, the restart policies its owner allows."""
+    """Check ``template`` in ``parent``: its labels, its pod spec, and the restart policies that its owner allows."""
     template = faults.mapping(parent, "template", f"{path}.template", required=True)
     if template is None:
         return
@@ -81,7 +81,7 @@ def check_template(
 def check_pod_spec(
     faults: Faults, spec: dict[str, Any], path: str, restart: tuple[str, ...] = RESTART_POLICIES
 ) -> None:
-    # One set for both lists: statuses and KAI's annotations tell containers apart by name alone.
+    # One set for both lists, because statuses and KAI's annotations identify containers by name.
     names: set[str] = set()
     for key in ("initContainers", "containers"):
         for at, container in faults.mappings(spec, key, f"{path}.{key}", required=key == "containers"):
@@ -91,7 +91,7 @@ def check_pod_spec(
     policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
     if (policy or "Always") not in restart:
         faults.wrong(f"{path}.restartPolicy", policy or "Always", " or ".join(restart))
-    # Times are floats here, which skip seconds beyond this.
+    # Beyond this, floats can't represent every second.
     faults.integer(spec, "terminationGracePeriodSeconds", f"{path}.terminationGracePeriodSeconds", most=2**53)
     faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1)
     faults.integer(spec, "priority", f"{path}.priority", least=-(2**31))
@@ -125,9 +125,9 @@ def check_pod_spec(
 
 
 def _check_claims_used(faults: Faults, spec: dict[str, Any], path: str, known: set[str]) -> None:
-    """Containers use claims that the pod has, by their names in it."""
+    """Check that containers use claims of their pod, by the names in the pod."""
     for key in ("initContainers", "containers"):
-        # What has another shape was told already.
+        # Other shapes have been reported already.
         for place, container in Faults().mappings(spec, key, f"{path}.{key}"):
             resources = container.get("resources")
             if isinstance(resources, dict):
@@ -138,7 +138,7 @@ def _check_claims_used(faults: Faults, spec: dict[str, Any], path: str, known: s
 
 
 def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
-    """``resources`` of a container or pod: requests within limits; extended resources have equal ones."""
+    """Check ``resources`` of a container or pod: requests do not exceed limits, and are equal for extended resources."""
     resources = faults.mapping(parent, "resources", f"{path}.resources")
     if not resources:
         return
@@ -155,7 +155,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
                 )
             elif amount > limits[name]:
                 faults.add(field, f"is more than the limit of {quantities.format_number(limits[name])}")
-        # Asked of what was written: a limit that can't be read was told already.
+        # Checked on the written keys, because unreadable limits have been reported already.
         elif is_extended(name) and (given is None or (isinstance(given, dict) and name not in given)):
             faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
     for key, names in (("limits", limits), ("requests", requests)):
@@ -165,7 +165,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
 
 
 def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any], meta_path: str) -> None:
-    """GPU sharing and timing annotations. KAI's webhook judges only pods that name its scheduler."""
+    """Check the annotations for GPU sharing and times. KAI's webhook checks only pods that name its scheduler."""
     annotations = meta.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
     for key in labels.SECONDS:
@@ -180,7 +180,7 @@ def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any]
 
 
 def check_selector(faults: Faults, selector: dict[str, Any], path: str) -> None:
-    """A label selector: matchLabels and matchExpressions."""
+    """Check a label selector: matchLabels and matchExpressions."""
     check_labels(faults, selector, "matchLabels", f"{path}.matchLabels")
     _check_expressions(faults, selector, "matchExpressions", path, _LABEL_OPERATORS)
 
@@ -201,7 +201,7 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
 
 
 def _check_volume_names(faults: Faults, spec: dict[str, Any], path: str) -> None:
-    # What has another shape is told elsewhere.
+    # Other shapes are reported elsewhere.
     names: set[str] = set()
     for at, volume in Faults().mappings(spec, "volumes", f"{path}.volumes"):
         name = volume.get("name")
@@ -212,13 +212,13 @@ def _check_volume_names(faults: Faults, spec: dict[str, Any], path: str) -> None
 
 
 def _check_host_ports(faults: Faults, spec: dict[str, Any], path: str) -> None:
-    """In the network of its node a pod has its ports there; no two containers of it have one."""
+    """Check host ports with hostNetwork: every container port is a host port, and no two containers may have the same."""
     taken: dict[tuple[str, str, int], str] = {}
     own = spec.get("hostNetwork") is True
     for at, container in Faults().mappings(spec, "containers", f"{path}.containers"):
         for place, port in Faults().mappings(container, "ports", f"{at}.ports"):
             host, inside = port.get("hostPort"), port.get("containerPort")
-            # What is of another type was told already.
+            # Other types have been reported already.
             if type(host) is not int or not host:
                 continue
             if own and host != inside:
@@ -257,7 +257,7 @@ def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, pat
 
 
 def _check_sharing_container(faults: Faults, annotations: dict[str, Any], spec: dict[str, Any], path: str) -> None:
-    # Read only where a share is asked for, as by KAI (GetFractionContainerRef).
+    # Checked only for pods that request a share, as in KAI (GetFractionContainerRef).
     if labels.GPU_FRACTION not in annotations and labels.GPU_MEMORY not in annotations:
         return
     name = annotations.get(labels.GPU_FRACTION_CONTAINER)
@@ -276,7 +276,7 @@ def _has_gpu_limit(spec: dict[str, Any]) -> bool:
 
 
 def _containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those that can be read, init containers too."""
+    """Yield all containers that can be read, init containers too."""
     lists = [spec.get(key) for key in ("containers", "initContainers")]
     return [one for each in lists if isinstance(each, list) for one in each if isinstance(one, dict)]
 
@@ -321,7 +321,7 @@ def _check_node_affinity(faults: Faults, node: dict[str, Any], path: str) -> Non
 def _check_preferred(
     faults: Faults, rule: dict[str, Any], path: str, key: str, check: Callable[[Faults, dict[str, Any], str], None]
 ) -> None:
-    """What is preferred: each with its weight, and the term itself below ``key``."""
+    """Check preferred terms: a weight, and the term itself in ``key``."""
     for at, weighted in faults.mappings(rule, _PREFERRED, f"{path}.{_PREFERRED}"):
         _check_weight(faults, weighted, at)
         term = faults.mapping(weighted, key, f"{at}.{key}", required=True)
@@ -373,7 +373,7 @@ def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: s
         elif operator in ("In", "NotIn"):
             if not values:
                 faults.add(f"{at}.values", f"must not be empty for {operator}")
-            # Fields have values of other forms: a node's name may be longer than a label's value.
+            # Values of fields have other rules: the name of a node may be longer than a label value.
             elif key != "matchFields" and not all(is_label_value(value) for value in values):
                 faults.add(f"{at}.values", "holds what can't be a label value")
         elif operator in ("Exists", "DoesNotExist") and values:
@@ -383,7 +383,7 @@ def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: s
 
 
 def _check_seconds(faults: Faults, value: Any, path: str) -> None:
-    # As whoever reads them later: a number, and no quantity.
+    # As the later reader: a number, not a quantity.
     seconds = quantities.decimal(value)
     if seconds is None or seconds < 0:
         faults.wrong(path, value, "seconds, zero or more, as text such as 90 or 0.5")

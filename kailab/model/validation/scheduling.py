@@ -7,7 +7,7 @@ from typing import Any
 from kailab.model.labels import HOSTNAME
 from kailab.model.validation.fields import LABEL_RULE, LARGEST_INT32, Faults, is_dns_label, is_label_key
 
-MOST_PRIORITY = 10**9  # of a class that is not the system's
+MOST_PRIORITY = 10**9  # of a class that is not a system class
 _MOST_LEVELS = 16  # maxItems in KAI's definition
 
 
@@ -28,7 +28,7 @@ def check_podgroup(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 def advise_podgroup(faults: Faults, obj: dict[str, Any]) -> None:
-    """A minSubGroup above the number of children: KAI lets it pass with a warning; the group never starts."""
+    """Advise on a minSubGroup above the number of children: KAI accepts it with a warning, and the group never starts."""
     spec = obj.get("spec") or {}
     groups = spec.get("subGroups") or []
     for path, item, name in [("spec", spec, None)] + [
@@ -66,7 +66,7 @@ def check_topology(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""Kubernetes' own priority classes, and their values, above those of all others."""
+"""Kubernetes' own priority classes and their values."""
 
 
 def check_priority_class(faults: Faults, obj: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ def _check_subgroup_minimum(faults: Faults, group: dict[str, Any], path: str, in
 
 def _circular(name: str, parents: dict[str, str | None]) -> bool:
     at, steps = parents.get(name), 0
-    # Bounded: the way up may lead into a ring that this one is not part of.
+    # Bounded, because the ancestors may contain a cycle without this subgroup.
     while at is not None and at != name and steps <= len(parents):
         at, steps = parents.get(at), steps + 1
     return at == name

@@ -29,14 +29,14 @@ Check: TypeAlias = Callable[[Any], list[Fault] | None]
 
 def _leaf(kind: type, expected: str) -> Check:
     def check(value: Any) -> list[Fault] | None:
-        # By exact type: to Python true is an int, and values out of JSON and YAML are of no other classes.
+        # The exact type, because bool is a subclass of int, and JSON and YAML yield no other classes.
         return None if type(value) is kind else _wrong(value, expected)
 
     return check
 
 
 def whole(least: int, most: int) -> Check:
-    """A whole number between two, both included."""
+    """A whole number within bounds, both included."""
 
     def check(value: Any) -> list[Fault] | None:
         if type(value) is not int:
@@ -56,7 +56,7 @@ def int_or_text(value: Any) -> list[Fault] | None:
 
 
 def share(value: Any) -> list[Fault] | None:
-    """A count, or a percentage as text."""
+    """A number, or a percentage as text."""
     if type(value) is int:
         return _COUNT(value)
     digits = value[:-1] if isinstance(value, str) and value.endswith("%") else ""
@@ -73,14 +73,14 @@ def quantity(value: Any) -> list[Fault] | None:
 
 
 def memory_text(value: Any) -> list[Fault] | None:
-    """Memory as Java and Spark write it: ``512m``, ``4g``; what is no more than that many digits can be counted with."""
+    """Memory in the form of Java and Spark: ``512m``, ``4g``. The number of digits is limited so that it can be computed with."""
     if isinstance(value, str) and _MEMORY.fullmatch(value.lower()):
         return None
     return _wrong(value, "an amount of memory such as 512m or 4g")
 
 
 def label_names(value: Any) -> list[Fault] | None:
-    """A mapping of which the keys become parts of pods' names."""
+    """A mapping whose keys become parts of pod names."""
     if type(value) is not dict:
         return _wrong(value, "a mapping")
     for name in value:
@@ -109,13 +109,13 @@ INT32 = whole(-(2**31), LARGEST_INT32)
 INT64 = whole(-LARGEST_INT64 - 1, LARGEST_INT64)
 _COUNT = whole(0, LARGEST_INT32)
 COUNT = _COUNT
-"""Something that is counted, or seconds."""
+"""A 32-bit count or number of seconds."""
 LONG_COUNT = whole(0, LARGEST_INT64)
 """The same in 64 bits."""
 PORT = whole(0, 65535)
 """A port of a container, host or Service; 0 where none is chosen yet."""
 PODS = whole(0, MOST_PODS)
-"""How many pods, or what makes pods, there are to be: no more than a lab holds."""
+"""A number of pods, or of objects that make pods, up to the maximum of a lab."""
 
 
 def one_of(*choices: str) -> Check:
@@ -128,7 +128,7 @@ def one_of(*choices: str) -> Check:
 
 
 def filled(check: Check) -> Check:
-    """Text, or a list, that must not be empty."""
+    """A text or list that must not be empty."""
 
     def also(value: Any) -> list[Fault] | None:
         found = check(value)
@@ -138,12 +138,12 @@ def filled(check: Check) -> Check:
 
 
 def items(of: Check) -> Check:
-    """A list of such values."""
+    """A list of values that each satisfy a check."""
 
     def check(value: Any) -> list[Fault] | None:
         if type(value) is not list:
             return _wrong(value, "a list")
-        # No list before the first fault: most objects have none, and every field of every object passes through here.
+        # The list is created at the first fault, because most objects have none and every field passes through here.
         found: list[Fault] | None = None
         for index, item in enumerate(value):
             inner = of(item)
@@ -155,11 +155,11 @@ def items(of: Check) -> Check:
 
 
 def named(of: Check, key: str = "name") -> Check:
-    """A list of mappings that are told apart by one of their fields."""
+    """A list of mappings with one field that is unique among them."""
     each = items(of)
 
     def check(value: Any) -> list[Fault] | None:
-        # Names are looked at only where every item is a mapping.
+        # Names are compared only if every item is a mapping.
         found = each(value)
         if found is not None:
             return found
@@ -175,7 +175,7 @@ def named(of: Check, key: str = "name") -> Check:
 
 
 def table(of: Check) -> Check:
-    """A mapping of any names to such values."""
+    """A mapping of any names to values that satisfy a check."""
 
     def check(value: Any) -> list[Fault] | None:
         if type(value) is not dict:
@@ -191,7 +191,7 @@ def table(of: Check) -> Check:
 
 
 def record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Check:
-    """A mapping with these fields; those that are ``required`` have to be there."""
+    """A mapping with these fields, of which ``required`` must be present."""
     known = dict(fields)
 
     def check(value: Any) -> list[Fault] | None:
@@ -213,12 +213,12 @@ def record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Check
 
 
 def with_spec(spec: Check) -> Check:
-    """An object with such a spec."""
+    """An object whose spec satisfies a check."""
     return record({"spec": spec}, ("spec",))
 
 
 def both(first: Check, second: Check) -> Check:
-    """What the second check finds, where the first finds nothing."""
+    """The faults of the second check, if the first finds none."""
 
     def check(value: Any) -> list[Fault] | None:
         found = first(value)
@@ -228,12 +228,12 @@ def both(first: Check, second: Check) -> Check:
 
 
 def needing(check: Check, *required: str) -> Check:
-    """A mapping that has these fields besides what the check asks."""
+    """A mapping that satisfies a check and has these fields."""
     return both(check, record({}, required))
 
 
 def later(make: Callable[[], Check]) -> Check:
-    """A check that is made at its first use."""
+    """A check that is built at its first use."""
     made: list[Check] = []
 
     def check(value: Any) -> list[Fault] | None:
@@ -249,7 +249,7 @@ def _wrong(value: Any, expected: str) -> list[Fault]:
 
 
 def _below(found: list[Fault] | None, step: str, inner: list[Fault]) -> list[Fault]:
-    """Faults one step further down, added to those found so far."""
+    """Append the faults of a nested value, with its step in front of their paths."""
     moved = [
         Fault(f"{step}{path}" if not path or path.startswith("[") else f"{step}.{path}", message)
         for path, message in inner
@@ -261,7 +261,7 @@ def _below(found: list[Fault] | None, step: str, inner: list[Fault]) -> list[Fau
 
 
 def shape_of_schema(schema: dict[str, Any]) -> Check:
-    """The check of what a schema describes. Fields that it does not name are not judged."""
+    """The check for an OpenAPI schema. Fields that it does not name are ignored."""
     if schema.get("x-kubernetes-int-or-string"):
         return int_or_text
     match schema.get("type"):

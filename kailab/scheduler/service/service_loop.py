@@ -7,13 +7,13 @@ errors it pauses with exponential backoff and jitter.
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import tenacity
-
 from kailab.cluster.protocol import Cluster, Watch
+from kailab.cluster.retries import exponential_pause
 from kailab.errors import ApiError, KailabError
 from kailab.scheduler.composition import SchedulerAssembly, SchedulerComposition
 from kailab.scheduler.loop import Scheduler
@@ -26,25 +26,20 @@ from kailab.scheduler.service.metrics import SchedulerMetrics
 
 
 class Backoff:
-    """Seconds. ``next`` after each failure, ``reset`` once it goes well again."""
+    """Pauses in seconds between tries. Call ``next`` after each failure and ``reset`` after a success."""
 
     def __init__(self, first: float, longest: float) -> None:
-        # The random part keeps several candidates from beginning anew in step.
-        self._wait = tenacity.wait_exponential(first, longest) + tenacity.wait_random(0, first)
-        self._state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
-        self._state.attempt_number = 0
-
-    @property
-    def failures(self) -> int:
-        """In a row."""
-        return self._state.attempt_number
+        self._first, self._longest = first, longest
+        self.failures = 0
+        """The number of failures in a row."""
 
     def next(self) -> float:
-        self._state.attempt_number += 1
-        return float(self._wait(self._state))
+        self.failures += 1
+        # The random part keeps several candidates from beginning anew in step.
+        return exponential_pause(self.failures, self._first, self._longest) + random.uniform(0, self._first)
 
     def reset(self) -> None:
-        self._state.attempt_number = 0
+        self.failures = 0
 
 
 class CycleTimer(Observer):

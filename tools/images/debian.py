@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kailab.cluster.kind.image.ingredients import BuildInputs
+from tools.images.build_inputs import BuildInputs
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _OF_NO_USE = ("var/cache/apt", "var/lib/apt/lists", "usr/share/man", "usr/share/locale", "var/log")

@@ -1,4 +1,4 @@
-"""What a node image is made of, and the name that follows from it: the same ingredients have the same name."""
+"""What goes into a node image, and the image name that follows from it: equal inputs give the same name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kailab.components import ComponentCache, ComponentSet
+from kailab.cluster.built_images import NODE_COMMAND, NODE_RECIPE
+from kailab.components import ComponentCache, ComponentSet, MissingComponents
 from kailab.components.cache import sha256_of
 from kailab.components.pins import KUBERNETES_PROGRAMS, NODE_FILES, node_pins
-
-RECIPE = 1
-"""To be raised whenever the same ingredients make another image."""
 
 REPOSITORY = "kailab/node"
 SUITE = "bookworm"
@@ -22,7 +20,7 @@ PACKAGES = (
     "ethtool", "iproute2", "iptables", "jq", "kmod", "libseccomp2", "mount", "nftables", "procps", "runc", "systemd",
     "systemd-sysv", "util-linux",
 )  # fmt: skip
-"""Beside Debian's minimal base. kind's entrypoint, containerd, kubelet and kube-proxy call them; catatonit is the pause program."""
+"""Packages beside Debian's minimal base. kind's entrypoint, containerd, kubelet and kube-proxy call their programs; catatonit is the pause program."""
 
 _DIGITS = 12
 
@@ -41,23 +39,22 @@ class BuildInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the image, with its tag. Debian's packages are in it by their names: which versions the mirror has is its record's to
-        say."""
-        told = msgspec.json.encode([RECIPE, self.kubernetes, self.suite, self.packages, sorted(self.checksums.items())])
-        return f"{REPOSITORY}:{self.kubernetes}-{hashlib.sha256(told).hexdigest()[:_DIGITS]}"
+        """Of the image, with its tag. It depends on the names of Debian's packages, not on their versions, which the record has."""
+        inputs = msgspec.json.encode(
+            [NODE_RECIPE, self.kubernetes, self.suite, self.packages, sorted(self.checksums.items())]
+        )
+        return f"{REPOSITORY}:{self.kubernetes}-{hashlib.sha256(inputs).hexdigest()[:_DIGITS]}"
 
 
 def gather_inputs(components: ComponentSet, mirror: str = MIRROR, cache: ComponentCache | None = None) -> BuildInputs:
-    """From programs that are all here. Raises InputError, DamagedComponent, MissingComponents."""
-    from kailab.components import MissingComponents
-
+    """Programs and files that are all here. Raises InputError, DamagedComponent, MissingComponents."""
     cache = cache or ComponentCache()
     paths = {name: components.path(name) for name in ("etcd", *KUBERNETES_PROGRAMS)}
     for pin in node_pins(components.kubernetes):
-        found = cache.checked(pin)
-        if found is None:
-            raise MissingComponents(f"{pin} is not here; `kailab kind image build` gets it", (pin,))
-        paths[pin.name] = found
+        path = cache.checked(pin)
+        if path is None:
+            raise MissingComponents(f"{pin} is not here; `{NODE_COMMAND}` acquires it", (pin,))
+        paths[pin.name] = path
     checksums = {name: sha256_of(path) for name, path in paths.items()}
     files = str(paths.pop(NODE_FILES))
     return BuildInputs(

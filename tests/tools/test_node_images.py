@@ -1,4 +1,4 @@
-"""Node images that are made here: what is missing, what is made of what, and what is left of a build that does not end well."""
+"""Node images that are built here: requirements, contents, the store, and what a failed build leaves."""
 
 import gzip
 import hashlib
@@ -15,22 +15,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kailab.cluster.kept_images import ARCHIVE, RECORD, CannotBuild
+from kailab.cluster.built_images import ARCHIVE, RECORD, NodeImage, NodeImageStore
 from kailab.cluster.kind import docker
 from kailab.cluster.kind.docker import default_node_image, load_built_image, provide_image
-from kailab.cluster.kind.image import making, needs
-from kailab.cluster.kind.image.debian import Root
-from kailab.cluster.kind.image.ingredients import SUITE, gather_inputs
-from kailab.cluster.kind.image.layers import write_image
-from kailab.cluster.kind.image.node_files import put_kinds_files
-from kailab.cluster.kind.image.parts import put_with_libraries
-from kailab.cluster.kind.image.store import NodeImage, NodeImageStore
 from kailab.cluster.kind.options import choose_options
 from kailab.cluster.polling import wait_until
 from kailab.components import KIND, ComponentCache, find_components, pins
 from kailab.components.manifests import write_files
 from kailab.components.pins import NODE_FILES, node_pins, this_machine
 from kailab.errors import ConnectError, InputError, StateError
+from tools.images import node_image, requirements
+from tools.images.build_inputs import SUITE, gather_inputs
+from tools.images.control_plane_images import put_with_libraries
+from tools.images.debian import Root
+from tools.images.layers import write_image
+from tools.images.node_files import put_kinds_files
+from tools.images.requirements import CannotBuild
 
 SECONDS = 300.0
 
@@ -80,7 +80,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
         (folder / "debootstrap").write_text(f"#!/bin/sh\n{words}\n")
         (folder / "debootstrap").chmod(0o755)
 
-    monkeypatch.setattr(needs, "KEYRING", Path(sys.executable))  # a file that is there
+    monkeypatch.setattr(requirements, "KEYRING", Path(sys.executable))  # a file that is there
     return debootstrap
 
 
@@ -117,17 +117,17 @@ class TestNeeds:
         monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        monkeypatch.setattr(needs, "KEYRING", tmp_path / "keyring.gpg")
-        monkeypatch.setattr(needs, "ARCHIVE_BYTES", 10**18)
+        monkeypatch.setattr(requirements, "KEYRING", tmp_path / "keyring.gpg")
+        monkeypatch.setattr(requirements, "ARCHIVE_BYTES", 10**18)
         with pytest.raises(CannotBuild) as refused:
-            making.build(mirror=f"{tmp_path.as_uri()}/nothing")
+            node_image.build(mirror=f"{tmp_path.as_uri()}/nothing")
         told = str(refused.value)
         for part in (
             "it needs root",
             "no debootstrap here (apt install debootstrap)",
             "no gpgv here",
-            "keyring.gpg is not here",
-            "there is no Go here, and coredns v1.13.1, node-files.zip v0.30.0 can only be had with it",
+            "keyring.gpg, which verifies Debian's packages, is not here",
+            "there is no Go here, and coredns v1.13.1, node-files.zip v0.30.0 can only be built with it",
             "GB are needed",
             "the Debian mirror can't be reached",
             "--mirror names another one",
@@ -138,15 +138,15 @@ class TestNeeds:
     @AS_ROOT
     def test_where_nothing_is_missing(self, cache: ComponentCache, mirror: str, tools: Callable[[str], None]) -> None:
         tools("exit 1")
-        assert making.check(mirror=mirror) == ()
+        assert node_image.check(mirror=mirror) == ()
 
     def test_a_release_of_which_there_can_be_none(self) -> None:
         with pytest.raises(
             InputError, match=r"no node image can be made of Kubernetes v1\.36\.3: .* v1\.34\.4, v1\.35\.4"
         ):
-            making.check("1.36")
+            node_image.check("1.36")
         with pytest.raises(InputError, match="not among the releases"):
-            making.check("1.2")
+            node_image.check("1.2")
 
 
 class TestName:
@@ -162,7 +162,7 @@ class TestName:
         cache.put(kubelet, another, "built", "this test")
         assert gather_inputs(find_components()).name != first.name
 
-    def test_the_newest_that_was_made_here_is_the_default(self, cache: ComponentCache, tmp_path: Path) -> None:
+    def test_the_newest_that_was_built_here_is_the_default(self, cache: ComponentCache, tmp_path: Path) -> None:
         kind = tmp_path / "kind"
         kind.write_text("#!/bin/sh\n")
         kind.chmod(0o755)
@@ -187,14 +187,14 @@ class TestStore:
         assert store.checked(first).read_bytes() == b"an archive"
         store.remove(first)
         assert store.images() == [second]
-        with pytest.raises(InputError, match=rf"there is no node image .*; there are: {second.name}"):
+        with pytest.raises(InputError, match=rf"no node image .* was built here; there are: {second.name}"):
             store.get(first.name)
 
     def test_what_is_damaged_is_not_loaded(self, tmp_path: Path) -> None:
         store = NodeImageStore(tmp_path)
         image = kept(store, record())
         store.archive(image).write_bytes(b"something else")
-        with pytest.raises(StateError, match=r"its sha256 is .* was made; it is not loaded; .*--again"):
+        with pytest.raises(StateError, match=r"its sha256 is .* was built; it is not loaded; .*--again"):
             store.checked(image)
         store.archive(image).unlink()
         with pytest.raises(StateError, match="can't be read"):
@@ -300,8 +300,8 @@ class TestBuildsThatFail:
     ) -> None:
         tools("echo W: no such suite; exit 3")
         told: list[str] = []
-        with pytest.raises(StateError, match=r"(?s)could not be made; see .*build\.log:.*no such suite"):
-            making.build(mirror=mirror, tell=told.append)
+        with pytest.raises(StateError, match=r"(?s)could not be built; see .*build\.log:.*no such suite"):
+            node_image.build(mirror=mirror, tell=told.append)
         assert told == ["installing Debian packages"]
         (folder,) = (path for path in NodeImageStore().root.iterdir() if path.name != "downloads")
         assert {path.name for path in folder.iterdir()} == {".lock", "build.log"}
@@ -313,7 +313,7 @@ class TestBuildsThatFail:
         begun, command = tmp_path / "begun", f"sleep 9{os.getpid():08}"  # nobody else's
         # Its second process is in a session of its own, as daemons are.
         tools(f"setsid {command} & cat /proc/self/mounts >{begun}; {command}")
-        script = "from kailab.cluster.kind.image import making; making.build(mirror=__import__('sys').argv[1])"
+        script = "from tools.images import node_image; node_image.build(mirror=__import__('sys').argv[1])"
         building = subprocess.Popen([sys.executable, "-c", script, mirror], stderr=subprocess.DEVNULL)
         try:
             assert wait_until(lambda: begun.exists() and ".work" in begun.read_text(), SECONDS)
@@ -336,34 +336,34 @@ def _running(command: str) -> list[str]:
 
 
 class TestCommands:
-    def kailab(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def images(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "kailab", "kind", "image", *arguments], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "tools.images", "kind", *arguments], capture_output=True, text=True, check=False
         )
 
     def test_list_show_and_remove(self, cache: ComponentCache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
-        assert "`kailab kind image build` makes one" in self.kailab("list").stderr
+        assert "`python -m tools.images kind build` builds one" in self.images("list").stderr
         image = kept(NodeImageStore(), record())
-        (listed,) = json.loads(self.kailab("list", "-o", "json").stdout)
+        (listed,) = json.loads(self.images("list", "-o", "json").stdout)
         assert listed["name"] == image.name
-        assert image.name in self.kailab("list").stdout
-        shown = json.loads(self.kailab("show", image.name, "-o", "json").stdout)
+        assert image.name in self.images("list").stdout
+        shown = json.loads(self.images("show", image.name, "-o", "json").stdout)
         assert shown["packages"] == {"bash": "5"}
-        assert "  bash 5" in self.kailab("show", image.name).stdout
-        refused = self.kailab("load", image.name)
+        assert "  bash 5" in self.images("show", image.name).stdout
+        refused = self.images("load", image.name)
         assert (
             refused.returncode,
             "Docker engine can't be reached" in refused.stderr or "no docker command" in refused.stderr,
         ) == (2, True)
-        assert self.kailab("remove", image.name).returncode == 0
-        gone = self.kailab("show", image.name)
+        assert self.images("remove", image.name).returncode == 0
+        gone = self.images("show", image.name)
         assert (gone.returncode, "there are: none" in gone.stderr) == (2, True)
 
     def test_what_can_not_be_built_is_exit_2(self, cache: ComponentCache, mirror: str) -> None:
-        refused = self.kailab("build", "--check", "--mirror", f"{mirror}/nothing")
+        refused = self.images("build", "--check", "--mirror", f"{mirror}/nothing")
         assert refused.returncode == 2
-        assert "no node image can be made here" in refused.stderr
+        assert "no node image can be built here" in refused.stderr
         assert "Traceback" not in refused.stderr
-        refused = self.kailab("build", "--kubernetes", "1.36")
+        refused = self.images("build", "--kubernetes", "1.36")
         assert (refused.returncode, "containerd 2" in refused.stderr) == (2, True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kailab.cluster.kind.image.debian import Root
+    from tools.images.debian import Root
 
 UNIT = "pod-network.service"
 _RANGE = "10.245"  # not kubeadm's for pods, which is handed out to the fake nodes, too

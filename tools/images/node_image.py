@@ -1,4 +1,4 @@
-"""A node image made: what is missing told, the programs got, the build run by itself, the result kept."""
+"""Builds a node image: reports what is missing, acquires the programs, runs the build in a process of its own, records the result."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.cluster.image_needs import missing_components, tell_missing
-from kailab.cluster.kept_images import ARCHIVE, CannotBuild
-from kailab.cluster.kind.image.ingredients import MIRROR, BuildInputs, gather_inputs
-from kailab.cluster.kind.image.inside import MADE, NodeBuildResult, NodeBuildTask
-from kailab.cluster.kind.image.needs import fits_memory, lacking
-from kailab.cluster.kind.image.store import LOG, NodeImage, NodeImageStore
+from kailab.cluster.built_images import ARCHIVE, NodeImage, NodeImageStore
 from kailab.components import KIND, ComponentCache, Pin, get_components, get_program
 from kailab.components.cache import sha256_of
 from kailab.components.pins import kubernetes_version, node_pins, this_machine
 from kailab.components.process_group import process_group
 from kailab.errors import StateError
+from tools.images.build_inputs import MIRROR, BuildInputs, gather_inputs
+from tools.images.node_build import RESULT, NodeBuildResult, NodeBuildTask
+from tools.images.requirements import CannotBuild, fits_memory, missing_components, node_image_reasons, report_missing
 
+_LOG = "build.log"
 _LAST_LINES = 8
 
 Tell = Callable[[str], None]
@@ -37,12 +36,12 @@ def check(
     store: NodeImageStore | None = None,
     cache: ComponentCache | None = None,
 ) -> tuple[Pin, ...]:
-    """Programs that have to be got before an image can be made. Raises CannotBuild, InputError; nothing is got or made."""
+    """Programs that have to be acquired before an image can be built. Raises CannotBuild, InputError; nothing is acquired or built."""
     store, cache = store or NodeImageStore(), cache or ComponentCache()
     version = kubernetes_version(kubernetes)
     missing = missing_components(node_pins(version), version, components, cache)
-    if reasons := lacking(store.root, mirror, missing):
-        raise CannotBuild(reasons)
+    if reasons := node_image_reasons(store.root, mirror, missing):
+        raise CannotBuild(reasons, store.noun)
     return missing
 
 
@@ -56,87 +55,86 @@ def build(
     cache: ComponentCache | None = None,
     tell: Tell = lambda text: None,
 ) -> NodeImage:
-    """The image of a release (None: the default), as an archive in the store: made, unless the same is there already.
+    """The image of a Kubernetes release (None: the default), as an archive in the store; built unless the same is there already.
 
-    ``components``: a folder with the programs of a control plane; ``again``: made anew in any case. Raises CannotBuild before
-    anything is got or made; MissingComponents, StateError, InputError.
+    ``components``: a folder with the programs of a control plane; ``again``: build anew in any case. Raises CannotBuild before
+    anything is acquired or built; MissingComponents, StateError, InputError.
     """
     store, cache = store or NodeImageStore(), cache or ComponentCache()
-    tell_missing(check(kubernetes, components, mirror=mirror, store=store, cache=cache), tell)
+    report_missing(check(kubernetes, components, mirror=mirror, store=store, cache=cache), tell)
     found = get_components(kubernetes, components, cache=cache, tell=tell)
     for pin in node_pins(found.kubernetes):
         get_program(pin, cache=cache, tell=tell)
     wanted = gather_inputs(found, mirror, cache)
     downloads = store.root / "downloads"
 
-    def make(folder: Path) -> NodeImage:
-        made = _run(wanted, folder, downloads, tell)
-        return _record(wanted, made, folder / ARCHIVE)
+    def build_in(folder: Path) -> NodeImage:
+        return _record(wanted, _run(wanted, folder, downloads, tell), folder / ARCHIVE)
 
-    return store.made(wanted.name, make, again=again, tell=tell)
+    return store.build(wanted.name, build_in, again=again, tell=tell)
 
 
 def _run(wanted: BuildInputs, folder: Path, downloads: Path, tell: Tell) -> NodeBuildResult:
-    """Raises StateError with the last that the build said."""
+    """Raises StateError with the last lines of the build's log."""
     arriving = folder / f".{ARCHIVE}"
     work = folder / ".work"
-    # Of a build that was killed: what it had in memory went with it.
+    # Left over from a build that was killed.
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     task = NodeBuildTask(wanted, str(work), fits_memory(), str(arriving), str(downloads), this_machine().architecture)
     command = [
-        # However this process ends, the build ends, and with it all that it started and mounted.
+        # However this process ends, the build ends with it, and so do its processes and mounts.
         "setpriv", "--pdeathsig", "KILL",
         "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--",
-        sys.executable, "-m", "kailab.cluster.kind.image.inside", msgspec.json.encode(task).decode(),
+        sys.executable, "-m", "tools.images.node_build", msgspec.json.encode(task).decode(),
     ]  # fmt: skip
-    log = folder / LOG
+    log = folder / _LOG
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         with (
             log.open("wb") as errors,
             process_group(command, env=environment, stdout=subprocess.PIPE, stderr=errors) as child,
         ):
-            made = _followed(child, tell)
+            result = _follow(child, tell)
             code = child.wait()
-        if code or made is None:
-            raise StateError(f"the node image could not be made; see {log}:\n{_end_of(log)}")
+        if code or result is None:
+            raise StateError(f"the node image could not be built; see {log}:\n{_end_of(log)}")
         os.replace(arriving, folder / ARCHIVE)
     finally:
         arriving.unlink(missing_ok=True)
         shutil.rmtree(work, ignore_errors=True)
-    return made
+    return result
 
 
-def _followed(child: subprocess.Popen[bytes], tell: Tell) -> NodeBuildResult | None:
-    made = None
+def _follow(child: subprocess.Popen[bytes], tell: Tell) -> NodeBuildResult | None:
+    result = None
     assert child.stdout is not None
     for line in child.stdout:
         text = line.decode("utf-8", "replace").rstrip("\n")
-        if text.startswith(MADE):
-            made = msgspec.json.decode(text.removeprefix(MADE), type=NodeBuildResult)
+        if text.startswith(RESULT):
+            result = msgspec.json.decode(text.removeprefix(RESULT), type=NodeBuildResult)
         else:
             tell(text)
-    return made
+    return result
 
 
-def _record(wanted: BuildInputs, made: NodeBuildResult, archive: Path) -> NodeImage:
+def _record(wanted: BuildInputs, result: NodeBuildResult, archive: Path) -> NodeImage:
     return NodeImage(
         name=wanted.name,
         kubernetes=wanted.kubernetes,
         kind=KIND.version,
-        layer=made.layer,
+        layer=result.layer,
         sha256=sha256_of(archive),
         megabytes=archive.stat().st_size // 1_000_000,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         suite=wanted.suite,
         mirror=wanted.mirror,
-        packages=made.packages,
+        packages=result.packages,
         checksums=wanted.checksums,
-        images=made.images,
+        images=result.images,
     )
 
 
 def _end_of(log: Path) -> str:
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return "\n".join(f"  {line[:300]}" for line in lines[-_LAST_LINES:]) or "  (it said nothing)"
+    return "\n".join(f"  {line[:300]}" for line in lines[-_LAST_LINES:]) or "  (it is empty)"

@@ -1,6 +1,6 @@
-"""The build itself: a process that has mounts and process ids of its own, so that it leaves nothing behind however it ends.
+"""The build of a node image: a process with its own mounts and process ids, so that it leaves nothing behind however it ends.
 
-Its standard output has a line for each step and, at the end, one of JSON: what was made. All else is in its standard error.
+Its standard output has a line for each step and, at the end, a line of JSON with the result. Everything else goes to standard error.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.cluster.kind.image import debian, node_files, parts
-from kailab.cluster.kind.image.debian import Root
-from kailab.cluster.kind.image.importing import containerd
-from kailab.cluster.kind.image.ingredients import BuildInputs
-from kailab.cluster.kind.image.layers import write_image
+from tools.images import control_plane_images, debian, node_files
+from tools.images.build_inputs import BuildInputs
+from tools.images.containerd import containerd
+from tools.images.debian import Root
+from tools.images.layers import write_image
 
-MADE = "made "
+RESULT = "result "
 LABEL = "dev.kailab.node-image"
 _ON_THE_NODE = ("kubeadm", "kubectl", "kubelet")
 
 
 class NodeBuildTask(msgspec.Struct, frozen=True):
-    """``folder``: for the root, empty; ``memory``: it is to be in memory; ``archive``: what is made; ``downloads``: where packages are
-    kept."""
+    """``folder``: an empty one, for the root filesystem; ``memory``: keep that in memory; ``archive``: the file to write; ``downloads``: where
+    packages are kept."""
 
     wanted: BuildInputs
     folder: str
@@ -48,7 +48,7 @@ def make(task: NodeBuildTask) -> NodeBuildResult:
     """Raises OSError, ValueError, subprocess.CalledProcessError."""
     wanted, folder = task.wanted, Path(task.folder)
     if task.memory:
-        # Hundreds of packages are unpacked and flushed one by one, which takes minutes on a disk.
+        # dpkg flushes each of hundreds of packages, which takes minutes on a disk.
         _mount("tmpfs", folder, "-o", "mode=0700,size=100%")
     _say("installing Debian packages")
     root = debian.install(folder / "root", wanted, Path(task.downloads))
@@ -61,7 +61,7 @@ def make(task: NodeBuildTask) -> NodeBuildResult:
     node_files.put_kinds_files(root, Path(wanted.files))
     sandbox = node_files.set_up(root, wanted.kubernetes)
     _check_versions(root, wanted)
-    images = _import(root, parts.parts_of(root, wanted.kubernetes, sandbox), task)
+    images = _import(root, control_plane_images.parts_of(root, wanted.kubernetes, sandbox), task)
     for name in ("proc", "sys"):
         subprocess.run(["umount", str(root.path / name)], check=True)
     debian.trim(root)
@@ -75,31 +75,33 @@ def make(task: NodeBuildTask) -> NodeBuildResult:
         task.architecture,
         entrypoint=("/usr/local/bin/entrypoint", "/sbin/init"),
         environment=("container=docker",),
-        # systemd ends at this signal; at SIGTERM it begins anew.
+        # systemd shuts down on this signal; on SIGTERM it re-executes itself.
         stop_signal="SIGRTMIN+3",
         labels={LABEL: wanted.name},
     )
     return NodeBuildResult(layer, packages, images)
 
 
-def _import(root: Root, wanted: list[parts.ImagePart], task: NodeBuildTask) -> tuple[str, ...]:
+def _import(root: Root, wanted: list[control_plane_images.ImagePart], task: NodeBuildTask) -> tuple[str, ...]:
     with containerd(root) as importer:
-        made = parts.archives(wanted, root, task.wanted.programs, Path(task.folder), task.architecture)
-        for part, archive in zip(wanted, made, strict=True):
+        archives = control_plane_images.archives(
+            wanted, root, task.wanted.programs, Path(task.folder), task.architecture
+        )
+        for part, archive in zip(wanted, archives, strict=True):
             _say(f"adding {part.image}")
             importer.put(archive)
-        there = importer.names()
-    missing = [part.image for part in wanted if part.image not in there]
+        present = importer.names()
+    missing = [part.image for part in wanted if part.image not in present]
     if missing:
-        raise ValueError(f"containerd has taken in {', '.join(there) or 'nothing'}; {', '.join(missing)} is not there")
+        raise ValueError(f"containerd has not imported {', '.join(missing)}; it has {', '.join(present) or 'nothing'}")
     return tuple(part.image for part in wanted)
 
 
 def _check_versions(root: Root, wanted: BuildInputs) -> None:
-    """Each is run once where it is to run."""
-    told = root.run("kubelet", "--version").split()[-1]
-    if told != wanted.kubernetes:
-        raise ValueError(f"the node's kubelet says that it is {told}; {wanted.kubernetes} was expected")
+    """Run programs once in the root filesystem. Raises ValueError, subprocess.CalledProcessError."""
+    version = root.run("kubelet", "--version").split()[-1]
+    if version != wanted.kubernetes:
+        raise ValueError(f"the node's kubelet is {version}; {wanted.kubernetes} was expected")
     for command in (("containerd", "--version"), ("runc", "--version"), ("iptables", "--version"), ("jq", "--version")):
         root.run(*command)
 
@@ -117,11 +119,11 @@ def main() -> None:
     task = msgspec.json.decode(sys.argv[1], type=NodeBuildTask)
     os.umask(0o022)
     try:
-        made = make(task)
+        result = make(task)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr, flush=True)
         raise SystemExit(1) from None
-    _say(MADE + msgspec.json.encode(made).decode())
+    _say(RESULT + msgspec.json.encode(result).decode())
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kailab.cluster.kind.image.debian import Root
 from kailab.cluster.polling import wait_until
+from tools.images.debian import Root
 
 _SOCKET = "/run/build/containerd.sock"
 _CONFIG = "run/build/config.toml"

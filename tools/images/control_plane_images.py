@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kailab.cluster.kind.image.debian import Root, files_of
-from kailab.cluster.kind.image.layers import write_image
+from tools.images.debian import Root, files_of
+from tools.images.layers import write_image
 
 _PAUSE = "/usr/bin/catatonit"
 _IPTABLES = (

@@ -1,4 +1,4 @@
-"""The image of virtual control planes that is made here: what is in it, what is missing, and which hosts have it."""
+"""The image of virtual control planes that is built here: contents, requirements, and the hosts that have it."""
 
 import json
 import stat
@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kailab.cli.main import app
+from kailab.cluster.built_images import ARCHIVE, RECORD, VclusterImage, VclusterImageStore
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.kept_images import ARCHIVE, RECORD, CannotBuild
-from kailab.cluster.vcluster import image as images
-from kailab.cluster.vcluster.image import REPOSITORY, VclusterImage, VclusterImageStore
 from kailab.cluster.vcluster.virtual_cluster import provide_control_plane_image, vcluster_chart_values
 from kailab.components import DEFAULT_KUBERNETES, HELM, VCLUSTER, ComponentCache, pins
 from kailab.components.pins import IMAGE_OF_VCLUSTER, SYNCER
 from kailab.errors import InputError, StateError
+from tools.images import vcluster_image as images
+from tools.images.__main__ import app
+from tools.images.requirements import CannotBuild
+from tools.images.vcluster_image import REPOSITORY
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ComponentCache:
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["vcluster", "image", *arguments])
+    done = CliRunner().invoke(app, ["vcluster", *arguments])
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -86,8 +87,8 @@ class TestBuild:
         with pytest.raises(CannotBuild) as refused:
             images.build()
         for part in (
-            "no image of a virtual control plane can be made here:",
-            "there is no Go here, and vcluster-syncer v0.30.0, kine v0.16.4, cp v0.15.0 can only be had with it",
+            "no image of a virtual control plane can be built here:",
+            "there is no Go here, and vcluster-syncer v0.30.0, kine v0.16.4, cp v0.15.0 can only be built with it",
             "there is no tar here",
             "GB are needed",
         ):
@@ -102,13 +103,15 @@ class TestBuild:
     def test_a_damaged_archive_is_told(self, cache: ComponentCache) -> None:
         made = images.build()
         VclusterImageStore().archive(made).write_bytes(b"something else")
-        with pytest.raises(StateError, match=r"is not loaded; `kailab vcluster image build --again` makes it anew"):
+        with pytest.raises(
+            StateError, match=r"is not loaded; `python -m tools.images vcluster build --again` builds it anew"
+        ):
             images.build()
         assert images.build(again=True).sha256 == made.sha256
 
 
 def test_the_command_line(cache: ComponentCache) -> None:
-    assert "`kailab vcluster image build` makes one" in run("list")[2]
+    assert "`python -m tools.images vcluster build` builds one" in run("list")[2]
     code, name, _ = run("build")
     assert code == 0
     (listed,) = json.loads(run("list", "-o", "json")[1])

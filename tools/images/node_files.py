@@ -10,11 +10,11 @@ import re
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from kailab.cluster.kind.image import network
-from kailab.cluster.kind.image.debian import Root
+from tools.images import pod_network
+from tools.images.debian import Root
 
 _FILES = PurePosixPath("images/base/files")
-_ENABLED = ("containerd.service", "kubelet.service", "undo-mount-hacks.service", network.UNIT)
+_ENABLED = ("containerd.service", "kubelet.service", "undo-mount-hacks.service", pod_network.UNIT)
 # Of a machine's, not of a container's: they would wait for devices, or write to what all containers of the machine share.
 _MASKED = ("systemd-binfmt.service", "systemd-udevd.service", "systemd-logind.service", "console-getty.service")
 _EMPTIED = (
@@ -40,7 +40,7 @@ def set_up(root: Root, kubernetes: str) -> str:
     """Settings of the node. Returns the name of the image that containerd has for the sandbox of a pod."""
     sandbox = _set_up_containerd(root)
     _set_up_systemd(root)
-    network.put(root)
+    pod_network.put(root)
     kubelet = root.path / _KUBELET
     # A kubelet of 1.35 and later refuses to run on cgroup v1, where nothing else stands in its way.
     root.write(_KUBELET, f"{kubelet.read_text(encoding='utf-8').strip()} --fail-cgroupv1=false\n")

@@ -1,1 +1,0 @@
-"""Node images for kind, made here: a Debian base and the pinned programs, nothing from an image registry."""
