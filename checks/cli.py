@@ -71,11 +71,11 @@ def scenarios(
     output: TextOrJson,
 ) -> None:
     """Manifests in steps, and after each step the outcome that a real KAI showed."""
-    from checks.recorded.choosing import matching
-    from checks.recorded.live import run_live
+    from checks.recorded.live_clusters import run_live
     from checks.recorded.scenarios import read_scenarios, run_scenario
+    from checks.recorded.selection import matching
+    from checks.recorded_files import shared_folder
     from checks.report import Report
-    from checks.shared import shared_folder
     from kailab.undertest.selection import check_lab
 
     where = {
@@ -124,9 +124,9 @@ def cases(
 ) -> None:
     """KAI's own scheduling cases, one session or several, decided by our engine."""
     from checks.recorded.cases import check_loading, run_cases
-    from checks.recorded.choosing import choose
     from checks.recorded.expectations import LEVELS
-    from checks.shared import shared_folder
+    from checks.recorded.selection import choose
+    from checks.recorded_files import shared_folder
     from kailab.errors import InputError
 
     if level not in LEVELS:
@@ -144,7 +144,7 @@ def cases(
 def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     """Recorded divisions of a cluster among queues."""
     from checks.recorded.fairshare import run_file
-    from checks.shared import shared_folder
+    from checks.recorded_files import shared_folder
 
     report, unwired = run_file(file or shared_folder() / "conformance" / "fairshare.json")
     for kind, count in sorted(unwired.items()):
@@ -159,7 +159,7 @@ def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
 def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     """Pods of all kinds of owners, and the PodGroups that KAI makes of them."""
     from checks.recorded.grouping import run_file
-    from checks.shared import shared_folder
+    from checks.recorded_files import shared_folder
 
     report = run_file(file or shared_folder() / "conformance" / "podgrouper.json")
     _end(report, output, report.text(verbose))
@@ -178,7 +178,7 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
     A failure is shrunk to the smallest cluster that fails in the same way and printed as manifests.
     """
     from checks.fuzzing.fuzz import run_seeds, shrink_failures
-    from checks.recorded.casefile import write_cases
+    from checks.recorded.case_writing import write_cases
 
     with terminal.progress_bars() as tell:
         report = run_seeds(range(seed, seed + cases), workers, tell)
@@ -221,10 +221,10 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 @options.output
 def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool, output: TextOrJson) -> None:
     """Manifests with odd values against a whole lab: each is refused with an error, or the lab settles."""
-    from checks.fuzzing.odd_manifests import MANY, Case, run_seeds
+    from checks.fuzzing.odd_manifests import MANY, OddCase, run_seeds
 
     if show:
-        terminal.say(Case(seed).manifest())
+        terminal.say(OddCase(seed).manifest())
         return
     most = cases if minutes is None else MANY
     with terminal.progress_bars() as tell:
@@ -262,7 +262,7 @@ def explain(
     A cause is taken away in the manifests, a verdict tried on the emptied lab. Exit code 1 where fewer answers than --at-least are right.
     """
     from checks.explaining.run import run_seeds
-    from checks.explaining.shrinking import shrunk
+    from checks.explaining.shrinking import shrink_seed
 
     seeds = range(seed, seed + cases) if case is None else range(case, case + 1)
     with terminal.progress_bars() as tell:
@@ -272,7 +272,7 @@ def explain(
     else:
         for number, judged in findings.unlike_each_other()[:shrink]:
             with terminal.spinner(f"cutting down case {number}"):
-                smallest = shrunk(number, judged)
+                smallest = shrink_seed(number, judged)
             terminal.say(f"---\n{smallest.as_yaml()}")
         terminal.say(findings.text())
     if findings.share < at_least or any(one.broken for one in findings.results):
@@ -334,8 +334,8 @@ def hunt(
     Random clusters are decided by both. What differs, and not by chance, is cut down to the smallest scenario that still does, and kept
     with both sides' evidence. Run again it goes on where it was. Exit code 1 if anything differs that is not accepted.
     """
-    from checks.hunting.hunt import carry_out, forget_differing, made_from, seeds_from
-    from checks.hunting.result import Result
+    from checks.hunting.hunt import carry_out, forget_differing, make_hunt, seeds_from
+    from checks.hunting.result import HuntResult
     from checks.hunting.store import HuntFolder
     from kailab.errors import InputError
     from kailab.model.times import duration_seconds
@@ -346,7 +346,7 @@ def hunt(
     until = None if duration is None else time.monotonic() + duration_seconds(duration, days=True)
     accepted = read_baseline(baseline) if baseline is not None else AcceptedBaseline()
     where = {option: value for option, value in place.items() if value is not None}
-    wanted = made_from(against, isolation, kinds, again, tries, name, where)
+    wanted = make_hunt(against, isolation, kinds, again, tries, name, where)
     folder = HuntFolder(root / wanted.name)
     seeds = seeds_from(seed, None if duration is not None else clusters or CLUSTERS)
     with signals.terminate_in_order(), folder.held(), terminal.progress_bars() as tell:
@@ -354,7 +354,7 @@ def hunt(
         if anew and (number := forget_differing(folder)):
             terminal.notice(f"{number} clusters are decided anew")
         carry_out(wanted, folder, seeds, until, where, tell, terminal.notice)
-        result = Result(wanted, folder, folder.decided(), accepted)
+        result = HuntResult(wanted, folder, folder.decided(), accepted)
     if output is TextOrJson.json:
         terminal.say(json.dumps(result.as_data(), indent=2))
     else:

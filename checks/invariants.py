@@ -17,8 +17,8 @@ from fractions import Fraction
 
 import msgspec
 
-from checks.opening import ACTIVE, NOW, PLACED, Opening
-from checks.table import ClaimsOfNode, Table, mig_gpus
+from checks.case_input import ACTIVE, NOW, PLACED, CaseInput
+from checks.simulated_cluster import ClaimedDeviceCounter, SimulatedCluster, mig_gpus
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, QueueState
 from kailab.engine.queueing.fairshare import Amounts, sum_up
@@ -32,26 +32,26 @@ COMING = ACTIVE | {Status.PIPELINED, Status.STUCK_RELEASING}
 COUNTED = ACTIVE | {Status.PIPELINED}
 
 
-def check(opening: Opening, before: Mapping[str, Task], decisions: Decisions, strict: bool = True) -> list[str]:
+def check(case_input: CaseInput, before: Mapping[str, Task], decisions: Decisions, strict: bool = True) -> list[str]:
     """Violations by one cycle's decisions, taken with tasks standing as in ``before`` (uid -> task)."""
-    table = Table(opening)
+    table = SimulatedCluster(case_input)
     table.tasks = dict(before)
     faults = table.apply(decisions)
     after = table.tasks
-    split = {} if strict else split_victims(opening, before, after, decisions)
+    split = {} if strict else split_victims(case_input, before, after, decisions)
     return [
         *faults,
-        *_nodes(opening, _holders(before, decisions), "now"),
-        *_nodes(opening, [t for t in after.values() if t.status in COMING], "once those leaving are gone"),
-        *_queues(opening, before, after, split),
-        *[one for uid, one in _gangs(opening, before, after) if uid not in split],
-        *_victims(opening, decisions),
-        *_fair_shares(opening, decisions.queues),
+        *_nodes(case_input, _holders(before, decisions), "now"),
+        *_nodes(case_input, [t for t in after.values() if t.status in COMING], "once those leaving are gone"),
+        *_queues(case_input, before, after, split),
+        *[one for uid, one in _gangs(case_input, before, after) if uid not in split],
+        *_victims(case_input, decisions),
+        *_fair_shares(case_input, decisions.queues),
     ]
 
 
 def split_victims(
-    opening: Opening, before: Mapping[str, Task], after: Mapping[str, Task], decisions: Decisions
+    case_input: CaseInput, before: Mapping[str, Task], after: Mapping[str, Task], decisions: Decisions
 ) -> dict[str, list[Task]]:
     """Jobs with surplus pods of which an evicting action took some -> the tasks it took, or may have taken.
 
@@ -73,7 +73,7 @@ def split_victims(
     most = _counts([*placed, *given])
     return {
         group.uid: taken[group.uid]
-        for group in opening.podgroups
+        for group in case_input.podgroups
         if group.uid in taken and _surplus(group.root, most.get(group.uid, {}))
     }
 
@@ -94,15 +94,15 @@ def _holders(before: Mapping[str, Task], decisions: Decisions) -> list[Task]:
     ]
 
 
-def _nodes(opening: Opening, tasks: Iterable[Task], when: str) -> list[str]:
+def _nodes(case_input: CaseInput, tasks: Iterable[Task], when: str) -> list[str]:
     """No node gives out more than it has, no device more than a whole."""
     on: dict[str, list[Task]] = {}
     for task in tasks:
         on.setdefault(task.node, []).append(task)
-    claimed = {claim.name: claim.gpus for claim in opening.claims}
+    claimed = {claim.name: claim.gpus for claim in case_input.claims}
     violations = []
-    for node in opening.nodes:
-        claims = ClaimsOfNode(claimed)
+    for node in case_input.nodes:
+        claims = ClaimedDeviceCounter(claimed)
         here = on.get(node.name, [])
         devices, shares = 0, dict[str, Fraction]()
         extended: dict[str, int] = {}
@@ -141,10 +141,10 @@ def _nodes(opening: Opening, tasks: Iterable[Task], when: str) -> list[str]:
     return violations
 
 
-def held(opening: Opening, tasks: Iterable[Task], preemptible_too: bool = True) -> dict[str, Amounts]:
+def held(case_input: CaseInput, tasks: Iterable[Task], preemptible_too: bool = True) -> dict[str, Amounts]:
     """What each queue holds, summed up the tree; promised places count."""
-    groups = {group.uid: group for group in opening.podgroups}
-    memory = max((node.gpu_memory_mib for node in opening.nodes), default=0)
+    groups = {group.uid: group for group in case_input.podgroups}
+    memory = max((node.gpu_memory_mib for node in case_input.nodes), default=0)
     own: dict[str, Amounts] = {}
     for task in tasks:
         group = groups.get(task.podgroup)
@@ -155,7 +155,7 @@ def held(opening: Opening, tasks: Iterable[Task], preemptible_too: bool = True) 
         milli += gpu.devices * (gpu.memory_mib * GPU // memory if gpu.memory_mib and memory else gpu.portion)
         there = own.get(group.queue, Amounts())
         own[group.queue] = Amounts(there.cpu + task.shape.cpu, there.memory + task.shape.memory, there.gpu + milli)
-    return sum_up(opening.queues, own)
+    return sum_up(case_input.queues, own)
 
 
 def _shares(queue: Queue) -> tuple[tuple[str, Share], ...]:
@@ -163,17 +163,17 @@ def _shares(queue: Queue) -> tuple[tuple[str, Share], ...]:
 
 
 def _queues(
-    opening: Opening, before: Mapping[str, Task], after: Mapping[str, Task], split: Mapping[str, Iterable[Task]]
+    case_input: CaseInput, before: Mapping[str, Task], after: Mapping[str, Task], split: Mapping[str, Iterable[Task]]
 ) -> list[str]:
     """No queue grows beyond its limit, nor its non-preemptible part beyond its quota; what was over may stay."""
     violations = []
     twice = held(
-        opening,
+        case_input,
         [msgspec.structs.replace(task, status=Status.RUNNING) for tasks in split.values() for task in tasks],
     )
     for preemptible_too, bound_name in ((True, "limit"), (False, "quota")):
-        was, now = held(opening, before.values(), preemptible_too), held(opening, after.values(), preemptible_too)
-        for queue in opening.queues:
+        was, now = held(case_input, before.values(), preemptible_too), held(case_input, after.values(), preemptible_too)
+        for queue in case_input.queues:
             for resource, share in _shares(queue):
                 bound = share.limit if preemptible_too else share.quota
                 got = getattr(now[queue.name], resource)
@@ -203,12 +203,12 @@ def _counts(tasks: Iterable[Task]) -> dict[str, dict[str, int]]:
     return counts
 
 
-def _gangs(opening: Opening, before: Mapping[str, Task], after: Mapping[str, Task]) -> list[tuple[str, str]]:
+def _gangs(case_input: CaseInput, before: Mapping[str, Task], after: Mapping[str, Task]) -> list[tuple[str, str]]:
     """A gang that a cycle touched is whole afterwards, or has nothing at all. Pairs of the job and the violation."""
     was, now = _counts(before.values()), _counts(after.values())
     return [
         (group.uid, f"gang {group.uid} is left in part: {now[group.uid]}")
-        for group in opening.podgroups
+        for group in case_input.podgroups
         if now.get(group.uid)
         and now[group.uid] != was.get(group.uid)
         and not satisfied(group.root, now[group.uid])
@@ -220,9 +220,9 @@ def _gangs(opening: Opening, before: Mapping[str, Task], after: Mapping[str, Tas
     ]
 
 
-def _victims(opening: Opening, decisions: Decisions) -> list[str]:
+def _victims(case_input: CaseInput, decisions: Decisions) -> list[str]:
     """Only preemptible work is evicted, for somebody who gets a place by it, and where the action allows it."""
-    groups: dict[str, PodGroup] = {group.uid: group for group in opening.podgroups}
+    groups: dict[str, PodGroup] = {group.uid: group for group in case_input.podgroups}
     served = {(p.podgroup, p.action) for p in decisions.pipelines if not p.moved}
     moved = [(p.task, p.action) for p in decisions.pipelines if p.moved]
     robbed = dict(decisions.robbed)
@@ -256,17 +256,18 @@ def _victims(opening: Opening, decisions: Decisions) -> list[str]:
     return violations
 
 
-def _fair_shares(opening: Opening, states: Iterable[QueueState]) -> list[str]:
+def _fair_shares(case_input: CaseInput, states: Iterable[QueueState]) -> list[str]:
     """Fair shares of siblings add up to no more than their parent's, unless quotas alone do."""
     by_name = {state.name: state for state in states}
     children: dict[str, list[QueueState]] = {}
     for state in by_name.values():
         children.setdefault(state.parent, []).append(state)
     totals = {
-        "cpu": sum(node.cpu for node in opening.nodes),
-        "memory": sum(node.memory for node in opening.nodes),
+        "cpu": sum(node.cpu for node in case_input.nodes),
+        "memory": sum(node.memory for node in case_input.nodes),
         "gpu": sum(
-            node.gpus + sum(n * mig_gpus(m) * GPU for m, n in node.extended if "/mig-" in m) for node in opening.nodes
+            node.gpus + sum(n * mig_gpus(m) * GPU for m, n in node.extended if "/mig-" in m)
+            for node in case_input.nodes
         ),
     }
     violations = []
@@ -287,26 +288,26 @@ def _fair_shares(opening: Opening, states: Iterable[QueueState]) -> list[str]:
     return violations
 
 
-def undecided(opening: Opening, decide: Decide) -> list[str]:
+def undecided(case_input: CaseInput, decide: Decide) -> list[str]:
     """The same cluster asked twice, and told in reverse order, gives the same decisions, byte for byte."""
-    table = Table(opening)
+    table = SimulatedCluster(case_input)
     working = table.working()
-    first = decide(working, opening.config, NOW)
-    violations = _unlike(first, decide(working, opening.config, NOW), "the same working set decided twice")
+    first = decide(working, case_input.config, NOW)
+    violations = _unlike(first, decide(working, case_input.config, NOW), "the same working set decided twice")
     turned = WorkingSet()
-    for task in reversed(opening.tasks):
+    for task in reversed(case_input.tasks):
         turned.set_task(table.tasks[task.uid])
     for podgroup in reversed(table.podgroups()):
         turned.set_podgroup(podgroup)
-    for claim in reversed(opening.claims):
+    for claim in reversed(case_input.claims):
         turned.set_claim(claim)
-    for topology in reversed(opening.topologies):
+    for topology in reversed(case_input.topologies):
         turned.set_topology(topology)
-    for queue in reversed(opening.queues):
+    for queue in reversed(case_input.queues):
         turned.set_queue(queue)
-    for node in reversed(opening.nodes):
+    for node in reversed(case_input.nodes):
         turned.set_node(node)
-    again = decide(turned, opening.config, NOW)
+    again = decide(turned, case_input.config, NOW)
     return violations + _unlike(first, again, "the same records told in another order")
 
 
@@ -319,18 +320,18 @@ def _unlike(first: Decisions, second: Decisions, what: str) -> list[str]:
     return [f"{what}: {', '.join(differing)} differ"] if differing else []
 
 
-def run_rounds(opening: Opening, decide: Decide, most: int = 12, strict: bool = True) -> list[str]:
+def run_rounds(case_input: CaseInput, decide: Decide, most: int = 12, strict: bool = True) -> list[str]:
     """Cycles with the translation in between, each checked, until one decides nothing; violations of all of them.
 
     As the scheduler does, a cycle is told whom the one before it made room for. A cluster still changing after ``most`` cycles
     is a violation of its own, with what it keeps doing.
     """
-    table = Table(opening)
+    table = SimulatedCluster(case_input)
     violations: list[str] = []
-    config = opening.config
+    config = case_input.config
     for number in range(1, most + 1):
         decisions = decide(table.working_as_mirrored(), config, NOW)
-        violations += [f"cycle {number}: {one}" for one in check(opening, table.tasks, decisions, strict)]
+        violations += [f"cycle {number}: {one}" for one in check(case_input, table.tasks, decisions, strict)]
         if not decisions.changed and not decisions.again:
             return violations + _promises_at_rest(table, decisions)
         config = msgspec.structs.replace(config, promised=decisions.heirs)
@@ -341,7 +342,7 @@ def run_rounds(opening: Opening, decide: Decide, most: int = 12, strict: bool = 
     return [*violations, f"still changing after {most} cycles: {', '.join(doing)}"]
 
 
-def _promises_at_rest(table: Table, decisions: Decisions) -> list[str]:
+def _promises_at_rest(table: SimulatedCluster, decisions: Decisions) -> list[str]:
     if any(task.status == Status.RELEASING for task in table.tasks.values()):
         return []
     return [f"at rest {promise.task} is promised a place that nobody leaves" for promise in decisions.pipelines]

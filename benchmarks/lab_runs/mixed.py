@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.lab_runs import shapes
 from benchmarks.lab_runs.measured import Outcome, peak_memory
 from benchmarks.lab_runs.timed_lab import Progress, TimedLab
-from checks.shared import shared_folder
+from checks.recorded_files import shared_folder
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.replay.fleets import replay_fleet

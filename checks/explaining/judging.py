@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from checks.explaining.naming import unnamed
-from checks.explaining.place import Place
-from checks.explaining.removal import MORE_ROOM, Removed, removed
-from checks.explaining.situation import Situation, Step, go_on
-from checks.explaining.subject import Work, waiting
-from checks.explaining.truth import Truth, runs_alone
+from checks.explaining.ground_truth import GroundTruth, runs_alone
+from checks.explaining.naming import missing_names
+from checks.explaining.removal import MORE_ROOM, CauseRemoval, cause_removal
+from checks.explaining.situation import Situation, Step, carry_out_steps
+from checks.explaining.workload_context import WorkloadContext
+from checks.explaining.workloads import AppliedWorkload, waiting_workloads
 from kailab.errors import KailabError
 from kailab.explain.answer import Answer, Code, Verdict
 from kailab.explain.questions import ask
@@ -31,12 +31,12 @@ DEEPEST = 6
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedAnswer:
     """An answer about ``work``, and what of it is not so, each with the part that it is of. ``named_next``: whether the causes that
     came up after the first had been named in the answer; None where there was none. ``restless``: why nothing can be held against it:
     a lab in which it is tried never comes to rest, as a real KAI's cluster would not; empty where it is judged."""
 
-    work: Work
+    work: AppliedWorkload
     verdict: str
     code: str
     sentence: str = ""
@@ -53,8 +53,8 @@ class Judged:
 
 @dataclass
 class _Case:
-    truth: Truth
-    work: Work
+    truth: GroundTruth
+    work: AppliedWorkload
     told: Answer
     faults: list[tuple[str, str]] = field(default_factory=list)
 
@@ -67,26 +67,26 @@ class _Case:
         return self.truth.lab
 
 
-def judge(situation: Situation, *, steps: bool = False) -> list[Judged]:
+def judge_situation(situation: Situation, *, steps: bool = False) -> list[JudgedAnswer]:
     """Every workload of a situation that waits. ``steps``: also the steps of the answers, which cost most. Raises KailabError for a
     situation that can't be carried out."""
     with situation.opened() as lab:
-        truth = Truth(situation, lab)
-        return [judge_one(truth, work, steps=steps) for work in waiting(situation, lab)]
+        truth = GroundTruth(situation, lab)
+        return [judge_answer(truth, work, steps=steps) for work in waiting_workloads(situation, lab)]
 
 
-def judge_one(truth: Truth, work: Work, *, steps: bool = False) -> Judged:
+def judge_answer(truth: GroundTruth, work: AppliedWorkload, *, steps: bool = False) -> JudgedAnswer:
     """See ``judge``. A failure of kailab is a fault of its answer."""
     try:
         told = ask(truth.lab, work.kind, work.name, work.namespace, tried=steps)
         return _judged(_Case(truth, work, told))
     except MovedForEver as error:
-        return Judged(work, "", "", restless=str(error))
+        return JudgedAnswer(work, "", "", restless=str(error))
     except KailabError as error:
-        return Judged(work, "", "", faults=(("failed", f"{type(error).__name__}: {error}"),))
+        return JudgedAnswer(work, "", "", faults=(("failed", f"{type(error).__name__}: {error}"),))
     except Exception as error:
         place = _place_of(error)
-        return Judged(work, "", "", faults=(("failed", f"{type(error).__name__}: {error} ({place})"),))
+        return JudgedAnswer(work, "", "", faults=(("failed", f"{type(error).__name__}: {error} ({place})"),))
 
 
 def _place_of(error: Exception) -> str:
@@ -96,21 +96,21 @@ def _place_of(error: Exception) -> str:
     return "" if trace is None else f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
 
 
-def _judged(case: _Case) -> Judged:
+def _judged(case: _Case) -> JudgedAnswer:
     told = case.told
     code = str(told.cause.code) if told.cause else ""
     case.faults += _verdict(case)
     case.faults += _steps(case)
     following: list[str] = []
     if told.cause:
-        missing = unnamed(Place(case.situation, case.lab, case.work), code, told.cause.sentence)
+        missing = missing_names(WorkloadContext(case.situation, case.lab, case.work), code, told.cause.sentence)
         case.faults += [("naming", missing)] if missing else []
     if not code:
         case.faults.append(("cause", "no cause is given"))
     elif told.verdict != Verdict.GONE:
         following = _cause(case, code)
     named = {str(one.code) for one in told.more}
-    return Judged(
+    return JudgedAnswer(
         case.work,
         str(told.verdict),
         code,
@@ -147,12 +147,12 @@ def _verdict(case: _Case) -> Iterator[tuple[str, str]]:
 
 def _cause(case: _Case, code: str) -> list[str]:
     """Adds what is not so to the faults; the codes that came up, one after the other, once the first was taken away."""
-    chain: list[tuple[str, Removed]] = []
+    chain: list[tuple[str, CauseRemoval]] = []
     current, kept_some = code, False
     with ExitStack() as labs:
         lab = case.lab
         while len(chain) < DEEPEST:
-            found = removed(case.situation, lab, case.work, current)
+            found = cause_removal(case.situation, lab, case.work, current)
             if found is None:
                 return [*(name for name, _ in chain[1:]), *([current] if chain and current else [])]
             chain.append((current, found))
@@ -173,7 +173,7 @@ def _cause(case: _Case, code: str) -> list[str]:
     return [name for name, _ in chain[1:]]
 
 
-def _taken_away(case: _Case, lab: Lab, taken: Sequence[Removed]) -> Lab:
+def _taken_away(case: _Case, lab: Lab, taken: Sequence[CauseRemoval]) -> Lab:
     """``lab``, from which all but the last have gone, without the last: a fork. What binds are refused can't be taken back in one."""
     return _forked(lab, taken[-1].steps) if all(one.refusals for one in taken) else _without(case, taken)
 
@@ -181,14 +181,14 @@ def _taken_away(case: _Case, lab: Lab, taken: Sequence[Removed]) -> Lab:
 def _forked(lab: Lab, steps: Sequence[Step]) -> Lab:
     trial = fork(lab)
     try:
-        go_on(trial, steps)
+        carry_out_steps(trial, steps)
         return trial
     except BaseException:
         trial.close()
         raise
 
 
-def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
+def _needed(case: _Case, chain: list[tuple[str, CauseRemoval]]) -> list[str]:
     """All of the chain taken away it runs: without the first it must not, unless what came later was taken away by more nodes."""
     codes = [name for name, _ in chain[1:]]
     # What other queues are no longer owed is divided among all, and its own share grows.
@@ -208,11 +208,11 @@ def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
 def _runs_without(case: _Case, codes: Sequence[str]) -> bool:
     """Whether it runs once these alone have gone, one after the other. What takes each away is asked of the lab as it stands then: a
     copy of a node has whatever keeps work from the node still."""
-    taken: list[Removed] = []
+    taken: list[CauseRemoval] = []
     with ExitStack() as labs:
         lab = case.lab
         for code in codes:
-            found = removed(case.situation, lab, case.work, code)
+            found = cause_removal(case.situation, lab, case.work, code)
             if found is None:
                 return False
             taken.append(found)
@@ -220,7 +220,7 @@ def _runs_without(case: _Case, codes: Sequence[str]) -> bool:
         return case.work.runs(lab)
 
 
-def _ends_never(case: _Case, first: Removed) -> bool:
+def _ends_never(case: _Case, first: CauseRemoval) -> bool:
     """Whether what never runs does once the others have gone, without the first cause alone: others may be another way to the same."""
     if case.told.verdict != Verdict.NEVER:
         return False
@@ -228,14 +228,14 @@ def _ends_never(case: _Case, first: Removed) -> bool:
         return runs_alone(case.situation, lab, case.work)
 
 
-def _without(case: _Case, taken: Sequence[Removed]) -> Lab:
+def _without(case: _Case, taken: Sequence[CauseRemoval]) -> Lab:
     steps = [step for one in taken for step in one.steps]
     if all(one.refusals for one in taken):
         return _forked(case.lab, steps)
     return case.situation.opened(steps, refusals=False)
 
 
-def _chained(chain: list[tuple[str, Removed]]) -> str:
+def _chained(chain: list[tuple[str, CauseRemoval]]) -> str:
     return " and ".join(name for name, _ in chain)
 
 

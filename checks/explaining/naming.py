@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from checks.explaining.place import Place
-from checks.explaining.troubles import template_of
+from checks.explaining.misconfigurations import template_of
+from checks.explaining.workload_context import WorkloadContext
 from kailab.cluster.protocol import Object
 from kailab.explain.answer import Code
 from kailab.model import labels
@@ -15,18 +15,18 @@ Alternatives = Iterator[tuple[str, ...]]
 """Of several sets of texts one has to be named in full."""
 
 
-def unnamed(place: Place, code: str, sentence: str) -> str:
+def missing_names(place: WorkloadContext, code: str, sentence: str) -> str:
     """What is missing in the sentence of a cause; empty where nothing is."""
     needed = _NEEDED.get(code)
     if needed is None:
         return ""
     sets = list(needed(place))
-    if not sets or any(all(names(sentence, text) for text in texts) for texts in sets):
+    if not sets or any(all(mentions(sentence, text) for text in texts) for texts in sets):
         return ""
     return f"it names none of: {'; '.join(' and '.join(texts) for texts in sets[:6])}"
 
 
-def names(sentence: str, text: str) -> bool:
+def mentions(sentence: str, text: str) -> bool:
     """Whether a text is in a sentence, in whatever case; a number has to stand by itself.
 
     >>> names("20 GPUs", "20"), names("120 GPUs", "20"), names("2.20", "20")
@@ -37,10 +37,10 @@ def names(sentence: str, text: str) -> bool:
     return text.lower() in sentence.lower()
 
 
-def _queues(field: str) -> Callable[[Place], Alternatives]:
+def _queues(field: str) -> Callable[[WorkloadContext], Alternatives]:
     """A queue in the line of the workload with one of its amounts of that field."""
 
-    def needed(place: Place) -> Alternatives:
+    def needed(place: WorkloadContext) -> Alternatives:
         for name in place.line():
             resources = place.queues[name]["spec"].get("resources") or {}
             for resource, unit in (("gpu", 1), ("cpu", 1000), ("memory", 1000)):
@@ -52,33 +52,33 @@ def _queues(field: str) -> Callable[[Place], Alternatives]:
     return needed
 
 
-def _queue(place: Place) -> Alternatives:
+def _queue(place: WorkloadContext) -> Alternatives:
     yield from ((name,) for name in (place.line() or [place.queue]))
 
 
-def _parent(place: Place) -> Alternatives:
+def _parent(place: WorkloadContext) -> Alternatives:
     line = place.line()
     if line:
         yield (str(place.queues[line[-1]]["spec"].get("parentQueue")),)
 
 
-def _pod(place: Place) -> Object:
+def _pod(place: WorkloadContext) -> Object:
     made = [one for one in place.manifests if one["kind"] != "PodGroup"]
     return template_of(made[0])
 
 
-def _taints(place: Place) -> Alternatives:
+def _taints(place: WorkloadContext) -> Alternatives:
     for node in place.lab.cluster.list("Node"):
         yield from ((taint["key"],) for taint in (node.get("spec") or {}).get("taints") or ())
 
 
-def _cordoned(place: Place) -> Alternatives:
+def _cordoned(place: WorkloadContext) -> Alternatives:
     for node in place.lab.cluster.list("Node"):
         if (node.get("spec") or {}).get("unschedulable"):
             yield (node["metadata"]["name"],)
 
 
-def _selected(place: Place) -> Alternatives:
+def _selected(place: WorkloadContext) -> Alternatives:
     spec = _pod(place)["spec"]
     yield from ((value,) for value in (spec.get("nodeSelector") or {}).values())
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
@@ -89,20 +89,20 @@ def _selected(place: Place) -> Alternatives:
             yield from ((value,) for value in need.get("values") or ())
 
 
-def _volumes(place: Place) -> Alternatives:
+def _volumes(place: WorkloadContext) -> Alternatives:
     for volume in _pod(place)["spec"].get("volumes") or ():
         for kind, field in (("persistentVolumeClaim", "claimName"), ("configMap", "name")):
             if kind in volume:
                 yield (volume[kind][field],)
 
 
-def _topology(place: Place) -> Alternatives:
+def _topology(place: WorkloadContext) -> Alternatives:
     notes = place.manifests[0]["metadata"].get("annotations") or {}
     yield (notes.get(labels.TOPOLOGY, ""),)
     yield (notes.get(labels.TOPOLOGY_REQUIRED, ""),)
 
 
-def _gang(place: Place) -> Alternatives:
+def _gang(place: WorkloadContext) -> Alternatives:
     """The minimum and how many there are."""
     first = place.manifests[0]
     least = first["spec"].get("minMember") or (first["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER)
@@ -110,7 +110,7 @@ def _gang(place: Place) -> Alternatives:
         yield str(least), str(len(place.work.pods(place.lab)))
 
 
-def _gpus(place: Place) -> Alternatives:
+def _gpus(place: WorkloadContext) -> Alternatives:
     """What a pod of it asks for, or several of them; of CPU and memory, and of shares of a GPU, one pod's."""
     pod = _pod(place)
     notes = pod["metadata"].get("annotations") or {}
@@ -123,11 +123,11 @@ def _gpus(place: Place) -> Alternatives:
         yield from ((str(each * number),) for number in range(1, most + 1))
 
 
-def _text(*texts: str) -> Callable[[Place], Alternatives]:
+def _text(*texts: str) -> Callable[[WorkloadContext], Alternatives]:
     return lambda _: iter([(text,) for text in texts])
 
 
-_NEEDED: Mapping[str, Callable[[Place], Alternatives]] = {
+_NEEDED: Mapping[str, Callable[[WorkloadContext], Alternatives]] = {
     Code.QUEUE_LABEL_MISSING: _text(labels.QUEUE),
     Code.QUEUE_MISSING: lambda place: iter([(place.queue,)]),
     Code.QUEUE_NOT_LEAF: lambda place: iter([(place.queue,)]),

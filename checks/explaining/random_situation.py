@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from copy import deepcopy
 from random import Random
 
-from checks.explaining import clusters
+from checks.explaining import random_clusters
+from checks.explaining.misconfigurations import Surroundings, add_misconfigurations
 from checks.explaining.situation import Situation, Step
-from checks.explaining.troubles import Surroundings, trouble
 from checks.fuzzing.walk_objects import WORK
 from kailab.cluster.protocol import Object
 from kailab.model import labels
@@ -19,7 +19,7 @@ CONFIGS: tuple[Object | None, ...] = (None,) * 9 + ({"queueDepthPerAction": {"al
 
 def seeded(seed: int) -> Situation:
     chance = Random(seed)
-    fleet = clusters.fleet(chance)
+    fleet = random_clusters.fleet(chance)
     config = chance.choice(CONFIGS)
     steps = tuple(_steps(chance, fleet))
     # YAML would write what is shared as anchors, and a change of one object must not change another.
@@ -27,8 +27,8 @@ def seeded(seed: int) -> Situation:
 
 
 def _steps(chance: Random, fleet: Object) -> Iterator[Step]:
-    queues, leaves, inner = clusters.queue_tree(chance)
-    yield {"apply": queues + (clusters.odd_queues(chance) if chance.random() < 0.3 else [])}
+    queues, leaves, inner = random_clusters.queue_tree(chance)
+    yield {"apply": queues + (random_clusters.odd_queues(chance) if chance.random() < 0.3 else [])}
     if chance.random() < 0.05:
         yield {"refuse": {"pods": f"w{chance.randrange(4)}", "message": "denied by policy: no cost centre"}}
     around = Surroundings(chance, inner, "topologies" in fleet)
@@ -45,7 +45,7 @@ def _work(name: str, queue: str, around: Surroundings) -> list[Object]:
     if chance.random() < 0.12:
         return gang_of_pods(name, queue, chance)
     made: Object = chance.choice(WORK)(name, queue, chance)
-    trouble(made, around)
+    add_misconfigurations(made, around)
     return [made]
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from multiprocessing import get_context
 from time import monotonic
 
-from checks.explaining.judging import Judged, judge
+from checks.explaining.judging import JudgedAnswer, judge_situation
 from checks.explaining.random_situation import seeded
 from checks.fuzzing.walk import Tell
 from kailab.errors import KailabError
@@ -20,7 +20,7 @@ class SeedResult:
     """``broken``: why the situation could not be carried out; a fault of the generator, not of an answer."""
 
     seed: int
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[JudgedAnswer, ...] = ()
     broken: str = ""
 
 
@@ -42,17 +42,17 @@ class Findings:
     results: list[SeedResult] = field(default_factory=list)
 
     @property
-    def all(self) -> list[tuple[int, Judged]]:
+    def all(self) -> list[tuple[int, JudgedAnswer]]:
         """Whatever was judged."""
         return [(one.seed, judged) for one in self.results for judged in one.judged if not judged.restless]
 
     @property
-    def restless(self) -> list[tuple[int, Judged]]:
+    def restless(self) -> list[tuple[int, JudgedAnswer]]:
         """What could not be judged, because a lab never comes to rest."""
         return [(one.seed, judged) for one in self.results for judged in one.judged if judged.restless]
 
     @property
-    def failed(self) -> list[tuple[int, Judged]]:
+    def failed(self) -> list[tuple[int, JudgedAnswer]]:
         return [(seed, one) for seed, one in self.all if not one.right]
 
     @property
@@ -64,7 +64,7 @@ class Findings:
         """Per cent that are right; 100 where nothing was asked."""
         return 100.0 if not self.asked else 100.0 * (self.asked - len(self.failed)) / self.asked
 
-    def unlike_each_other(self) -> list[tuple[int, Judged]]:
+    def unlike_each_other(self) -> list[tuple[int, JudgedAnswer]]:
         """What failed, one of each cause and part before a second of any."""
         kinds: dict[tuple[str, str], int] = {}
         ranked = []
@@ -131,7 +131,7 @@ class Findings:
 def run_seed(seed: int, *, steps: bool = False) -> SeedResult:
     """See ``judge``."""
     try:
-        return SeedResult(seed, tuple(judge(seeded(seed), steps=steps)))
+        return SeedResult(seed, tuple(judge_situation(seeded(seed), steps=steps)))
     except KailabError as error:
         return SeedResult(seed, broken=f"{type(error).__name__}: {error}")
 

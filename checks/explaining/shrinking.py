@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from checks.explaining.judging import Judged, judge_one
+from checks.explaining.ground_truth import GroundTruth
+from checks.explaining.judging import JudgedAnswer, judge_answer
 from checks.explaining.random_situation import seeded
 from checks.explaining.situation import Situation, Step
-from checks.explaining.subject import Work
-from checks.explaining.truth import Truth
+from checks.explaining.workloads import AppliedWorkload
 from kailab.errors import KailabError
 
 
-def shrunk(seed: int, failed: Judged) -> Situation:
+def shrink_seed(seed: int, failed: JudgedAnswer) -> Situation:
     """The situation of a seed, cut down."""
     return shrink(seeded(seed), failed)
 
 
-def shrink(situation: Situation, failed: Judged, most_tries: int = 150) -> Situation:
+def shrink(situation: Situation, failed: JudgedAnswer, most_tries: int = 150) -> Situation:
     """Steps go first, then objects, then pools and nodes of the fleet. ``situation`` must fail as ``failed`` says."""
     parts = {part for part, _ in failed.faults}
     tries = most_tries
@@ -35,19 +35,19 @@ def shrink(situation: Situation, failed: Judged, most_tries: int = 150) -> Situa
     return situation
 
 
-def _fails(situation: Situation, failed: Judged, parts: set[str]) -> bool:
+def _fails(situation: Situation, failed: JudgedAnswer, parts: set[str]) -> bool:
     """In one of the same parts, with the same first cause."""
     try:
         with situation.opened() as lab:
             if failed.work.wanted(lab) < 1 or failed.work.runs(lab):
                 return False
-            found = judge_one(Truth(situation, lab), failed.work, steps="step" in parts)
+            found = judge_answer(GroundTruth(situation, lab), failed.work, steps="step" in parts)
     except KailabError:
         return False
     return found.code == failed.code and not parts.isdisjoint(part for part, _ in found.faults)
 
 
-def _cut_down(situation: Situation, work: Work) -> Iterator[Situation]:
+def _cut_down(situation: Situation, work: AppliedWorkload) -> Iterator[Situation]:
     for number in range(len(situation.steps) - 1, -1, -1):
         if "apply" not in situation.steps[number] or not _has(situation.steps[number], work):
             yield situation.with_steps(situation.steps[:number] + situation.steps[number + 1 :])
@@ -68,5 +68,5 @@ def _cut_down(situation: Situation, work: Work) -> Iterator[Situation]:
         yield replace(situation, config=None)
 
 
-def _has(step: Step, work: Work) -> bool:
+def _has(step: Step, work: AppliedWorkload) -> bool:
     return any(one["metadata"]["name"] == work.name for one in step["apply"])

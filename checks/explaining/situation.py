@@ -70,7 +70,7 @@ class Situation:
         return yaml.dump(told, Dumper=_Plain, sort_keys=False, width=120)
 
 
-def go_on(lab: Lab, steps: Sequence[Step]) -> None:
+def carry_out_steps(lab: Lab, steps: Sequence[Step]) -> None:
     """Carry out further steps. Steps of one form that follow each other are one change: the lab settles after the last of them. Raises
     InputError."""
     for _, alike in groupby(steps, key=lambda step: next(iter(step))):

@@ -14,12 +14,12 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from checks.fuzzing.casemanifest import as_yaml
-from checks.fuzzing.randomcluster import seeded
+from checks.case_input import CaseInput
+from checks.fuzzing.case_manifest import as_yaml
+from checks.fuzzing.random_cluster import seeded
 from checks.fuzzing.shrinking import shrink
 from checks.invariants import Decide, run_rounds, undecided
-from checks.opening import Opening
-from checks.recorded.casefile import as_case
+from checks.recorded.case_writing import as_case
 from checks.report import Report, Result
 from kailab.engine.cycle import run_cycle
 from kailab.errors import InputError
@@ -32,10 +32,10 @@ Tell = Callable[[str, int, int], None]
 """Progress: what, done, total."""
 
 
-def violations(opening: Opening, decide: Decide = run_cycle, rounds: int = ROUNDS) -> list[str]:
+def violations(case_input: CaseInput, decide: Decide = run_cycle, rounds: int = ROUNDS) -> list[str]:
     """What does not hold of a cluster, run to rest and asked twice. A fault of the engine is a violation."""
     try:
-        return run_rounds(opening, decide, rounds) + undecided(opening, decide)
+        return run_rounds(case_input, decide, rounds) + undecided(case_input, decide)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         last = traceback.format_exception_only(error)[-1].strip()
@@ -76,7 +76,7 @@ class Shrunk:
     """The smallest cluster found that fails like the one of ``seed``, and how it fails."""
 
     seed: int
-    opening: Opening
+    case_input: CaseInput
     violation: str
 
     @property
@@ -85,10 +85,10 @@ class Shrunk:
 
     def manifest(self) -> str:
         """Kubernetes YAML; the head says what is wrong and how to see it again."""
-        return as_yaml(self.opening, [f"{self.id}, shrunk: {self.violation}"])
+        return as_yaml(self.case_input, [f"{self.id}, shrunk: {self.violation}"])
 
     def case(self) -> dict[str, object]:
-        return as_case(self.opening, self.id, ROUNDS)
+        return as_case(self.case_input, self.id, ROUNDS)
 
 
 def shrink_seed(seed: int, decide: Decide = run_cycle, most_tries: int = 3_000) -> Shrunk:
@@ -96,18 +96,18 @@ def shrink_seed(seed: int, decide: Decide = run_cycle, most_tries: int = 3_000) 
 
     Raises ``InputError`` if it does not fail.
     """
-    opening = seeded(seed)
-    found = violations(opening, decide)
+    case_input = seeded(seed)
+    found = violations(case_input, decide)
     if not found:
         raise InputError(f"the cluster of seed {seed} keeps every invariant: there is nothing to shrink")
     kind = kind_of(found[0])
-    smallest = shrink(opening, partial(_fails_as, kind, decide), most_tries)
+    smallest = shrink(case_input, partial(_fails_as, kind, decide), most_tries)
     violation = next(one for one in violations(smallest, decide) if kind_of(one) == kind)
     return Shrunk(seed, smallest, violation)
 
 
-def _fails_as(kind: str, decide: Decide, opening: Opening) -> bool:
-    return any(kind_of(one) == kind for one in violations(opening, decide))
+def _fails_as(kind: str, decide: Decide, case_input: CaseInput) -> bool:
+    return any(kind_of(one) == kind for one in violations(case_input, decide))
 
 
 def shrink_failures(report: Report, most: int = MOST_SHRUNK) -> list[Shrunk]:

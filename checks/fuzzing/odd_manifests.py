@@ -75,17 +75,17 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def tree_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place in a tree, the root left out."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield (*path, key)
-        yield from places(item, (*path, key))
+        yield from tree_paths(item, (*path, key))
 
 
 def damage(obj: dict[str, Any], source: random.Random) -> str:
     """One place of an object replaced, removed, doubled, renamed, wrapped, moved or nested deeply; says what was done."""
-    path = source.choice(list(places(obj)) or [("kind",)])
+    path = source.choice(list(tree_paths(obj)) or [("kind",)])
     parent: Any = obj
     for key in path[:-1]:
         parent = parent[key]
@@ -107,7 +107,7 @@ def damage(obj: dict[str, Any], source: random.Random) -> str:
     elif how == "wrap":
         parent[key] = {"value": value}
     elif how == "swap":
-        other = source.choice(list(places(obj)))
+        other = source.choice(list(tree_paths(obj)))
         taken: Any = obj
         for step in other:
             taken = taken[step]
@@ -137,7 +137,7 @@ def as_text(value: Any) -> str:
     return json.dumps(value)
 
 
-class Case:
+class OddCase:
     """The objects of a seed, the last of them damaged, and what else is done."""
 
     def __init__(self, seed: int) -> None:
@@ -161,7 +161,7 @@ class Case:
         return "\n---\n".join(map(as_text, self.objects)) + "\n"
 
 
-def violation(case: Case) -> str:
+def violation(case: OddCase) -> str:
     """What went wrong with a case; empty: nothing."""
     try:
         with _watched(), Lab.open("lesson") as lab:
@@ -176,11 +176,11 @@ def violation(case: Case) -> str:
     return ""
 
 
-def _head(case: Case) -> str:
+def _head(case: OddCase) -> str:
     return f"{case.name} ({case.door}, {case.after or 'nothing'} after {case.seconds} s), {'; '.join(case.done)}"
 
 
-def _live(lab: Lab, case: Case) -> None:
+def _live(lab: Lab, case: OddCase) -> None:
     sound = SEEDS[case.name]
     if case.door != "apply":
         lab.apply([deepcopy(obj) for obj in sound])
@@ -299,7 +299,7 @@ def _watched() -> Iterator[None]:
 
 
 def run_seed(seed: int) -> Result:
-    wrong = violation(Case(seed))
+    wrong = violation(OddCase(seed))
     return Result(id=f"odd/{seed}", suite="odd manifests", differences=(wrong,) if wrong else ())
 
 

@@ -12,34 +12,34 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from checks.case_input import NOW, CaseInput
 from checks.invariants import check
-from checks.opening import NOW, Opening
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.records import GpuRequest, PodGroup, Queue, Shape, Share, SubGroup, Task
 
-Fails = Callable[[Opening], bool]
+Fails = Callable[[CaseInput], bool]
 
 CORE = 1_000
 FREE = Share(quota=-1, limit=-1, weight=1.0)
 NOTHING = Decisions(now=NOW)
 
 
-def shrink(opening: Opening, fails: Fails, most_tries: int = 3_000) -> Opening:
-    """A cluster, no larger, for which ``fails`` still holds. ``opening`` itself must fail.
+def shrink(case_input: CaseInput, fails: Fails, most_tries: int = 3_000) -> CaseInput:
+    """A cluster, no larger, for which ``fails`` still holds. ``case_input`` itself must fail.
 
     Only sound clusters are tried: nothing given out twice at the start. ``most_tries`` bounds the calls of ``fails``.
     """
     budget = _Budget(fails, most_tries)
     while True:
-        before = opening
-        opening = _drop(opening, budget, [group.uid for group in opening.podgroups], without_podgroups)
-        opening = _drop(opening, budget, [node.name for node in opening.nodes], without_nodes)
-        opening = _drop(opening, budget, [queue.name for queue in opening.queues], without_queues)
-        opening = _drop(opening, budget, [task.uid for task in opening.tasks], without_tasks)
-        opening = _simplify(opening, budget)
-        if opening == before or not budget.left:
-            return opening
+        before = case_input
+        case_input = _drop(case_input, budget, [group.uid for group in case_input.podgroups], without_podgroups)
+        case_input = _drop(case_input, budget, [node.name for node in case_input.nodes], without_nodes)
+        case_input = _drop(case_input, budget, [queue.name for queue in case_input.queues], without_queues)
+        case_input = _drop(case_input, budget, [task.uid for task in case_input.tasks], without_tasks)
+        case_input = _simplify(case_input, budget)
+        if case_input == before or not budget.left:
+            return case_input
 
 
 class _Budget:
@@ -47,72 +47,72 @@ class _Budget:
         self._fails = fails
         self.left = tries
 
-    def fails(self, opening: Opening) -> bool:
-        if not self.left or check(opening, {task.uid: task for task in opening.tasks}, NOTHING):
+    def fails(self, case_input: CaseInput) -> bool:
+        if not self.left or check(case_input, {task.uid: task for task in case_input.tasks}, NOTHING):
             return False
         self.left -= 1
-        return self._fails(opening)
+        return self._fails(case_input)
 
 
 def _drop(
-    opening: Opening, budget: _Budget, names: list[str], without: Callable[[Opening, Collection[str]], Opening]
-) -> Opening:
+    case_input: CaseInput, budget: _Budget, names: list[str], without: Callable[[CaseInput, Collection[str]], CaseInput]
+) -> CaseInput:
     """Leave out as many of the named as can go, in ever smaller pieces."""
     size = len(names)
     while size and budget.left:
         rest: list[str] = []
         for start in range(0, len(names), size):
             piece = names[start : start + size]
-            smaller = without(opening, set(piece))
-            if smaller != opening and budget.fails(smaller):
-                opening = smaller
+            smaller = without(case_input, set(piece))
+            if smaller != case_input and budget.fails(smaller):
+                case_input = smaller
             else:
                 rest += piece
         names, size = rest, size // 2
-    return opening
+    return case_input
 
 
-def without_podgroups(opening: Opening, uids: Collection[str]) -> Opening:
+def without_podgroups(case_input: CaseInput, uids: Collection[str]) -> CaseInput:
     return replace(
-        opening,
-        podgroups=[group for group in opening.podgroups if group.uid not in uids],
-        tasks=[task for task in opening.tasks if task.podgroup not in uids],
+        case_input,
+        podgroups=[group for group in case_input.podgroups if group.uid not in uids],
+        tasks=[task for task in case_input.tasks if task.podgroup not in uids],
     )
 
 
-def without_nodes(opening: Opening, names: Collection[str]) -> Opening:
+def without_nodes(case_input: CaseInput, names: Collection[str]) -> CaseInput:
     """The pods on them go too."""
-    gone = {task.uid for task in opening.tasks if task.node in names}
-    return without_tasks(replace(opening, nodes=[node for node in opening.nodes if node.name not in names]), gone)
+    gone = {task.uid for task in case_input.tasks if task.node in names}
+    return without_tasks(replace(case_input, nodes=[node for node in case_input.nodes if node.name not in names]), gone)
 
 
-def without_queues(opening: Opening, names: Collection[str]) -> Opening:
+def without_queues(case_input: CaseInput, names: Collection[str]) -> CaseInput:
     """Their workloads go too; queues below them move up to what was above."""
-    parents = {queue.name: queue.parent for queue in opening.queues}
+    parents = {queue.name: queue.parent for queue in case_input.queues}
 
     def above(name: str) -> str:
         while name in names:
             name = parents[name]
         return name
 
-    queues = [replace(queue, parent=above(queue.parent)) for queue in opening.queues if queue.name not in names]
-    gone = {group.uid for group in opening.podgroups if group.queue in names}
-    return without_podgroups(replace(opening, queues=queues), gone)
+    queues = [replace(queue, parent=above(queue.parent)) for queue in case_input.queues if queue.name not in names]
+    gone = {group.uid for group in case_input.podgroups if group.queue in names}
+    return without_podgroups(replace(case_input, queues=queues), gone)
 
 
-def without_tasks(opening: Opening, uids: Collection[str]) -> Opening:
+def without_tasks(case_input: CaseInput, uids: Collection[str]) -> CaseInput:
     """Minimums shrink with what is left, workloads without pods go."""
-    tasks = [task for task in opening.tasks if task.uid not in uids]
+    tasks = [task for task in case_input.tasks if task.uid not in uids]
     counts: dict[str, dict[str, int]] = {}
     for task in tasks:
         of_group = counts.setdefault(task.podgroup, {})
         of_group[task.subgroup] = of_group.get(task.subgroup, 0) + 1
     groups = [
         replace(group, root=_capped(group.root, counts[group.uid]))
-        for group in opening.podgroups
+        for group in case_input.podgroups
         if group.uid in counts
     ]
-    return replace(opening, podgroups=groups, tasks=tasks)
+    return replace(case_input, podgroups=groups, tasks=tasks)
 
 
 def _capped(group: SubGroup, counts: dict[str, int]) -> SubGroup:
@@ -128,51 +128,51 @@ def _capped(group: SubGroup, counts: dict[str, int]) -> SubGroup:
     return replace(group, podsets=podsets, groups=kept, min_members=minimum)
 
 
-def _simplify(opening: Opening, budget: _Budget) -> Opening:
+def _simplify(case_input: CaseInput, budget: _Budget) -> CaseInput:
     """One feature after the other, each by itself; what was taken stays taken."""
-    for index in range(len(opening.nodes)):
-        opening = _field(opening, budget, "nodes", index, {"pods": 110, "extended": (), "cpu": 64 * CORE})
-    for index in range(len(opening.queues)):
+    for index in range(len(case_input.nodes)):
+        case_input = _field(case_input, budget, "nodes", index, {"pods": 110, "extended": (), "cpu": 64 * CORE})
+    for index in range(len(case_input.queues)):
         plain: dict[str, Any] = {
             "priority": 100, "cpu": FREE, "memory": FREE, "reclaim_min_runtime": None, "preempt_min_runtime": None,
         }  # fmt: skip
-        opening = _field(opening, budget, "queues", index, plain)
-        for simpler in _simpler_shares(opening.queues[index]):
-            opening = _try(opening, budget, "queues", index, simpler(opening.queues[index]))
-    for index in range(len(opening.podgroups)):
+        case_input = _field(case_input, budget, "queues", index, plain)
+        for simpler in _simpler_shares(case_input.queues[index]):
+            case_input = _try(case_input, budget, "queues", index, simpler(case_input.queues[index]))
+    for index in range(len(case_input.podgroups)):
         plain = {"preemption_delay": 0.0, "staleness_grace": None, "stale_since": None, "last_start": None}
-        opening = _field(opening, budget, "podgroups", index, plain)
-        opening = _field(opening, budget, "podgroups", index, {"priority": 50})
-        for root in _simpler_roots(opening.podgroups[index]):
-            opening = _try(opening, budget, "podgroups", index, root)
-        opening = _simpler_tasks(opening, budget, opening.podgroups[index].uid)
+        case_input = _field(case_input, budget, "podgroups", index, plain)
+        case_input = _field(case_input, budget, "podgroups", index, {"priority": 50})
+        for root in _simpler_roots(case_input.podgroups[index]):
+            case_input = _try(case_input, budget, "podgroups", index, root)
+        case_input = _simpler_tasks(case_input, budget, case_input.podgroups[index].uid)
     for name in EngineConfig.__struct_fields__:
-        config = replace(opening.config, **{name: getattr(EngineConfig(), name)})
-        smaller = replace(opening, config=config)
-        if smaller != opening and budget.fails(smaller):
-            opening = smaller
-    if opening.topologies:
-        smaller = replace(opening, topologies=())
+        config = replace(case_input.config, **{name: getattr(EngineConfig(), name)})
+        smaller = replace(case_input, config=config)
+        if smaller != case_input and budget.fails(smaller):
+            case_input = smaller
+    if case_input.topologies:
+        smaller = replace(case_input, topologies=())
         if budget.fails(smaller):
-            opening = smaller
-    return opening
+            case_input = smaller
+    return case_input
 
 
-def _field(opening: Opening, budget: _Budget, kind: str, index: int, plain: dict[str, Any]) -> Opening:
+def _field(case_input: CaseInput, budget: _Budget, kind: str, index: int, plain: dict[str, Any]) -> CaseInput:
     for name, value in plain.items():
-        record = getattr(opening, kind)[index]
-        opening = _try(opening, budget, kind, index, replace(record, **{name: value}))
-    return opening
+        record = getattr(case_input, kind)[index]
+        case_input = _try(case_input, budget, kind, index, replace(record, **{name: value}))
+    return case_input
 
 
-def _try(opening: Opening, budget: _Budget, kind: str, index: int, record: Any) -> Opening:
-    records = list(getattr(opening, kind))
+def _try(case_input: CaseInput, budget: _Budget, kind: str, index: int, record: Any) -> CaseInput:
+    records = list(getattr(case_input, kind))
     if record == records[index]:
-        return opening
+        return case_input
     records[index] = record
     changed: dict[str, Any] = {kind: records}
-    smaller = replace(opening, **changed)
-    return smaller if budget.fails(smaller) else opening
+    smaller = replace(case_input, **changed)
+    return smaller if budget.fails(smaller) else case_input
 
 
 def _simpler_shares(queue: Queue) -> Iterator[Callable[[Queue], Queue]]:
@@ -201,11 +201,11 @@ def _unconstrained(group: SubGroup) -> SubGroup:
     )
 
 
-def _simpler_tasks(opening: Opening, budget: _Budget, uid: str) -> Opening:
+def _simpler_tasks(case_input: CaseInput, budget: _Budget, uid: str) -> CaseInput:
     """All pods of a workload alike, and plainer."""
 
-    def changed(change: Callable[[Task], Task]) -> Opening:
-        return replace(opening, tasks=[change(task) if task.podgroup == uid else task for task in opening.tasks])
+    def changed(change: Callable[[Task], Task]) -> CaseInput:
+        return replace(case_input, tasks=[change(task) if task.podgroup == uid else task for task in case_input.tasks])
 
     def reshaped(**fields: Any) -> Callable[[Task], Task]:
         return lambda task: replace(task, shape=replace(task.shape, **fields))
@@ -220,6 +220,6 @@ def _simpler_tasks(opening: Opening, budget: _Budget, uid: str) -> Opening:
     ]
     for change in changes:
         smaller = changed(change)
-        if smaller != opening and budget.fails(smaller):
-            opening = smaller
-    return opening
+        if smaller != case_input and budget.fails(smaller):
+            case_input = smaller
+    return case_input

@@ -35,7 +35,7 @@ STEPS = 40
 Tell = Callable[[str, int, int], None]
 
 
-class Step(NamedTuple):
+class WalkStep(NamedTuple):
     what: str
     number: int
     other: int
@@ -50,10 +50,10 @@ _WEIGHTS = {
 }  # fmt: skip
 
 
-def steps_of(seed: int, count: int = STEPS) -> list[Step]:
+def steps_of(seed: int, count: int = STEPS) -> list[WalkStep]:
     chance = random.Random(seed)
     names = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=count)
-    return [Step(what, chance.randrange(10_000), chance.randrange(10_000)) for what in names]
+    return [WalkStep(what, chance.randrange(10_000), chance.randrange(10_000)) for what in names]
 
 
 class Walk:
@@ -70,7 +70,7 @@ class Walk:
     def close(self) -> None:
         self.lab.close()
 
-    def take(self, step: Step) -> list[str]:
+    def take(self, step: WalkStep) -> list[str]:
         """Do it, settle, and say what does not hold."""
         try:
             getattr(self, "_" + step.what.replace(" ", "_"))(step.number, step.other)
@@ -209,7 +209,7 @@ def _in_part(mirror: Mirror, now: float) -> Iterator[str]:
                 yield f"gang {job.record.name} runs in part"
 
 
-def run_walk(seed: int, steps: Sequence[Step]) -> tuple[int, list[str]]:
+def run_walk(seed: int, steps: Sequence[WalkStep]) -> tuple[int, list[str]]:
     """How many steps went well, and what failed after the next one."""
     walk = Walk(seed)
     try:
@@ -222,7 +222,7 @@ def run_walk(seed: int, steps: Sequence[Step]) -> tuple[int, list[str]]:
         walk.close()
 
 
-def shrink(seed: int, steps: Sequence[Step]) -> tuple[list[Step], list[str]]:
+def shrink(seed: int, steps: Sequence[WalkStep]) -> tuple[list[WalkStep], list[str]]:
     """The fewest steps found that still fail in the same way, and how."""
     good, faults = run_walk(seed, steps)
     kind = kind_of(faults[0])

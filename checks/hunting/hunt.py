@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from checks.hunting.judging import OURS, Judge, Judged
-from checks.hunting.outcomes import DEFAULT_KINDS, expecting
+from checks.hunting.bench import SchedulerBench
+from checks.hunting.judging import OURS, Judge, JudgedSample
+from checks.hunting.outcomes import DEFAULT_KINDS, with_expectations
 from checks.hunting.outcomes import KINDS as COMPARED
 from checks.hunting.random_sample import seeded
-from checks.hunting.sample import SCENARIO, Sample
+from checks.hunting.sample import SCENARIO, HuntSample
 from checks.hunting.shrinking import shrink
-from checks.hunting.side import Bench
 from checks.hunting.store import Decided, Hunt, HuntFolder
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import ConnectError, InputError, StateError
@@ -50,8 +50,10 @@ def carry_out(
     """The clusters of these seeds that are not decided yet; one that could not be is tried again. ``until``: of the monotonic clock; None:
     all of them. ``options``: of the backend. A cluster for which there is no place, as where a control plane does not come up, is told, counted and
     passed over. Raises StateError where that is so of ``MOST_FAILED`` in a row, KailabError, KeyboardInterrupt; what was decided is kept."""
-    bench = Bench(hunt.isolation, dict(options), notice)
-    judge = Judge(hunt.against, hunt.column, bench, Bench(HOME, {}, notice), hunt.kinds, hunt.again, folder.work)
+    bench = SchedulerBench(hunt.isolation, dict(options), notice)
+    judge = Judge(
+        hunt.against, hunt.column, bench, SchedulerBench(HOME, {}, notice), hunt.kinds, hunt.again, folder.work
+    )
     done, failed = folder.decided(), 0
     try:
         for number, seed in enumerate(seeds):
@@ -65,7 +67,7 @@ def carry_out(
                 failed = 0
             except _NO_PLACE as error:
                 bench.close()
-                decided, failed = Decided(seed=seed, judged=Judged(verdict="error", why=str(error))), failed + 1
+                decided, failed = Decided(seed=seed, judged=JudgedSample(verdict="error", why=str(error))), failed + 1
                 notice(f"seed {seed} is not decided: {error}")
             folder.keep(decided)
             if failed == MOST_FAILED:
@@ -74,7 +76,7 @@ def carry_out(
         bench.close()
 
 
-def _decided(seed: int, hunt: Hunt, folder: HuntFolder, judge: Judge, bench: Bench, notice: Notice) -> Decided:
+def _decided(seed: int, hunt: Hunt, folder: HuntFolder, judge: Judge, bench: SchedulerBench, notice: Notice) -> Decided:
     begun = time.monotonic()
     sample = seeded(seed)
     judged = judge.judged(sample)
@@ -100,12 +102,18 @@ def _decided(seed: int, hunt: Hunt, folder: HuntFolder, judge: Judge, bench: Ben
 
 
 def _keep_scenario(
-    sample: Sample, judged: Judged, hunt: Hunt, folder: HuntFolder, judge: Judge, bench: Bench, notice: Notice
+    sample: HuntSample,
+    judged: JudgedSample,
+    hunt: Hunt,
+    folder: HuntFolder,
+    judge: Judge,
+    bench: SchedulerBench,
+    notice: Notice,
 ) -> None:
     """Written with what kailab decides as what is expected, and run as a trial of the two."""
     place = folder.found(sample.seed)
     told = f"{OURS} -> {hunt.column}: " + "; ".join(map(str, judged.differences))
-    expecting(sample, judge.ours(sample)).written(place, told)
+    with_expectations(sample, judge.ours(sample)).written(place, told)
     # The trial brings up planes of its own: one fewer at once.
     bench.close()
     trial = make_trial(
@@ -123,7 +131,7 @@ def _since(begun: float) -> float:
     return round(time.monotonic() - begun, 1)
 
 
-def made_from(
+def make_hunt(
     against: str, isolation: str, kinds: Sequence[str], again: int, tries: int, name: str, options: Mapping[str, Any]
 ) -> Hunt:
     """What is not said gets its default. Raises InputError for a scheduler that there is not, or that can't be there."""

@@ -13,16 +13,16 @@ from typing import Literal
 
 import msgspec
 
-from checks.hunting.outcomes import bare, differences, expecting, first_step, seen
-from checks.hunting.sample import Sample
-from checks.hunting.side import Bench, Came
+from checks.hunting.bench import SampleOutcome, SchedulerBench
+from checks.hunting.outcomes import comparable_outcome, differences, first_step, with_expectations, without_expectations
+from checks.hunting.sample import HuntSample
 from kailab.trials.differences import TrialDifference
 
 Verdict = Literal["same", "differs", "chance", "error"]
 OURS = "kailab"
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedSample(msgspec.Struct, frozen=True, kw_only=True):
     """``differences``: of the first step in which they differ. ``why``: of an error, or what showed that it was chance."""
 
     verdict: Verdict
@@ -35,7 +35,14 @@ class Judge:
     of differences. ``again``: how often the other decides once more what differs. ``folder``: for the files of a sample."""
 
     def __init__(
-        self, against: str, column: str, bench: Bench, home: Bench, kinds: Sequence[str], again: int, folder: Path
+        self,
+        against: str,
+        column: str,
+        bench: SchedulerBench,
+        home: SchedulerBench,
+        kinds: Sequence[str],
+        again: int,
+        folder: Path,
     ) -> None:
         self._against = against
         self._column = column
@@ -45,65 +52,65 @@ class Judge:
         self._again = again
         self._folder = folder
 
-    def judged(self, sample: Sample) -> Judged:
+    def judged(self, sample: HuntSample) -> JudgedSample:
         ours = self.ours(sample)
         if ours.failed or ours.stopped:
-            return Judged(verdict="error", why=f"{OURS}: {ours.failed or ours.stopped}")
-        theirs = self.theirs(expecting(sample, ours))
+            return JudgedSample(verdict="error", why=f"{OURS}: {ours.failed or ours.stopped}")
+        theirs = self.theirs(with_expectations(sample, ours))
         if theirs.failed:
-            return Judged(verdict="error", why=f"{self._column}: {theirs.failed}")
+            return JudgedSample(verdict="error", why=f"{self._column}: {theirs.failed}")
         found = differences(sample, self._column, ours, theirs, self._kinds)
         if not found:
-            return Judged(verdict="same")
-        chance = self._chance(cut(sample, found), ours, theirs)
-        return Judged(verdict="chance" if chance else "differs", differences=tuple(found), why=chance)
+            return JudgedSample(verdict="same")
+        chance = self._chance(cut_to_difference(sample, found), ours, theirs)
+        return JudgedSample(verdict="chance" if chance else "differs", differences=tuple(found), why=chance)
 
-    def ours(self, sample: Sample) -> Came:
-        return self._home.decided(bare(sample).written(self._folder), OURS)
+    def ours(self, sample: HuntSample) -> SampleOutcome:
+        return self._home.decided(without_expectations(sample).written(self._folder), OURS)
 
-    def theirs(self, sample: Sample) -> Came:
+    def theirs(self, sample: HuntSample) -> SampleOutcome:
         """``sample``: with what is expected, for which a real cluster is given time."""
         return self._bench.decided(sample.written(self._folder), self._against)
 
-    def differs(self, sample: Sample) -> list[TrialDifference]:
+    def differs(self, sample: HuntSample) -> list[TrialDifference]:
         """As they are told once, without asking for chance: a step on the way to a smaller sample."""
         ours = self.ours(sample)
         if ours.failed or ours.stopped:
             return []
-        theirs = self.theirs(expecting(sample, ours))
+        theirs = self.theirs(with_expectations(sample, ours))
         return [] if theirs.failed else differences(sample, self._column, ours, theirs, self._kinds)
 
-    def _chance(self, sample: Sample, ours: Came, theirs: Came) -> str:
+    def _chance(self, sample: HuntSample, ours: SampleOutcome, theirs: SampleOutcome) -> str:
         """Why what differs is a matter of chance; empty: it is not. ``sample``: until the step in which they differ."""
         steps = len(sample.steps)
-        mine, other = {seen(ours, steps, self._kinds)}, {seen(theirs, steps, self._kinds)}
+        mine, other = {comparable_outcome(ours, steps, self._kinds)}, {comparable_outcome(theirs, steps, self._kinds)}
         for order, one in _in_other_orders(sample):
-            mine.add(seen(self.ours(one), steps, self._kinds))
+            mine.add(comparable_outcome(self.ours(one), steps, self._kinds))
             if mine & other:
                 return f"{OURS} decides so too with the objects of each step {order}"
-        expected = expecting(sample, _first(ours, steps))
+        expected = with_expectations(sample, _first(ours, steps))
         for number in range(self._again if self._bench.live else 0):
-            other.add(seen(self.theirs(expected), steps, self._kinds))
+            other.add(comparable_outcome(self.theirs(expected), steps, self._kinds))
             if mine & other:
                 return f"{self._column} decides as {OURS} at its attempt {number + 2}"
         if self._bench.live:
-            mine.add(seen(self._bench.decided(expected.written(self._folder), OURS), steps, self._kinds))
+            mine.add(comparable_outcome(self._bench.decided(expected.written(self._folder), OURS), steps, self._kinds))
             if mine & other:
                 return f"{OURS} decides so too beside the same control plane"
         return ""
 
 
-def cut(sample: Sample, found: Sequence[TrialDifference]) -> Sample:
+def cut_to_difference(sample: HuntSample, found: Sequence[TrialDifference]) -> HuntSample:
     """Until the step in which they differ."""
     return sample.with_steps(sample.steps[: first_step(found)])
 
 
-def _first(came: Came, steps: int) -> Came:
+def _first(came: SampleOutcome, steps: int) -> SampleOutcome:
     lab = msgspec.structs.replace(came.lab, phases=came.lab.phases[:steps])
     return msgspec.structs.replace(came, lab=lab)
 
 
-def _in_other_orders(sample: Sample) -> Iterator[tuple[str, Sample]]:
+def _in_other_orders(sample: HuntSample) -> Iterator[tuple[str, HuntSample]]:
     """Of the objects of each step. What makes an object possible is found in any order."""
     for order, start, stride in (("in reverse", None, -1), ("by halves", 1, 2)):
         steps = []

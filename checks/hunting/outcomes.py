@@ -9,8 +9,8 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
-from checks.hunting.sample import Sample
-from checks.hunting.side import Came
+from checks.hunting.bench import SampleOutcome
+from checks.hunting.sample import HuntSample
 from kailab.lab.wording import gpus
 from kailab.trials.differences import TrialDifference, compare
 from kailab.trials.results import LabPhase, LabResult, TestResult
@@ -22,7 +22,7 @@ KINDS = ("outcome", QUEUES, "evictions", "lowest")
 DEFAULT_KINDS = KINDS[:2]
 
 
-def expecting(sample: Sample, came: Came) -> Sample:
+def with_expectations(sample: HuntSample, came: SampleOutcome) -> HuntSample:
     """The sample, with this outcome expected after each step."""
     steps = []
     for step, phase in zip(sample.steps, came.lab.phases, strict=True):
@@ -32,12 +32,14 @@ def expecting(sample: Sample, came: Came) -> Sample:
     return sample.with_steps(steps)
 
 
-def bare(sample: Sample) -> Sample:
+def without_expectations(sample: HuntSample) -> HuntSample:
     """Without what is expected."""
     return sample.with_steps([{key: value for key, value in step.items() if key != "expect"} for step in sample.steps])
 
 
-def differences(sample: Sample, column: str, ours: Came, theirs: Came, kinds: Sequence[str]) -> list[TrialDifference]:
+def differences(
+    sample: HuntSample, column: str, ours: SampleOutcome, theirs: SampleOutcome, kinds: Sequence[str]
+) -> list[TrialDifference]:
     """Those of the first step in which they differ; none: they agree."""
     for number, (left, right) in enumerate(zip(ours.lab.phases, theirs.lab.phases), 1):
         found = _of_phases(sample, column, number, left, right, kinds)
@@ -55,14 +57,14 @@ def first_step(found: Sequence[TrialDifference]) -> int:
     return int(found[0].after.removeprefix("step "))
 
 
-def seen(came: Came, steps: int, kinds: Sequence[str]) -> Hashable:
+def comparable_outcome(came: SampleOutcome, steps: int, kinds: Sequence[str]) -> Hashable:
     """All that counts of an outcome until after that many steps: equal for outcomes that do not differ."""
     shown = tuple(_seen(phase, kinds) for phase in came.lab.phases[:steps])
     return (shown, came.stopped if len(shown) < steps else "")
 
 
 def _of_phases(
-    sample: Sample, column: str, number: int, left: LabPhase, right: LabPhase, kinds: Sequence[str]
+    sample: HuntSample, column: str, number: int, left: LabPhase, right: LabPhase, kinds: Sequence[str]
 ) -> list[TrialDifference]:
     one, two = (TestResult(name=sample.name, verdict="passed", labs={"lab": _alone(phase)}) for phase in (left, right))
     found = [
@@ -80,7 +82,7 @@ def _alone(phase: LabPhase) -> LabResult:
 
 
 def _difference(
-    sample: Sample, column: str, kind: str, what: str, step: int, ours: str, theirs: str
+    sample: HuntSample, column: str, kind: str, what: str, step: int, ours: str, theirs: str
 ) -> TrialDifference:
     return TrialDifference(
         column=column, test=sample.name, kind=kind, what=what, after=f"step {step}", reference=ours, here=theirs

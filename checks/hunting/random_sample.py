@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from copy import deepcopy
 from random import Random
 
-from checks.explaining import clusters
+from checks.explaining import random_clusters
+from checks.explaining.misconfigurations import set_annotation, set_label, template_of
 from checks.explaining.random_situation import gang_of_pods
-from checks.explaining.troubles import label, note, template_of
 from checks.fuzzing.walk_objects import WORK
-from checks.hunting.sample import Sample, Step
+from checks.hunting.sample import HuntSample, Step
 from kailab.cluster.protocol import Object
 from kailab.model import labels
 
@@ -27,16 +27,16 @@ SAME_FLEET = 5
 """So many seeds in a row have one fleet: nodes that stay from lab to lab cost nothing."""
 
 
-def seeded(seed: int) -> Sample:
+def seeded(seed: int) -> HuntSample:
     fleet = _fleet(Random(f"fleet {seed // SAME_FLEET}"))
     steps = [deepcopy(step) for step in _steps(Random(f"work {seed}"), fleet)]
     # YAML would write what is shared as anchors.
-    return Sample(f"seed-{seed}", seed, deepcopy(fleet), tuple(steps))
+    return HuntSample(f"seed-{seed}", seed, deepcopy(fleet), tuple(steps))
 
 
 def _fleet(chance: Random) -> Object:
     """So small that little work fills it."""
-    fleet = clusters.fleet(chance)
+    fleet = random_clusters.fleet(chance)
     fleet["pools"] = fleet["pools"][: chance.choice((1, 1, 2))]
     for pool in fleet["pools"]:
         pool["count"] = min(pool["count"], 2)
@@ -46,7 +46,7 @@ def _fleet(chance: Random) -> Object:
 
 
 def _steps(chance: Random, fleet: Object) -> Iterator[Step]:
-    queues, leaves, _ = clusters.queue_tree(chance)
+    queues, leaves, _ = random_clusters.queue_tree(chance)
     for queue in queues:
         for field in ("reclaimMinRuntime", "preemptMinRuntime"):
             if field in queue["spec"]:
@@ -100,11 +100,11 @@ def _changed(there: list[Object], chance: Random) -> Step:
 
 
 def _kept(work: Object, chance: Random) -> None:
-    label(work, labels.PREEMPTIBILITY, chance.choice(("non-preemptible", "preemptible")))
+    set_label(work, labels.PREEMPTIBILITY, chance.choice(("non-preemptible", "preemptible")))
 
 
 def _model(work: Object, chance: Random) -> None:
-    template_of(work)["spec"]["nodeSelector"] = {labels.GPU_PRODUCT: chance.choice(clusters.MODELS)}
+    template_of(work)["spec"]["nodeSelector"] = {labels.GPU_PRODUCT: chance.choice(random_clusters.MODELS)}
 
 
 def _apart(work: Object, chance: Random) -> None:
@@ -114,6 +114,6 @@ def _apart(work: Object, chance: Random) -> None:
 
 
 def _domain(work: Object, chance: Random) -> None:
-    note(work, labels.TOPOLOGY, clusters.TOPOLOGY)
-    level = chance.choice((clusters.RACK, labels.HOSTNAME))
-    note(work, chance.choice((labels.TOPOLOGY_REQUIRED, labels.TOPOLOGY_PREFERRED)), level)
+    set_annotation(work, labels.TOPOLOGY, random_clusters.TOPOLOGY)
+    level = chance.choice((random_clusters.RACK, labels.HOSTNAME))
+    set_annotation(work, chance.choice((labels.TOPOLOGY_REQUIRED, labels.TOPOLOGY_PREFERRED)), level)

@@ -20,11 +20,11 @@ from kailab.trials.outcome import TrialOutcome
 from kailab.trials.store import TrialFolder
 from kailab.trials.trial import read_outcome
 
-MOST_TOLD = 4
+MOST_SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Result:
+class HuntResult:
     hunt: Hunt
     folder: HuntFolder
     decided: Mapping[int, Decided]
@@ -63,8 +63,8 @@ class Result:
         head = f"seed {one.seed}: {state}"
         if one.steps:
             head += f" ({one.steps} steps, {one.objects} objects, {one.nodes} nodes): {self.scenario(one)}"
-        found = [head, *(f"  {each}" for each in one.judged.differences[:MOST_TOLD])]
-        if left := len(one.judged.differences) - MOST_TOLD:
+        found = [head, *(f"  {each}" for each in one.judged.differences[:MOST_SHOWN])]
+        if left := len(one.judged.differences) - MOST_SHOWN:
             found += [f"  and {left} more"] if left > 0 else []
         accepted = self.acceptance(one)
         found += [f"  accepted: {accepted.reason}"] if state == "accepted" and accepted else []

@@ -20,7 +20,7 @@ FLEET = "fleet.yaml"
 
 
 @dataclass(frozen=True)
-class Sample:
+class HuntSample:
     """``name``: the scenario's. ``seed``: what it was made from."""
 
     name: str
@@ -28,7 +28,7 @@ class Sample:
     fleet: Object
     steps: tuple[Step, ...]
 
-    def with_steps(self, steps: Sequence[Step]) -> Sample:
+    def with_steps(self, steps: Sequence[Step]) -> HuntSample:
         return replace(self, steps=tuple(steps))
 
     def objects(self) -> Iterator[Object]:

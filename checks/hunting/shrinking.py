@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
-from checks.explaining.troubles import template_of
-from checks.hunting.judging import cut
-from checks.hunting.sample import Sample, Step
+from checks.explaining.misconfigurations import template_of
+from checks.hunting.judging import cut_to_difference
+from checks.hunting.sample import HuntSample, Step
 from kailab.cluster.protocol import Object
 from kailab.model import labels
 from kailab.trials.differences import TrialDifference
 
-Differs = Callable[[Sample], list[TrialDifference]]
+Differs = Callable[[HuntSample], list[TrialDifference]]
 
 
-def shrink(sample: Sample, found: Sequence[TrialDifference], differs: Differs, tries: int) -> Sample:
+def shrink(sample: HuntSample, found: Sequence[TrialDifference], differs: Differs, tries: int) -> HuntSample:
     """``found``: what differs in ``sample``; ``differs``: asks about a smaller one."""
-    sample = cut(sample, found)
+    sample = cut_to_difference(sample, found)
     wanted = {(one.kind, one.what) for one in found}
     smaller = True
     while smaller:
@@ -32,12 +32,12 @@ def shrink(sample: Sample, found: Sequence[TrialDifference], differs: Differs, t
             tries -= 1
             here = differs(candidate)
             if wanted & {(one.kind, one.what) for one in here}:
-                sample, smaller = cut(candidate, here), True
+                sample, smaller = cut_to_difference(candidate, here), True
                 break
     return sample
 
 
-def _cut_down(sample: Sample) -> Iterator[Sample]:
+def _cut_down(sample: HuntSample) -> Iterator[HuntSample]:
     steps = sample.steps
     for size in dict.fromkeys((len(steps) // 2, 1)):
         # The last step is where they differ.
@@ -81,7 +81,7 @@ def _queue_of(one: Object) -> str:
     return str((one["metadata"].get("labels") or {}).get(labels.QUEUE) or one["spec"].get("queue") or "")
 
 
-def _plainer(sample: Sample) -> Iterator[Sample]:
+def _plainer(sample: HuntSample) -> Iterator[HuntSample]:
     """The same with one feature of one object gone, or with one pod fewer."""
     for number, step in enumerate(sample.steps):
         for place, one in enumerate(step.get("apply") or ()):

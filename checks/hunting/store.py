@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from checks.hunting.judging import Judged
+from checks.hunting.judging import JudgedSample
 from kailab.errors import StateError
 from kailab.evidence.canonical import pretty_json
 from kailab.model import decoding
@@ -45,7 +45,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """``steps``, ``objects``, ``nodes``: of the scenario that is left where the two differ; 0: they do not. ``seconds``: of wall time."""
 
     seed: int
-    judged: Judged
+    judged: JudgedSample
     steps: int = 0
     objects: int = 0
     nodes: int = 0

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from checks.jsonfile import read_json
-from checks.opening import NOW, PLACED, Opening
+from checks.case_input import NOW, PLACED, CaseInput
+from checks.recorded_files import read_json
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.devices import any_devices
 from kailab.engine.snapshot.records import (
@@ -61,7 +61,7 @@ STATUSES = {
 NAMES = {status: name for name, status in STATUSES.items()}
 
 
-class Case(Opening, frozen=True, kw_only=True):
+class RecordedCase(CaseInput, frozen=True, kw_only=True):
     """A cluster before the first action, how to run it, and (in ``raw``) what is expected of it."""
 
     id: str
@@ -85,7 +85,7 @@ class Case(Opening, frozen=True, kw_only=True):
         return self.raw.get("compare") == "invariants"
 
 
-def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
+def read_cases(paths: Iterable[Path]) -> Iterator[RecordedCase]:
     """Cases of the given files, and of all ``*.json`` below the given folders, in order of path."""
     for path in paths:
         files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
@@ -102,7 +102,7 @@ def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
                 yield case
 
 
-def build_case(raw: dict[str, Any]) -> Case:
+def build_case(raw: dict[str, Any]) -> RecordedCase:
     notes: list[str] = []
     legacy_nodes = {
         task.get("node")
@@ -121,7 +121,7 @@ def build_case(raw: dict[str, Any]) -> Case:
         podgroups.append(_podgroup(job))
         for task in job["tasks"]:
             tasks.append(_task(task, job, shapes))
-    return Case(
+    return RecordedCase(
         id=raw["id"],
         suite=raw["suite"],
         tags=tuple(raw["tags"]),

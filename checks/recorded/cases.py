@@ -6,9 +6,9 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from checks.case_input import NOW
 from checks.invariants import run_rounds, undecided
-from checks.opening import NOW
-from checks.recorded.case_reading import Case
+from checks.recorded.case_reading import RecordedCase
 from checks.recorded.expectations import (
     Level,
     asserted_tasks,
@@ -18,7 +18,7 @@ from checks.recorded.expectations import (
 )
 from checks.recorded.loading_check import loading_differences
 from checks.report import Report, Result
-from checks.table import Table
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
@@ -29,12 +29,12 @@ Tell = Callable[[str, int, int], None]
 Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
 
 
-def run_case(case: Case, level: Level = "nodes", decide: Decide = run_cycle) -> Result:
+def run_case(case: RecordedCase, level: Level = "nodes", decide: Decide = run_cycle) -> Result:
     """Run one case to its end and compare. A fault of the engine is a difference, never an exception.
 
     ``decide`` is what takes the decisions: the engine, or another with its signature.
     """
-    table = Table(case)
+    table = SimulatedCluster(case)
     reasons: dict[str, str] = {}
     try:
         play = _invariants if case.invariants_only else _integration if case.integration else _session
@@ -53,16 +53,22 @@ def run_case(case: Case, level: Level = "nodes", decide: Decide = run_cycle) -> 
     )
 
 
-def _invariants(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+def _invariants(
+    case: RecordedCase, table: SimulatedCluster, level: Level, reasons: dict[str, str], decide: Decide
+) -> list[str]:
     return run_rounds(case, decide, case.rounds_until_match) + undecided(case, decide)
 
 
-def _session(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+def _session(
+    case: RecordedCase, table: SimulatedCluster, level: Level, reasons: dict[str, str], decide: Decide
+) -> list[str]:
     decisions, faults = _cycle(case, table, reasons, decide)
     return faults + operation_differences(case, decisions, "") + final_differences(case, table, level)
 
 
-def _integration(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+def _integration(
+    case: RecordedCase, table: SimulatedCluster, level: Level, reasons: dict[str, str], decide: Decide
+) -> list[str]:
     differences: list[str] = []
     for number in range(case.rounds_until_match + case.rounds_after_match):
         if number == case.rounds_until_match:
@@ -80,7 +86,9 @@ def _integration(case: Case, table: Table, level: Level, reasons: dict[str, str]
     return differences
 
 
-def _cycle(case: Case, table: Table, reasons: dict[str, str], decide: Decide) -> tuple[Decisions, list[str]]:
+def _cycle(
+    case: RecordedCase, table: SimulatedCluster, reasons: dict[str, str], decide: Decide
+) -> tuple[Decisions, list[str]]:
     decisions = decide(table.working(), case.config, NOW)
     for pending in decisions.pending:
         tried = "; ".join(f"{action}: {outcome}" for action, outcome in pending.tried)
@@ -88,7 +96,7 @@ def _cycle(case: Case, table: Table, reasons: dict[str, str], decide: Decide) ->
     return decisions, table.apply(decisions)
 
 
-def _with_reasons(case: Case, differences: list[str], reasons: dict[str, str]) -> list[str]:
+def _with_reasons(case: RecordedCase, differences: list[str], reasons: dict[str, str]) -> list[str]:
     """Add the engine's last reason for a PodGroup to the first difference that names one of its tasks."""
     group_of = {task.uid: task.podgroup for task in case.tasks}
     told: set[str] = set()
@@ -103,7 +111,7 @@ def _with_reasons(case: Case, differences: list[str], reasons: dict[str, str]) -
     return out
 
 
-def run_cases(cases: Sequence[Case], level: Level = "nodes", tell: Tell | None = None) -> Report:
+def run_cases(cases: Sequence[RecordedCase], level: Level = "nodes", tell: Tell | None = None) -> Report:
     """``tell("engine cases", done, total)`` is called as they are done."""
     report = Report("engine cases")
     for case in cases:
@@ -113,7 +121,7 @@ def run_cases(cases: Sequence[Case], level: Level = "nodes", tell: Tell | None =
     return report
 
 
-def check_loading(cases: Iterable[Case]) -> Report:
+def check_loading(cases: Iterable[RecordedCase]) -> Report:
     """Hold the loader against the recorded opening state of nodes and queues, without running the engine. Raises InputError for
     a case that has none."""
     report = Report("opening states")

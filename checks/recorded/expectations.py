@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from checks.opening import PLACED
-from checks.recorded.case_reading import NAMES, Case
-from checks.table import Table, sharing
+from checks.case_input import PLACED
+from checks.recorded.case_reading import NAMES, RecordedCase
+from checks.simulated_cluster import SimulatedCluster, sharing
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.records import Status, Task
 from kailab.scheduler.reading.requests import parse_amount
@@ -22,7 +22,7 @@ TOLERANCE = 1e-6
 OPERATIONS = (("bind", "max_binds"), ("evict", "max_evictions"), ("pipeline", "max_pipelines"))
 
 
-def final_differences(case: Case, table: Table, level: Level = "nodes") -> list[str]:
+def final_differences(case: RecordedCase, table: SimulatedCluster, level: Level = "nodes") -> list[str]:
     """Compare at the end of a single session, or the rebuilt state of an integration run."""
     if case.recorded_only:
         return _recorded_final(case, table, level)
@@ -37,7 +37,7 @@ def final_differences(case: Case, table: Table, level: Level = "nodes") -> list[
     return differences + _sharing_differences(case, table)
 
 
-def asserted_tasks(case: Case, table: Table, where: str) -> list[str]:
+def asserted_tasks(case: RecordedCase, table: SimulatedCluster, where: str) -> list[str]:
     """Compare each task that the case asserts something about. ``where`` leads each sentence."""
     expected = case.raw["expected"]
     differences: list[str] = []
@@ -63,13 +63,13 @@ def asserted_tasks(case: Case, table: Table, where: str) -> list[str]:
     return differences
 
 
-def _zone_numbers(table: Table, task: Task) -> list[int]:
+def _zone_numbers(table: SimulatedCluster, task: Task) -> list[int]:
     node = table.nodes.get(task.node)
     zones = table.zones_left(node) if node is not None else None
     return sorted(zones.index[share.zone] for share in task.numa_zones) if zones is not None else []
 
 
-def _zone_differences(table: Table, node: str, wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _zone_differences(table: SimulatedCluster, node: str, wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
     zones = table.zones_left(table.nodes[node])
     differences = []
     for number, amounts in wanted.items():
@@ -81,7 +81,7 @@ def _zone_differences(table: Table, node: str, wanted: Mapping[str, Mapping[str,
     return differences
 
 
-def operation_differences(case: Case, decisions: Decisions, where: str) -> list[str]:
+def operation_differences(case: RecordedCase, decisions: Decisions, where: str) -> list[str]:
     """Limits on how many operations a session (or a cycle) may do; they are upper bounds."""
     limits = case.raw["operation_limits"]
     done = {
@@ -96,7 +96,9 @@ def operation_differences(case: Case, decisions: Decisions, where: str) -> list[
     ]
 
 
-def recorded_round_differences(case: Case, number: int, table: Table, decisions: Decisions, level: Level) -> list[str]:
+def recorded_round_differences(
+    case: RecordedCase, number: int, table: SimulatedCluster, decisions: Decisions, level: Level
+) -> list[str]:
     """Compare one cycle, before the translation, with the same cycle of KAI (``number`` counts from 0)."""
     rounds = case.raw["kai_rounds"]
     stability = case.raw["kai_stability"]
@@ -134,7 +136,7 @@ def _operation(operation: tuple[str, str, str, str]) -> str:
     return f"{name} {task} on {node} ({action})" if node else f"{name} {task} ({action})"
 
 
-def _recorded_final(case: Case, table: Table, level: Level) -> list[str]:
+def _recorded_final(case: RecordedCase, table: SimulatedCluster, level: Level) -> list[str]:
     summary = case.raw["kai_summary"]
     running = {job["name"]: 0 for job in case.raw["jobs"]}
     for task in table.tasks.values():
@@ -164,7 +166,7 @@ def _recorded_final(case: Case, table: Table, level: Level) -> list[str]:
     return differences
 
 
-def queue_gpus(case: Case, table: Table, queue: str) -> float:
+def queue_gpus(case: RecordedCase, table: SimulatedCluster, queue: str) -> float:
     """GPUs that tasks of one leaf queue hold, GPU-memory requests as the share of their node's device."""
     of_queue = {group.uid for group in case.podgroups if group.queue == queue}
     total = 0.0
@@ -179,7 +181,7 @@ def queue_gpus(case: Case, table: Table, queue: str) -> float:
     return total
 
 
-def _sharing_differences(case: Case, table: Table) -> list[str]:
+def _sharing_differences(case: RecordedCase, table: SimulatedCluster) -> list[str]:
     """Which tasks share a device, among tasks that both have on one node. Ids of groups mean nothing."""
     theirs: dict[str, tuple[str, tuple[str, ...]]] = {}
     ours: dict[str, tuple[str, tuple[str, ...]]] = {}

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from checks.jsonfile import read_json
-from checks.recorded import queue_rules, timefairness
-from checks.recorded.queues import queue_of, scaled
+from checks.recorded import queue_rules, time_fairness
+from checks.recorded.queue_rules import queue_of, scaled
+from checks.recorded_files import read_json
 from checks.report import Report, Result
 from kailab.engine.queueing.fairshare import UNITS, Amounts, Claim, divide, divide_over_quota, tree_shares
 from kailab.errors import InputError, Where
@@ -131,7 +131,7 @@ def run_file(path: Path) -> tuple[Report, Counter[str]]:
     for one in data.get("time_based_simulations", ()):
         for number, run in enumerate(one["runs"], 1):
             name = f"{one['id']}/run-{number}"
-            report.results.append(_result(name, "time_based_simulation", partial(timefairness.differences, one, run)))
+            report.results.append(_result(name, "time_based_simulation", partial(time_fairness.differences, one, run)))
     return report, unwired
 
 

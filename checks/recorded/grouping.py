@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from checks.jsonfile import read_json
+from checks.recorded_files import read_json
 from checks.report import Report, Result
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checks.opening import ACTIVE, PLACED
-from checks.recorded.case_reading import Case
-from checks.table import Table, mig_gpus
+from checks.case_input import ACTIVE, PLACED
+from checks.recorded.case_reading import RecordedCase
+from checks.simulated_cluster import SimulatedCluster, mig_gpus
 from kailab.engine.queueing.fairshare import Amounts, tree_shares
 from kailab.engine.snapshot.records import GPU, GpuRequest, Node, Status, Task
 
@@ -15,15 +15,15 @@ TOLERANCE = 0.011
 RESOURCES = ("gpu", "cpu", "memory")
 
 
-def loading_differences(case: Case) -> list[str]:
+def loading_differences(case: RecordedCase) -> list[str]:
     plugins = case.raw["config"]["plugins"]
     accounted = plugins == "default" or any(plugin["name"] == "proportion" for plugin in plugins)
     return _node_differences(case) + (_queue_differences(case) if accounted else [])
 
 
-def _node_differences(case: Case) -> list[str]:
+def _node_differences(case: RecordedCase) -> list[str]:
     differences = []
-    left = Table(case).gpus_left()
+    left = SimulatedCluster(case).gpus_left()
     for raw in case.raw["nodes"]:
         node = raw["name"]
         held = [t for t in case.tasks if t.node == node and t.status in PLACED and t.status != Status.PIPELINED]
@@ -40,7 +40,7 @@ def _node_differences(case: Case) -> list[str]:
     return differences
 
 
-def queue_usage(case: Case) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+def queue_usage(case: RecordedCase) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
     """Queue -> amounts by resource, (allocated, requested), summed up the tree. GPUs in devices."""
     parents = {queue.name: queue.parent for queue in case.queues}
     queue_of = {group.uid: group.queue for group in case.podgroups}
@@ -74,7 +74,7 @@ def _gpus(task: Task, least_memory: int, nodes: tuple[Node, ...]) -> float:
     return gpu.devices * gpu.portion / GPU
 
 
-def _queue_differences(case: Case) -> list[str]:
+def _queue_differences(case: RecordedCase) -> list[str]:
     allocated, requested = queue_usage(case)
     differences = []
     for raw in case.raw["queues"]:
@@ -89,7 +89,7 @@ def _queue_differences(case: Case) -> list[str]:
     return differences + _fair_share_differences(case, requested)
 
 
-def _fair_share_differences(case: Case, requested: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _fair_share_differences(case: RecordedCase, requested: Mapping[str, Mapping[str, float]]) -> list[str]:
     """The fair shares KAI opened its session with are what the engine's division makes of the same requests."""
     total = case.raw["cluster_total"]
     shares = tree_shares(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from checks.recorded.queues import name_of, queue_of
 from kailab.engine.queueing.capacity import over_limit, over_quota
 from kailab.engine.queueing.order import queue_before
 from kailab.engine.search.reclaimable import (
@@ -20,8 +19,39 @@ from kailab.engine.search.reclaimable import (
     may_yield,
     owed_quota,
 )
-from kailab.engine.snapshot.records import GPU
+from kailab.engine.snapshot.records import GPU, Queue, Share
 from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
+
+
+def scaled(resource: str, value: float) -> int:
+    """A recorded amount (devices, millicores, bytes; -1 unlimited) in engine units."""
+    return -1 if value == -1 else round(value * (GPU if resource == "gpu" else 1))
+
+
+def name_of(raw: Mapping[str, Any]) -> str:
+    return str(raw["uid"] or raw["name"])
+
+
+def queue_of(raw: Mapping[str, Any]) -> Queue:
+    def share(resource: str) -> Share:
+        part = raw[resource]
+        return Share(
+            quota=scaled(resource, part["deserved"]),
+            limit=scaled(resource, part["max_allowed"]),
+            weight=float(part["over_quota_weight"]),
+        )
+
+    return Queue(
+        name=name_of(raw),
+        uid=raw["uid"],
+        parent=raw.get("parent", ""),
+        priority=raw["priority"],
+        created=float(raw.get("creation_order", 0)),
+        gpu=share("gpu"),
+        cpu=share("cpu"),
+        memory=share("memory"),
+    )
+
 
 NAMES = ("cpu", "memory", "gpu")
 Raw = Mapping[str, Any]
@@ -32,7 +62,7 @@ def amounts(raw: Raw) -> Amounts:
     return (round(raw.get("cpu", 0)), round(raw.get("memory", 0)), round(raw.get("gpu", 0) * GPU))
 
 
-def tree(raws: Iterable[Raw]) -> QueueTree:
+def queue_tree(raws: Iterable[Raw]) -> QueueTree:
     """The recorded queues with what they hold and are due."""
     raws = list(raws)
     built = QueueTree(queue_of(raw) for raw in raws)
@@ -66,20 +96,20 @@ def _yields_no(ours: object, recorded: object) -> list[str]:
 
 
 def can_reclaim_resources(case: Raw) -> list[str]:
-    queues = tree(case["input"]["queues"])
+    queues = queue_tree(case["input"]["queues"])
     return _yields_no(can_reclaim(_demand(case["input"], queues)), case["output"])
 
 
 def filter_victim(case: Raw) -> list[str]:
     given = case["input"]
-    queues = tree(given["queues"])
+    queues = queue_tree(given["queues"])
     ours = may_yield(queues, _demand(given, queues), queues.queues[given["reclaimee_queue"]])
     return _yields_no(ours, case["output"])
 
 
 def reclaimable(case: Raw) -> list[str]:
     given = case["input"]
-    queues = tree(given["queues"])
+    queues = queue_tree(given["queues"])
     yields = {
         queues.queues[name]: [ReclaimedAmounts(amounts(one), _asked(amounts(one))) for one in victims]
         for name, victims in given["reclaimees_by_queue"].items()
@@ -121,7 +151,7 @@ def _wanted(tasks: Iterable[Raw], gpu_memory: int) -> Amounts:
 
 def _judged(case: Raw, wanted: Amounts, with_limit: bool) -> list[str]:
     given, output = case["input"], case["output"]
-    queue = tree(given["queues"]).queues[given["job"]["queue"]]
+    queue = queue_tree(given["queues"]).queues[given["job"]["queue"]]
     refusal = over_limit(queue, wanted) if with_limit else None
     if refusal is None and given["job"]["preemptibility"] == "non-preemptible":
         refusal = over_quota(queue, wanted)

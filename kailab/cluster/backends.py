@@ -12,11 +12,16 @@ from kailab.cluster.registry import Registry, RegistryEntry
 
 @dataclass(frozen=True)
 class Backend(RegistryEntry):
-    """``provider``: ``module:class`` of its code (``kailab.lab.venues.contract.Provider``), loaded when it is used.
-    ``api_server``: its clusters are real API servers, whose time is everybody's. ``own``: they are made for the labs, any number of
-    them, and end with them; otherwise there is one, with room for one lab at a time. ``real_nodes``: a cluster of this
-    backend has such beside the fleet's fake ones. ``starts_schedulers``: a lab that outlives the command that
-    began it has its scheduler under test started there; otherwise whoever decides there decides."""
+    """A backend. ``provider``: ``module:class`` of its code (``kailab.lab.venues.contract.Provider``), loaded on first
+    use.
+    ``api_server``: its clusters are real API servers, in real time. ``own``: a cluster is made for each venue and ends
+    with it, any number at
+    once; otherwise there is one cluster, with room for one lab at a time. ``real_nodes``: its clusters have real nodes
+    beside the fleet's fake
+    ones. ``starts_schedulers``: a lab that outlives the command that opened it gets its scheduler under test started;
+    otherwise the
+    scheduler that runs in the cluster decides.
+    """
 
     provider: str = ""
     api_server: bool = True
@@ -85,5 +90,5 @@ BACKENDS: Registry[Backend] = Registry(
 
 
 def with_api_server() -> list[str]:
-    """The names of those whose clusters are real API servers."""
+    """Names of the backends whose clusters are real API servers."""
     return [name for name, backend in BACKENDS.items() if backend.api_server]

@@ -35,5 +35,5 @@ PRIORITY_CLASSES: dict[str, int] = {
 def base_objects() -> list[Object]:
     """Objects to create in a new cluster, in order."""
     classes = [priority_class(name, value) for name, value in PRIORITY_CLASSES.items()]
-    # Always in this order: uids and versions are counted from here.
+    # The order is fixed: uids and resource versions count from here.
     return [*(namespace(name) for name in NAMESPACES), *classes]

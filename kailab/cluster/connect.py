@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def connect(
     kubeconfig: str | Path, context: str | None = None, name: str = "kubeconfig"
 ) -> Iterator[KubernetesCluster]:
-    """``name``: what errors call the cluster. Raises ConnectError, InputError."""
-    # Who only looks whether there is a cluster needs no client.
+    """``name``: the cluster's name in errors. Raises ConnectError, InputError."""
+    # Imported here, so that checking whether there is a cluster loads no client.
     from kailab.cluster.kubernetes import Connection, KubernetesCluster
 
     cluster = KubernetesCluster(Connection.from_kubeconfig(kubeconfig, context), name)

@@ -25,11 +25,11 @@ _LAST_LINES = 6
 
 
 class HelmFailed(ConnectError):
-    """Helm ended with an error; the text has its last words."""
+    """Helm ended with an error; the message has its last lines."""
 
 
 class Chart(NamedTuple):
-    """``ref``: a folder, an archive or an ``oci://`` address. ``version``: of the registry's, empty for one that is here."""
+    """``ref``: a folder, an archive or an ``oci://`` address. ``version``: in a registry; empty for a local chart."""
 
     ref: str
     version: str = ""
@@ -40,38 +40,39 @@ class Chart(NamedTuple):
 
 
 class Release(NamedTuple):
-    """What Helm calls an installed chart: its name, and the namespace that it keeps its records in."""
+    """An installed chart: its name, and the namespace that holds Helm's records."""
 
     name: str
     namespace: str
 
 
 def find_helm(path: Path | None = None) -> Path:
-    """The helm program: this one, else KAILAB_HELM's, else PATH's, else the cache's. Raises ConnectError, DamagedComponent."""
+    """The helm program: ``path``, else KAILAB_HELM, else in PATH, else in the cache. Raises ConnectError,
+    DamagedComponent."""
     how = "`kailab components get --helm` downloads it, or builds it with Go"
     return find_program(HELM, HELM_VARIABLE, how, path)
 
 
 @dataclass(frozen=True)
 class Helm:
-    """``kubeconfig`` None: no cluster is asked."""
+    """Runs the helm program. ``kubeconfig`` None: commands that need no cluster."""
 
     program: Path
     kubeconfig: Path | None = None
     context: str | None = None
 
     def template(self, release: Release, chart: Chart, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The objects that a chart makes, hooks too, without its definitions; no cluster is asked. Raises HelmFailed."""
+        """Render a chart, hooks included, CustomResourceDefinitions excluded; no cluster is asked. Raises HelmFailed."""
         with _AsFile(values) as path:
             said = self._run("template", release.name, *chart.arguments, "--namespace", release.namespace, "-f", path)
         return _documents(said)
 
     def definitions(self, chart: Chart) -> list[dict[str, Any]]:
-        """The CustomResourceDefinitions that come with a chart. Raises HelmFailed."""
+        """The CustomResourceDefinitions of a chart. Raises HelmFailed."""
         return _documents(self._run("show", "crds", *chart.arguments))
 
     def package(self, chart: Chart, version: str, folder: Path) -> Chart:
-        """A chart that is a folder, packed under a version, as a release of it is. Raises HelmFailed."""
+        """Pack a chart's folder under a version number, as a release would be. Raises HelmFailed."""
         before = set(folder.iterdir())
         self._run("package", chart.ref, "--version", version, "--app-version", version, "-d", str(folder))
         (made,) = set(folder.iterdir()) - before
@@ -85,19 +86,19 @@ class Helm:
         seconds: float,
         look: Callable[[], None] = lambda: None,
     ) -> None:
-        """Returns when all that the chart itself makes is ready. ``look``: called all the while; what it raises ends Helm. Raises
-        HelmFailed."""
+        """Return when everything in the chart is ready. ``look``: called repeatedly meanwhile; an exception from it
+        ends Helm. Raises HelmFailed."""
         with _AsFile(values) as path:
             self._run(
                 "install", release.name, *chart.arguments, "--namespace", release.namespace, "--create-namespace",
-                # Priority classes and namespaces may be there before, as labs make them.
+                # Labs create priority classes and namespaces that the chart also has.
                 "--take-ownership", "--wait", "--timeout", f"{seconds:.0f}s", "-f", path,
                 seconds=seconds + _ANSWER_SECONDS, look=look,
             )  # fmt: skip
 
     def uninstall(self, release: Release, seconds: float) -> None:
-        """One that is not there is as good as removed. Its hooks are left out: their Jobs need images, which may be what is
-        missing. Raises HelmFailed."""
+        """A release that does not exist counts as removed. Hooks do not run: their Jobs need images, which may be
+        unavailable. Raises HelmFailed."""
         self._run(
             "uninstall", release.name, "--namespace", release.namespace, "--ignore-not-found", "--no-hooks", "--wait",
             "--timeout", f"{seconds:.0f}s",
@@ -125,7 +126,7 @@ class Helm:
 
 
 class _AsFile:
-    """Values as a file for Helm."""
+    """Chart values as a temporary file."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -141,7 +142,7 @@ class _AsFile:
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # definitions are long
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast loader: definitions are long
     try:
         return [one for one in yaml.load_all(text, loader) if isinstance(one, dict)]
     except yaml.YAMLError as error:
@@ -153,7 +154,7 @@ _LONGEST = 300
 
 
 def missing_image(pod: Object) -> str:
-    """``pod NAME has no image IMAGE: why``; empty where each container has its own, or has not asked for it yet."""
+    """``pod NAME has no image IMAGE: why``; empty if each container has its image, or has not requested it yet."""
     status = pod.get("status") or {}
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (container.get("state") or {}).get("waiting") or {}

@@ -57,7 +57,7 @@ class WatchHub:
         self._by_kind.clear()
 
     def watchers(self, kind: str) -> list[MemoryWatch]:
-        """Who watches this kind."""
+        """The watchers of a kind."""
         found = self._by_kind.get(kind)
         if found is None:
             found = [w for w in self._watchers if w.kinds is None or kind in w.kinds]
@@ -69,15 +69,15 @@ class WatchHub:
         if watchers is None:
             watchers = self.watchers(kind)
         if watchers:
-            # One event for all watchers: it is read-only, as the object in it.
+            # One event for all watchers: it is read-only, and so is its object.
             event = WatchEvent(type, kind, obj)
             for watch in watchers:
                 queue = watch.queue
-                # One beyond the limit is still taken: by it ``poll`` sees that some were lost.
+                # One event beyond the limit is still taken, so that ``poll`` sees that some were lost.
                 if len(queue) <= LIMIT:
                     queue.append(event)
 
     def publish_lazily(self, type: EventType, kind: str, make: Callable[[], Object]) -> None:
-        """As ``publish``, the object made only if someone watches."""
+        """As ``publish``, but the object is made only if someone watches."""
         if self.watchers(kind):
             self.publish(type, kind, make())

@@ -22,14 +22,18 @@ def poll_until(
     pause: Callable[[tenacity.RetryCallState], float] | float = POLL_SECONDS,
     sleep: Callable[[float], object] | None = None,
 ) -> T:
-    """What was seen last. ``pause``: seconds between looks, or tenacity's way to tell them. ``sleep``: how to pass them (a live
-    cluster's ``wait`` wakes with its news). What ``look`` raises ends it."""
+    """The last result of ``look``: the first that is ``enough``, else the one when the time is up. Exceptions of
+    ``look`` pass through.
+
+    ``pause``: seconds between looks, or tenacity's function for them. ``sleep``: how to pass them; a live cluster's
+    ``wait`` wakes early.
+    """
     how: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
     seen: T = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda result: not enough(result)),
         stop=tenacity.stop_after_delay(seconds),
         wait=pause if callable(pause) else tenacity.wait_fixed(pause),
-        # When the time is up the caller gets the last look, and judges it; an exception would lose it.
+        # When the time is up, the caller judges the last result; an exception would lose it.
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
         **how,
     )(look)
@@ -42,12 +46,12 @@ def wait_until(
     pause: float = POLL_SECONDS,
     sleep: Callable[[float], object] | None = None,
 ) -> bool:
-    """False: it did not come true."""
+    """True if ``done`` came true in time."""
     return bool(poll_until(done, bool, seconds, pause=pause, sleep=sleep))
 
 
 class BatchWriter(Protocol):
-    """As much of a cluster as writes need."""
+    """The part of a cluster that ``write_until_answered`` uses."""
 
     def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
         """See ``kailab.cluster.protocol.Cluster``."""
@@ -61,17 +65,21 @@ def write_until_answered(
     pause: float = 0.5,
     sleep: Callable[[float], object] | None = None,
 ) -> list[WriteOutcome]:
-    """What became of each write. One that got no answer is sent again for ``seconds``; what it did the first time is what was asked
-    for: a deleted object that is not there, a created one that is. The error that is left after that is ``Unavailable``."""
+    """Write, and repeat writes that got no answer for ``seconds``. Returns an outcome for each write.
+
+    A repeated write may have been carried out the first time: then AlreadyExists for a create and NotFound for a delete
+    count as success. An error
+    that is left at the end is ``Unavailable``, or a refusal.
+    """
     outcomes: dict[int, WriteOutcome] = {}
     waiting = list(range(len(writes)))
     doubtful: set[int] = set()
 
     def send() -> list[int]:
         nonlocal waiting
-        # A server that was too busy for all of them at once is asked for the rest only.
+        # Only writes without an answer are repeated.
         for number, outcome in zip(waiting, cluster.write_all([[writes[n]] for n in waiting]), strict=True):
-            # Without a doubtful try before it, the same answer is a refusal.
+            # Only after a doubtful try; otherwise the same answer is a refusal.
             done = isinstance(outcome.error, AlreadyExists | NotFound) and number in doubtful
             outcomes[number] = WriteOutcome([None], None) if done else outcome
         waiting = [number for number in waiting if isinstance(outcomes[number].error, Unavailable)]

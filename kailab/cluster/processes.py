@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 EXEC_SECONDS = 5.0
 _POLL_SECONDS = 0.02
-_KERNEL = 2  # the parent of the kernel's own threads, which have neither environment nor command line
+_KERNEL = 2  # parent of the kernel's own threads, which have neither environment nor command line
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def find(pid: int, since: float | None = None) -> psutil.Process | None:
-    """The living process of this id; ``since`` (seconds since the epoch): only one that runs since then. None: there is none."""
+    """The living process of this id, or None. ``since`` (seconds since the epoch): only if it started at that time."""
     import psutil
 
     try:
-        process = psutil.Process(pid or -1)  # 0: the system itself, on some
+        process = psutil.Process(pid or -1)  # process 0 is the system itself, on some systems
     except (psutil.Error, ValueError):
         return None
-    # Process ids are given again; together with the time of birth one is unique.
+    # Process ids are reused; an id with its start time is unique.
     born = ask(process, psutil.Process.create_time)
     return process if born is not None and since in (None, born) else None
 
 
 def this_process() -> tuple[int, float]:
-    """Its id and since when it runs, which together no other has."""
+    """The id and start time of this process, which identify it."""
     import psutil
 
     return os.getpid(), psutil.Process().create_time()
@@ -51,7 +51,7 @@ def ask(process: psutil.Process, question: Callable[[psutil.Process], T]) -> T |
     import psutil
 
     try:
-        # The status is asked last: a process may end while it answers.
+        # The status comes last: the process may end while it answers.
         answer = question(process)
         return None if process.status() == psutil.STATUS_ZOMBIE else answer
     except (psutil.Error, OSError):
@@ -59,14 +59,15 @@ def ask(process: psutil.Process, question: Callable[[psutil.Process], T]) -> T |
 
 
 def environment(process: psutil.Process) -> dict[str, str]:
-    """Of a living process; empty: it has none, or has no answer.
+    """The environment of a living process; empty: it has none, or does not answer.
 
-    While it takes up its program (execve), which lasts on a busy machine, it shows neither environment nor command line: that
-    is waited for, as it is no stranger, and has not ended."""
+    During execve, which takes a while on a busy machine, a process shows neither environment nor command line. This
+    function waits for that to
+    end: the process is no stranger, and has not ended.
+    """
 
     def look(asked: psutil.Process) -> dict[str, str] | None:
-        # A command line without an environment: looked at again, as the program may have been taken up between the two
-        # looks.
+        # A command line without an environment: ask again, execve may have ended between the two questions.
         return asked.environ() or (asked.environ() if asked.cmdline() else None)
 
     def known(asked: psutil.Process) -> dict[str, str] | None:
@@ -78,5 +79,5 @@ def environment(process: psutil.Process) -> dict[str, str]:
 
 
 def send(process: psutil.Process, number: int) -> None:
-    """A signal, to the process if it is still there."""
+    """Send a signal, if the process is still there."""
     ask(process, lambda asked: asked.send_signal(number))

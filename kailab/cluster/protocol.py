@@ -35,7 +35,7 @@ class WatchEvent(NamedTuple):
 
 
 class Watch(Protocol):
-    """A stream of changes, begun with an ADDED event for each object there is already."""
+    """A stream of changes. It begins with an ADDED event for each object that exists."""
 
     def poll(self) -> list[WatchEvent]:
         """The changes since the last call, in order; an empty list when there are none. Never blocks."""
@@ -79,88 +79,96 @@ class Cluster(Protocol):
         """JSON merge patch (RFC 7386). A ``metadata.resourceVersion`` in it is a precondition."""
 
     def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
-        """Graceful for pods; dependents go with their owner. Raises NotFound."""
+        """Graceful for pods; dependents are deleted with their owner. Raises NotFound."""
 
     def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
-        """What ``pods/binding`` does. Raises Conflict if the pod is bound already, NotFound if it is gone."""
+        """As a write to ``pods/binding``. Raises Conflict if the pod is bound already, NotFound if it does not exist."""
 
     def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
         """Graceful delete with a DisruptionTarget condition (reason, message) set first. ``grace_seconds``: the time the
         pod gets, None for its own terminationGracePeriodSeconds. Raises NotFound."""
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
-        """Many writes at once: each chain in order up to the first write that is refused, chains side by side where that
-        is faster. An outcome for each chain; raises nothing."""
+        """Many writes at once: each chain in order up to its first refused write, chains side by side where that is
+        faster. Returns an
+        outcome for each chain; raises nothing.
+        """
 
     def event(
         self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
-        """Record a Kubernetes Event about an object; repeats of the same event count up."""
+        """Record a Kubernetes Event about an object; repeats of the same event are counted."""
 
 
 @runtime_checkable
 class Versioned(Protocol):
-    """A cluster that tells whether anything in it has changed."""
+    """A cluster that counts its changes."""
 
     @property
     def version(self) -> int:
-        """Counts the changes."""
+        """Grows with each change."""
 
 
 @runtime_checkable
 class VirtualTime(Protocol):
-    """What a cluster with its own clock offers beside ``Cluster`` (the embedded one)."""
+    """A cluster with its own clock (the embedded one)."""
 
     def call_at(self, when: float, action: Callable[[], None], *, prompt: bool = True, key: str = "") -> None:
-        """Run ``action`` at a time. ``prompt``: part of settling (a pod becoming ready); not prompt: life going
-        on (a job's run time ending, a protection running out), reached only by advancing the clock on purpose."""
+        """Run ``action`` at a time. ``prompt``: settling waits for it (a pod becoming ready). Others (the end of a
+        job's run time or of a
+        protection) run only when somebody advances the clock.
+        """
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, running what falls due in time order, ties by sequence."""
+        """Let time pass, running due actions in time order, ties by sequence."""
 
 
 @runtime_checkable
 class LiveUpdates(Protocol):
-    """What a cluster offers that changes by itself, beside ``Cluster``."""
+    """A cluster that changes by itself."""
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until a watch has news, at most so long. True if there is some."""
+        """Sleep until a watch has events, at most ``seconds``. True if there are some."""
 
 
 @runtime_checkable
 class AssumeCache(Protocol):
-    """What a cluster offers to which a write is dear, beside ``Cluster``."""
+    """A cluster whose writes are expensive."""
 
     def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
-        """Give a pod that is not bound yet annotations without writing them: all that reads this cluster sees them, the server
-        gets them with the binding. Who assumes must write them if the pod is not bound after all. None: no such pod."""
+        """Give a pod that is not bound yet annotations without writing them. All readers of this cluster see them; the
+        server gets them with the
+        binding. The caller must write them if the pod is not bound after all. None: no such pod.
+        """
 
     def forget_assumed(self) -> None:
-        """Pods look again as the server has them."""
+        """Drop assumed annotations: pods look as on the server again."""
 
 
 class SubmittedWrites(Protocol):
-    """Chains of writes that were handed over."""
+    """Submitted chains of writes."""
 
     def take(self) -> list[tuple[int, WriteOutcome]]:
-        """Of the chains answered since the last call: which one it is of those handed over, and what became of it."""
+        """The chains answered since the last call: (index of the chain, outcome)."""
 
 
 @runtime_checkable
 class AsyncWrites(Protocol):
-    """What a cluster offers whose writes take a while, beside ``Cluster``."""
+    """A cluster whose writes take a while."""
 
     @property
     def under_way(self) -> int:
-        """Chains that were handed over and are not answered yet."""
+        """Chains that were submitted and are not answered yet."""
 
     def hand_over(self, chains: Sequence[Chain]) -> SubmittedWrites:
-        """As ``write_all``, and not waited for. A pod that is to be bound counts as bound from now on, for all that reads this
-        cluster; one whose binding is refused is given back. An answer is news (``LiveUpdates``), whoever takes it."""
+        """As ``write_all``, without waiting. A pod to be bound counts as bound from now on for all readers of this
+        cluster; a refused binding
+        is rolled back. An answer ends ``LiveUpdates.wait``.
+        """
 
 
 def object_exists(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -> bool:
-    """``kind``: its kind key; ``namespace`` None: of none."""
+    """``kind``: its kind key; ``namespace``: None for a cluster-wide kind."""
     try:
         cluster.get(kind, name, namespace)
     except NotFound:

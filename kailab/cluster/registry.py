@@ -31,20 +31,22 @@ FLAGS: Mapping[str, str] = {
     "config": "--scheduler-config",
     "adopt_default_scheduler": "--adopt-default-scheduler",
 }
-"""The options as the command line writes them."""
+"""Option -> how the command line writes it."""
 
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """A backend or a scheduler under test. ``options``: what it understands of that which not all do, by the names that ``Lab.open``
-    and ``open_venue`` have for it. ``why_not``: of some that it does not understand, the reason."""
+    """A backend or a scheduler under test. ``options``: the options that it takes and not all do, by their names in
+    ``Lab.open`` and ``open_venue``.
+    ``why_not``: option -> the reason why it is not taken.
+    """
 
     about: str
     options: frozenset[str] = frozenset()
     why_not: Mapping[str, str] = field(default_factory=dict, kw_only=True, hash=False)
 
     def load(self) -> Any:
-        """What carries it out."""
+        """The class that implements it."""
         raise NotImplementedError
 
 
@@ -52,9 +54,11 @@ C = TypeVar("C", bound=RegistryEntry)
 
 
 class Registry(Mapping[str, C], Generic[C]):
-    """The choices of one sort by name, in the order in which they were registered. ``noun``: what a choice is called. ``group``: the
-    entry points by which other distributions bring such. Theirs are found when they are asked for by name, and from then
-    on stand beside kailab's own; ``names`` has all."""
+    """The entries of one sort by name, in the order of registration. ``noun``: what messages call an entry. ``group``:
+    entry points with which other
+    distributions add entries. Those are loaded when they are asked for by name, and then stand beside kailab's own;
+    ``names`` has all.
+    """
 
     def __init__(
         self, noun: str, row: type[C], choices: Mapping[str, C], group: extensions.Group | None = None
@@ -72,8 +76,8 @@ class Registry(Mapping[str, C], Generic[C]):
         self._choices[name] = choice
 
     def __getitem__(self, name: str) -> C:
-        """Raises KeyError for a name that there is not, ExtensionError for what another distribution brings and can't be used."""
-        # Kailab's own names come first: no other distribution can take one's place.
+        """Raises KeyError for an unknown name, ExtensionError for an unusable entry of another distribution."""
+        # kailab's own names come first: no other distribution can replace one.
         if name not in self._choices and self._group is not None:
             extension = extensions.find_extension(self._group, name)
             if extension is not None:
@@ -83,31 +87,31 @@ class Registry(Mapping[str, C], Generic[C]):
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Names of kailab's own, and of what was registered in this process."""
+        """Names of kailab's own entries and of those registered in this process."""
         return tuple(name for name in self._choices if name not in self._brought)
 
     def names(self) -> list[str]:
-        """All, those of other distributions too."""
+        """All names, including those of other distributions."""
         brought = () if self._group is None else extensions.extension_names(self._group)
         return [*self._choices, *(name for name in brought if name not in self._choices)]
 
     def read(self, extension: extensions.Extension) -> C:
-        """The choice that an entry point names. Raises ExtensionError."""
+        """The entry that an entry point names. Raises ExtensionError."""
         found = extension.load()
         if not isinstance(found, self._row):
             raise ExtensionError(f"{extension.title}: {found!r:.80} is no {self._row.__module__}.{self._row.__name__}")
         return found
 
     def load(self, name: str, wrong: Callable[[Any], str]) -> Any:
-        """What carries a choice out. ``wrong``: what it lacks to be that. Raises ExtensionError for what another distribution brings and
-        can't be used."""
+        """Load the implementation of an entry. ``wrong``: says what it lacks. Raises ExtensionError for an unusable one
+        of another distribution."""
         choice = self[name]
         extension = self._brought.get(name)
         if extension is None:
             return choice.load()
         try:
             found = choice.load()
-        # Whatever the code of another distribution does when it is loaded, it is told as its fault and not as kailab's.
+        # Whatever foreign code raises while it is loaded is reported as its fault, not kailab's.
         except (Exception, SystemExit) as error:
             raise ExtensionError(f"{extension.title} can't be used: {type(error).__name__}: {error}") from error
         if fault := wrong(found):
@@ -121,17 +125,17 @@ class Registry(Mapping[str, C], Generic[C]):
         return len(self._choices)
 
     def check(self, name: str) -> None:
-        """Raises InputError for a name that is none of these."""
+        """Raises InputError for an unknown name."""
         if name not in self:
             raise InputError(f"there is no {self.noun} {name!r}; expected one of: {', '.join(self.names())}")
 
     def not_understood(self, chosen: str, given: Iterable[str], spelt: Spelt = FLAGS.__getitem__) -> list[str]:
-        """A sentence for each option that others understand, and the chosen one does not. ``spelt``: how the user writes an
-        option."""
+        """A sentence for each given option that other entries take and the chosen one does not. ``spelt``: how the user
+        writes an option."""
         found = []
         for option in given:
             takers = [name for name, choice in self.items() if option in choice.options]
-            # What no choice of this sort understands is for another registry to judge.
+            # An option that no entry here takes belongs to another registry.
             if takers and chosen not in takers:
                 plural = "s" if len(takers) > 1 else ""
                 why = f" ({self[chosen].why_not[option]})" if option in self[chosen].why_not else ""

@@ -16,7 +16,7 @@ _VALUE = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
 _EQUALITY = re.compile(rf"^({_KEY})\s*(==|=|!=)\s*({_VALUE})$")
 _SET = re.compile(rf"^({_KEY})\s+(in|notin)\s*\(([^()]*)\)$")
 _EXISTS = re.compile(rf"^(!?)\s*({_KEY})$")
-# A comma between terms, not one within the parentheses of ``in (a, b)``.
+# A comma between terms, not inside the parentheses of ``in (a, b)``.
 _COMMA = re.compile(r",(?![^(]*\))")
 
 
@@ -32,7 +32,7 @@ class Term(NamedTuple):
         if self.operator == "In":
             return value in self.values
         if self.operator == "NotIn":
-            # An absent label is in no set: NotIn holds, as in Kubernetes.
+            # No set contains an absent label: NotIn holds, as in Kubernetes.
             return value not in self.values
         return (value is not None) == (self.operator == "Exists")
 
@@ -46,7 +46,7 @@ def matches(selector: Selector, labels: Mapping[str, str] | None) -> bool:
     return all(term.holds(labels) for term in selector)
 
 
-# The same few selectors are asked again and again.
+# The same few selectors are parsed again and again.
 @lru_cache(maxsize=512)
 def parse_selector(text: str) -> Selector:
     """Terms of a selector as kubectl takes it: ``a=b,c!=d,e in (f,g),h notin (i),j,!k``. Raises Invalid.

@@ -13,7 +13,7 @@ What = TypeVar("What")
 
 
 class SubmittedBatch:
-    """Implements ``SubmittedWrites``. ``done``: what is answered and not taken yet."""
+    """Implements ``SubmittedWrites``. ``done``: answered and not taken yet."""
 
     def __init__(self, done: Iterable[tuple[int, WriteOutcome]] = ()) -> None:
         self.done = list(done)
@@ -25,7 +25,7 @@ class SubmittedBatch:
 
 @dataclass
 class _Batch(Generic[What]):
-    """``left``: how many of its chains are not answered."""
+    """``left``: chains that are not answered."""
 
     handed: SubmittedWrites
     whats: Sequence[What]
@@ -33,17 +33,17 @@ class _Batch(Generic[What]):
 
 
 class SubmittedItems(Generic[What]):
-    """What each chain was for, of batches that were handed over."""
+    """Submitted batches with an item for each chain, so that each answer comes with its item."""
 
     def __init__(self) -> None:
         self._batches: list[_Batch[What]] = []
 
     def add(self, handed: SubmittedWrites, whats: Sequence[What]) -> None:
-        """One of ``whats`` for each chain."""
+        """``whats``: one item for each chain."""
         self._batches.append(_Batch(handed, whats, len(whats)))
 
     def answered(self) -> Iterator[tuple[What, WriteOutcome]]:
-        """Those answered since the last call, each with what became of it."""
+        """Items whose chains were answered since the last call, with the outcomes."""
         for batch in self._batches:
             for number, outcome in batch.handed.take():
                 batch.left -= 1

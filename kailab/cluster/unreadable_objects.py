@@ -26,7 +26,7 @@ class EventSink(Protocol):
 
 
 class UnreadableObjects:
-    """What one component had to leave out."""
+    """The objects that one component leaves out."""
 
     def __init__(self, event: EventSink, component: str) -> None:
         self._event = event
@@ -34,20 +34,22 @@ class UnreadableObjects:
         self._told: dict[str, str] = {}  # by uid
 
     def note(self, obj: Object, error: Exception) -> None:
-        """Tell of an object whose handling failed; call it where the failure was caught. What is no fault of the object
-        (a refusal, a lab that does not settle) is raised again."""
-        # An InputError is what reading a quantity or a time raises: the object's fault after all.
+        """Record an object whose handling failed; call it where the failure was caught. Errors that are not the
+        object's fault (a refusal, a lab that
+        does not settle) are raised again.
+        """
+        # An InputError comes from reading a quantity or a time, so it is the object's fault.
         if (isinstance(error, KailabError) and not isinstance(error, InputError)) or os.environ.get(STRICT):
             raise error
         said = f"left out: it is not formed as its kind is ({type(error).__name__}: {error!s:.200})"
         uid = obj["metadata"].get("uid", "")
-        # Once for each fault of an object: what is left out is met again at each of its changes.
+        # One event for each fault of an object, although each change of the object meets the fault again.
         if self._told.get(uid) != said:
             self._told[uid] = said
             self._event(obj, "Warning", REASON, said, self._component)
 
     def spare(self, obj: Object, act: Callable[..., Any], *arguments: Any) -> bool:
-        """Do something with an object; False where it could not be handled and is left out."""
+        """Call ``act``; False if that failed and the object is left out."""
         try:
             act(*arguments)
         except Exception as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kailab.cluster.protocol import Cluster, Object
 
 Subresource: TypeAlias = Literal["", "status"]
-"""What a patch goes to: all of an object but its status, or its status alone."""
+"""The target of a patch: everything except the status, or the status alone."""
 
 
 class CreateWrite(NamedTuple):
@@ -80,19 +80,19 @@ VERBS: Mapping[type[Write], str] = {
     BindWrite: "bind",
     EvictWrite: "evict",
 }
-"""The verb of each write, as metrics have it."""
+"""Write -> its verb in metrics."""
 
 
 class WriteOutcome(NamedTuple):
-    """What became of a chain. ``objects``: what its writes gave, None for those that give nothing; ``error``: why it
-    ended early."""
+    """The outcome of a chain. ``objects``: the result of each write, None for writes without one; ``error``: why the
+    chain ended early."""
 
     objects: list[Object | None]
     error: ApiError | None
 
 
 class SingleWrites(ABC):
-    """The single writes of ``Cluster``, for one that carries out all its writes by ``write_all``."""
+    """The single writes of ``Cluster``, for a cluster that implements them all by ``write_all``."""
 
     @abstractmethod
     def write_all(self, chains: Sequence[Chain]) -> list[WriteOutcome]:
@@ -131,8 +131,8 @@ class SingleWrites(ABC):
 
 
 def carry_out(cluster: Cluster, write: Write) -> Object | None:
-    """One write. Raises ApiError."""
-    # The fields of each write stand in the order of the method's parameters. Most are patches.
+    """Carry out one write. Raises ApiError."""
+    # The fields of each write have the order of the method's parameters. Most writes are patches, so they come first.
     match write:
         case PatchWrite():
             return cluster.patch(*write)
@@ -150,7 +150,7 @@ def carry_out(cluster: Cluster, write: Write) -> Object | None:
 
 
 def write_sequentially(cluster: Cluster, chains: Iterable[Chain]) -> list[WriteOutcome]:
-    """All chains one after the other: for clusters in the same process."""
+    """Carry out all chains one after the other, for clusters in the same process."""
     outcomes = []
     for chain in chains:
         objects: list[Object | None] = []
@@ -158,7 +158,7 @@ def write_sequentially(cluster: Cluster, chains: Iterable[Chain]) -> list[WriteO
         try:
             for write in chain:
                 objects.append(carry_out(cluster, write))
-        # What the chain has done before stays done, as on a real server.
+        # Earlier writes of the chain stay done, as on a real server.
         except ApiError as refused:
             error = refused
         outcomes.append(WriteOutcome(objects, error))

@@ -19,7 +19,7 @@ from benchmarks.engine.plot import svg
 from benchmarks.engine.published import figures
 from benchmarks.engine.series import SERIES, Growth, exponent
 from benchmarks.engine.setups import Outcome, Setup, VictimOrder
-from checks.fuzzing.randomcluster import seeded
+from checks.fuzzing.random_cluster import seeded
 from checks.invariants import run_rounds
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from checks.cli import app
-from checks.shared import VARIABLE, shared_folder
+from checks.recorded_files import VARIABLE, shared_folder
 from tests.cli.conftest import Done
 
 

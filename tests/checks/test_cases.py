@@ -9,7 +9,7 @@ import pytest
 from checks.invariants import check
 from checks.recorded.case_reading import build_case, read_cases
 from checks.recorded.cases import check_loading, run_case
-from checks.table import Table
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline
 
 
@@ -234,7 +234,7 @@ def test_kai_itself_keeps_the_invariants(conformance_folder):
     # A check of the invariants: what is called a violation must not be KAI's ordinary behaviour.
     for case in read_cases([conformance_folder / "fuzz" / "part-00.json"]):
         group_of = {task.uid: task.podgroup for task in case.tasks}
-        table = Table(case)
+        table = SimulatedCluster(case)
         for cycle in case.raw["kai_rounds"]:
             decisions = decisions_of(cycle["events"], "allocate", group_of)
             assert check(case, table.tasks, decisions) == [], case.id

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.fuzzing.odd_manifests import Case
+from checks.fuzzing.odd_manifests import OddCase
 from kailab.model import files
 from tests.checks.test_cases import small_case
 
@@ -148,7 +148,7 @@ def test_odd_manifests_from_the_command_line(checks) -> None:
     done = checks("odd", "--cases", "5", "--seed", "3")
     assert (done.code, done.out) == (0, "5 passed, 0 failed\n")
     shown = checks("odd", "--show", "--seed", "3")
-    assert (shown.code, shown.out.strip()) == (0, Case(3).manifest().strip())
+    assert (shown.code, shown.out.strip()) == (0, OddCase(3).manifest().strip())
     timed = checks("odd", "--minutes", "0", "-o", "json")
     assert timed.code == 0
 

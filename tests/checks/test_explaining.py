@@ -8,15 +8,15 @@ import pytest
 import yaml
 
 from checks.explaining import judging, removal
-from checks.explaining.judging import Judged, judge
-from checks.explaining.naming import unnamed
-from checks.explaining.place import Place
+from checks.explaining.ground_truth import GroundTruth
+from checks.explaining.judging import JudgedAnswer, judge_situation
+from checks.explaining.naming import missing_names
 from checks.explaining.random_situation import seeded
 from checks.explaining.run import Findings, SeedResult, run_seeds
 from checks.explaining.shrinking import shrink
 from checks.explaining.situation import Situation
-from checks.explaining.subject import Work, waiting
-from checks.explaining.truth import Truth
+from checks.explaining.workload_context import WorkloadContext
+from checks.explaining.workloads import AppliedWorkload, waiting_workloads
 from checks.fuzzing.walk_objects import queue
 from kailab.errors import InputError
 from kailab.explain.answer import Answer, Cause, Code, Step, Verdict
@@ -50,7 +50,7 @@ CROWDED = Situation(
         {"apply": [job("work", 4)]},
     ),
 )
-WORK = Work("Job", "work")
+WORK = AppliedWorkload("Job", "work")
 
 
 SENTENCE = "Its queue team has a limit of 2; it wants 4 GPUs."
@@ -60,15 +60,15 @@ def told(verdict: Verdict, code: Code, *steps: Step, sentence: str = SENTENCE) -
     return Answer("Job", "default", "work", verdict, Cause(code, sentence), steps=steps)
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, situation: Situation, *answers: Answer) -> Judged:
+def judged(monkeypatch: pytest.MonkeyPatch, situation: Situation, *answers: Answer) -> JudgedAnswer:
     """What is thought of an answer; the last of ``answers`` is given again and again."""
     given = list(answers)
     monkeypatch.setattr(judging, "ask", lambda *_, **__: given.pop(0) if len(given) > 1 else given[0])
-    (found,) = judge(situation, steps=True)
+    (found,) = judge_situation(situation, steps=True)
     return found
 
 
-def parts(found: Judged) -> list[str]:
+def parts(found: JudgedAnswer) -> list[str]:
     return [part for part, _ in found.faults]
 
 
@@ -112,16 +112,16 @@ def test_a_failure_is_a_fault_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyError("queue")
 
     monkeypatch.setattr(judging, "ask", fails)
-    (found,) = judge(LIMITED)
+    (found,) = judge_situation(LIMITED)
     assert parts(found) == ["failed"]
 
 
 def test_the_emptied_lab_tells_what_waiting_for_others_can_bring() -> None:
     with CROWDED.opened() as crowded, LIMITED.opened() as limited:
-        truth = Truth(CROWDED, crowded)
+        truth = GroundTruth(CROWDED, crowded)
         assert truth.alone(WORK)
         assert not truth.in_time(WORK)
-        assert not Truth(LIMITED, limited).alone(WORK)
+        assert not GroundTruth(LIMITED, limited).alone(WORK)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -131,7 +131,7 @@ def test_a_seed_gives_a_situation_that_can_be_carried_out_and_written_down(seed:
     again = yaml.safe_load(situation.as_yaml())
     assert (again["fleet"], again["steps"]) == (situation.fleet, list(situation.steps))
     with situation.opened() as lab:
-        assert all(work.wanted(lab) > 0 for work in waiting(situation, lab))
+        assert all(work.wanted(lab) > 0 for work in waiting_workloads(situation, lab))
 
 
 def test_situations_are_of_many_kinds() -> None:
@@ -174,7 +174,7 @@ def split_job() -> dict:
 
 
 def test_gpus_that_are_split_are_there_where_a_profile_was_absent() -> None:
-    (found,) = judge(Situation("split", FLEET, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
+    (found,) = judge_situation(Situation("split", FLEET, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
     assert (found.code, found.faults) == (Code.MIG_PROFILE_ABSENT, ())
 
 
@@ -183,7 +183,7 @@ def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> Non
     named["metadata"]["labels"]["priorityClassName"] = "research-high"
     situation = Situation("named", FLEET, ({"apply": [queue("team", "", 8, -1, 1)]}, {"apply": [named]}))
     with situation.opened() as lab:
-        found = removal.removed(situation, lab, WORK, Code.PRIORITY_CLASS_MISSING)
+        found = removal.cause_removal(situation, lab, WORK, Code.PRIORITY_CLASS_MISSING)
     assert found is not None
     with situation.opened(found.steps) as lab:
         assert [one["spec"]["priorityClassName"] for one in lab.cluster.list("PodGroup")] == ["research-high"]
@@ -194,7 +194,7 @@ def test_a_priority_class_has_the_value_that_lets_the_work_run() -> None:
     for made, name in ((full, "build-preemptible"), (named, "research-high")):
         made["metadata"]["labels"]["priorityClassName"] = name
     steps = ({"apply": [queue("team", "", 8, 8, 1)]}, {"apply": [full]}, {"apply": [named]})
-    (found,) = judge(Situation("valued", FLEET, steps))
+    (found,) = judge_situation(Situation("valued", FLEET, steps))
     assert (found.code, found.next_code) == (Code.PRIORITY_CLASS_MISSING, "")
     assert found.right
 
@@ -207,7 +207,7 @@ def test_a_cause_that_kept_some_of_the_work_is_one_whatever_else_would_let_it_ru
     named["metadata"]["annotations"] = {"kai.scheduler/batch-min-member": "2"}
     fleet = {**FLEET, "pools": [{**FLEET["pools"][0], "count": 3}]}
     steps = ({"apply": [queue("team", "", 6, 6, 1)]}, {"apply": [first, kept]}, {"apply": [named]})
-    (found,) = judge(Situation("some", fleet, steps))
+    (found,) = judge_situation(Situation("some", fleet, steps))
     assert (found.code, found.next_code) == (Code.PRIORITY_CLASS_MISSING, Code.OVER_LIMIT)
     assert found.right
 
@@ -223,7 +223,7 @@ def test_a_cause_without_which_it_does_not_wait_for_ever_is_one_whatever_else_wo
         closed,
         {"apply": [job("work", 4, 2)]},
     )
-    (found,) = judge(Situation("closed", {**FLEET, "pools": [pool, others]}, steps))
+    (found,) = judge_situation(Situation("closed", {**FLEET, "pools": [pool, others]}, steps))
     assert (found.verdict, found.code, found.next_code) == (
         Verdict.NEVER,
         Code.NODES_CORDONED,
@@ -236,7 +236,9 @@ def test_a_limit_may_be_kept_where_others_hold_nothing_of_their_own() -> None:
     """What is taken back from them counts against the limit of both no more."""
     queues = [queue("org", "", 8, 8, 1), queue("team", "org", 4, -1, 1), queue("other", "org", -1, -1, 1)]
     full = in_queue("other", job("first", 4, 2))
-    (found,) = judge(Situation("held", FLEET, ({"apply": queues}, {"apply": [full]}, {"apply": [job("work", 4)]})))
+    (found,) = judge_situation(
+        Situation("held", FLEET, ({"apply": queues}, {"apply": [full]}, {"apply": [job("work", 4)]}))
+    )
     assert (found.code, found.next_code) == (Code.OVER_LIMIT, Code.VICTIMS_WITHIN_QUOTA)
     assert found.right
 
@@ -248,22 +250,24 @@ def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
         holder["annotations"]["gpu-memory"] = "40000"
     situation = Situation("shared", FLEET, ({"apply": [queue("team", "", 4, -1, 1), shared]},))
     with situation.opened() as lab:
-        place = Place(situation, lab, WORK)
-        assert unnamed(place, Code.NOT_ENOUGH_GPUS, "It wants 40000 MiB of a GPU.") == ""
-        assert "40000" in unnamed(place, Code.NOT_ENOUGH_GPUS, "It wants much of a GPU.")
+        place = WorkloadContext(situation, lab, WORK)
+        assert missing_names(place, Code.NOT_ENOUGH_GPUS, "It wants 40000 MiB of a GPU.") == ""
+        assert "40000" in missing_names(place, Code.NOT_ENOUGH_GPUS, "It wants much of a GPU.")
 
 
 def test_a_share_grows_where_others_have_no_quota_any_more() -> None:
     crowd = in_queue("other", job("first", 4, 2))
     owed = [queue("team", "", 0, -1, 1), queue("other", "", 8, -1, 1)]
-    (found,) = judge(Situation("owed", FLEET, ({"apply": owed}, {"apply": [crowd]}, {"apply": [job("work", 4)]})))
+    (found,) = judge_situation(
+        Situation("owed", FLEET, ({"apply": owed}, {"apply": [crowd]}, {"apply": [job("work", 4)]}))
+    )
     assert (found.code, found.next_code) == (Code.FAIR_SHARE_REACHED, Code.VICTIMS_WITHIN_QUOTA)
     assert found.right
 
 
 def test_what_a_parent_is_made_for_is_needed_where_its_limit_has_to_go_too() -> None:
     orphan = queue("team", "nowhere", 8, 1, 1)
-    (found,) = judge(Situation("orphan", FLEET, ({"apply": [orphan]}, {"apply": [job("work", 4)]})))
+    (found,) = judge_situation(Situation("orphan", FLEET, ({"apply": [orphan]}, {"apply": [job("work", 4)]})))
     assert (found.code, found.next_code) == (Code.QUEUE_PARENT_MISSING, Code.OVER_LIMIT)
     assert found.right
 
@@ -271,7 +275,7 @@ def test_what_a_parent_is_made_for_is_needed_where_its_limit_has_to_go_too() -> 
 def test_nodes_that_are_made_for_a_later_cause_have_what_the_first_one_is_about() -> None:
     """Copies of nodes of another pool are of that pool, where it is still to be served."""
     elsewhere = {**FLEET, "pools": [{**FLEET["pools"][0], "labels": {"kai.scheduler/node-pool": "workers"}}]}
-    (found,) = judge(Situation("pool", elsewhere, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
+    (found,) = judge_situation(Situation("pool", elsewhere, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
     assert (found.code, found.next_code) == (Code.NODE_POOL_NOT_SERVED, Code.MIG_PROFILE_ABSENT)
     assert found.right
 
@@ -285,7 +289,7 @@ def test_a_pod_that_was_evicted_before_it_was_to_be_deleted_is_gone() -> None:
     made = Situation("evicted", FLEET, ({"apply": queues}, {"apply": [alone]}, {"apply": [owner]}, gone))
     with made.opened() as lab:
         assert [one.pod for one in lab.log.evictions] == ["default/alone"]
-        assert waiting(made, lab) == []
+        assert waiting_workloads(made, lab) == []
     with pytest.raises(InputError, match="'first' not found"):
         made.with_steps((*made.steps, {"delete": {"kind": "Pod", "name": "first"}})).opened()
 
@@ -303,11 +307,14 @@ def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) ->
     limited = queue("team", "", 8, 4, 1)
     full = Situation("full", FLEET, ({"apply": [limited]}, {"apply": [elastic]}, {"apply": [job("work", 4)]}))
     with full.opened() as lab:
-        taken = removal.removed(full, lab, WORK, Code.BEHIND_OTHERS)
+        taken = removal.cause_removal(full, lab, WORK, Code.BEHIND_OTHERS)
     assert taken is not None
     with full.opened(taken.steps) as lab:
-        assert (Work(kind, "elastic").running(lab), len(Work(kind, "elastic").pods(lab))) == (4, 4)
-        assert waiting(full, lab) == [WORK]
+        assert (AppliedWorkload(kind, "elastic").running(lab), len(AppliedWorkload(kind, "elastic").pods(lab))) == (
+            4,
+            4,
+        )
+        assert waiting_workloads(full, lab) == [WORK]
 
 
 def test_a_limit_may_be_kept_where_all_that_others_hold_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +330,7 @@ def test_nodes_are_made_as_large_as_any_pod() -> None:
     large = Situation("large", poor, ({"apply": [queue("team", "", -1, -1, 1)]}, {"apply": [vast]}))
     with large.opened() as lab:
         assert not WORK.runs(lab)
-        taken = removal.removed(large, lab, WORK, Code.LARGER_THAN_ANY_NODE)
+        taken = removal.cause_removal(large, lab, WORK, Code.LARGER_THAN_ANY_NODE)
     assert taken is not None
     with large.opened(taken.steps) as lab:
         assert WORK.runs(lab)
@@ -332,7 +339,7 @@ def test_nodes_are_made_as_large_as_any_pod() -> None:
 def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     large = LIMITED.with_steps((*LIMITED.steps, {"advance": 5}, {"apply": [queue("b", "", 4, -1, 1), job("more", 1)]}))
     monkeypatch.setattr(judging, "ask", lambda *_, **__: told(Verdict.LATER, Code.OVER_LIMIT))
-    failed = next(one for one in judge(large) if one.work == WORK)
+    failed = next(one for one in judge_situation(large) if one.work == WORK)
     small = shrink(large, failed)
     assert small.steps == LIMITED.steps[1:]  # without its queue it is as wrong
     assert small.fleet["pools"][0]["count"] == 1
@@ -357,8 +364,8 @@ def test_processes_that_share_the_work_find_the_same() -> None:
 
 
 def test_steps_are_judged_where_that_is_asked_for() -> None:
-    assert [one.steps > 0 for one in judge(LIMITED, steps=True)] == [True]
-    assert [one.steps for one in judge(LIMITED)] == [0]
+    assert [one.steps > 0 for one in judge_situation(LIMITED, steps=True)] == [True]
+    assert [one.steps for one in judge_situation(LIMITED)] == [0]
 
 
 def test_a_day_tells_of_all_that_comes_to_run_in_it() -> None:
@@ -367,13 +374,13 @@ def test_a_day_tells_of_all_that_comes_to_run_in_it() -> None:
     steps = ({"apply": [queue("team", "", 8, -1, 1), ending]}, {"apply": [job("work", 4), job("large", 16)]})
     situation = Situation("ending", FLEET, steps)
     with situation.opened() as lab:
-        truth = Truth(situation, lab)
-        assert [truth.in_time(one) for one in waiting(situation, lab)] == [True, False]
+        truth = GroundTruth(situation, lab)
+        assert [truth.in_time(one) for one in waiting_workloads(situation, lab)] == [True, False]
 
 
 def test_findings_tell_the_share_by_cause() -> None:
-    good = Judged(WORK, "later", "NotEnoughGPUs", "It wants 4.", steps=1)
-    bad = Judged(WORK, "never", "OverLimit", "It is over.", (("verdict", "never, and it runs"),))
+    good = JudgedAnswer(WORK, "later", "NotEnoughGPUs", "It wants 4.", steps=1)
+    bad = JudgedAnswer(WORK, "never", "OverLimit", "It is over.", (("verdict", "never, and it runs"),))
     findings = Findings([SeedResult(3, (good, good)), SeedResult(4, (good, bad))])
     assert findings.share == 75.0
     lines = findings.text().splitlines()

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from checks.explaining import judging, removal
-from checks.explaining.judging import judge
+from checks.explaining.judging import judge_situation
 from checks.explaining.random_situation import seeded
 from checks.explaining.run import Findings, SeedResult
-from checks.explaining.subject import Work
+from checks.explaining.workloads import AppliedWorkload
 from kailab.explain.answer import Answer, Code
 from kailab.lab.change import read_changes
 from kailab.lab.endless_moves import explain_endless_moves
@@ -24,7 +24,7 @@ def test_what_never_comes_to_rest_is_named_and_not_judged(monkeypatch: pytest.Mo
         raise MovedForEver("the lab does not settle")
 
     monkeypatch.setattr(judging, "ask", ask)
-    findings = Findings([SeedResult(1, tuple(judge(LIMITED)))])
+    findings = Findings([SeedResult(1, tuple(judge_situation(LIMITED)))])
     assert (findings.asked, findings.share, len(findings.restless)) == (0, 100.0, 1)
     assert "case 1, job work is not judged: the lab does not settle" in findings.text()
     assert json.loads(findings.as_json())["restless"][0]["work"] == "job work"
@@ -33,10 +33,10 @@ def test_what_never_comes_to_rest_is_named_and_not_judged(monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_a_lab_in_which_pods_are_moved_for_work_that_has_room_says_so() -> None:
     """Its queues have a job in front that never runs, and allocate tries one job of each."""
-    situation, work = seeded(50066), Work("Deployment", "w0")
+    situation, work = seeded(50066), AppliedWorkload("Deployment", "w0")
     with situation.opened() as lab, fork(lab) as trial:
         assert explain_endless_moves(trial._parts.scheduler) == ""
-        more = removal.removed(situation, lab, work, Code.NOT_ENOUGH_CPU)
+        more = removal.cause_removal(situation, lab, work, Code.NOT_ENOUGH_CPU)
         assert more is not None
         for change in read_changes(list(more.steps)):
             change.do(trial)

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 import yaml
 
-from checks.fuzzing.casemanifest import as_yaml, objects
+from checks.case_input import PLACED
+from checks.fuzzing.case_manifest import as_yaml, objects
 from checks.fuzzing.fuzz import kind_of, run_seeds, shrink_failures, shrink_seed, violations
-from checks.fuzzing.randomcluster import seeded
+from checks.fuzzing.random_cluster import seeded
 from checks.fuzzing.shrinking import shrink
-from checks.opening import PLACED
 from checks.recorded.case_reading import build_case, read_cases
-from checks.recorded.casefile import as_case, write_cases
+from checks.recorded.case_writing import as_case, write_cases
 from checks.recorded.cases import run_case
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.cycle import run_cycle
@@ -46,16 +46,16 @@ def failing_seed(decide, kind):
 @pytest.mark.parametrize("start", range(0, 300, 100))
 def test_a_random_cluster_survives_being_written_as_a_case(start):
     for seed in range(start, start + 100):
-        opening = seeded(seed)
-        again = build_case(json.loads(json.dumps(as_case(opening, f"random/{seed}", 12))))
+        case_input = seeded(seed)
+        again = build_case(json.loads(json.dumps(as_case(case_input, f"random/{seed}", 12))))
         for part in TOLD:
-            assert getattr(again, part) == getattr(opening, part), (seed, part)
+            assert getattr(again, part) == getattr(case_input, part), (seed, part)
 
 
 def test_random_clusters_have_the_rare_features_too():
     openings = [seeded(seed) for seed in range(300)]
-    shapes = {task.shape for opening in openings for task in opening.tasks}
-    roots = [group.root for opening in openings for group in opening.podgroups]
+    shapes = {task.shape for case_input in openings for task in case_input.tasks}
+    roots = [group.root for case_input in openings for group in case_input.podgroups]
     assert any(shape.gpu.mig for shape in shapes)
     assert any(shape.gpu.shared and shape.gpu.devices > 1 for shape in shapes)
     assert any(shape.gpu.memory_mib for shape in shapes)
@@ -64,32 +64,32 @@ def test_random_clusters_have_the_rare_features_too():
     assert any(shape.terms for shape in shapes)
     assert any(root.groups and root.min_members == 1 for root in roots)
     assert any(root.constraint and root.constraint.required == labels.HOSTNAME for root in roots)
-    assert any(len({node.gpu_memory_mib for node in opening.nodes}) > 1 for opening in openings)
-    assert any(sum(queue.name.count("-") == 2 for queue in opening.queues) for opening in openings)
+    assert any(len({node.gpu_memory_mib for node in case_input.nodes}) > 1 for case_input in openings)
+    assert any(sum(queue.name.count("-") == 2 for queue in case_input.queues) for case_input in openings)
 
 
 def test_a_manifest_is_read_as_the_same_cluster():
     for seed in range(60):
-        opening = seeded(seed)
-        if any(task.status == Status.RELEASING for task in opening.tasks):
+        case_input = seeded(seed)
+        if any(task.status == Status.RELEASING for task in case_input.tasks):
             continue  # a pod that is being deleted can't be applied
         cluster = EmbeddedCluster()
-        for one in yaml.safe_load_all(as_yaml(opening)):
+        for one in yaml.safe_load_all(as_yaml(case_input)):
             cluster.apply(one)
         mirror = Mirror(cluster)
         mirror.update()
-        for queue in opening.queues:
+        for queue in case_input.queues:
             seen = mirror.queues[queue.name]
             assert msgspec.structs.replace(seen, created=queue.created, uid=queue.uid) == queue, seed
         groups = {group.name: group for group in mirror.podgroups.values()}
-        for group in opening.podgroups:
+        for group in case_input.podgroups:
             seen = groups[group.name]
             assert seen.queue == group.queue
             assert (seen.priority, seen.preemptible) == (group.priority, group.preemptible)
             assert (seen.preemption_delay, seen.staleness_grace) == (group.preemption_delay, group.staleness_grace)
             assert _leaves(seen.root) == _leaves(group.root), seed
         tasks = {task.name: task for task in mirror.tasks.values()}
-        for task in opening.tasks:
+        for task in case_input.tasks:
             seen = tasks[task.name]
             assert seen.shape.gpu == task.shape.gpu, seed
             assert (seen.shape.cpu, seen.shape.memory) == (task.shape.cpu, task.shape.memory)
@@ -112,10 +112,10 @@ def test_what_fails_is_shrunk_to_a_gang_on_a_node():
     seed = failing_seed(careless, "is left in part")
     found = shrink_seed(seed, careless)
     assert "is left in part" in found.violation
-    assert len(found.opening.nodes) == len(found.opening.queues) == len(found.opening.podgroups) == 1
-    assert len(found.opening.tasks) == 2
-    assert {task.shape.gpu.devices for task in found.opening.tasks} == {1}
-    assert found.opening.podgroups[0].root.constraint is None
+    assert len(found.case_input.nodes) == len(found.case_input.queues) == len(found.case_input.podgroups) == 1
+    assert len(found.case_input.tasks) == 2
+    assert {task.shape.gpu.devices for task in found.case_input.tasks} == {1}
+    assert found.case_input.podgroups[0].root.constraint is None
     kinds = [one["kind"] for one in yaml.safe_load_all(found.manifest())]
     assert kinds == ["Node", "Queue", "PodGroup", "Pod", "Pod"]
     assert found.manifest().startswith(f"# random/{seed}, shrunk: cycle 1: gang ")
@@ -143,7 +143,7 @@ def test_a_fault_that_stops_the_engine_is_shrunk_as_well():
         return run_cycle(working, config, now)
 
     found = shrink_seed(failing_seed(stops, "the engine failed"), stops)
-    assert [group.priority for group in found.opening.podgroups] == [125]
+    assert [group.priority for group in found.case_input.podgroups] == [125]
 
 
 def test_a_cluster_that_keeps_the_invariants_is_not_shrunk():
@@ -154,12 +154,12 @@ def test_a_cluster_that_keeps_the_invariants_is_not_shrunk():
 def test_only_sound_clusters_are_tried():
     tried = []
 
-    def fails(opening):
-        tried.append(opening)
+    def fails(case_input):
+        tried.append(case_input)
         return len(tried) % 3 == 1
 
-    opening = seeded(5)
-    shrink(opening, fails, most_tries=200)
+    case_input = seeded(5)
+    shrink(case_input, fails, most_tries=200)
     for one in tried:
         nodes = {node.name for node in one.nodes}
         queues = {queue.name for queue in one.queues}

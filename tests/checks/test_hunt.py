@@ -11,12 +11,12 @@ from click.testing import CliRunner, Result
 
 from checks.cli import app
 from checks.fuzzing.walk_objects import queue
+from checks.hunting.bench import SchedulerBench
 from checks.hunting.judging import Judge
 from checks.hunting.outcomes import DEFAULT_KINDS
 from checks.hunting.random_sample import seeded
-from checks.hunting.sample import Sample
+from checks.hunting.sample import HuntSample
 from checks.hunting.shrinking import shrink
-from checks.hunting.side import Bench
 from kailab.components import ComponentSet
 from kailab.components.pins import PROGRAMS
 from kailab.model.objects import Object
@@ -40,8 +40,8 @@ def pod(name: str, queue: str) -> Object:
     }
 
 
-def sample(*steps: list[Object]) -> Sample:
-    return Sample("by-hand", 0, one_gpu(), tuple({"apply": step} for step in steps))
+def sample(*steps: list[Object]) -> HuntSample:
+    return HuntSample("by-hand", 0, one_gpu(), tuple({"apply": step} for step in steps))
 
 
 def teams(*names: str) -> list[Object]:
@@ -51,7 +51,7 @@ def teams(*names: str) -> list[Object]:
 @pytest.fixture
 def judge(tmp_path: Path) -> Judge:
     """Of kube-scheduler, which knows no queues: first come, first served."""
-    bench = Bench("embedded", {}, print)
+    bench = SchedulerBench("embedded", {}, print)
     return Judge("kube-scheduler", "kube-scheduler", bench, bench, DEFAULT_KINDS, 2, tmp_path)
 
 
@@ -91,7 +91,7 @@ def test_what_could_not_be_carried_out_is_no_difference(judge: Judge) -> None:
 def test_what_has_no_part_in_a_difference_is_cut_away(judge: Judge) -> None:
     none = queue("none", "", 0, 0, 1)
     large = sample(teams("a", "b"), [none], [pod("one", "a")], [pod("held", "none")], [pod("late", "b")])
-    large = Sample(large.name, 0, one_gpu(4), large.steps)
+    large = HuntSample(large.name, 0, one_gpu(4), large.steps)
     small = shrink(large, judge.judged(large).differences, judge.differs, 60)
     assert [one["metadata"]["name"] for one in small.objects()] == ["none", "held"]
 
@@ -99,9 +99,9 @@ def test_what_has_no_part_in_a_difference_is_cut_away(judge: Judge) -> None:
 def test_it_stops_cutting_after_so_many_tries(judge: Judge) -> None:
     none = queue("none", "", 0, 0, 1)
     large = sample(teams("a", "b"), [none], [pod("held", "none")])
-    asked: list[Sample] = []
+    asked: list[HuntSample] = []
 
-    def differs(smaller: Sample) -> list[Any]:
+    def differs(smaller: HuntSample) -> list[Any]:
         asked.append(smaller)
         return []
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from checks.case_input import NOW, CaseInput
 from checks.fuzzing.fuzz import run_seed
-from checks.fuzzing.randomcluster import seeded
+from checks.fuzzing.random_cluster import seeded
 from checks.invariants import check, run_rounds, undecided
-from checks.opening import NOW, Opening
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline, QueueShare, QueueState
 from kailab.engine.snapshot.records import (
     GPU,
@@ -58,7 +58,7 @@ def workload(name, queue="q", pods=1, gpu=GPU, minimum=None, status=Status.PENDI
 
 
 def cluster(*workloads, queues=None, gpus=2):
-    return Opening(
+    return CaseInput(
         nodes=[Node(name="n0", cpu=10_000, memory=10**6, gpus=gpus * GPU)],
         queues=queues or [queue("q"), queue("r")],
         podgroups=[group for group, _ in workloads],
@@ -84,11 +84,11 @@ def pipeline(task, action="reclaim", moved=False):
     return Pipeline(task=task, podgroup=task.rsplit("-", 1)[0], queue="q", node="n0", action=action, moved=moved)
 
 
-def violations(opening, binds=(), evictions=(), pipelines=(), queues=()):
+def violations(case_input, binds=(), evictions=(), pipelines=(), queues=()):
     decisions = Decisions(
         now=NOW, binds=tuple(binds), evictions=tuple(evictions), pipelines=tuple(pipelines), queues=tuple(queues)
     )
-    return check(opening, {task.uid: task for task in opening.tasks}, decisions)
+    return check(case_input, {task.uid: task for task in case_input.tasks}, decisions)
 
 
 def test_good_decisions_have_no_violations():
@@ -101,11 +101,11 @@ def test_a_gpu_given_twice():
 
 
 def test_a_share_beyond_one_device():
-    opening = cluster(workload("a", pods=2, gpu=600))
+    case_input = cluster(workload("a", pods=2, gpu=600))
     assert "GPU group g is given out 1.2 times now" not in violations(
-        opening, [bind("a-0", ("g",)), bind("a-1", ("h",))]
+        case_input, [bind("a-0", ("g",)), bind("a-1", ("h",))]
     )
-    found = violations(opening, [bind("a-0", ("g",)), bind("a-1", ("g",))])
+    found = violations(case_input, [bind("a-0", ("g",)), bind("a-1", ("g",))])
     assert "GPU group g on n0 is given out 1.2 times now" in found
 
 
@@ -114,15 +114,15 @@ def test_a_share_without_a_device():
 
 
 def test_a_device_a_leaving_task_still_holds():
-    opening = cluster(running("a"), workload("b"), gpus=1)
+    case_input = cluster(running("a"), workload("b"), gpus=1)
     leaving = [evict("a-0", queue="r", beneficiary="b")]
-    found = violations(opening, [bind("b-0")], leaving)
+    found = violations(case_input, [bind("b-0")], leaving)
     assert "node n0 gives out 2000 of 1000 GPUs now" in found
 
 
 def test_a_promise_of_more_than_will_be_free():
-    opening = cluster(running("a"), workload("b", pods=2), gpus=2)
-    found = violations(opening, pipelines=[pipeline("b-0", "allocate"), pipeline("b-1", "allocate")])
+    case_input = cluster(running("a"), workload("b", pods=2), gpus=2)
+    found = violations(case_input, pipelines=[pipeline("b-0", "allocate"), pipeline("b-1", "allocate")])
     assert found == ["node n0 gives out 3000 of 2000 GPUs once those leaving are gone"]
 
 
@@ -134,8 +134,8 @@ def test_a_queue_beyond_its_limit():
 
 def test_non_preemptible_work_beyond_quota():
     queues = [queue("q", Share(quota=GPU, limit=-1, weight=1.0))]
-    opening = cluster(workload("a", pods=2, preemptible=False), queues=queues)
-    assert violations(opening, [bind("a-0"), bind("a-1")]) == ["queue q: non-preemptible gpu 2000 beyond quota 1000"]
+    case_input = cluster(workload("a", pods=2, preemptible=False), queues=queues)
+    assert violations(case_input, [bind("a-0"), bind("a-1")]) == ["queue q: non-preemptible gpu 2000 beyond quota 1000"]
 
 
 def test_what_was_over_its_limit_may_stay():
@@ -148,8 +148,8 @@ def test_a_gang_in_part():
 
 
 def test_a_gang_evicted_in_part():
-    opening = cluster(running("a", pods=2), workload("b", queue="r"))
-    found = violations(opening, evictions=[evict("a-0", beneficiary="b")], pipelines=[pipeline("b-0")])
+    case_input = cluster(running("a", pods=2), workload("b", queue="r"))
+    found = violations(case_input, evictions=[evict("a-0", beneficiary="b")], pipelines=[pipeline("b-0")])
     assert found == ["gang a is left in part: {'default': 1}"]
 
 
@@ -164,15 +164,17 @@ def test_a_gang_evicted_in_part():
     ],
 )
 def test_a_wrong_victim(victim, pending, action, expected):
-    opening = cluster(running("a", **victim), workload("b", **pending), gpus=1)
-    found = violations(opening, evictions=[evict("a-0", action, beneficiary="b")], pipelines=[pipeline("b-0", action)])
+    case_input = cluster(running("a", **victim), workload("b", **pending), gpus=1)
+    found = violations(
+        case_input, evictions=[evict("a-0", action, beneficiary="b")], pipelines=[pipeline("b-0", action)]
+    )
     assert [violation for violation in found if violation.startswith(expected)]
 
 
 def test_an_eviction_for_nothing():
-    opening = cluster(running("a"), workload("b", queue="r"))
-    assert violations(opening, evictions=[evict("a-0")]) == ["reclaim evicts a-0 for nobody"]
-    found = violations(opening, evictions=[evict("a-0", beneficiary="b")])
+    case_input = cluster(running("a"), workload("b", queue="r"))
+    assert violations(case_input, evictions=[evict("a-0")]) == ["reclaim evicts a-0 for nobody"]
+    found = violations(case_input, evictions=[evict("a-0", beneficiary="b")])
     assert found == ["reclaim evicts a-0 for b, which gets no place by it"]
 
 
@@ -182,16 +184,16 @@ def test_fair_shares_beyond_what_there_is():
         none = QueueShare(quota=0, limit=-1, fair_share=0, allocated=0, requested=0)
         return QueueState(name=name, parent="", priority=100, gpu=share, cpu=none, memory=none)
 
-    opening = cluster(workload("a"))
-    assert violations(opening, queues=[state("q", GPU), state("r", GPU)]) == []
-    found = violations(opening, queues=[state("q", 2 * GPU), state("r", GPU)])
+    case_input = cluster(workload("a"))
+    assert violations(case_input, queues=[state("q", GPU), state("r", GPU)]) == []
+    found = violations(case_input, queues=[state("q", 2 * GPU), state("r", GPU)])
     assert found == ["fair shares of gpu at the root add up to 3000 of 2000"]
 
 
 def test_decisions_that_vary_are_seen():
     turns = iter(range(9))
-    opening = cluster(workload("a"))
-    found = undecided(opening, lambda working, config, now: Decisions(now=next(turns)))
+    case_input = cluster(workload("a"))
+    found = undecided(case_input, lambda working, config, now: Decisions(now=next(turns)))
     assert found == [
         "the same working set decided twice: now differ",
         "the same records told in another order: now differ",
@@ -199,7 +201,7 @@ def test_decisions_that_vary_are_seen():
 
 
 def test_a_cluster_that_never_rests_is_seen():
-    opening = cluster(running("a"), workload("b", queue="r"), gpus=1)
+    case_input = cluster(running("a"), workload("b", queue="r"), gpus=1)
 
     def to_and_fro(working, config, now):
         turn = next(turns)
@@ -210,21 +212,21 @@ def test_a_cluster_that_never_rests_is_seen():
         )
 
     turns = iter(range(99))
-    (found,) = run_rounds(opening, to_and_fro, most=4)
+    (found,) = run_rounds(case_input, to_and_fro, most=4)
     assert found == "still changing after 4 cycles: binds a-0"
 
 
 def test_random_clusters_start_within_every_invariant():
     for seed in range(150):
-        opening = seeded(seed)
-        assert violations(opening) == [], seed
-        assert msgspec.json.encode(seeded(seed).tasks) == msgspec.json.encode(opening.tasks)
+        case_input = seeded(seed)
+        assert violations(case_input) == [], seed
+        assert msgspec.json.encode(seeded(seed).tasks) == msgspec.json.encode(case_input.tasks)
 
 
 def test_random_clusters_differ():
     openings = [seeded(seed) for seed in range(50)]
-    assert {len(opening.nodes) for opening in openings} == {1, 2, 3, 4}
-    statuses = {task.status for opening in openings for task in opening.tasks}
+    assert {len(case_input.nodes) for case_input in openings} == {1, 2, 3, 4}
+    statuses = {task.status for case_input in openings for task in case_input.tasks}
     assert statuses == {Status.PENDING, Status.RUNNING, Status.RELEASING}
 
 
@@ -240,13 +242,13 @@ def test_a_fault_of_the_engine_is_reported_by_seed():
 def test_surplus_left_behind_by_its_gang_is_excused_unless_strict():
     # KAI may take the core of an elastic job and leave its surplus on another node.
     elastic, winner = running("e", queue="r", pods=3, minimum=2), workload("w", pods=2)
-    opening = cluster(elastic, winner, gpus=3)
+    case_input = cluster(elastic, winner, gpus=3)
     evictions = [evict(f"e-{n}", queue="r", beneficiary="w") for n in (0, 1)]
     pipelines = [pipeline("w-0"), pipeline("w-1")]
-    tasks = {task.uid: task for task in opening.tasks}
+    tasks = {task.uid: task for task in case_input.tasks}
     decisions = Decisions(now=NOW, evictions=tuple(evictions), pipelines=tuple(pipelines))
-    assert check(opening, tasks, decisions, strict=False) == []
-    assert check(opening, tasks, decisions, strict=True) == ["gang e is left in part: {'default': 1}"]
+    assert check(case_input, tasks, decisions, strict=False) == []
+    assert check(case_input, tasks, decisions, strict=True) == ["gang e is left in part: {'default': 1}"]
 
 
 def test_a_gang_without_surplus_that_is_torn_apart_is_not_excused():
@@ -262,13 +264,13 @@ def test_a_limit_is_passed_by_no_more_than_what_was_taken_twice(promised, excuse
     # The elastic job's surplus counts twice when it goes: by so much a queue may pass its limit, as in KAI.
     elastic, winner = running("e", pods=2, minimum=1, priority=50), workload("w", pods=3, minimum=1, priority=75)
     limited = [queue("q", Share(quota=-1, limit=2 * GPU, weight=1.0))]
-    opening = cluster(elastic, winner, queues=limited, gpus=4)
+    case_input = cluster(elastic, winner, queues=limited, gpus=4)
     decisions = Decisions(
         now=NOW,
         evictions=(evict("e-1", "preempt", beneficiary="w"),),
         pipelines=tuple(pipeline(f"w-{n}", "preempt") for n in range(promised)),
     )
-    tasks = {task.uid: task for task in opening.tasks}
+    tasks = {task.uid: task for task in case_input.tasks}
     over = [f"queue q: gpu {1000 + promised * 1000} beyond limit 2000"]
-    assert check(opening, tasks, decisions, strict=True) == over
-    assert check(opening, tasks, decisions, strict=False) == ([] if excused else over)
+    assert check(case_input, tasks, decisions, strict=True) == over
+    assert check(case_input, tasks, decisions, strict=False) == ([] if excused else over)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from checks.fuzzing import odd_manifests
-from checks.fuzzing.odd_manifests import Case, as_text, run_seed, run_seeds
+from checks.fuzzing.odd_manifests import OddCase, as_text, run_seed, run_seeds
 from checks.fuzzing.odd_seeds import SEEDS
 from kailab.cluster.unreadable_objects import STRICT
 from kailab.lab import Lab
@@ -45,8 +45,8 @@ def test_thousands_of_odd_manifests():
 
 def test_a_case_is_its_seed():
     for seed in range(40):
-        assert Case(seed).manifest() == Case(seed).manifest()
-    assert len({Case(seed).manifest() for seed in range(40)}) > 35
+        assert OddCase(seed).manifest() == OddCase(seed).manifest()
+    assert len({OddCase(seed).manifest() for seed in range(40)}) > 35
 
 
 def test_odd_values_are_written_as_they_stand():
@@ -61,7 +61,7 @@ def test_a_controller_that_stumbles_is_found(monkeypatch, strict):
 
     monkeypatch.setenv(STRICT, strict)
     monkeypatch.setattr(JobSetController, "sync", stumble)
-    seed = next(s for s in range(10_000) if Case(s).name == "JobSet/jobset" and Case(s).door == "reapply")
+    seed = next(s for s in range(10_000) if OddCase(s).name == "JobSet/jobset" and OddCase(s).door == "reapply")
     result = run_seed(seed)
     assert not result.passed
     assert "KeyError" in result.differences[0]
@@ -70,8 +70,10 @@ def test_a_controller_that_stumbles_is_found(monkeypatch, strict):
 @pytest.mark.parametrize("after", ["delete", "drain", "evict"])
 def test_a_pod_that_can_t_be_deleted_is_found(monkeypatch, after):
     """As where a grace period ends beyond what a date can say."""
-    seed = next(s for s in range(10_000) if (Case(s).name, Case(s).door, Case(s).after) == ("Pod/pod", "apply", after))
-    case = Case(seed)
+    seed = next(
+        s for s in range(10_000) if (OddCase(s).name, OddCase(s).door, OddCase(s).after) == ("Pod/pod", "apply", after)
+    )
+    case = OddCase(seed)
     case.seconds = 0
     case.objects = [deepcopy(obj) for obj in SEEDS[case.name]]
     case.objects[-1]["spec"]["terminationGracePeriodSeconds"] = next(n for n in odd_manifests.BOUNDARIES if n > 10**11)
@@ -83,7 +85,9 @@ def test_a_pod_that_can_t_be_deleted_is_found(monkeypatch, after):
 
 def test_a_kind_that_nobody_knows_is_tried(monkeypatch):
     """Its template is damaged, too: what is read of it unchecked is found."""
-    case = Case(next(s for s in range(10_000) if (Case(s).name, Case(s).door) == ("Trainer/stranger", "apply")))
+    case = OddCase(
+        next(s for s in range(10_000) if (OddCase(s).name, OddCase(s).door) == ("Trainer/stranger", "apply"))
+    )
     case.objects = [deepcopy(obj) for obj in SEEDS[case.name]]
     case.objects[-1]["spec"]["podTemplate"]["spec"] |= {"containers": [1.5], "volumes": True}
     assert not odd_manifests.violation(case)
@@ -98,5 +102,5 @@ def test_a_hang_is_found(monkeypatch):
 
     monkeypatch.setattr(JobSetController, "sync", hang)
     monkeypatch.setattr(odd_manifests, "WATCHDOG_SECONDS", 1)
-    seed = next(s for s in range(10_000) if Case(s).name == "JobSet/jobset" and Case(s).door == "reapply")
+    seed = next(s for s in range(10_000) if OddCase(s).name == "JobSet/jobset" and OddCase(s).door == "reapply")
     assert "hangs in" in run_seed(seed).differences[0]

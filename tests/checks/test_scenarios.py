@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from checks.recorded.scenarios import ABOUT_PLACEMENT, read_scenarios, run_scenario
-from checks.shared import VARIABLE, shared_folder
+from checks.recorded_files import VARIABLE, shared_folder
 from kailab.model import labels
 from kailab.scenarios.scenario import Scenario
 

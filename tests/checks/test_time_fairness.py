@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from checks.recorded.timefairness import Course, differences, simulate, window_usage
+from checks.recorded.time_fairness import QueueHistory, differences, simulate, window_usage
 from kailab.scheduler.usage import UsageHistory, UsageInterval, UsageParams
 
 TWO = {
@@ -86,8 +86,8 @@ def test_a_course_that_differs_in_shape_is_told():
     assert differences({"config": TWO}, _recorded(courses)) == []
     still = {
         "top": courses["top"],
-        "a": Course([8.0] * 400, [8.0] * 400),
-        "b": Course([0.0] * 400, [0.0] * 400),
+        "a": QueueHistory([8.0] * 400, [8.0] * 400),
+        "b": QueueHistory([0.0] * 400, [0.0] * 400),
     }
     told = " ".join(differences({"config": TWO}, _recorded(still)))
     assert "queue a holds 3." in told or "queue a holds 4." in told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checks.fuzzing import walk
-from checks.fuzzing.walk import Step, Walk, run_seed, run_walk, shrink, steps_of
+from checks.fuzzing.walk import Walk, WalkStep, run_seed, run_walk, shrink, steps_of
 from kailab.errors import ApiError
 
 
@@ -42,21 +42,21 @@ def idle_scheduler(monkeypatch):
 
 
 def test_who_waits_though_it_fits_is_noticed(idle_scheduler):
-    good, faults = run_walk(0, [Step("apply", 0, 0)])
+    good, faults = run_walk(0, [WalkStep("apply", 0, 0)])
     assert good == 0
     assert all("waits and would fit on" in fault for fault in faults)
 
 
 def test_what_fails_is_shrunk_to_its_fewest_steps(idle_scheduler):
-    steps = [Step("cordon", 1, 0), Step("apply", 0, 0), Step("advance", 0, 0)]
+    steps = [WalkStep("cordon", 1, 0), WalkStep("apply", 0, 0), WalkStep("advance", 0, 0)]
     kept, faults = shrink(0, steps)
-    assert kept == [Step("apply", 0, 0)]
+    assert kept == [WalkStep("apply", 0, 0)]
     assert "waits and would fit on" in faults[0]
 
 
 def test_every_kind_of_step_can_be_taken():
-    steps = [Step("apply", number, number) for number in range(9)]
-    steps += [Step(what, 3, 5) for what in walk._WEIGHTS if what != "apply"]
+    steps = [WalkStep("apply", number, number) for number in range(9)]
+    steps += [WalkStep(what, 3, 5) for what in walk._WEIGHTS if what != "apply"]
     lab = Walk(1)
     try:
         assert [fault for step in steps for fault in lab.take(step)] == []

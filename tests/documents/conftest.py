@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from checks.shared import VARIABLE, shared_folder
+from checks.recorded_files import VARIABLE, shared_folder
 from kailab.fleet import load_fleet
 from kailab.lab import Lab
 

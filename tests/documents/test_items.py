@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.shared import VARIABLE, shared_folder
+from checks.recorded_files import VARIABLE, shared_folder
 from kailab.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]

@@ -3,9 +3,9 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checks.fuzzing.randomcluster import random_opening
-from checks.opening import NOW
-from checks.table import Table
+from checks.case_input import NOW
+from checks.fuzzing.random_cluster import random_case_input
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import EvictionGround, TaskAmounts
 from kailab.engine.queueing.order_records import JobCriterion
@@ -105,16 +105,16 @@ def test_turns_are_told_where_asked_for(team):
 
 @st.composite
 def clusters(draw):
-    return random_opening(lambda options: draw(st.sampled_from(options)))
+    return random_case_input(lambda options: draw(st.sampled_from(options)))
 
 
 @settings(max_examples=80, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(clusters())
-def test_amounts_told_are_those_that_queues_count(opening):
+def test_amounts_told_are_those_that_queues_count(case_input):
     """What a queue holds before a cycle, less what it lost, plus what was bound, is what it holds after."""
-    table = Table(opening)
+    table = SimulatedCluster(case_input)
     working = table.working()
-    decisions = run_cycle(working, opening.config, NOW)
+    decisions = run_cycle(working, case_input.config, NOW)
     for bind in decisions.binds:
         shape = working.tasks[bind.task].record.shape
         assert (bind.amounts.cpu, bind.amounts.memory) == (shape.cpu, shape.memory)
@@ -122,7 +122,7 @@ def test_amounts_told_are_those_that_queues_count(opening):
     for pending in decisions.pending:
         assert len(pending.amounts) == len(pending.tasks)
     held = {state.name: state.gpu.allocated for state in decisions.queues}
-    parents = {queue.name: queue.parent for queue in opening.queues}
+    parents = {queue.name: queue.parent for queue in case_input.queues}
     change = [(bind.queue, bind.amounts.gpu) for bind in decisions.binds]
     change += [
         (evict.queue, -evict.amounts.gpu)
@@ -135,7 +135,7 @@ def test_amounts_told_are_those_that_queues_count(opening):
             name = parents[name]
     table.apply(decisions)
     table.tasks = {uid: task for uid, task in table.tasks.items() if task.status is not Status.PIPELINED}
-    after = Session(table.working(), opening.config, NOW)
+    after = Session(table.working(), case_input.config, NOW)
     try:
         assert {name: queue.allocated[2] for name, queue in after.tree.queues.items()} == held
     finally:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checks.fuzzing.randomcluster import random_opening
-from checks.opening import NOW
-from checks.table import Table
+from checks.case_input import NOW
+from checks.fuzzing.random_cluster import random_case_input
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.fairshare import sum_up, tree_shares
 from kailab.engine.report.returning import divisions
@@ -88,8 +88,8 @@ def test_what_is_told_adds_up_to_the_fair_shares(tree, k_value):
 @settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_session_tells_the_shares_that_it_decides_by(data):
-    opening = random_opening(lambda options: data.draw(st.sampled_from(options)))
-    session = Session(Table(opening).working(), opening.config, NOW)
+    case_input = random_case_input(lambda options: data.draw(st.sampled_from(options)))
+    session = Session(SimulatedCluster(case_input).working(), case_input.config, NOW)
     try:
         told = divisions(session)
         due = {(one.resource, each.queue): each.fair_share for one in told for each in one.queues}

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from checks.fuzzing.randomcluster import random_opening
-from checks.opening import NOW as THEN
-from checks.table import Table
+from checks.case_input import NOW as THEN
+from checks.fuzzing.random_cluster import random_case_input
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.placing.placement import Placer
 from kailab.engine.report.node_answers import node_answers
@@ -299,7 +299,7 @@ def test_five_thousand_nodes_are_told_in_a_few_groups(team):
 
 @st.composite
 def clusters(draw):
-    return random_opening(lambda options: draw(st.sampled_from(options)))
+    return random_case_input(lambda options: draw(st.sampled_from(options)))
 
 
 @settings(
@@ -310,8 +310,8 @@ def clusters(draw):
     suppress_health_check=list(HealthCheck),
 )
 @given(clusters())
-def test_a_node_takes_a_pod_by_itself_where_it_says_so_and_only_there(opening):
-    session = Session(Table(opening).working(), opening.config, THEN)
+def test_a_node_takes_a_pod_by_itself_where_it_says_so_and_only_there(case_input):
+    session = Session(SimulatedCluster(case_input).working(), case_input.config, THEN)
     placer = Placer(session)
     try:
         for job in session.jobs.values():

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from checks.fuzzing.randomcluster import random_opening
-from checks.opening import NOW as THEN
-from checks.table import Table
+from checks.case_input import NOW as THEN
+from checks.fuzzing.random_cluster import random_case_input
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import (
@@ -153,7 +153,7 @@ def _without(answer: NodeAnswer) -> Relaxation | None:
 
 @st.composite
 def clusters(draw):
-    return random_opening(lambda options: draw(st.sampled_from(options)))
+    return random_case_input(lambda options: draw(st.sampled_from(options)))
 
 
 @settings(
@@ -161,11 +161,11 @@ def clusters(draw):
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(clusters())
-def test_a_rule_taken_away_leaves_a_node_that_takes_the_pod_or_has_another(opening):
-    snapshot = Table(opening).working().value()
+def test_a_rule_taken_away_leaves_a_node_that_takes_the_pod_or_has_another(case_input):
+    snapshot = SimulatedCluster(case_input).working().value()
     for task in [task for task in snapshot.tasks if task.status == Status.PENDING and task.podgroup][:3]:
-        found = RelaxedCycles(snapshot, opening.config, THEN, (task.podgroup,))
-        before = told(WorkingSet.of(snapshot), opening.config, THEN, task.uid)
+        found = RelaxedCycles(snapshot, case_input.config, THEN, (task.podgroup,))
+        before = told(WorkingSet.of(snapshot), case_input.config, THEN, task.uid)
         for relaxation in {_without(answer) for answer in before.values()} - {None}:
             draft = found.draft(relaxation)
             after = told(WorkingSet.of(draft.whole()), draft.config, draft.now, task.uid)

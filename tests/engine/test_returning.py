@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checks import opening as openings
-from checks.fuzzing.randomcluster import seeded
-from checks.table import Table
+from checks import case_input as openings
+from checks.fuzzing.random_cluster import seeded
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.report.returning import Returns
@@ -103,10 +103,10 @@ def test_whoever_is_reclaimed_from_was_told_so_before(seeds):
     """Random clusters: each eviction by reclaim is between two queues of which it is told, and there was something to be taken."""
     seen = 0
     for seed in seeds:
-        opening = seeded(seed)
-        working = Table(opening).working()
-        decided = run_cycle(working, opening.config, openings.NOW)
-        session = Session(working, opening.config, openings.NOW)
+        case_input = seeded(seed)
+        working = SimulatedCluster(case_input).working()
+        decided = run_cycle(working, case_input.config, openings.NOW)
+        session = Session(working, case_input.config, openings.NOW)
         told = Returns(session)
         for evict in decided.evictions:
             ground = evict.ground

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
+from checks.case_input import ACTIVE, CaseInput
 from checks.invariants import run_rounds, undecided
-from checks.opening import ACTIVE, Opening
-from checks.table import Table
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import repeat_cycle, run_cycle
 from kailab.engine.snapshot.records import (
@@ -41,12 +41,12 @@ def opening_of(world):
     parts = {kind: [] for kind in KINDS.values()}
     for record in world.records:
         parts[KINDS[type(record)]].append(record)
-    return Opening(**{kind: tuple(records) for kind, records in parts.items()})
+    return CaseInput(**{kind: tuple(records) for kind, records in parts.items()})
 
 
-def at_rest(opening, most=12):
+def at_rest(case_input, most=12):
     """The tasks, once a scheduler that decides again and again changes nothing any more."""
-    table = Table(opening)
+    table = SimulatedCluster(case_input)
     config = EngineConfig()
     for _ in range(most):
         working = table.working_as_mirrored()
@@ -173,12 +173,12 @@ def random_world(world, pick):
         world.job("cores", queue="owner", gpus=0, shape={"cpu": 100})
 
 
-def room_unused(opening, table):
+def room_unused(case_input, table):
     """Jobs that wait though some node has room for all that has to start together."""
-    claims = {claim.name: claim.gpus for claim in opening.claims}
+    claims = {claim.name: claim.gpus for claim in case_input.claims}
     there = {}  # claim -> node
-    gpus = {node.name: node.gpus // GPU for node in opening.nodes}
-    cpu = {node.name: node.cpu for node in opening.nodes}
+    gpus = {node.name: node.gpus // GPU for node in case_input.nodes}
+    cpu = {node.name: node.cpu for node in case_input.nodes}
     for task in table.tasks.values():
         if task.status in ACTIVE:
             cpu[task.node] -= task.shape.cpu
@@ -186,7 +186,7 @@ def room_unused(opening, table):
                 gpus[task.node] -= 0 if claim in there else claims[claim]
                 assert there.setdefault(claim, task.node) == task.node
     assert min(gpus.values()) >= 0
-    for group in opening.podgroups:
+    for group in case_input.podgroups:
         tasks = [task for task in table.tasks.values() if task.podgroup == group.uid]
         waiting = [task for task in tasks if task.status == Status.PENDING]
         if not waiting:
@@ -202,10 +202,10 @@ def room_unused(opening, table):
 @pytest.mark.parametrize("seed", range(60))
 def test_in_any_world_devices_of_claims_count_once_and_none_is_left_idle(world, state, seed):
     random_world(world, random.Random(seed))
-    opening = opening_of(world)
-    assert run_rounds(opening, run_cycle) + undecided(opening, run_cycle) == []
-    table = at_rest(opening)
-    assert list(room_unused(opening, table)) == []
+    case_input = opening_of(world)
+    assert run_rounds(case_input, run_cycle) + undecided(case_input, run_cycle) == []
+    table = at_rest(case_input)
+    assert list(room_unused(case_input, table)) == []
     # What a cycle tried is taken back exactly, and what is built in another order is the same.
     working = world.working()
     before = state(working)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checks.fuzzing.randomcluster import random_opening
-from checks.opening import NOW
-from checks.table import Table
+from checks.case_input import NOW
+from checks.fuzzing.random_cluster import random_case_input
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.report.unplaceable import unplaceable_groups
@@ -47,7 +47,7 @@ def test_what_runs_in_part_or_needs_others_beside_it_is_not_judged(world):
 @settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_nothing_that_a_cycle_starts_is_said_to_fit_nowhere(data):
-    opening = random_opening(lambda options: data.draw(st.sampled_from(options)))
-    working = Table(opening).working()
-    unheld = {uid for one in unplaceable_groups(working.value(), opening.config, NOW) for uid in one.podgroups}
-    assert not unheld & set(run_cycle(working, opening.config, NOW).started)
+    case_input = random_case_input(lambda options: data.draw(st.sampled_from(options)))
+    working = SimulatedCluster(case_input).working()
+    unheld = {uid for one in unplaceable_groups(working.value(), case_input.config, NOW) for uid in one.podgroups}
+    assert not unheld & set(run_cycle(working, case_input.config, NOW).started)

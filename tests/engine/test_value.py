@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checks.fuzzing.randomcluster import random_opening
-from checks.opening import NOW
-from checks.table import Table
+from checks.case_input import NOW
+from checks.fuzzing.random_cluster import random_case_input
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, run_cycle
 from kailab.engine.decisions import Decisions
@@ -29,7 +29,7 @@ from kailab.model.device_selectors import Device, Semver
 
 @st.composite
 def clusters(draw):
-    return random_opening(lambda options: draw(st.sampled_from(options)))
+    return random_case_input(lambda options: draw(st.sampled_from(options)))
 
 
 searching = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -69,8 +69,8 @@ RICH = Snapshot(
 
 @searching
 @given(clusters())
-def test_a_working_set_gives_back_the_value_that_it_was_made_of(opening):
-    value = Table(opening).working().value()
+def test_a_working_set_gives_back_the_value_that_it_was_made_of(case_input):
+    value = SimulatedCluster(case_input).working().value()
     assert WorkingSet.of(value).value() == value
     assert Snapshot.from_json(value.as_json()) == value
     assert Snapshot.from_json(value.as_json()).digest == value.digest
@@ -78,30 +78,30 @@ def test_a_working_set_gives_back_the_value_that_it_was_made_of(opening):
 
 @searching
 @given(clusters())
-def test_a_value_decides_as_the_working_set_does(opening):
+def test_a_value_decides_as_the_working_set_does(case_input):
     """And all that goes in and comes out survives its JSON."""
-    working = Table(opening).working()
-    first = run_cycle(working, opening.config, NOW)
+    working = SimulatedCluster(case_input).working()
+    first = run_cycle(working, case_input.config, NOW)
     value = Snapshot.from_json(working.value().as_json())
-    config = jsonform.decode(jsonform.encode(opening.config), EngineConfig)
-    assert config == opening.config
+    config = jsonform.decode(jsonform.encode(case_input.config), EngineConfig)
+    assert config == case_input.config
     assert jsonform.encode(decide(value, config, NOW)) == jsonform.encode(first)
     assert jsonform.decode(jsonform.encode(first), Decisions) == first
 
 
 @searching
 @given(clusters(), clusters(), st.randoms(use_true_random=False))
-def test_changes_lead_from_a_value_to_the_next_one(opening, other, chance):
+def test_changes_lead_from_a_value_to_the_next_one(case_input, other, chance):
     """A working set that was used and changed, record by record, decides as one made from the value of that moment."""
-    kept = Table(opening).working()
+    kept = SimulatedCluster(case_input).working()
     follower = kept.follow()
     old = follower.take().applied_to(Snapshot())
     assert old == kept.value()
     beside = WorkingSet.of(old)
     told = [Changes(set=old, whole=True)]
     for _ in range(3):
-        run_cycle(kept, opening.config, NOW)
-        change(kept, Table(other).working().value(), chance)
+        run_cycle(kept, case_input.config, NOW)
+        change(kept, SimulatedCluster(other).working().value(), chance)
         changes = Changes.from_json(follower.take().as_json())
         new = changes.applied_to(old)
         assert new == kept.value()
@@ -114,9 +114,9 @@ def test_changes_lead_from_a_value_to_the_next_one(opening, other, chance):
         beside.apply(changes)
         assert beside.value() == new
         assert new.digest == beside.value().digest
-        decided = jsonform.encode(decide(new, opening.config, NOW))
-        assert jsonform.encode(run_cycle(kept, opening.config, NOW)) == decided
-        assert jsonform.encode(run_cycle(beside, opening.config, NOW)) == decided
+        decided = jsonform.encode(decide(new, case_input.config, NOW))
+        assert jsonform.encode(run_cycle(kept, case_input.config, NOW)) == decided
+        assert jsonform.encode(run_cycle(beside, case_input.config, NOW)) == decided
         old = new
     assert follower.take() == Changes()
     later = WorkingSet.of(new).follow()

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from checks.shared import shared_folder
+from checks.recorded_files import shared_folder
 from kailab.errors import KailabError
 from kailab.explain.subject import Subject
 from kailab.fleet import Fleet, read_fleet

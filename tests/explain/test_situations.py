@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checks.shared import VARIABLE
+from checks.recorded_files import VARIABLE
 from kailab.explain.questions import ask
 from tests.explain.situations import FOLDER, Question, faults, opened, questions, says
 

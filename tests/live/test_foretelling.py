@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from checks.recorded.scenarios import read_scenarios
-from checks.shared import shared_folder
+from checks.recorded_files import shared_folder
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete
 from kailab.lab.venues import open_venue

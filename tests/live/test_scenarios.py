@@ -3,7 +3,7 @@
 import pytest
 
 from checks.recorded.scenarios import read_scenarios, run_scenario
-from checks.shared import shared_folder
+from checks.recorded_files import shared_folder
 from kailab.lab.venues import open_venue
 from kailab.scenarios.scenario import Scenario
 

@@ -1,5 +1,5 @@
 """A control plane with a real KAI, opened from kailab's snapshot and from KAI's own archive of one moment: one cycle on each decides what
-KAI then does. ``checks.recorded.opened`` runs all recorded scenarios so; here are some of each sort."""
+KAI then does. ``checks.recorded.snapshot_comparison`` runs all recorded scenarios so; here are some of each sort."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from checks.recorded.opened import Bench
 from checks.recorded.scenarios import read_scenarios
-from checks.shared import shared_folder
+from checks.recorded.snapshot_comparison import TwinBench
+from checks.recorded_files import shared_folder
 from kailab.components import ComponentSet
 from kailab.undertest.kai.folder import BINARIES_ENV
 
@@ -25,7 +25,7 @@ def test_one_cycle_decides_what_kai_then_does(components: ComponentSet) -> None:
         pytest.skip(f"no recorded scenarios in {recorded}")
     first = {one.suite: one for one in reversed(read_scenarios([recorded])) if one.suite in SUITES}
     assert first.keys() == set(SUITES)
-    bench = Bench(f"kai={folder}")
+    bench = TwinBench(f"kai={folder}")
     try:
         compared = [one for scenario in first.values() for one in bench.compare(scenario)]
     finally:

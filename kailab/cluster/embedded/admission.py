@@ -27,7 +27,7 @@ from kailab.model.validation.fields import Faults, check_metadata, shown
 
 
 def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
-    """The pod spec with what its class adds; the same object where that is nothing. Raises Forbidden."""
+    """The pod spec with what the RuntimeClass adds; the same object if that is nothing. Raises Forbidden."""
     wanted = spec.get("runtimeClassName")
     overhead = spec.get("overhead")
     if not wanted:
@@ -63,20 +63,20 @@ def _amounts(overhead: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _MOST = 1024
-# All of metadata, and of owners, that the checks of metadata look at: whoever has more is looked at as a whole.
+# The metadata fields that admission checks. An object with others is not answered from the cache.
 _METADATA = frozenset(("name", "generateName", "namespace", "labels", "annotations", "ownerReferences"))
 _OWNER = frozenset(("apiVersion", "kind", "name", "uid", "controller"))
 
 
 class AdmissionCache:
-    """All but the metadata of objects as they were admitted, by what they said when they came."""
+    """Admitted objects without their metadata, by the content they were submitted with."""
 
     def __init__(self) -> None:
         self._admitted: dict[bytes, Object] = {}
 
     @staticmethod
     def said(kind: str, obj: Object) -> bytes | None:
-        """What an object says beside its metadata; None where that does not decide what comes of it."""
+        """The submitted content of an object without its metadata; None if the result depends on more than that."""
         known = KINDS.get(kind)
         if known is None or not known.spec_alone or not obj["metadata"].keys() <= _METADATA:
             return None
@@ -88,11 +88,11 @@ class AdmissionCache:
         return content_key(kind, [(field, value) for field, value in obj.items() if field != "metadata"])
 
     def of(self, said: bytes) -> Object | None:
-        """What such an object has beside its metadata once it is admitted; None where there was none yet."""
+        """The admitted content for this submitted content; None if it was not admitted before."""
         return self._admitted.get(said)
 
     def take(self, said: bytes, admitted: Object) -> None:
-        """Such an object was admitted, and came out so."""
+        """Record the admitted object for a submitted content."""
         if len(self._admitted) >= _MOST:
             self._admitted.clear()
         self._admitted[said] = {field: value for field, value in admitted.items() if field != "metadata"}
@@ -115,7 +115,7 @@ class Admission:
         self._before = AdmissionCache()
 
     def identify(self, obj: Any) -> tuple[str, str, str]:
-        """(kind key, namespace, name) of what is given; the name is "" where generateName stands. Raises Invalid."""
+        """(kind key, namespace, name) of a submitted object; the name is "" if it has a generateName. Raises Invalid."""
         if not isinstance(obj, dict):
             raise Invalid(f"expected an object (a mapping), not {type(obj).__name__}")
         for field in ("apiVersion", "kind"):
@@ -138,7 +138,7 @@ class Admission:
         return kind, namespace, name
 
     def namespace(self, kind: str, namespace: str, leaving: bool) -> None:
-        """Refuse a namespace that is not there or on its way out."""
+        """Refuse a namespace that does not exist or is terminating."""
         if not namespace:
             return
         if ("", namespace) not in self._store.table("Namespace").objects:
@@ -147,8 +147,8 @@ class Admission:
             raise Forbidden(f"{kind}: namespace {namespace!r} is being terminated: nothing new may be created in it")
 
     def new(self, kind: str, obj: Object, name: str) -> Object:
-        """A new object with defaults, checked; its metadata still the caller's to fill. Raises Invalid."""
-        # Kinds that kailab does not know keep the status they came with.
+        """A new object with defaults, checked; the caller fills in the metadata. Raises Invalid."""
+        # Kinds that kailab does not know keep the status they are created with.
         if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
         said = AdmissionCache.said(kind, obj)
@@ -159,13 +159,13 @@ class Admission:
             admitted = {**admitted, "spec": spec}
         if said is not None:
             self._before.take(said, admitted)
-        # After validation: the look at the spec relies on its form.
+        # After validation, because this relies on the shape of the spec.
         if kind in ("ResourceClaim", "ResourceClaimTemplate"):
             self._administrative(kind, admitted, name)
         return admitted
 
     def _as_before(self, kind: str, obj: Object, said: bytes) -> Object | None:
-        """A new object that says what another one said; None where there was none, or something is wrong with its metadata."""
+        """A new object made from the cache; None if its content is not there, or its metadata has a fault."""
         rest = self._before.of(said)
         if rest is None:
             return None
@@ -174,12 +174,12 @@ class Admission:
         check_metadata(faults, {"metadata": metadata}, kind)
         if faults.found:
             return None
-        # In the order of the keys that it came with, what admission adds behind them.
+        # Keys keep their submitted order; those that admission adds follow.
         kept = {field: rest.get(field) for field in obj if field == "metadata" or field in rest}
         return {**kept, **rest, "metadata": metadata}
 
     def _administrative(self, kind: str, obj: Object, name: str) -> None:
-        """Administrative access to devices is for namespaces with a label of their own. Source: Kubernetes 1.34, KEP-5018."""
+        """Administrative access to devices is reserved to namespaces with a label. Source: Kubernetes 1.34, KEP-5018."""
         path = admin_access(obj)
         if path is None:
             return
@@ -195,7 +195,7 @@ class Admission:
         obj = apply_defaults(strip_nulls(obj), kind)
         faults = validate(obj, kind)
         if faults:
-            # One field for programs, all of them for people.
+            # The error names one field for programs, and all of them for people.
             first = faults[0][0]
             listed = "; ".join(f"{field}: {message}" if field else message for field, message in faults)
             raise Invalid(f"{kind} {name!r} is invalid: {listed}", first)
@@ -207,7 +207,7 @@ class Admission:
         return obj
 
     def _only_default(self, name: str) -> None:
-        """One class at most is the default, as the Priority admission plugin has it."""
+        """At most one class is the default, as in the Priority admission plugin."""
         for (_, other), found in self._store.table("PriorityClass").objects.items():
             if found.get("globalDefault") and other != name:
                 raise Forbidden(
@@ -216,11 +216,11 @@ class Admission:
                 )
 
     def completed(self, spec: Object, name: str) -> Object:
-        """A pod spec that was checked and has its defaults, with what admission adds to that of a new pod."""
+        """A validated pod spec with defaults, plus what admission adds for a new pod."""
         return with_runtime_class(self._store, self.prioritised(spec, name), name)
 
     def prioritised(self, spec: Object, name: str) -> Object:
-        """The pod spec with the number of its priority class, as the Priority admission plugin gives it."""
+        """The pod spec with the number of its priority class, as the Priority admission plugin sets it."""
         wanted = spec.get("priorityClassName")
         classes = self._store.table("PriorityClass").objects
         if wanted:
@@ -237,7 +237,7 @@ class Admission:
                 if candidate.get("globalDefault"):
                     wanted, priority = candidate["metadata"]["name"], candidate["value"]
                     break
-        # The same object, so that a write which changes nothing is seen as none.
+        # The same object, so that a write which changes nothing is recognized.
         if spec.get("priority") == priority and (not wanted or spec.get("priorityClassName") == wanted):
             return spec
         spec = {**spec, "priority": priority}
@@ -246,7 +246,7 @@ class Admission:
         return spec
 
     def changed(self, kind: str, old: Object, new: Object, name: str) -> Object:
-        """The new state of a stored object, defaults filled in, refused where a fixed field differs."""
+        """The new state of a stored object with defaults; refused if an immutable field differs."""
         new = self._checked(kind, new, name)
         if kind == "Pod":
             self._pod_spec(old["spec"], new["spec"], name)
@@ -266,7 +266,7 @@ class Admission:
             if field in ("containers", "initContainers") and _only_images(before, after):
                 continue
             if "schedulingGates" in old and field in ("nodeSelector", "affinity"):
-                continue  # a gated pod's wishes may still be narrowed
+                continue  # the node selection of a gated pod may be narrowed
             raise invalid(
                 "Pod",
                 name,

@@ -22,26 +22,26 @@ class _Timer:
 
 
 class VirtualClock:
-    """Seconds since the epoch, and the timers ahead."""
+    """Seconds since the epoch, and timers."""
 
     def __init__(self, start: float = EPOCH) -> None:
         self.now = float(start)
         self._sequence = 0
         self._all: list[tuple[float, int, _Timer]] = []
-        # The same entries once more: settling asks for the next prompt timer all the time.
+        # The prompt timers again, in a heap of their own: settling asks for the next one all the time.
         self._prompt: list[tuple[float, int, _Timer]] = []
         self._keyed: dict[str, _Timer] = {}
 
     def call_at(self, when: float, action: Callable[[], None], *, prompt: bool = True, key: str = "") -> None:
-        """Run ``action`` once the clock reaches ``when`` (a time past: at the next advance, even by 0).
+        """Run ``action`` when the clock reaches ``when`` (a past time: at the next advance, even by 0).
 
-        A timer with a ``key`` takes the place of the earlier one with that key.
+        A timer with a ``key`` replaces the earlier one with that key.
         """
         timer = _Timer(action, key)
         if key:
             self.cancel(key)
             self._keyed[key] = timer
-        # The number decides ties, so that timers themselves are never compared.
+        # The sequence number decides ties, so that timers are never compared.
         self._sequence += 1
         entry = (float(when), self._sequence, timer)
         heapq.heappush(self._all, entry)
@@ -49,17 +49,17 @@ class VirtualClock:
             heapq.heappush(self._prompt, entry)
 
     def cancel(self, key: str) -> None:
-        """Forget the timer with this key, if there is one."""
+        """Remove the timer with this key, if there is one."""
         if timer := self._keyed.pop(key, None):
-            # It stays in the heaps without an action, which costs less than searching them.
+            # It stays in the heaps without an action, which is cheaper than searching them.
             timer.action = None
 
     def next_timer(self) -> float | None:
-        """When the next timer of either sort falls due; None without timers."""
+        """The time of the next timer of either sort; None without timers."""
         return self._head(self._all)
 
     def next_prompt(self) -> float | None:
-        """When the next prompt timer falls due; None without one."""
+        """The time of the next prompt timer; None without one."""
         return self._head(self._prompt)
 
     @staticmethod
@@ -75,16 +75,16 @@ class VirtualClock:
         self.advance_to(self.now + seconds)
 
     def advance_to(self, when: float) -> None:
-        """Let time pass until ``when``, running what falls due on the way; nothing if that is past."""
-        # The next timer is looked up anew each time: an action may set one that falls due on the way.
+        """Let time pass until ``when``, running due timers; nothing happens if ``when`` is past."""
+        # Look up the next timer each time: an action may set one that is due before ``when``.
         while (due := self.next_timer()) is not None and due <= when:
             _, _, timer = heapq.heappop(self._all)
-            # This also takes it out of the heap of prompt timers, where its entry still lies.
+            # This also disables its entry in the heap of prompt timers.
             action, timer.action = timer.action, None
-            # Before the action runs, which may set a timer with the same key again.
+            # Before the action, which may set a timer with the same key.
             if timer.key and self._keyed.get(timer.key) is timer:
                 del self._keyed[timer.key]
-            # A timer that was set for the past runs now; it does not turn the clock back.
+            # A timer set for the past runs now; the clock does not go back.
             self.now = max(self.now, due)
             if action is not None:
                 action()

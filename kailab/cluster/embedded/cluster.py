@@ -32,11 +32,12 @@ Outcomes: TypeAlias = list[WriteOutcome]
 class EmbeddedCluster:
     """Implements ``cluster.protocol.Cluster`` and ``VirtualTime``.
 
-    Semantics of note: a write that changes nothing is no write (same resourceVersion, no watch event); ``status`` is
-    touched only by ``patch(subresource="status")``, and what ``create`` is given of it is dropped (but for nodes and
-    kinds unknown to kailab); namespaces must exist; dependents go with their owners at once.
+    A write that changes nothing is no write (same resourceVersion, no watch event). Only
+    ``patch(subresource="status")`` changes the status;
+    ``create`` drops it (except for nodes and kinds unknown to kailab). Namespaces must exist. Dependents are deleted
+    with their owners at once.
 
-    ``start``: seconds since the epoch the clock begins at.
+    ``start``: the clock's start, in seconds since the epoch.
     """
 
     def __init__(self, start: float = EPOCH) -> None:
@@ -68,24 +69,23 @@ class EmbeddedCluster:
         self.clock.call_at(when, action, prompt=prompt, key=key)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. Controllers are not stepped: to have them act in between, go from timer to timer."""
+        """Let time pass. Controllers are not stepped; to step them in between, go from timer to timer."""
         self.clock.advance(seconds)
 
     def advance_to(self, when: float) -> None:
-        """Let time pass until a moment; nothing happens if that is past (but what is overdue runs)."""
+        """Let time pass until a time. If that is past, only overdue timers run."""
         self.clock.advance_to(when)
 
     def next_timer(self) -> float | None:
-        """When the next timer falls due, prompt or not."""
+        """The time of the next timer, prompt or not."""
         return self.clock.next_timer()
 
     def next_prompt(self) -> float | None:
-        """When the next prompt timer falls due: the time settling waits for."""
+        """The time of the next prompt timer, which settling waits for."""
         return self.clock.next_prompt()
 
     def _stamp(self) -> str:
-        # Kubernetes keeps whole seconds. Cut, not rounded: what counts from a time on record must not count from one to
-        # come.
+        # Kubernetes keeps whole seconds. Rounded down, so that a recorded time is never in the future.
         return format_time(self.clock.now // 1)
 
     @property
@@ -96,7 +96,7 @@ class EmbeddedCluster:
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
         key = key_of(kind, name, namespace)
-        # Events that somebody created as objects are in the store; those told by ``event`` are records of the log.
+        # The store has Events that somebody created as objects; the log has those recorded by ``event``.
         if kind == "Event" and self.store.find(kind, key) is None:
             identity = self.store.events.find(key)
             if identity is not None:
@@ -110,19 +110,19 @@ class EmbeddedCluster:
         if kind != "Event":
             return found
         made = [r.materialise() for r in self.store.events if namespace is None or r.namespace == namespace]
-        # Recorded events have no labels: a selector finds them only where it asks for none.
+        # Recorded events have no labels, so only an empty or negative selector finds them.
         found = found + [event for event in made if matches(selector, None)]
         return sorted(found, key=lambda event: (event["metadata"]["namespace"], event["metadata"]["name"]))
 
     def kinds(self) -> Names:
-        """Keys of the kinds of which there are objects, sorted."""
+        """Keys of the kinds that have objects, sorted."""
         there = set(self.store.filled())
         if not self.store.events.empty:
             there.add("Event")
         return sorted(there)
 
     def watch(self, kinds: Iterable[str] | None = None) -> MemoryWatch:
-        """See ``Cluster``. What is there already comes kind by kind in the order given, oldest object first."""
+        """See ``Cluster``. Existing objects come kind by kind in the order given, oldest first."""
         wanted = self.kinds() if kinds is None else list(dict.fromkeys(kinds))
         backlog: list[WatchEvent] = []
         for kind in wanted:
@@ -130,7 +130,7 @@ class EmbeddedCluster:
                 backlog.extend([WatchEvent("ADDED", kind, obj) for obj in table.objects.values()])
             if kind == "Event":
                 backlog.extend([WatchEvent("ADDED", kind, r.materialise()) for r in self.store.events])
-        # A watch of everything also sees kinds of which there is nothing yet.
+        # A watch of everything also sees kinds without objects so far.
         return self.store.hub.open(None if kinds is None else wanted, backlog)
 
     # --- creating ---------------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ class EmbeddedCluster:
         else:
             meta.pop("namespace", None)
         admitted = self._admission.new(kind, {**obj, "metadata": meta}, name)
-        # The store fills in the metadata in place, so it must be a dict of our own. ``meta`` is one; of what admission
-        # has made of it nothing is known.
+        # The store fills in the metadata in place, so it must be a dict of our own. ``meta`` is one; admission may have
+        # replaced it.
         if admitted["metadata"] is not meta:
             admitted = {**admitted, "metadata": dict(admitted["metadata"])}
         if kind == "Namespace":
@@ -161,14 +161,15 @@ class EmbeddedCluster:
         return self.store.insert(kind, (namespace, name), admitted, self._stamp())
 
     def create_admitted(self, kind: str, obj: Object) -> Object:
-        """For the controllers beside the cluster: as ``create``, for an object made from a template that was admitted.
+        """As ``create``, for controllers beside the cluster, for an object made from an admitted template.
 
-        ``obj`` is complete but for what the server fills in (name or generateName, namespace, spec, phase), it and its
-        metadata are fresh dicts, and a pod's spec has its priority.
+        ``obj`` is complete except for server fields (name or generateName, namespace, spec, phase). It and its metadata
+        are fresh dicts, and a
+        pod's spec has its priority.
         """
         meta = obj["metadata"]
         namespace = meta["namespace"]
-        # The owner stands in this namespace, so it is there; only one that is being terminated refuses.
+        # The owner is in this namespace, so the namespace exists; it refuses only if it is terminating.
         if self._deletion.is_leaving(namespace):
             self._admission.namespace(kind, namespace, True)
         name = meta.get("name")
@@ -179,9 +180,9 @@ class EmbeddedCluster:
         return self.store.insert(kind, (namespace, name), obj, self._stamp())
 
     def admit_pod_spec(self, spec: Object, name: str, trusted: bool = False) -> Object:
-        """A pod spec with all that admission adds to it; raises as ``create`` would. For ``create_admitted``.
+        """A pod spec with everything that admission adds, for ``create_admitted``. Raises as ``create`` would.
 
-        ``trusted``: it stood in a template that was checked and defaulted, so only what its classes say is to be filled in.
+        ``trusted``: the spec is from a validated template with defaults, so only what its classes add is missing.
         """
         if trusted:
             return self._admission.completed(with_host_ports(spec), name)
@@ -190,7 +191,7 @@ class EmbeddedCluster:
         return admitted
 
     def dependents(self, owner_uid: str, kind: str) -> Objects:
-        """Objects of a kind that name this owner, oldest reference first."""
+        """Objects of a kind with this owner, oldest reference first."""
         owned = self.store.dependents.get(owner_uid)
         if not owned:
             return []
@@ -208,7 +209,7 @@ class EmbeddedCluster:
         return self._updates.patch(kind, key_of(kind, name, namespace), patch, subresource)
 
     def replace_status(self, kind: str, obj: Object, status: Object) -> Object:
-        """Set the whole status of a stored object (as given by the cluster, current): cheaper than a patch."""
+        """Replace the whole status of a stored object (current, as returned by the cluster): cheaper than a patch."""
         meta = obj["metadata"]
         return self.store.replace(kind, (meta.get("namespace", ""), meta["name"]), obj, {**obj, "status": status})
 
@@ -228,9 +229,10 @@ class EmbeddedCluster:
         self._deletion.delete(kind, key, self.store.get(kind, key), grace_seconds)
 
     def refuse_binds(self, namespace: str, prefix: str, message: str) -> None:
-        """For tests, in place of a webhook or an API server that says no: from now on the binding of every pod of a namespace whose
-        name begins with ``prefix`` is refused (Forbidden) with ``message``. No object says so and no file keeps it: a lab sees the
-        refusals only. They stay in force in forks."""
+        """For tests, in place of a webhook or API server that refuses: bindings of all pods of a namespace whose name
+        begins with ``prefix`` are
+        refused (Forbidden) with ``message`` from now on. No object and no file records this. Forks inherit it.
+        """
         self._refusals.append((namespace, prefix, message))
 
     # --- pods -------------------------------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ class EmbeddedCluster:
     def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
         key = (namespace, pod)
         old = self.store.get("Pod", key)
-        # As in Kubernetes, nobody looks whether the node exists: a pod can be bound to any name.
+        # As in Kubernetes, the node need not exist: a pod can be bound to any name.
         if there := old["spec"].get("nodeName"):
             raise Conflict(f"Pod {pod!r} in namespace {namespace} is bound to node {there!r} already")
         if "deletionTimestamp" in old["metadata"]:
@@ -255,7 +257,7 @@ class EmbeddedCluster:
         old = self.store.get("Pod", key)
         if "deletionTimestamp" in old["metadata"]:
             return
-        # The condition comes first: the deletion may end the pod at once, and its last state is to say why it went.
+        # The condition first: the deletion may end the pod at once, and its last state says why it went.
         marked = self.store.replace("Pod", key, old, pod_status.disrupted_pod(old, reason, message, self._stamp()))
         self._deletion.delete("Pod", key, marked, grace_seconds)
 
@@ -266,7 +268,7 @@ class EmbeddedCluster:
         self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         store = self.store
-        # Events count among the versions of all objects, as they do on a real server.
+        # Events count as versions of all objects, as on a real server.
         store.version += 1
         record, new = store.events.record(
             involved, type, reason, message, component, self.clock.now, store.version, store.new_uid
@@ -281,7 +283,7 @@ class EmbeddedCluster:
 
     @classmethod
     def load(cls, path: Path | str) -> EmbeddedCluster:
-        """The cluster saved in a file, its timers set anew from its objects. Raises StateError."""
+        """The cluster saved in a file, its timers set from its objects. Raises StateError."""
         try:
             with collection_paused():
                 return cls.restore(read_state(Path(path)))
@@ -289,7 +291,7 @@ class EmbeddedCluster:
             raise StateError(f"{path}: damaged: {error!r}; start afresh with `kailab down` and `kailab up`") from error
 
     def dump(self) -> dict[str, Any]:
-        """All there is to know of the cluster, as plain data; equal for equal histories."""
+        """The whole cluster as plain data; equal for equal histories."""
         store = self.store
         return {
             "now": self.clock.now,
@@ -302,9 +304,9 @@ class EmbeddedCluster:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any], *, read_only: bool = False) -> EmbeddedCluster:
-        """The cluster that a ``dump`` was taken of, or that ``read_state`` read. ``read_only``: it can't be changed, and takes in
-        only what is asked for."""
-        # Not by __init__: the base objects are among those restored, and would take uids and versions a second time.
+        """The cluster of a ``dump`` or of ``read_state``. ``read_only``: it can't be changed, and unpacks only what is
+        asked for."""
+        # Not by __init__: the base objects are among the restored ones, and would take uids and versions a second time.
         cluster = cls.__new__(cls)
         store = ObjectStore()
         cluster._begin(float(state["now"]), store)
@@ -315,26 +317,28 @@ class EmbeddedCluster:
             store.restore(kind, objects)
         store.events.restore(state["events"])
         if read_only:
-            # No kubelet and no timers are set up: nothing may change, and they would unpack what nobody has asked for.
+            # No kubelet and no timers: nothing may change, and they would unpack everything.
             store.sealed = True
             return cluster
-        # What packed objects own is not known, and the kubelet has to see every pod.
+        # Owner references of packed objects are unknown, and the kubelet must see every pod.
         store.complete()
         cluster._take_up()
         return cluster
 
     def fork(self, without: Iterable[Reference] = ()) -> EmbeddedCluster:
-        """A cluster of its own as this one is now: objects, time, counters, and what binds are refused. Whatever happens there is
-        never seen here. ``without``: objects that it has not, nor what they alone own: nobody there sees them go."""
+        """An independent copy of this cluster: objects, time, counters, refused binds. ``without``: objects that the
+        copy does not have, together with
+        all that only they own; nobody in the copy sees them deleted.
+        """
         forked = EmbeddedCluster.__new__(EmbeddedCluster)
         forked._begin(self.clock.now, self.store.fork(without))
         forked._refusals = self._refusals.copy()
-        # Timers are not copied: their actions belong to this cluster's kubelet. They are set anew from the objects.
+        # Timers are not copied: their actions belong to this cluster's kubelet. They are set from the objects.
         forked._take_up()
         return forked
 
     def _take_up(self) -> None:
-        """Set what is not kept anew from the objects."""
+        """Rebuild from the objects what is not saved."""
         self._deletion.restore()
         self.kubelet.restore()
         self._nodes.restore()

@@ -15,23 +15,23 @@ from kailab.errors import Invalid
 from kailab.model.kinds import key_of
 from kailab.model.times import format_time
 
-# The namespaces that the NamespaceLifecycle admission plugin keeps from deletion, as far as a lab has them.
+# The namespaces that the NamespaceLifecycle admission plugin protects, as far as a lab has them.
 PERMANENT_NAMESPACES = ("default", "kube-system")
 DEFAULT_GRACE = 30  # Kubernetes' default of terminationGracePeriodSeconds
 
 
 class Deletion:
-    """Deletes from a store, one rule for all kinds."""
+    """Deletes objects from a store, one rule for all kinds."""
 
     def __init__(self, store: ObjectStore, clock: VirtualClock) -> None:
         self._store = store
         self._clock = clock
         self._leaving: dict[str, int] = {}  # terminating namespace -> objects still in it
-        # Every removal comes by here, so that the last one in a namespace is noticed whoever removes it.
+        # A hook sees every removal, so the last one in a namespace is noticed whoever makes it.
         store.hook("*", self._changed)
 
     def restore(self) -> None:
-        """Take up the namespaces that were terminating when the store was saved."""
+        """Resume the namespaces that were terminating when the store was saved."""
         self._leaving = {
             name: self._count(name)
             for (_, name), obj in self._store.table("Namespace").objects.items()
@@ -42,7 +42,7 @@ class Deletion:
         return namespace in self._leaving
 
     def delete(self, kind: str, key: Key, obj: Object, grace: float | None) -> None:
-        """Begin the deletion of a stored object, or end it where nothing holds it."""
+        """Begin the deletion of a stored object, or complete it if nothing holds the object."""
         if kind == "Pod":
             self._delete_pod(key, obj, grace)
         elif kind == "Namespace":
@@ -54,7 +54,7 @@ class Deletion:
             self.remove(kind, key, obj)
 
     def finish(self, kind: str, key: Key, obj: Object) -> bool:
-        """Remove an object marked for deletion if nothing holds it any more; says whether it went."""
+        """Remove an object marked for deletion if nothing holds it any more; True if it was removed."""
         meta = obj["metadata"]
         if "deletionTimestamp" not in meta or meta.get("finalizers"):
             return False
@@ -69,7 +69,7 @@ class Deletion:
         return True
 
     def pod_grace(self, pod: Object, grace: float | None) -> int:
-        """Seconds a pod gets to leave: none if no kubelet runs it or it has ended; otherwise asked, or its own."""
+        """Seconds that a pod gets to leave: 0 if no kubelet runs it or it has ended, else ``grace``, else its own."""
         phase = (pod.get("status") or {}).get("phase")
         if not pod["spec"].get("nodeName") or phase in ("Succeeded", "Failed"):
             return 0
@@ -86,19 +86,19 @@ class Deletion:
             if seconds < left:
                 pod = self._mark("Pod", key, pod, seconds)
                 if self._store.find("Pod", key) is not pod:
-                    return  # told to stop at once, its kubelet has ended it
+                    return  # the kubelet has ended a pod with no grace left
         elif seconds or meta.get("finalizers"):
             pod = self._mark("Pod", key, pod, seconds)
         else:
             self.remove("Pod", key, pod)
             return
-        # Deleted again without grace, a pod goes even where its node is gone and no kubelet answers (kubectl delete
+        # A second deletion without grace removes a pod even if its node is gone and no kubelet answers (kubectl delete
         # --force).
         self.finish("Pod", key, pod)
 
     def _mark(self, kind: str, key: Key, obj: Object, seconds: int) -> Object:
         meta = dict(obj["metadata"])
-        # When the grace period ends, as in Kubernetes; not when the deletion was asked for.
+        # The end of the grace period, as in Kubernetes, not the time of the deletion.
         meta["deletionTimestamp"] = format_time(self._clock.now + seconds)
         if kind == "Pod":
             meta["deletionGracePeriodSeconds"] = seconds
@@ -108,12 +108,12 @@ class Deletion:
         return self._store.replace(kind, key, obj, new)
 
     def remove(self, kind: str, key: Key, obj: Object) -> None:
-        """Take an object out at once, and what it alone owned after it."""
+        """Remove an object at once, then everything that only it owned."""
         self._store.remove(kind, key)
         owned = self._store.dependents.get(obj["metadata"]["uid"])
         if not owned:
             return
-        # Of a copy: whatever goes takes itself, and what it owned, out of the index.
+        # A copy: each removed dependent changes the index.
         for dependent_kind, dependent_key in list(owned):
             dependent = self._store.find(dependent_kind, dependent_key)
             if dependent is not None:
@@ -124,13 +124,13 @@ class Deletion:
         if any(self._exists(owner, key[0]) for owner in others):
             meta = {**obj["metadata"], "ownerReferences": others}
             self._store.replace(kind, key, obj, {**obj, "metadata": meta})
-        # One that is leaving already goes at its own pace.
+        # A dependent that is terminating already goes at its own pace.
         elif "deletionTimestamp" not in obj["metadata"]:
             self.delete(kind, key, obj, None)
 
     def _exists(self, owner: Object, namespace: str) -> bool:
         kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
-        # A reference names no namespace: an owner is in the namespace of what it owns, or belongs to the whole cluster.
+        # An owner reference has no namespace: the owner is in the dependent's namespace, or cluster-wide.
         for key in ((namespace, owner.get("name", "")), ("", owner.get("name", ""))):
             found = self._store.find(kind, key)
             if found is not None and found["metadata"]["uid"] == owner.get("uid"):
@@ -146,12 +146,12 @@ class Deletion:
         if "deletionTimestamp" in obj["metadata"]:
             return
         obj = self._mark("Namespace", key, obj, 0)
-        # One more than there are: the namespace must not go before this loop has come to its end.
+        # One more than there are: the namespace must not go before this loop ends.
         self._leaving[name] = self._count(name) + 1
         for kind in self._store.filled():
             for inner in [k for k in self._store.table(kind).objects if k[0] == name]:
                 found = self._store.find(kind, inner)
-                # It may have gone with an owner that this loop has deleted before it.
+                # It may have gone with an owner that this loop deleted earlier.
                 if found is not None and "deletionTimestamp" not in found["metadata"]:
                     self.delete(kind, inner, found, None)
         self._left(name)
@@ -164,7 +164,7 @@ class Deletion:
             self._left(key[0])
 
     def _left(self, namespace: str) -> None:
-        """One thing less in a terminating namespace; the last one takes the namespace with it."""
+        """Count an object less in a terminating namespace; the last one removes the namespace."""
         self._leaving[namespace] -= 1
         if self._leaving[namespace] > 0:
             return
@@ -175,7 +175,7 @@ class Deletion:
         self._end_namespace(key, obj)
 
     def _end_namespace(self, key: Key, obj: Object) -> None:
-        # Events of the log are no objects of the store, so nobody has counted them; they end with their namespace.
+        # Events of the log are no objects of the store, so they are not counted; they end with their namespace.
         self._store.events.drop_namespace(key[1])
         self._leaving.pop(key[1], None)
         self.remove("Namespace", key, obj)

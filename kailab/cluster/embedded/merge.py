@@ -20,7 +20,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
     """
     if type(patch) is not dict and not isinstance(patch, Mapping):
         return patch
-    # RFC 7386: a mapping takes the place of anything that is none, and nulls within it leave nothing behind.
+    # RFC 7386: a mapping replaces a value that is none, and its nulls are dropped.
     fresh = not isinstance(target, dict)
     result: dict[str, Any] = {} if fresh else target
     copied = fresh
@@ -33,7 +33,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
             continue
         old = result.get(key)
         kind = type(value)
-        # To ask an abstract class costs more than all else that is done with most values, which are texts.
+        # An isinstance check of an abstract class costs more than handling most values, which are strings.
         if kind is not str and (kind is dict or isinstance(value, Mapping)):
             new = merge_patch(old, value)
             if new is old:
@@ -54,7 +54,7 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is str:
         return bool(a == b)
-    # Equal ones are one object in Python, and were found above.
+    # Equal booleans are one object in Python, and were recognized above.
     if isinstance(a, bool) or isinstance(b, bool):
         return False
     if isinstance(a, dict) and isinstance(b, dict):
@@ -62,7 +62,7 @@ def same(a: Any, b: Any) -> bool:
             return False
         for key, value in a.items():
             other = b[key]
-            # Most parts of two states of an object are shared.
+            # Two states of an object share most parts.
             if value is not other and not same(value, other):
                 return False
         return True
@@ -75,10 +75,10 @@ def apply_patch(live: Any, last: Any, new: Any, name: str = "") -> Any:
     """``live`` after applying ``new``, when ``last`` is what was applied before. Shares what does not change."""
     if isinstance(new, dict) and isinstance(live, dict):
         return _apply_dict(live, last if isinstance(last, dict) else {}, new)
-    # Lists without the key, or with one twice, can't be merged by it and are replaced.
+    # Lists without the key, or with duplicate keys, can't be merged by it and are replaced.
     if isinstance(new, list) and isinstance(live, list) and (key := merge_key(name, new, live)):
         return _apply_list(live, last if isinstance(last, list) else [], new, key)
-    # The live value where it is equal: sharing is how everything above sees that nothing changed.
+    # The live value if it is equal: callers see by identity that nothing changed.
     return live if same(live, new) else new
 
 
@@ -102,7 +102,7 @@ def _apply_dict(live: dict[str, Any], last: dict[str, Any], new: dict[str, Any])
 
 
 def _without_nulls(value: Any) -> Any:
-    """A value as it is stored for the first time: null fields of objects mean absent."""
+    """A value as it is stored for the first time: without null fields."""
     if isinstance(value, dict) and any(v is None or isinstance(v, dict) for v in value.values()):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return value
@@ -115,8 +115,8 @@ def _apply_list(live: list[Any], last: list[Any], new: list[Any], key: str) -> l
         apply_patch(there[item[key]], before.get(item[key]), item) if item[key] in there else item for item in new
     ]
     given = {item[key] for item in new}
-    # What somebody else put into the list stays, behind what is applied.
+    # Entries of others stay, after the applied ones.
     result += [item for item in live if item[key] not in given and item[key] not in before]
-    # The old list itself: callers see by identity that nothing has changed.
+    # The old list itself if nothing changed: callers see it by identity.
     unchanged = len(result) == len(live) and all(a is b for a, b in zip(result, live, strict=True))
     return live if unchanged else result

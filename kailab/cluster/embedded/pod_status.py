@@ -23,7 +23,7 @@ from kailab.cluster.protocol import Object
 
 @lru_cache(maxsize=1024)
 def condition(type: str, status: str, since: str, reason: str = "", message: str = "") -> dict[str, Any]:
-    """A pod condition. Equal ones are one dict, shared by all pods that carry it (and read-only, as all stored)."""
+    """A pod condition. Equal ones are one dict, shared by all pods that have it (read-only, as everything stored)."""
     made = {"type": type, "status": status, "lastProbeTime": None, "lastTransitionTime": since}
     if reason:
         made["reason"] = reason
@@ -33,7 +33,7 @@ def condition(type: str, status: str, since: str, reason: str = "", message: str
 
 
 def with_conditions(old: list[dict[str, Any]] | None, *new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Conditions with some set, each in its old place; the transition time stays while the status does."""
+    """Conditions with some set, each in its old place; the transition time changes only with the status."""
     result = list(old or ())
     for wanted in new:
         for index, there in enumerate(result):
@@ -62,8 +62,8 @@ def _ready(now: str) -> list[dict[str, Any]]:
 
 
 def ready_conditions(old: list[dict[str, Any]] | None, now: str) -> list[dict[str, Any]]:
-    """Conditions of a pod that has just become ready; one shared list for all with the same history."""
-    # The usual case. Identity with the cached condition proves that nobody has added a field to it.
+    """Conditions of a pod that has just become ready; pods with the same history share one list."""
+    # The usual case. Identity with the cached condition proves that it has no other fields.
     if old and len(old) == 1 and old[0] is condition("PodScheduled", "True", old[0]["lastTransitionTime"]):
         return _ready_after(old[0]["lastTransitionTime"], now)
     return with_conditions(old, *_ready(now))
@@ -85,14 +85,14 @@ def bound_pod(pod: Object, node: str, annotations: Mapping[str, str] | None, now
 
 
 def disrupted_pod(pod: Object, reason: str, message: str, now: str) -> Object:
-    """The pod with the condition that says it is to go, and why."""
+    """The pod with a DisruptionTarget condition."""
     status = pod.get("status") or {}
     target = condition("DisruptionTarget", "True", now, reason, message)
     return {**pod, "status": {**status, "conditions": with_conditions(status.get("conditions"), target)}}
 
 
 def started(pod: Object, node: Object, now: str) -> Object:
-    """Running and ready, the init containers over."""
+    """Running and ready, its init containers completed."""
     spec = pod["spec"]
     host = _host_ip(node)
     address = host if spec.get("hostNetwork") else _pod_ip(pod)
@@ -126,7 +126,7 @@ def ended(pod: Object, phase: str, code: int, reason: str, now: str) -> Object:
 
 
 def crashed(pod: Object, code: int, reason: str, now: str) -> Object:
-    """Running still: the containers wait to be started again (CrashLoopBackOff)."""
+    """Still running, but its containers wait to be restarted (CrashLoopBackOff)."""
     return {
         **pod["status"],
         "conditions": _not_ready(pod, NOT_READY, now),
@@ -162,7 +162,7 @@ def _not_ready(pod: Object, reason: str, now: str) -> list[dict[str, Any]]:
     return with_conditions(pod["status"].get("conditions"), *conditions)
 
 
-# One dict for all containers alike that start in the same second; stored objects are never changed.
+# One dict for all equal containers that start in the same second; stored objects are never changed.
 @lru_cache(maxsize=4096)
 def _running(name: str, image: str, since: str, restarts: int) -> dict[str, Any]:
     return {
@@ -193,15 +193,15 @@ def _terminated(container: dict[str, Any], code: int, reason: str, now: str) -> 
 
 
 def _pod_ip(pod: Object) -> str:
-    """Made from the number in the pod's uid, so that the same history gives the same address."""
-    # The store's uids end in a count, and an opened snapshot's in any hex digits; both give an address.
+    """Derived from the number in the pod's uid, so that the same history gives the same address."""
+    # The store's uids end in a count, those of an opened snapshot in any hex digits; both give an address.
     number = int(pod["metadata"]["uid"][-12:], 16)
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
 def _host_ip(node: Object) -> str:
     for address in (node.get("status") or {}).get("addresses") or ():
-        if address.get("type") == "InternalIP" and address.get("address"):  # the filter of the evidence leaves it out
+        if address.get("type") == "InternalIP" and address.get("address"):  # the evidence filter removes it
             return str(address["address"])
     number = int(node["metadata"]["uid"][-12:], 16)
     return f"172.16.{number >> 8 & 255}.{number & 255}"

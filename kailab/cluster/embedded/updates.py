@@ -26,10 +26,10 @@ from kailab.model.validation.pods import CHECKED_ANNOTATIONS, check_annotations
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NOTHING: Mapping[str, Any] = {}
-# Sorted: one manifest gives one annotation, in whatever order its keys come.
+# Sorted: a manifest gives the same annotation in whatever order its keys come.
 _encode = msgspec.json.Encoder(order="sorted").encode
 
-# Metadata that is the server's; what a client sends of it is passed over.
+# Metadata that belongs to the server; a client's values are ignored.
 SERVER_FIELDS = (
     "uid",
     "resourceVersion",
@@ -42,7 +42,7 @@ SERVERS = frozenset(SERVER_FIELDS)
 
 
 class Updates:
-    """Changes objects of a store. ``create`` is the cluster's: for what is applied and not there yet."""
+    """Changes objects of a store. ``create`` is the cluster's, for applied objects that do not exist yet."""
 
     def __init__(
         self, store: ObjectStore, admission: Admission, deletion: Deletion, create: Callable[[Object], Object]
@@ -62,7 +62,7 @@ class Updates:
     def patch(self, kind: str, key: Key, patch: Mapping[str, Any], subresource: Subresource = "") -> Object:
         name = key[1]
         old = self._store.get(kind, key)
-        # To ask an abstract class costs more than what most patches change.
+        # An isinstance check of an abstract class costs more than most patches.
         if type(patch) is not dict and not isinstance(patch, Mapping):
             raise Invalid(f"{kind} {name!r}: a patch is a mapping, not {type(patch).__name__}")
         for field in ("metadata", "status"):
@@ -74,7 +74,7 @@ class Updates:
             self._expect_version(kind, key, given, old)
         if subresource == "status":
             status = merge_patch(old.get("status"), patch.get("status") or {})
-            # merge_patch gives the very object where it changes nothing: then there is nothing to write.
+            # merge_patch returns the same object if it changes nothing: then there is nothing to write.
             if status is old.get("status") or (not status and "status" not in old):
                 return old
             if faults := validate_status(status, kind):
@@ -93,7 +93,7 @@ class Updates:
         old = self._store.find(kind, key)
         applied = {k: v for k, v in obj.items() if k != "status"}
         meta = {k: v for k, v in obj["metadata"].items() if k not in SERVERS}
-        # kubectl leaves the annotation out of what it records, too; otherwise it would contain itself.
+        # kubectl leaves the annotation out of its record, too; otherwise it would contain itself.
         notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
         if notes or "annotations" in meta:
             meta["annotations"] = notes
@@ -111,46 +111,46 @@ class Updates:
         self._expect_version(kind, key, obj["metadata"].get("resourceVersion"), old)
         before = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
         last = msgspec.json.decode(before) if before else {}
-        # A record made by kubectl may hold a status; that it is not applied now must not remove the present one.
+        # A record made by kubectl may have a status, which must not lead to the removal of the present one.
         last.pop("status", None)
         new = apply_patch(old, last, {**applied, "metadata": record})
         result = old if new is old else self._change(kind, key, old, dict(new))
         return result, "unchanged" if result is old else "configured"
 
     def _change(self, kind: str, key: Key, old: Object, new: Object) -> Object:
-        """Store a new state of all but the status, if it differs. ``new`` is a fresh dict."""
+        """Store a new state of everything except the status, if it differs. ``new`` is a fresh dict."""
         before = old["metadata"]
         if new["metadata"] is not before:
             new["metadata"] = self._metadata(kind, key, before, new["metadata"], new.get("spec"))
-        if kind in KINDS:  # these have a status subresource: no other write reaches the status
+        if kind in KINDS:  # they have a status subresource: no other write reaches the status
             if "status" in old:
                 new["status"] = old["status"]
             else:
                 new.pop("status", None)
-        # Labels and annotations alone need no admission: they are checked above, and controllers write them often.
-        # Identity is enough: merging shares what did not change, and an equal copy costs an admission, no more.
+        # Labels and annotations need no admission: they are checked above, and controllers write them often. Identity
+        # suffices here: merging shares unchanged parts, and an equal copy only costs an admission.
         if any(new.get(field) is not value for field, value in old.items() if field not in ("metadata", "status")) or (
             new.keys() != old.keys()
         ):
             new = self._admission.changed(kind, old, new, key[1])
-        # What is new of the metadata was compared already; with the very same one the rest decides.
+        # Metadata was compared already; if it is unchanged, the rest decides.
         if new["metadata"] is before and same(new, old):
             return old
         if not same(new.get("spec"), old.get("spec")):
-            # Metadata and status don't count: it is what controllers compare their observedGeneration with.
+            # Metadata and status do not raise the generation, which controllers compare with their observedGeneration.
             new = {**new, "metadata": {**new["metadata"], "generation": before.get("generation", 0) + 1}}
         stored = self._store.replace(kind, key, old, new)
-        if "deletionTimestamp" in stored["metadata"]:  # the write may have taken its last finalizer
+        if "deletionTimestamp" in stored["metadata"]:  # the write may have removed its last finalizer
             self._deletion.finish(kind, key, stored)
         return stored
 
     def _metadata(self, kind: str, key: Key, before: Object, meta: Object, spec: Any) -> Object:
-        """What is given of metadata, with the server's own fields as they are stored; the stored one itself where it is the same."""
+        """The given metadata with the server's own fields as stored; the stored metadata itself if it is equal."""
         meta = {k: v for k, v in meta.items() if v is not None and k not in SERVERS}
         meta["name"] = key[1]
         if key[0]:
             meta["namespace"] = key[0]
-        # Also what was left out: a replaced object keeps its identity, and its deletion.
+        # Also if they were left out: a replaced object keeps its identity and its deletion.
         for field in SERVER_FIELDS:
             if field in before:
                 meta[field] = before[field]
@@ -159,13 +159,13 @@ class Updates:
 
     @staticmethod
     def _check_metadata(kind: str, key: Key, before: Object, meta: Object, spec: Any) -> None:
-        """What is new of labels and annotations: what was admitted stays, whoever changes something else."""
+        """Check only new labels and annotations: admitted ones stay, whatever else changes."""
         news = {field: _news(meta.get(field), before.get(field)) for field in ("labels", "annotations")}
         if all(one is None or one == {} for one in news.values()):
             return
         faults = Faults()
         check_notes(faults, news)
-        # Their values are read with the pod, where they are annotations at all: controllers write others all the time.
+        # The pod's own check reads the values; controllers write other annotations all the time.
         checked = kind == "Pod" and isinstance(spec, dict) and not faults.found
         if checked and not CHECKED_ANNOTATIONS.isdisjoint(news["annotations"] or ()):
             check_annotations(faults, meta, spec, "metadata")
@@ -182,7 +182,7 @@ class Updates:
 
 
 def _news(after: Any, before: Any) -> Any:
-    """Entries that were not there before."""
+    """Entries that are new or have new values."""
     if after is before:
         return None
     if not isinstance(after, dict) or not isinstance(before, dict):

@@ -56,11 +56,11 @@ from kailab.model import labels
 from kailab.model.times import format_time, parse_time
 
 Slot: TypeAlias = tuple[float, bool]
-"""When stages are due, and whether that is a prompt timer."""
+"""The time of some stages, and whether that is a prompt timer."""
 
 
 def node_ready(node: Object | None) -> bool:
-    """Whether a node can run pods: its Ready condition is True, or it reports none at all."""
+    """True if a node can run pods: its Ready condition is True, or it reports none."""
     if node is None:
         return False
     for entry in (node.get("status") or {}).get("conditions") or ():
@@ -74,10 +74,10 @@ def _timer(slot: Slot) -> str:
 
 
 class Kubelet:
-    """Runs the pods of every node of a store. Soft state only: ``restore`` makes it anew from the objects."""
+    """Runs the pods of all nodes of a store. It has soft state only, which ``restore`` rebuilds from the objects."""
 
     def __init__(self, store: ObjectStore, clock: VirtualClock, deletion: Deletion, event: Callable[..., None]) -> None:
-        """``event`` is the cluster's."""
+        """``event``: the cluster's."""
         self._store = store
         self._event = event
         self._unreadable = UnreadableObjects(event, "kubelet")
@@ -85,11 +85,11 @@ class Kubelet:
         self._deletion = deletion
         self.on_node: dict[str, dict[Key, None]] = {}
         self._due: dict[Slot, dict[str, list[tuple[Callable[[Key, Object], None], Key]]]] = {}  # slot -> uid -> stages
-        self._slots: dict[str, dict[Slot, None]] = {}  # uid -> those in which it has a stage
+        self._slots: dict[str, dict[Slot, None]] = {}  # uid -> the slots with a stage of it
         store.hook("Pod", self._hear)
 
     def restore(self) -> None:
-        """Take up every pod of the store where it is."""
+        """Resume every pod of the store where it is."""
         for key, pod in self._store.table("Pod").objects.items():
             if pod["spec"].get("nodeName"):
                 self._arrived(key, pod)
@@ -99,7 +99,7 @@ class Kubelet:
     # --- what changed -----------------------------------------------------------------------------------------------
 
     def _hear(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
-        # The change is stored already: an error raised here would reach whoever wrote it, as if it had been refused.
+        # The change is stored already: an error raised here would reach the writer as if the write had been refused.
         try:
             self._pod_changed(type, key, old, new)
         except Exception as error:
@@ -116,7 +116,7 @@ class Kubelet:
             return
         before = old["spec"] if old else {}
         node = spec.get("nodeName")
-        # Most changes are of the status and share the spec, so identity spares the comparison.
+        # Most changes are of the status and share the spec, so identity saves the comparison.
         if spec is not before and node and not before.get("nodeName"):
             self._arrived(key, new)
         elif node and spec is not before and spec.get("activeDeadlineSeconds") != before.get("activeDeadlineSeconds"):
@@ -134,7 +134,7 @@ class Kubelet:
         self.consider(key, pod)
 
     def consider(self, key: Key, pod: Object) -> None:
-        """Set the timer for what comes next in a bound pod's life."""
+        """Set the timer for the next stage of a bound pod's life."""
         node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
         if not node_ready(node):
             return
@@ -144,12 +144,12 @@ class Kubelet:
             notes = pod["metadata"].get("annotations") or {}
             delay = seconds_of(notes.get(labels.READY_SECONDS), READY_SECONDS) if notes else READY_SECONDS
             assert delay is not None
-            # From when it was bound, as the pod itself tells, so that a resumed lab goes on at the same time.
+            # From the binding on record in the pod, so that a resumed lab goes on at the same time.
             since = self._clock.now // 1
             for entry in status.get("conditions") or ():
                 if entry["type"] == "PodScheduled" and entry["status"] == "True":
                     since = parse_time(entry["lastTransitionTime"])
-            # Settling waits for the start of a pod, but not for one that takes longer than what goes on meanwhile.
+            # Settling waits for the start of a pod, unless that takes very long.
             self._at(since + delay, delay <= LONGEST_START, self._become_ready, key, pod)
         elif phase == "Running":
             self._plan_end(key, pod)
@@ -159,7 +159,7 @@ class Kubelet:
         if deadline is not None and began:
             self._at(parse_time(began) + deadline, False, self._exceed, key, pod)
         notes = pod["metadata"].get("annotations")
-        # Most pods run for ever, and are looked at no further.
+        # Most pods run for ever and have no such annotations.
         if not notes or not (labels.RUN_SECONDS in notes or labels.FAIL in notes):
             return
         statuses = pod["status"].get("containerStatuses") or [{}]
@@ -176,7 +176,7 @@ class Kubelet:
         since = parse_time(started)
         runs = seconds_of(notes.get(labels.RUN_SECONDS), None)
         fails = seconds_of(str(notes[labels.FAIL]).partition(":")[0], None) if labels.FAIL in notes else None
-        # On a tie it fails, as ``stages.pods.ENDING`` has it for real clusters.
+        # On a tie it fails, as on real clusters (``stages.pods.ENDING``).
         if fails is not None and (runs is None or fails <= runs):
             self._at(since + fails, False, self._fail, key, pod)
         elif runs is not None:
@@ -184,17 +184,17 @@ class Kubelet:
 
     def leave(self, key: Key, pod: Object) -> None:
         if not node_ready(self._store.find("Node", ("", pod["spec"]["nodeName"]))):
-            return  # nobody is there to stop it
+            return  # no kubelet is there to stop it
         meta = pod["metadata"]
         grace = meta.get("deletionGracePeriodSeconds") or 0
-        # The deletionTimestamp is when the grace period ends.
+        # The deletionTimestamp is the end of the grace period.
         began = parse_time(meta["deletionTimestamp"]) - grace
-        # One that ends beyond the calendar says nothing of when it began.
+        # A grace period beyond the calendar does not tell when it began.
         if began < parse_time(meta["creationTimestamp"]):
             began = self._clock.now
         saving = saving_seconds(pod)
         stage = self._stopped if saving is None else self._saved if saving <= grace else self._cut_off
-        # At once and by no timer: a pod deleted without grace has ended when the deletion returns.
+        # At once, without a timer: a pod deleted without grace has ended when the deletion returns.
         if grace == 0:
             stage(key, pod)
             return
@@ -220,7 +220,7 @@ class Kubelet:
 
     def _run(self, slot: Slot) -> None:
         pods = self._store.table("Pod").objects
-        # Taken out first: a stage may set the next one for this very instant.
+        # Removed first: a stage may set the next one for the same time.
         for uid, stages in self._due.pop(slot).items():
             if (slots := self._slots.get(uid)) is not None:
                 slots.pop(slot, None)
@@ -228,16 +228,16 @@ class Kubelet:
                     del self._slots[uid]
             for stage, key in stages:
                 pod = pods.get(key)
-                # A pod made anew under the same name has stages of its own.
+                # A new pod of the same name has stages of its own.
                 if pod is not None and pod["metadata"]["uid"] == uid:
                     self._unreadable.spare(pod, stage, key, pod)
 
     def _forget(self, uid: str) -> None:
-        """No time comes any more for a pod that is gone."""
+        """Drop the stages of a pod that is gone."""
         for slot in self._slots.pop(uid, ()):
             if (due := self._due.get(slot)) is not None:
                 due.pop(uid, None)
-                # A timer for nobody would have settling wait for its time.
+                # Otherwise settling would wait for a timer without stages.
                 if not due:
                     del self._due[slot]
                     self._clock.cancel(_timer(slot))
@@ -251,7 +251,7 @@ class Kubelet:
         return self._store.replace("Pod", key, pod, {**pod, "status": status})
 
     def _usable(self, pod: Object, phase: str) -> bool:
-        # A stage stays planned when the state of its pod changes; when it is due it looks whether it still applies.
+        # A stage stays planned when its pod changes; when it is due it checks whether it still applies.
         if pod["status"].get("phase") != phase or "deletionTimestamp" in pod["metadata"]:
             return False
         return node_ready(self._store.find("Node", ("", pod["spec"]["nodeName"])))
@@ -283,7 +283,7 @@ class Kubelet:
             self._crash(key, pod, code, reason)
 
     def _exceed(self, key: Key, pod: Object) -> None:
-        """Its deadline has come, unless it was put off."""
+        """The pod's deadline has passed, unless it was extended."""
         deadline = pod["spec"].get("activeDeadlineSeconds")
         if deadline is None or not self._usable(pod, "Running"):
             return
@@ -327,13 +327,13 @@ class Kubelet:
             if ended is None:
                 return
             pod = ended
-        # Without grace left, the write that takes the last finalizer removes the pod (``Deletion.finish``).
+        # Without grace left, the write that removes the last finalizer removes the pod (``Deletion.finish``).
         if pod["metadata"].get("deletionGracePeriodSeconds"):
             meta = {**pod["metadata"], "deletionGracePeriodSeconds": 0}
             self._store.replace("Pod", key, pod, {**pod, "metadata": meta})
 
 
 def _newly_done(was: Object, meta: Object) -> bool:
-    """Whether a pod has just said that its state is saved."""
+    """True if a pod has just reported that its state is saved."""
     done = labels.CHECKPOINT_DONE
     return done in (meta.get("annotations") or ()) and done not in (was.get("annotations") or ())

@@ -24,18 +24,18 @@ from kailab.model.times import format_time, parse_time
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 TOLERATION_SECONDS = 300
-"""How long a pod that says nothing of it stays on a node that is not ready."""
+"""Seconds that a pod without a toleration of its own stays on a node that is not ready."""
 
 
 class EvictingTaint(NamedTuple):
-    """A taint, and since when it is there (seconds since the epoch; 0: it does not say)."""
+    """A taint that evicts pods, and since when it is there (seconds since the epoch; 0: unknown)."""
 
     taint: Mapping[str, Any]
     since: float
 
 
 class TaintEviction(NamedTuple):
-    """When a pod has to go (seconds since the epoch), and the key of the taint that sends it."""
+    """When a pod has to go (seconds since the epoch), and the key of the taint that evicts it."""
 
     at: float
     taint: str
@@ -46,7 +46,7 @@ def taints_of(node: Object) -> Sequence[Mapping[str, Any]]:
 
 
 def evicting_taints(node: Object) -> tuple[EvictingTaint, ...]:
-    """All that sends pods away from a node."""
+    """The taints of a node that evict pods."""
     found = [EvictingTaint(taint, _time(taint, "timeAdded")) for taint in taints_of(node) if _sends(taint)]
     for entry in _not_ready(node):
         key = UNREACHABLE if entry.get("status") == "Unknown" else NOT_READY
@@ -57,7 +57,7 @@ def evicting_taints(node: Object) -> tuple[EvictingTaint, ...]:
 
 
 def with_readiness_taints(node: Object) -> Object | None:
-    """The node with the taints that its Ready condition asks for and no others of theirs; None where it has them."""
+    """The node with exactly the taints that its Ready condition asks for; None if it has them already."""
     asked = {UNREACHABLE if entry.get("status") == "Unknown" else NOT_READY for entry in _not_ready(node)}
     present = taints_of(node)
     kept = [taint for taint in present if taint.get("key") not in (NOT_READY, UNREACHABLE) or taint.get("key") in asked]
@@ -76,12 +76,12 @@ def with_readiness_taints(node: Object) -> Object | None:
 
 
 def with_taint_times(node: Object, before: Object | None, now: str) -> Object | None:
-    """The node with the time on each taint and condition that sends pods away and has none: the one it had ``before``, else
-    ``now``. None where none lacks it."""
+    """The node with a time on each evicting taint and condition: the one it had ``before``, else ``now``. None if all
+    have one."""
     taints = [taint for taint in taints_of(node) if _sends(taint) and not taint.get("timeAdded")]
     conditions = [entry for entry in _not_ready(node) if not entry.get("lastTransitionTime")]
     new = node
-    # What is applied once more, from a manifest without times, has been there all along.
+    # A manifest without times that is applied again does not restart the time of its taints.
     if taints:
         known = {_identity(taint): taint.get("timeAdded") for taint in (taints_of(before) if before else ())}
         listed = [
@@ -102,8 +102,8 @@ def with_taint_times(node: Object, before: Object | None, now: str) -> Object | 
 
 
 def taint_eviction(pod: Object, node: Object) -> TaintEviction | None:
-    """When the pod has to leave the node for one of its taints; None: it may stay."""
-    # A manifest may carry times from long before this node was made; and nobody waits for a taint where it is not yet.
+    """When the pod has to leave the node because of a taint; None: it may stay."""
+    # A manifest may carry times from before the node existed, and no pod counts the time before it was bound.
     begun = max(parse_time(node["metadata"]["creationTimestamp"]), bound_at(pod))
     found: TaintEviction | None = None
     for taint, since in evicting_taints(node):
@@ -114,9 +114,9 @@ def taint_eviction(pod: Object, node: Object) -> TaintEviction | None:
 
 
 def _patience(pod: Object, taint: Mapping[str, Any]) -> float | None:
-    """Seconds the pod puts up with a taint; None: for ever."""
+    """Seconds that the pod tolerates a taint; None: for ever."""
     for toleration in pod["spec"].get("tolerations") or ():
-        # Also one of everything: DefaultTolerationSeconds adds none of its own beside it.
+        # Any toleration counts, also of everything: DefaultTolerationSeconds then adds none of its own.
         if _tolerates(toleration, taint):
             seconds = toleration.get("tolerationSeconds")
             return None if seconds is None else max(0.0, float(seconds))
@@ -158,23 +158,23 @@ def bound_at(pod: Object) -> float:
 
 
 QUARANTINE_SECONDS = 40.0
-"""How long PodGC waits for the node that a pod is bound to."""
+"""Seconds that PodGC waits for the node that a pod is bound to."""
 
 
 class NodeLifecycle:
-    """Watches nodes on behalf of their pods. Soft state only."""
+    """Evicts and marks pods as their nodes change. It has soft state only."""
 
     def __init__(self, store: ObjectStore, clock: VirtualClock, deletion: Deletion, kubelet: Kubelet) -> None:
         self._store = store
         self._clock = clock
         self._deletion = deletion
         self._kubelet = kubelet
-        self._shunned: set[str] = set()  # nodes that have something pods may not put up with
+        self._shunned: set[str] = set()  # nodes with evicting taints
         store.hook("Node", self._node_changed)
         store.hook("Pod", self._pod_changed)
 
     def restore(self) -> None:
-        """Take up the nodes that sent pods away when the store was saved."""
+        """Resume the nodes with evicting taints when a saved store is loaded."""
         for (_, name), node in self._store.table("Node").objects.items():
             if evicting_taints(node):
                 self._shunned.add(name)
@@ -191,16 +191,16 @@ class NodeLifecycle:
             for pod_key, pod in self._pods(name):
                 self._deletion.delete("Pod", pod_key, self._orphaned(pod_key, pod), 0)
             return
-        # A node that appears may have pods already, bound to its name before it was there.
+        # A new node may have pods already, bound to its name before it existed.
         if type == "ADDED" or node_ready(new) != node_ready(old):
             if node_ready(new):
                 self._back(self._pods(name))
             else:
                 self._lost(self._pods(name))
-        # On record, so that a resumed lab goes on exactly as one that was never stopped.
+        # Times are stored, so that a resumed lab goes on exactly as one that was never stopped.
         written = with_taint_times(new, old, format_time(self._clock.now // 1)) or with_readiness_taints(new)
         if written is not None:
-            self._store.replace("Node", key, new, written)  # and is told here once more
+            self._store.replace("Node", key, new, written)  # this method is called again for it
             return
         present = evicting_taints(new)
         if old is None or present != evicting_taints(old):
@@ -216,7 +216,7 @@ class NodeLifecycle:
         name = new["spec"].get("nodeName")
         if not name:
             return
-        # It was bound, or is given another toleration.
+        # It was bound, or its tolerations have changed.
         node = self._store.find("Node", ("", name))
         if node is None:
             self._doubt(new)
@@ -224,19 +224,19 @@ class NodeLifecycle:
             self._plan(name, node, [(key, new)])
 
     def _missing(self) -> list[str]:
-        """Nodes that pods are bound to and that are not there."""
+        """Nodes that do not exist and have pods bound to them."""
         there = self._store.table("Node").objects
         return [name for name in self._kubelet.on_node if ("", name) not in there]
 
     def _doubt(self, pod: Object) -> None:
-        """Look again, once PodGC would have, whether a pod's node is there."""
+        """Check again after PodGC's delay whether a pod's node exists."""
         when = max(_gone_at(pod), self._clock.now)
         self._clock.call_at(when, self._collect, prompt=False, key=f"pod-gc/{when}")
 
     def _collect(self) -> None:
         for name in self._missing():
             for key, _ in self._pods(name):
-                # One deleted before may have taken all it owned with it.
+                # A pod deleted earlier may have removed everything it owned.
                 pod = self._store.find("Pod", key)
                 if pod is not None and _gone_at(pod) <= self._clock.now:
                     self._deletion.delete("Pod", key, self._orphaned(key, pod), 0)
@@ -246,7 +246,7 @@ class NodeLifecycle:
         return [(key, found[key]) for key in self._kubelet.on_node.get(node, ()) if key in found]
 
     def _orphaned(self, key: Key, pod: Object) -> Object:
-        # PodGC marks only pods that have not ended: these keep how they ended.
+        # PodGC marks only pods that have not ended; others keep their phase.
         if pod["status"].get("phase") in ("Succeeded", "Failed"):
             return pod
         now = format_time(self._clock.now // 1)
@@ -273,7 +273,7 @@ class NodeLifecycle:
         return self._store.replace("Pod", key, pod, {**pod, "status": {**pod["status"], "conditions": conditions}})
 
     def _plan(self, name: str, node: Object, pods: Iterable[tuple[Key, Object]]) -> None:
-        """Set timers for those that have to go, one for each moment: who goes then is looked up when it has come."""
+        """Set a timer for each time at which pods have to go; which ones is decided then."""
         now = self._clock.now
         leaving = (taint_eviction(pod, node) for _, pod in pods if "deletionTimestamp" not in pod["metadata"])
         for when in sorted({one.at for one in leaving if one is not None}):
@@ -287,10 +287,10 @@ class NodeLifecycle:
             self._send_away(name, node)
 
     def _send_away(self, name: str, node: Object) -> None:
-        """Whose time has come goes now, the others then."""
+        """Evict the pods whose time has come, and plan the others."""
         now = self._clock.now
         for key, _ in self._pods(name):
-            # A pod deleted before may have taken all it owned with it.
+            # A pod deleted earlier may have removed everything it owned.
             pod = self._store.find("Pod", key)
             if pod is None or "deletionTimestamp" in pod["metadata"]:
                 continue
@@ -306,5 +306,5 @@ class NodeLifecycle:
 
 
 def _gone_at(pod: Object) -> float:
-    """When a pod goes whose node is not there."""
+    """When a pod whose node does not exist is deleted."""
     return max(parse_time(pod["metadata"]["creationTimestamp"]), bound_at(pod)) + QUARANTINE_SECONDS

@@ -19,7 +19,7 @@ _LONGEST_HEADER = 4096
 
 
 class SealHeader(msgspec.Struct):
-    """First line of the file. ``version``: of the format. ``sha256`` is of the ``length`` bytes after the line."""
+    """The first line of the file. ``version``: of the format. ``sha256``: of the ``length`` bytes after the line."""
 
     magic: str
     version: int
@@ -28,15 +28,15 @@ class SealHeader(msgspec.Struct):
 
 
 class DamagedFile(ValueError):
-    """The file is not what was written."""
+    """The file is not as it was written."""
 
 
 class WrongMagic(ValueError):
-    """The file does not begin with such a line."""
+    """The file does not begin with the expected header."""
 
 
 def seal(path: Path, magic: str, version: int, body: bytes) -> None:
-    """Put a file in place atomically. Raises OSError; then what was there is still there."""
+    """Write a file atomically. Raises OSError; the old file then stays."""
     header = SealHeader(magic, version, len(body), hashlib.sha256(body).hexdigest())
     # In the same folder: a rename is atomic within one file system only.
     temporary = path.with_name(f".{path.name}.tmp")
@@ -48,7 +48,7 @@ def seal(path: Path, magic: str, version: int, body: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        # The renaming is a change of the directory, which has to reach the disk as well.
+        # The rename changes the directory, which must reach the disk, too.
         directory = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(directory)
@@ -61,8 +61,8 @@ def seal(path: Path, magic: str, version: int, body: bytes) -> None:
 
 
 def header_of(data: bytes, magic: str) -> tuple[SealHeader, bytes]:
-    """The first line of a file and what comes after it, unchecked. Raises WrongMagic."""
-    # A large file that is not ours is not searched for an end of line.
+    """The header and the bytes after it, unchecked. Raises WrongMagic."""
+    # Do not search a large foreign file for an end of line.
     line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
     try:
         header = decoding.decode_json(line, SealHeader)
@@ -74,7 +74,7 @@ def header_of(data: bytes, magic: str) -> tuple[SealHeader, bytes]:
 
 
 def check(header: SealHeader, body: bytes) -> None:
-    """Raises Damaged, saying how."""
+    """Raises DamagedFile with the reason."""
     if len(body) != header.length:
         raise DamagedFile(f"{header.length} bytes expected, {len(body)} found")
     if hashlib.sha256(body).hexdigest() != header.sha256:

@@ -30,13 +30,13 @@ T = TypeVar("T")
 MAGIC = "kailab-state"
 VERSION = 2
 PLAIN_VERSION = 1
-"""As the present format, but nothing of it packed. Still read."""
+"""The present format without packing. Still read."""
 
 PACKED = ("objects", "events", "looks")
 _FRESH = "start afresh with `kailab down` and `kailab up`"
-# How the plain format wrote that there are no events.
+# How the plain format encoded that there are no events.
 _NOTHING = msgspec.msgpack.encode([])
-_LEVEL = 1  # pods of one workload are nearly alike: the fastest level makes a twentieth of them
+_LEVEL = 1  # the fastest level: pods of one workload are nearly equal and shrink to a twentieth
 
 
 class _Metadata(msgspec.Struct):
@@ -45,13 +45,13 @@ class _Metadata(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    """As much of an object as tells which it is."""
+    """The part of an object that identifies it."""
 
     metadata: _Metadata
 
 
 class PackedSection:
-    """A part of a state, encoded. ``data`` is MessagePack, compressed unless it is ``plain``."""
+    """An encoded part of a state. ``data``: MessagePack, compressed unless ``plain``."""
 
     def __init__(self, data: bytes, *, plain: bool = False) -> None:
         self._data = data
@@ -65,16 +65,16 @@ class PackedSection:
         return self._data
 
     def unpack(self) -> Any:
-        """Raises StateError, for content that no kailab wrote."""
+        """Raises StateError for content that no kailab wrote."""
         return self._read(Any)
 
     def unpack_as(self, type: type[T]) -> T:
-        """As a type. Raises StateError as ``unpack``."""
+        """Decoded as a type. Raises StateError as ``unpack``."""
         content: T = self._read(type)
         return content
 
     def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
-        """Of a list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
+        """A list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
         with _damage_told():
             heads = ((decoding.decode_msgpack(raw, _Head).metadata, raw) for raw in self._read(list[msgspec.Raw]))
             return {(head.namespace, head.name): raw for head, raw in heads}
@@ -86,7 +86,7 @@ class PackedSection:
 
 @contextlib.contextmanager
 def _damage_told() -> Iterator[None]:
-    """Turns what decoding complains of into StateError."""
+    """Turn errors of decoding into StateError."""
     try:
         yield
     except (msgspec.MsgspecError, UnicodeDecodeError, zlib.error) as error:
@@ -94,8 +94,10 @@ def _damage_told() -> Iterator[None]:
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Put the state in place atomically. ``state``: by section; those of ``PACKED`` are mappings, each entry a part to pack.
-    Raises StateError if it can't be written."""
+    """Write the state atomically. ``state``: by section; sections in ``PACKED`` are mappings whose entries are packed
+    one by one. Raises
+    StateError if it can't be written.
+    """
     sections = {
         name: {key: bytes(PackedSection.of(value)) for key, value in section.items()} if name in PACKED else section
         for name, section in state.items()
@@ -107,8 +109,8 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The state in a file, checked; the entries of the sections in ``PACKED`` are still ``Packed``. Raises StateError saying what
-    is wrong and what to do."""
+    """The state in a file, checked; entries of the sections in ``PACKED`` are ``PackedSection``. Raises StateError with
+    the fault and the cure."""
     try:
         data = read_bytes(path, None)
     except InputError as error:
@@ -116,7 +118,8 @@ def read_state(path: Path) -> dict[str, Any]:
             raise StateError(f"{path}: no lab is here; start one with `kailab up`") from None
         raise StateError(f"{path}: the state of the lab {error.message}") from error
     try:
-        # Format before checksum: a file of a newer kailab is whole, and is to be told apart from a damaged one.
+        # The version before the checksum: a file of a newer kailab is intact, and gets another message than a damaged
+        # one.
         header, body = header_of(data, MAGIC)
     except WrongMagic:
         raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}") from None
@@ -141,7 +144,7 @@ def _unpacked(body: bytes, header: SealHeader) -> dict[str, Any]:
     for name, raw in state.items():
         if name not in PACKED:
             state[name] = msgspec.msgpack.decode(raw)
-        elif plain and name == "events":  # that format had them bare
+        elif plain and name == "events":  # the plain format has them unpacked
             state[name] = {"Event": PackedSection(bytes(raw), plain=True)} if bytes(raw) != _NOTHING else {}
         elif plain:
             parts = decoding.decode_msgpack(raw, dict[str, msgspec.Raw])
@@ -155,8 +158,8 @@ def _unpacked(body: bytes, header: SealHeader) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def collection_paused() -> Iterator[None]:
-    """No search for garbage while a state is taken in: millions of new dicts, none of them garbage, and looking for
-    cycles among them again and again would take most of the time."""
+    """Pause the garbage collector while a state is decoded: it would search millions of new dicts for cycles again and
+    again."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -167,9 +170,9 @@ def collection_paused() -> Iterator[None]:
 
 
 class StateLock:
-    """Holds a lab for one process, as a context manager. Raises StateError where another process has it.
+    """Holds a lab for one process, as a context manager. Raises StateError if another process holds it.
 
-    The lock is the kernel's on ``<state file>.lock``: it goes with the process, however that ends.
+    The lock is the kernel's, on ``<state file>.lock``: it ends with the process, however that ends.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -179,7 +182,7 @@ class StateLock:
     def __enter__(self) -> StateLock:
         try:
             make_folder(self._path.parent)
-            # Not for child processes: one that inherited it would hold the lock on after this process has ended.
+            # Not inherited: a child process would keep the lock after this process has ended.
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
             make_private(file)
         except OSError as error:
@@ -187,7 +190,7 @@ class StateLock:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            # Perhaps not written yet: then it is told without a number.
+            # The holder may not have written its number yet.
             holder = os.pread(file, 32, 0).decode(errors="replace").strip()
             os.close(file)
             pid = f"process {holder}" if holder.isdigit() else "another process"
@@ -205,9 +208,8 @@ class StateLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            # The file itself stays: if it were removed, one process could lock the old file and another a new one of
-            # that name.
+            # The file stays: otherwise one process could lock the removed file and another a new one of that name.
             os.ftruncate(self._file, 0)
-            # This lets go of the lock.
+            # This releases the lock.
             os.close(self._file)
             self._file = None

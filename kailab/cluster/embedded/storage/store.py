@@ -21,12 +21,12 @@ from kailab.errors import Forbidden, NotFound, StateError
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
 
-# The oldest go first beyond this many, as a real cluster drops events after an hour.
+# Beyond this many, the oldest are dropped, as a real cluster drops events after an hour.
 LIMIT = 400_000
 
 
 class EventRecord(msgspec.Struct, frozen=True):
-    """What is kept of one event and its repeats: a repeat takes the place of the record before it. ``first`` and ``last`` are seconds since the epoch."""
+    """One event and its repeats: a repeat replaces the record. ``first`` and ``last``: seconds since the epoch."""
 
     name: str
     namespace: str
@@ -42,7 +42,7 @@ class EventRecord(msgspec.Struct, frozen=True):
     count: int = 1
 
     def materialise(self) -> Object:
-        """The core/v1 Event this stands for."""
+        """The core/v1 Event of this record."""
         api_version, kind, namespace, name, uid = self.involved
         involved = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}
         if namespace:
@@ -75,21 +75,21 @@ Identity = tuple[str, str, str, str]
 
 
 class EventLog:
-    """Events by what they are about and say."""
+    """Events by object, type, reason and message."""
 
     def __init__(self) -> None:
         self._records: dict[Identity, EventRecord] = {}
-        self._saved: PackedSection | None = None  # a saved log that nobody has asked for yet
+        self._saved: PackedSection | None = None  # a saved log that is not unpacked yet
 
     def fork(self) -> EventLog:
-        """The same events in a log of its own."""
+        """An independent copy."""
         forked = EventLog()
         forked._records, forked._saved = self._records.copy(), self._saved
         return forked
 
     @property
     def records(self) -> dict[Identity, EventRecord]:
-        """Events by their identity, oldest first."""
+        """Records by their identity, oldest first."""
         if self._saved is not None:
             saved, self._saved = self._saved, None
             self._take(saved.unpack())
@@ -110,12 +110,12 @@ class EventLog:
         version: int,
         new_uid: Callable[[], str],
     ) -> tuple[EventRecord, bool]:
-        """Count a repeat, or begin a record; says whether it is new."""
+        """Count a repeat, or add a record; True if it is new."""
         meta = involved["metadata"]
         uid = meta.get("uid", "")
-        # The component is not part of it, and neither is the time: what is said again about an object is a repeat.
+        # Neither component nor time is part of the identity: the same statement about an object is a repeat.
         identity = (uid or meta.get("namespace", "") + "/" + meta["name"], type, reason, message)
-        # By the property: the first event after a start takes in the saved log.
+        # By the property: the first event after a start unpacks the saved log.
         records = self.records
         old = records.get(identity)
         if old is not None:
@@ -125,7 +125,7 @@ class EventLog:
         event_uid = new_uid()
         record = EventRecord(
             name=f"{meta['name']}.{event_uid[-12:]}",
-            # Events about objects without a namespace are in "default", as client-go's recorder puts them.
+            # Events about cluster-wide objects are in "default", as client-go's recorder puts them.
             namespace=namespace or "default",
             uid=event_uid,
             version=version,
@@ -143,14 +143,14 @@ class EventLog:
         return record, True
 
     def find(self, key: Key) -> Identity | None:
-        """The identity of the event of this (namespace, name); a scan, since nobody asks often."""
+        """The identity of the event of this (namespace, name). A scan: it is rarely asked."""
         for identity, record in self.records.items():
             if record.name == key[1] and record.namespace == key[0]:
                 return identity
         return None
 
     def drop_namespace(self, namespace: str) -> list[EventRecord]:
-        """Forget the events of a namespace; gives what went."""
+        """Drop the events of a namespace; returns them."""
         gone = [identity for identity, record in self.records.items() if record.namespace == namespace]
         return [self.records.pop(identity) for identity in gone]
 
@@ -158,13 +158,13 @@ class EventLog:
         return iter(self.records.values())
 
     def dump(self) -> dict[str, list[Any]]:
-        """By kind, as objects are dumped; empty where there is none."""
+        """By kind, as objects are dumped; empty without events."""
         # Rows without field names: there may be hundreds of thousands.
         rows = [structs.astuple(record) for record in self.records.values()]
         return {"Event": rows} if rows else {}
 
     def restore(self, saved: Mapping[str, list[Any] | PackedSection]) -> None:
-        """Put back a saved log; one that is packed stays so until it is asked for."""
+        """Restore a saved log; a packed one is unpacked on demand."""
         self._records = {}
         rows = saved.get("Event", [])
         if isinstance(rows, PackedSection):
@@ -182,15 +182,15 @@ class EventLog:
 
 
 Hook = Callable[[EventType, Key, Object | None, Object | None], None]
-"""Told synchronously of each change of a kind: (type, key, before, after)."""
+"""Called synchronously for each change of a kind: (type, key, before, after)."""
 
 Reference = tuple[str, Key]
 """(kind key, (namespace, name))."""
 
-# Kubernetes' alphabet for generated names: no vowels, nothing that looks alike.
+# Kubernetes' alphabet for generated names: no vowels, no characters that look alike.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMES = len(_ALPHABET) ** 5
-_STRIDE = 7_368_787  # has no factor in common with _NAMES: every sequence number gives another suffix
+_STRIDE = 7_368_787  # coprime with _NAMES: every sequence number gives another suffix
 MAX_GENERATED = 63  # as in Kubernetes' name generator: prefixes are cut to leave five characters
 
 
@@ -205,16 +205,16 @@ def name_suffix(seed: str, number: int) -> str:
 
 
 def safe_text(digits: str) -> str:
-    """Text spelt in the alphabet of generated names, character by character, as Kubernetes writes its hashes."""
+    """Text in the alphabet of generated names, character by character, as Kubernetes writes its hashes."""
     return "".join(_ALPHABET[ord(letter) % len(_ALPHABET)] for letter in digits)
 
 
 MOST_OBJECTS = 150_000
-"""Of one kind: as many pods as Kubernetes supports in a cluster."""
+"""Of one kind: the number of pods that Kubernetes supports in a cluster."""
 
 
 def key_of(kind: str, name: str, namespace: str | None) -> Key:
-    """Where an object stands in the table of its kind. Of a kind that kailab does not know, the namespace is what was given."""
+    """The key of an object in the table of its kind. For a kind unknown to kailab the namespace is taken as given."""
     known = KINDS.get(kind)
     if known is not None:
         return (namespace or "default" if known.namespaced else "", name)
@@ -222,25 +222,27 @@ def key_of(kind: str, name: str, namespace: str | None) -> Key:
 
 
 class ObjectStore:
-    """Objects of all kinds and the counters that go with them."""
+    """Objects of all kinds and their counters."""
 
     def __init__(self) -> None:
         self._tables: dict[str, ObjectTable] = {}
-        self._saved: dict[str, PackedSection] = {}  # kinds of a saved cluster that nobody has asked for yet
-        self._single: dict[str, dict[Key, msgspec.Raw]] = {}  # of such kinds, once one object was looked for
+        self._saved: dict[str, PackedSection] = {}  # kinds of a saved cluster that are not unpacked yet
+        self._single: dict[str, dict[Key, msgspec.Raw]] = {}  # of such kinds, once a single object was looked up
         self.sealed = False
-        """It may be read only: what would act on its changes is not at work."""
-        self._whole: ObjectStore | None = None  # of a sealed one, once it was forked: all of it, with what owns what
+        """The store is read-only: the controllers that would act on changes are not running."""
+        self._whole: ObjectStore | None = (
+            None  # of a sealed store that was forked: everything unpacked, with its index of owners
+        )
         self.version = 0
         self.uids = 0
         self.names: dict[str, int] = {}  # how many names were generated for "kind|namespace|prefix"
         self.events = EventLog()
         self.hub = WatchHub()
-        self.dependents: dict[str, dict[Reference, None]] = {}  # owner uid -> what it owns
+        self.dependents: dict[str, dict[Reference, None]] = {}  # owner uid -> its dependents
         self._hooks: dict[str, list[Hook]] = {}
 
     def hook(self, kind: str, hook: Hook) -> None:
-        """Tell ``hook`` of each change of a kind ("*": of every kind), after it is stored."""
+        """Call ``hook`` for each change of a kind ("*": of every kind), after it is stored."""
         self._hooks.setdefault(kind, []).append(hook)
 
     def table(self, kind: str) -> ObjectTable:
@@ -250,7 +252,7 @@ class ObjectStore:
         return table
 
     def there(self, kind: str) -> ObjectTable | None:
-        """The objects of a kind; None where there never were any."""
+        """The objects of a kind; None if there never were any."""
         table = self._tables.get(kind)
         if table is None and kind in self._saved:
             self._fill(kind, self._saved.pop(kind).unpack())
@@ -258,11 +260,11 @@ class ObjectStore:
         return table
 
     def filled(self) -> list[str]:
-        """The kinds of which there are objects, sorted."""
+        """The kinds that have objects, sorted."""
         return sorted([*self._saved, *(kind for kind, table in self._tables.items() if len(table))])
 
     def find(self, kind: str, key: Key) -> Object | None:
-        # Whoever looks at one object needs not have all of its kind decoded.
+        # Looking up one object does not unpack all of its kind.
         if self.sealed and kind in self._saved:
             return self._one(kind, key)
         table = self._tables.get(kind)
@@ -279,7 +281,7 @@ class ObjectStore:
         return obj
 
     def _one(self, kind: str, key: Key) -> Object | None:
-        """One object of a kind of which nobody has asked for the rest."""
+        """One object of a kind that is not unpacked."""
         single = self._single.get(kind)
         if single is None:
             single = self._single[kind] = self._saved[kind].by_name()
@@ -292,15 +294,15 @@ class ObjectStore:
         return f"00000000-0000-4000-8000-{self.uids:012x}"
 
     def generate_name(self, kind: str, namespace: str, prefix: str) -> str:
-        """A free name that begins with ``prefix``; the same prefix never gets a name twice."""
+        """A free name that begins with ``prefix``; a prefix never gets the same name twice."""
         seed = f"{kind}|{namespace}|{prefix}"
         table = self.table(kind).objects
         while True:
             number = self.names.get(seed, 0)
-            # Kept in saved labs and forks too, so that no name is given a second time.
+            # Saved and forked with the store, so that no name is given a second time.
             self.names[seed] = number + 1
             name = prefix[: MAX_GENERATED - 5] + name_suffix(seed, number)
-            # Somebody may have given the name by hand.
+            # Somebody may have chosen the name.
             if (namespace, name) not in table:
                 return name
 
@@ -309,8 +311,10 @@ class ObjectStore:
             raise StateError("this lab was opened to be looked at; open it to be changed")
 
     def insert(self, kind: str, key: Key, obj: Object, timestamp: str) -> Object:
-        """Store a new object, filling in its metadata in place: ``obj`` and its metadata are the store's own. Raises
-        Forbidden where there are as many of the kind as a lab holds."""
+        """Store a new object, filling in its metadata in place: the store owns ``obj`` and its metadata. Raises
+        Forbidden if there are
+        ``MOST_OBJECTS`` of its kind.
+        """
         table = self.table(kind)
         if len(table.objects) >= MOST_OBJECTS:
             raise Forbidden(f"{kind} {key[1]!r}: a lab holds no more than {MOST_OBJECTS:,} objects of one kind")
@@ -335,7 +339,7 @@ class ObjectStore:
         self._writable()
         self.version += 1
         meta = new["metadata"]
-        # The old state is still in the hands of watchers and forks: its metadata gets no other version.
+        # Watchers and forks still hold the old state, so its metadata must not change.
         if meta is old["metadata"]:
             meta = dict(meta)
             new["metadata"] = meta
@@ -348,12 +352,12 @@ class ObjectStore:
         return new
 
     def remove(self, kind: str, key: Key) -> Object:
-        """Take an object out; its last state carries the resource version of the deletion, as Kubernetes' does."""
+        """Remove an object; its last state has the resource version of the deletion, as in Kubernetes."""
         self._writable()
         old = self.table(kind).remove(key)
         self.version += 1
         meta = old["metadata"]
-        # Only as a dependent: as an owner it stays in the index until ``Deletion.remove`` has seen to what it owned.
+        # Only as a dependent: as an owner it stays in the index until ``Deletion.remove`` has handled its dependents.
         if owners := meta.get("ownerReferences"):
             self._disown(kind, key, owners)
         last = {**old, "metadata": {**meta, "resourceVersion": str(self.version)}}
@@ -379,7 +383,7 @@ class ObjectStore:
                     del self.dependents[owner["uid"]]
 
     def _tell(self, type: EventType, kind: str, key: Key, old: Object | None, new: Object) -> None:
-        # Watchers only note it and look later; hooks act at once, and may change the store again.
+        # Watchers queue the event; hooks act at once, and may change the store again.
         self.hub.publish(type, kind, new)
         hooks = self._hooks.get(kind)
         if hooks:
@@ -391,16 +395,20 @@ class ObjectStore:
                 hook(type, key, old, new)
 
     def restore(self, kind: str, objects: list[Object] | PackedSection) -> None:
-        """Put back saved objects of a kind, in their order, telling nobody. What is packed stays so until it is asked for,
-        and what it owns is not known before."""
+        """Restore saved objects of a kind, in their order, without hooks. Packed objects are unpacked on demand; their
+        owner references are
+        unknown before that.
+        """
         if isinstance(objects, PackedSection):
             self._saved[kind] = objects
         else:
             self._fill(kind, objects)
 
     def fork(self, without: Iterable[Reference] = ()) -> ObjectStore:
-        """A store of its own that holds the same: the objects themselves are shared, since no stored one is ever changed. Nobody
-        watches it yet. It may be written to, also where this one may not. ``without``: these are left out, with all that they alone own."""
+        """An independent store with the same content. Objects are shared, since stored ones never change. It has no
+        watchers, and may be written to
+        even if this one may not. ``without``: objects to leave out, with everything that only they own.
+        """
         if self.sealed:
             if self._whole is None:
                 self._whole = self._completed()
@@ -421,7 +429,7 @@ class ObjectStore:
         return forked
 
     def _with_owned(self, owners: Iterable[Reference]) -> dict[Reference, None]:
-        """These, what they alone own, what that alone owns, and so on, as far as it is there."""
+        """These objects, what only they own, what only that owns, and so on, as far as it exists."""
         found: dict[Reference, None] = {}
         uids: set[str] = set()
         ahead = [(owner, True) for owner in owners]
@@ -430,7 +438,7 @@ class ObjectStore:
             obj = None if reference in found else self.find(*reference)
             if obj is None:
                 continue
-            # What somebody else owns too is looked at again when that one goes.
+            # An object with other owners is looked at again when those go.
             if asked or all(owner.get("uid") in uids for owner in obj["metadata"]["ownerReferences"]):
                 found[reference] = None
                 uids.add(obj["metadata"]["uid"])
@@ -438,7 +446,7 @@ class ObjectStore:
         return found
 
     def _completed(self) -> ObjectStore:
-        """All of a sealed store, with what owns what, which a sealed one does not take in."""
+        """A sealed store with everything unpacked and indexed by owner."""
         whole = self._alike()
         for kind in self.filled():
             table = self._tables.get(kind)
@@ -446,14 +454,14 @@ class ObjectStore:
         return whole
 
     def _alike(self) -> ObjectStore:
-        """A store with the same counters and events, and no objects."""
+        """A store with the same counters and events, without objects."""
         forked = ObjectStore()
         forked.version, forked.uids, forked.names = self.version, self.uids, self.names.copy()
         forked.events = self.events.fork()
         return forked
 
     def complete(self) -> None:
-        """Have all that was put back at hand."""
+        """Unpack everything."""
         for kind in list(self._saved):
             self.there(kind)
 

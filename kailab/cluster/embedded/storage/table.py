@@ -9,7 +9,7 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.selectors import Selector, matches
 
 Key = tuple[str, str]
-"""(namespace, name); the namespace is "" for kinds of the whole cluster."""
+"""(namespace, name); the namespace is "" for cluster-wide kinds."""
 
 
 class ObjectTable:
@@ -26,14 +26,14 @@ class ObjectTable:
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
 
     def fork(self, without: Set[Key] = frozenset()) -> ObjectTable:
-        """The same objects in a table of its own, but for those ``without``."""
+        """An independent table with the same objects, except ``without``."""
         forked = ObjectTable(self.kind)
         if without:
             forked.objects = {key: obj for key, obj in self.objects.items() if key not in without}
             forked._order, forked._new, forked._stale = self._order.copy(), self._new.copy(), True
             return forked
         forked.objects = self.objects.copy()
-        # The indexes by label are made anew when somebody asks.
+        # Indexes by label are rebuilt on demand.
         forked._order, forked._new, forked._stale = self._order.copy(), self._new.copy(), self._stale
         return forked
 
@@ -61,7 +61,7 @@ class ObjectTable:
     def _index(self, key: Key, old: Object | None, new: Object | None) -> None:
         before = (old["metadata"].get("labels") or {}) if old else {}
         after = (new["metadata"].get("labels") or {}) if new else {}
-        # Labels that did not change are shared between the two states.
+        # Unchanged labels are shared between the two states.
         if before is after:
             return
         for label, index in self._indexes.items():
@@ -74,7 +74,7 @@ class ObjectTable:
                 index.setdefault(b, {})[key] = None
 
     def _sorted(self) -> list[Key]:
-        # Nearly sorted input: merging what is new costs far less than sorting anew.
+        # Nearly sorted input: sorting again after appending new keys is cheap.
         if self._stale or self._new:
             objects = self.objects
             order = [key for key in self._order if key in objects] if self._stale else self._order
@@ -95,9 +95,9 @@ class ObjectTable:
         return sorted(key for value in values for key in index.get(value, ()))
 
     def listing(self, namespace: str | None, selector: Selector) -> list[Object]:
-        """Objects in (namespace, name) order, of one namespace or all, that match."""
+        """Matching objects in (namespace, name) order, of one namespace or of all."""
         objects = self.objects
-        # The first term that names values is answered by an index; the others only sift what it finds.
+        # An index answers the first term that names values; the others filter its result.
         for term in selector:
             if term.operator == "In":
                 found = [
@@ -111,7 +111,7 @@ class ObjectTable:
         order = self._sorted()
         if namespace is not None:
             start = bisect_left(order, (namespace, ""))
-            # The smallest text that sorts behind this namespace.
+            # The smallest text that sorts after this namespace.
             end = bisect_left(order, (namespace + "\0", ""))
             order = order[start:end]
         if not selector:

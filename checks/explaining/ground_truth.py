@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from checks.explaining.situation import Situation
-from checks.explaining.subject import Work, others, waiting
+from checks.explaining.workloads import AppliedWorkload, other_workloads, waiting_workloads
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.lab.fork import fork
@@ -21,25 +21,25 @@ are refused they are tried again all day."""
 
 
 @dataclass(frozen=True)
-class Truth:
+class GroundTruth:
     """Of the workloads of a situation. ``lab``: the situation, carried out; it is only looked at."""
 
     situation: Situation
     lab: Lab
 
-    def alone(self, work: Work) -> bool:
+    def alone(self, work: AppliedWorkload) -> bool:
         """Whether it runs in a fork from which all other work was taken."""
         return runs_alone(self.situation, self.lab, work)
 
-    def in_time(self, work: Work) -> bool:
+    def in_time(self, work: AppliedWorkload) -> bool:
         """Whether it runs in a fork, with all others."""
         return work in self._served
 
     @cached_property
-    def _served(self) -> frozenset[Work]:
+    def _served(self) -> frozenset[AppliedWorkload]:
         """All that wait and run at any moment within a day: one day serves every question."""
-        left = set(waiting(self.situation, self.lab))
-        served: set[Work] = set()
+        left = set(waiting_workloads(self.situation, self.lab))
+        served: set[AppliedWorkload] = set()
         with fork(self.lab) as lab:
             for _ in _within_a_day(lab):
                 served |= {work for work in left - served if work.runs(lab)}
@@ -48,10 +48,10 @@ class Truth:
         return frozenset(served)
 
 
-def runs_alone(situation: Situation, lab: Lab, work: Work) -> bool:
+def runs_alone(situation: Situation, lab: Lab, work: AppliedWorkload) -> bool:
     """Whether a workload runs, within a day, in a fork of ``lab`` from which all other work of the situation was taken."""
     with fork(lab) as trial:
-        for one in others(situation, trial, work):
+        for one in other_workloads(situation, trial, work):
             trial.delete(one.kind, one.name, one.namespace)
         for pod in _left(trial, work):
             try:
@@ -81,6 +81,6 @@ def _standing(lab: Lab) -> list[tuple[str, str, str]]:
     ]
 
 
-def _left(lab: Lab, work: Work) -> list[Object]:
+def _left(lab: Lab, work: AppliedWorkload) -> list[Object]:
     own = {pod["metadata"]["uid"] for pod in work.pods(lab)}
     return [pod for pod in lab.cluster.list("Pod", work.namespace) if pod["metadata"]["uid"] not in own]

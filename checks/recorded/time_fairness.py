@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from checks.opening import NOW
+from checks.case_input import NOW
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.queueing.fairshare import Amounts, sum_up, tree_shares
@@ -47,7 +47,7 @@ LAG = 3
 
 
 @dataclass(slots=True)
-class Course:
+class QueueHistory:
     """What a queue held and was due, in GPUs, sample by sample."""
 
     allocation: list[float] = field(default_factory=list)
@@ -72,13 +72,13 @@ def window_usage(
     return {queue: gpus / offered for queue, gpus in held.items()} if offered else {}
 
 
-def simulate(config: Mapping[str, Any], start: Mapping[str, float]) -> dict[str, Course]:
+def simulate(config: Mapping[str, Any], start: Mapping[str, float]) -> dict[str, QueueHistory]:
     """Run a simulator configuration. ``start``: GPUs that each leaf queue holds at the beginning."""
     cluster = _Cluster(config, start)
     cycles = config.get("Cycles") or CYCLES
     window, half_life = config.get("WindowSize") or WINDOW, config.get("HalfLifePeriod") or 0
     k_value = K_VALUE if config.get("KValue") is None else config["KValue"]
-    courses = {queue["Name"]: Course() for queue in config["Queues"]}
+    courses = {queue["Name"]: QueueHistory() for queue in config["Queues"]}
     samples: list[dict[str, float]] = []
     for _ in range(cycles):
         usage = window_usage(samples, cluster.capacity, window, half_life)
@@ -226,14 +226,14 @@ def differences(simulation: Mapping[str, Any], run: Mapping[str, Any]) -> list[s
     return found
 
 
-def _unrolled(series: Mapping[str, Sequence[Sequence[float]]]) -> Course:
+def _unrolled(series: Mapping[str, Sequence[Sequence[float]]]) -> QueueHistory:
     def plain(pairs: Iterable[Sequence[float]]) -> list[float]:
         return [value for value, count in pairs for _ in range(int(count))]
 
-    return Course(plain(series["allocation"]), plain(series["fair_share"]))
+    return QueueHistory(plain(series["allocation"]), plain(series["fair_share"]))
 
 
-def _course_differences(name: str, ours: Course, theirs: Course, capacity: float) -> Iterator[str]:
+def _course_differences(name: str, ours: QueueHistory, theirs: QueueHistory, capacity: float) -> Iterator[str]:
     # Each hand-over leaves the cluster empty for a few cycles, more or fewer of them there than here.
     lost = LAG * _changes(theirs.allocation) / len(theirs.allocation) / 2
     slack = (MEAN_TOLERANCE + min(lost, 0.25)) * capacity

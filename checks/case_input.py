@@ -13,7 +13,7 @@ LEAVING = frozenset({Status.RELEASING, Status.STUCK_RELEASING})
 ACTIVE = frozenset(status for status in Status if ALLOCATED[status])  # really allocated
 
 
-class Opening(Snapshot, frozen=True, kw_only=True):
+class CaseInput(Snapshot, frozen=True, kw_only=True):
     """A snapshot with its configuration. Evicted tasks of ``deleted_for_good`` PodGroups don't come back."""
 
     config: EngineConfig = EngineConfig()

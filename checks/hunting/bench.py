@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 120.0
 _OF_THE_SCHEDULER = (NotSettled, SchedulerFailed)
 
 
-class Came(msgspec.Struct, frozen=True, kw_only=True):
+class SampleOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a sample came out: a phase for each step that was carried out. ``stopped``: what the scheduler did that kept it from going on: it
     ended, or nothing came to rest. ``failed``: why the sample could not be decided."""
 
@@ -33,7 +33,7 @@ class Came(msgspec.Struct, frozen=True, kw_only=True):
     failed: str = ""
 
 
-class Bench:
+class SchedulerBench:
     """Where labs live in one isolation. Schedulers take turns in one control plane: starting one for each sample would take most of the
     time. ``options``: of the backend."""
 
@@ -48,7 +48,7 @@ class Bench:
         """It takes the time that it takes, and chance has a part in it."""
         return "venue" in BACKENDS[self.isolation].options
 
-    def decided(self, scenario: Scenario, scheduler: str) -> Came:
+    def decided(self, scenario: Scenario, scheduler: str) -> SampleOutcome:
         """Raises KailabError where there is no place for it."""
         course = CellRecorder()
         where: dict[str, Any] = {"venue": self._taken(scheduler)} if self.live else {}
@@ -61,7 +61,7 @@ class Bench:
             self.close()
         lab = course.result()
         decided = not ran.stopped or (bool(lab.phases) and isinstance(ran.error, _OF_THE_SCHEDULER))
-        return Came(lab=lab, **{"stopped" if decided else "failed": ran.stopped})
+        return SampleOutcome(lab=lab, **{"stopped" if decided else "failed": ran.stopped})
 
     def _taken(self, scheduler: str) -> Venue:
         if self._venue is None:
@@ -80,9 +80,9 @@ class Bench:
 class Side:
     """``scheduler``: as ``--scheduler`` takes it."""
 
-    def __init__(self, scheduler: str, bench: Bench) -> None:
+    def __init__(self, scheduler: str, bench: SchedulerBench) -> None:
         self.scheduler = scheduler
         self.bench = bench
 
-    def decided(self, scenario: Scenario) -> Came:
+    def decided(self, scenario: Scenario) -> SampleOutcome:
         return self.bench.decided(scenario, self.scheduler)

@@ -7,19 +7,19 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from checks.explaining.situation import Situation, Step
-from checks.explaining.subject import Work
+from checks.explaining.workloads import AppliedWorkload
 from kailab.cluster.protocol import Object
 from kailab.lab.lab import Lab
 from kailab.model import labels
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkloadContext:
     """A workload in its lab as it stands, and the manifests that it was made from."""
 
     situation: Situation
     lab: Lab
-    work: Work
+    work: AppliedWorkload
 
     @property
     def manifests(self) -> list[Object]:
@@ -53,5 +53,5 @@ class Place:
         return found
 
 
-Remover = Callable[[Place], Iterator[Step]]
+Remover = Callable[[WorkloadContext], Iterator[Step]]
 """What takes a cause away: steps to be carried out on such a lab."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from checks.opening import NOW, PLACED, Opening
+from checks.case_input import NOW, PLACED, CaseInput
 from checks.recorded.case_reading import NAMES, NODE_NAME_LABEL
-from checks.table import mig_gpus
+from checks.simulated_cluster import mig_gpus
 from kailab.engine.snapshot.records import (
     GPU,
     Constraint,
@@ -40,13 +40,13 @@ PLUGINS = (
 """KAI's default list but for GPU sharing order and node placement, which a configuration chooses."""
 
 
-def as_case(opening: Opening, id: str, rounds: int, tags: Iterable[str] = ()) -> dict[str, Any]:
+def as_case(case_input: CaseInput, id: str, rounds: int, tags: Iterable[str] = ()) -> dict[str, Any]:
     """One entry of a case file. ``rounds``: the most cycles that the check takes.
 
     What the format can't say (NUMA zones, resource claims, taints and the like) raises an ``InputError``.
     """
-    _expressible(opening, id)
-    memories = [node.gpu_memory_mib for node in opening.nodes if node.gpu_memory_mib] or [100]
+    _expressible(case_input, id)
+    memories = [node.gpu_memory_mib for node in case_input.nodes if node.gpu_memory_mib] or [100]
     return {
         "id": id,
         "suite": id.split("/", 1)[0],
@@ -54,20 +54,20 @@ def as_case(opening: Opening, id: str, rounds: int, tags: Iterable[str] = ()) ->
         "tags": sorted(tags),
         "unsupported": [],
         "mode": "integration",
-        "actions": list(opening.config.actions),
+        "actions": list(case_input.config.actions),
         "rounds_until_match": rounds,
         "rounds_after_match": 0,
-        "config": _config(opening, memories),
-        "nodes": [_node(node) for node in opening.nodes],
+        "config": _config(case_input, memories),
+        "nodes": [_node(node) for node in case_input.nodes],
         "cluster_total": {
-            "gpu": sum(node.gpus for node in opening.nodes) / GPU
-            + sum(n * mig_gpus(name) for node in opening.nodes for name, n in node.extended if _is_mig(name)),
-            "cpu": sum(node.cpu for node in opening.nodes),
-            "memory": sum(node.memory for node in opening.nodes),
+            "gpu": sum(node.gpus for node in case_input.nodes) / GPU
+            + sum(n * mig_gpus(name) for node in case_input.nodes for name, n in node.extended if _is_mig(name)),
+            "cpu": sum(node.cpu for node in case_input.nodes),
+            "memory": sum(node.memory for node in case_input.nodes),
         },
-        "queues": [_queue(queue, opening.queues) for queue in opening.queues],
-        "topologies": [{"name": one.name, "levels": list(one.levels)} for one in opening.topologies],
-        "jobs": [_job(group, opening) for group in opening.podgroups],
+        "queues": [_queue(queue, case_input.queues) for queue in case_input.queues],
+        "topologies": [{"name": one.name, "levels": list(one.levels)} for one in case_input.topologies],
+        "jobs": [_job(group, case_input) for group in case_input.podgroups],
         "operation_limits": {
             "defined": True, "max_binds": NO_LIMIT, "max_evictions": NO_LIMIT, "max_pipelines": NO_LIMIT,
         },
@@ -84,14 +84,14 @@ def write_cases(path: Path, cases: Iterable[dict[str, Any]]) -> None:
         raise InputError(error.strerror or str(error), Where(file=str(path))) from None
 
 
-def _expressible(opening: Opening, id: str) -> None:
-    shapes = {task.shape for task in opening.tasks}
+def _expressible(case_input: CaseInput, id: str) -> None:
+    shapes = {task.shape for task in case_input.tasks}
     odd = [
         what
         for what, there in (
-            ("NUMA zones", any(node.numa for node in opening.nodes)),
-            ("taints", any(node.taints or node.unavailable for node in opening.nodes)),
-            ("resource claims", bool(opening.claims)),
+            ("NUMA zones", any(node.numa for node in case_input.nodes)),
+            ("taints", any(node.taints or node.unavailable for node in case_input.nodes)),
+            ("resource claims", bool(case_input.claims)),
             ("node selectors", any(shape.selector or shape.preferred for shape in shapes)),
             ("host ports", any(shape.ports for shape in shapes)),
         )
@@ -101,8 +101,8 @@ def _expressible(opening: Opening, id: str) -> None:
         raise InputError(f"{id}: a case file can't say: {', '.join(odd)}")
 
 
-def _config(opening: Opening, memories: list[int]) -> dict[str, Any]:
-    config = opening.config
+def _config(case_input: CaseInput, memories: list[int]) -> dict[str, Any]:
+    config = case_input.config
     plugins: Any = "default"
     if (config.gpu_placement, config.cpu_placement, config.gpu_sharing) != ("binpack",) * 3:
         arguments = {"gpu": config.gpu_placement, "cpu": config.cpu_placement}
@@ -204,8 +204,8 @@ def _subgroup(group: SubGroup) -> dict[str, Any]:
     return raw
 
 
-def _job(group: PodGroup, opening: Opening) -> dict[str, Any]:
-    tasks = [task for task in opening.tasks if task.podgroup == group.uid]
+def _job(group: PodGroup, case_input: CaseInput) -> dict[str, Any]:
+    tasks = [task for task in case_input.tasks if task.podgroup == group.uid]
     raw: dict[str, Any] = {
         "name": group.uid,
         "namespace": group.namespace,
@@ -216,7 +216,7 @@ def _job(group: PodGroup, opening: Opening) -> dict[str, Any]:
         "created_seconds_ago": _plain(NOW - group.created),
         "preemption_delay_s": group.preemption_delay,
         "root_sub_group_set": _subgroup(group.root),
-        "delete_in_test": group.uid in opening.deleted_for_good,
+        "delete_in_test": group.uid in case_input.deleted_for_good,
         "tasks": [_task(task) for task in tasks],
     }
     if not group.root.groups and len(group.root.podsets) == 1:

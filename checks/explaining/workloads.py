@@ -21,7 +21,7 @@ _COUNTS = {
 
 
 @dataclass(frozen=True)
-class Work:
+class AppliedWorkload:
     """A workload that somebody applied. Its pods are labelled ``app`` with its name; of a PodGroup they are written out."""
 
     kind: str
@@ -70,20 +70,20 @@ def _ran(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
 
 
-def works(situation: Situation) -> Iterator[Work]:
+def applied_workloads(situation: Situation) -> Iterator[AppliedWorkload]:
     """The workloads that steps apply, but for pods of a PodGroup that is written out."""
     groups = {one["metadata"]["name"] for one in situation.applied() if one["kind"] == "PodGroup"}
     for one in situation.applied():
         app = (one["metadata"].get("labels") or {}).get("app")
         if one["kind"] in KINDS and not (one["kind"] == "Pod" and app in groups):
-            yield Work(one["kind"], one["metadata"]["name"])
+            yield AppliedWorkload(one["kind"], one["metadata"]["name"])
 
 
-def waiting(situation: Situation, lab: Lab) -> list[Work]:
+def waiting_workloads(situation: Situation, lab: Lab) -> list[AppliedWorkload]:
     """Those of them that are there and do not run."""
-    return [work for work in dict.fromkeys(works(situation)) if work.wanted(lab) > 0 and not work.runs(lab)]
+    return [work for work in dict.fromkeys(applied_workloads(situation)) if work.wanted(lab) > 0 and not work.runs(lab)]
 
 
-def others(situation: Situation, lab: Lab, work: Work) -> list[Work]:
+def other_workloads(situation: Situation, lab: Lab, work: AppliedWorkload) -> list[AppliedWorkload]:
     """All other workloads that are there."""
-    return [one for one in dict.fromkeys(works(situation)) if one != work and one.wanted(lab) >= 0]
+    return [one for one in dict.fromkeys(applied_workloads(situation)) if one != work and one.wanted(lab) >= 0]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from checks.opening import ACTIVE, NOW, PLACED, Opening
+from checks.case_input import ACTIVE, NOW, PLACED, CaseInput
 from kailab.engine.decisions import Decisions, Pipeline
 from kailab.engine.snapshot.records import GPU, GpuRequest, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
 from kailab.engine.snapshot.snapshot import Snapshot
@@ -19,25 +19,25 @@ LAST_START_AGE = 60.0
 _ORDER = {Status.RELEASING: 1, Status.STUCK_RELEASING: 1, Status.PIPELINED: 2}  # after those that stay
 
 
-class Table:
+class SimulatedCluster:
     """Tasks as they stand. ``vacated``: places that tasks evicted in this cycle are leaving."""
 
-    def __init__(self, opening: Opening) -> None:
-        self.opening = opening
-        self.tasks: dict[str, Task] = {task.uid: task for task in opening.tasks}
-        self.nodes: dict[str, Node] = {node.name: node for node in opening.nodes}
+    def __init__(self, case_input: CaseInput) -> None:
+        self.case_input = case_input
+        self.tasks: dict[str, Task] = {task.uid: task for task in case_input.tasks}
+        self.nodes: dict[str, Node] = {node.name: node for node in case_input.nodes}
         self.vacated: list[Task] = []
-        self.claims: dict[str, ResourceClaim] = {claim.name: claim for claim in opening.claims}
+        self.claims: dict[str, ResourceClaim] = {claim.name: claim for claim in case_input.claims}
 
     def working(self) -> WorkingSet:
         """A new working set of the table as it stands: nothing but objects survives between cycles."""
         return WorkingSet.of(
             Snapshot(
-                nodes=self.opening.nodes,
-                queues=self.opening.queues,
+                nodes=self.case_input.nodes,
+                queues=self.case_input.queues,
                 podgroups=tuple(self.podgroups()),
                 tasks=tuple(self.tasks.values()),
-                topologies=self.opening.topologies,
+                topologies=self.case_input.topologies,
                 claims=tuple(self.claims.values()),
             )
         )
@@ -56,7 +56,7 @@ class Table:
         started = {task.podgroup for task in self.tasks.values() if task.status in ACTIVE}
         return [
             msgspec.structs.replace(group, last_start=NOW - LAST_START_AGE if group.uid in started else None)
-            for group in self.opening.podgroups
+            for group in self.case_input.podgroups
         ]
 
     def apply(self, decisions: Decisions) -> list[str]:
@@ -73,7 +73,7 @@ class Table:
                 faults.append(f"binds {bind.task}, which is not pending")
                 continue
             self._place(task, Status.BINDING, bind.node, bind.gpu_groups, bind.numa_zones, faults)
-        for action in self.opening.config.actions:
+        for action in self.case_input.config.actions:
             moves: dict[str, list[Pipeline]] = {}
             for pipeline in decisions.pipelines:
                 if pipeline.action == action and pipeline.moved:
@@ -131,7 +131,7 @@ class Table:
             if task.status == Status.BINDING:
                 self.tasks[uid] = msgspec.structs.replace(task, status=Status.RUNNING)
             elif task.status == Status.PIPELINED or (
-                task.status == Status.RELEASING and task.podgroup not in self.opening.deleted_for_good
+                task.status == Status.RELEASING and task.podgroup not in self.case_input.deleted_for_good
             ):
                 self.tasks[uid] = msgspec.structs.replace(
                     task, status=Status.PENDING, node="", gpu_groups=(), accepted=None, numa_zones=()
@@ -173,10 +173,10 @@ class Table:
         fall below zero.
         """
         left: dict[str, tuple[float, float]] = {}
-        for node in self.opening.nodes:
+        for node in self.case_input.nodes:
             idle, releasing = node.gpus, 0
             groups: dict[str, set[str]] = {}
-            claims = ClaimsOfNode({name: claim.gpus for name, claim in self.claims.items()})
+            claims = ClaimedDeviceCounter({name: claim.gpus for name, claim in self.claims.items()})
             moved = [t for t in self.vacated if self.tasks[t.uid].status == Status.PIPELINED]
             here = [t for t in (*self.tasks.values(), *moved) if t.node == node.name and t.status in PLACED]
             # A device that somebody has and stays with is not on its way to anybody else.
@@ -225,7 +225,7 @@ def whole_devices(gpu: GpuRequest) -> int:
     return 0 if gpu.shared or gpu.mig else gpu.devices
 
 
-class ClaimsOfNode:
+class ClaimedDeviceCounter:
     """Counts devices that tasks of one node have whole: what several have through one claim, once."""
 
     def __init__(self, gpus: Mapping[str, int]) -> None:

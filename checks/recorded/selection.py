@@ -6,14 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from checks.recorded.case_reading import Case, read_cases
+from checks.recorded.case_reading import RecordedCase, read_cases
 from kailab.errors import InputError
 
 Matches = Callable[[str], bool]
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 
 
-def choose(paths: Iterable[Path], suite: str = "", tags: Sequence[str] = (), expression: str = "") -> list[Case]:
+def choose(
+    paths: Iterable[Path], suite: str = "", tags: Sequence[str] = (), expression: str = ""
+) -> list[RecordedCase]:
     """Cases of these files and folders whose suite begins with ``suite``, that have all the tags, and whose id the
     expression matches. Raises ``InputError`` for what can't be read, and where nothing matches."""
     matches = matching(expression)

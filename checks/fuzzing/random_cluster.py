@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import structs
 
-from checks.opening import NOW, Opening
-from checks.table import accepted_share
+from checks.case_input import NOW, CaseInput
+from checks.simulated_cluster import accepted_share
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.records import (
     GPU,
@@ -51,13 +51,13 @@ FREE = Share(quota=-1, limit=-1, weight=1.0)
 CORE = 1_000
 
 
-def seeded(seed: int) -> Opening:
+def seeded(seed: int) -> CaseInput:
     """The cluster of a seed."""
     source = random.Random(seed)
-    return random_opening(lambda options: options[source.randrange(len(options))])
+    return random_case_input(lambda options: options[source.randrange(len(options))])
 
 
-def random_opening(pick: Pick) -> Opening:
+def random_case_input(pick: Pick) -> CaseInput:
     """A cluster of 1-4 nodes, a queue tree of 1-3 levels, and 1-7 workloads of 1-5 pods, some of them running."""
     spread_memory = pick((False, False, False, True))
     nodes = [_node(pick, index, spread_memory) for index in range(pick((1, 2, 3, 4)))]
@@ -70,7 +70,7 @@ def random_opening(pick: Pick) -> Opening:
         group, members = _workload(pick, f"w{index}", pick(leaves), room, index)
         podgroups.append(group)
         tasks += members
-    return Opening(
+    return CaseInput(
         nodes=tuple(nodes),
         queues=tuple(queues),
         podgroups=tuple(podgroups),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from checks.explaining.clusters import MODELS, POOL, RACK, RESERVED, TOPOLOGY
+from checks.explaining.random_clusters import MODELS, POOL, RACK, RESERVED, TOPOLOGY
 from kailab.cluster.protocol import Object
 from kailab.model import labels
 
@@ -22,7 +22,7 @@ class Surroundings:
     racks: bool
 
 
-Trouble = Callable[[Object, Surroundings], None]
+Misconfiguration = Callable[[Object, Surroundings], None]
 
 
 def template_of(work: Object) -> Object:
@@ -43,7 +43,7 @@ def _spec(work: Object) -> Object:
     return spec
 
 
-def label(work: Object, key: str, value: str | None) -> None:
+def set_label(work: Object, key: str, value: str | None) -> None:
     """Set, or with None remove, a label of a workload and of its pods."""
     for found in _labels(work):
         found.pop(key, None)
@@ -51,21 +51,21 @@ def label(work: Object, key: str, value: str | None) -> None:
             found[key] = value
 
 
-def note(work: Object, key: str, value: str) -> None:
+def set_annotation(work: Object, key: str, value: str) -> None:
     for found in _notes(work):
         found[key] = value
 
 
-def _queue(name: str) -> Trouble:
-    return lambda work, _: label(work, labels.QUEUE, name)
+def _queue(name: str) -> Misconfiguration:
+    return lambda work, _: set_label(work, labels.QUEUE, name)
 
 
 def _no_queue(work: Object, _: Surroundings) -> None:
-    label(work, labels.QUEUE, None)
+    set_label(work, labels.QUEUE, None)
 
 
 def _inner_queue(work: Object, around: Surroundings) -> None:
-    label(work, labels.QUEUE, around.chance.choice(around.inner) if around.inner else "t0")
+    set_label(work, labels.QUEUE, around.chance.choice(around.inner) if around.inner else "t0")
 
 
 def _model(work: Object, around: Surroundings) -> None:
@@ -111,17 +111,17 @@ def _priority_class(work: Object, _: Surroundings) -> None:
 
 
 def _priority_label(work: Object, _: Surroundings) -> None:
-    label(work, "priorityClassName", "research-high")
+    set_label(work, "priorityClassName", "research-high")
 
 
 def _node_pool(work: Object, _: Surroundings) -> None:
-    label(work, labels.NODE_POOL, POOL)
+    set_label(work, labels.NODE_POOL, POOL)
 
 
 def _together(work: Object, around: Surroundings) -> None:
     level = around.chance.choice((RACK, RACK, labels.HOSTNAME, "lab/row"))
-    note(work, labels.TOPOLOGY, TOPOLOGY if around.racks and around.chance.random() < 0.8 else "rakcs")
-    note(work, labels.TOPOLOGY_REQUIRED, level)
+    set_annotation(work, labels.TOPOLOGY, TOPOLOGY if around.racks and around.chance.random() < 0.8 else "rakcs")
+    set_annotation(work, labels.TOPOLOGY_REQUIRED, level)
 
 
 def _apart(work: Object, around: Surroundings) -> None:
@@ -163,11 +163,11 @@ def _mig(work: Object, around: Surroundings) -> None:
 
 
 def _delay(work: Object, around: Surroundings) -> None:
-    note(work, labels.PREEMPTION_DELAY, around.chance.choice(("90s", "20m")))
+    set_annotation(work, labels.PREEMPTION_DELAY, around.chance.choice(("90s", "20m")))
 
 
 def _kept(work: Object, around: Surroundings) -> None:
-    label(work, labels.PREEMPTIBILITY, around.chance.choice(("non-preemptible", "preemptible")))
+    set_label(work, labels.PREEMPTIBILITY, around.chance.choice(("non-preemptible", "preemptible")))
 
 
 def _ends(work: Object, around: Surroundings) -> None:
@@ -177,10 +177,10 @@ def _ends(work: Object, around: Surroundings) -> None:
 
 def _incomplete(work: Object, _: Surroundings) -> None:
     if work["kind"] == "Job":
-        note(work, labels.BATCH_MIN_MEMBER, str(work["spec"]["parallelism"] + 1))
+        set_annotation(work, labels.BATCH_MIN_MEMBER, str(work["spec"]["parallelism"] + 1))
 
 
-TROUBLES: Sequence[tuple[Trouble, int]] = (
+MISCONFIGURATIONS: Sequence[tuple[Misconfiguration, int]] = (
     (_no_queue, 3), (_queue("speach"), 3), (_inner_queue, 3), (_queue("bare"), 3), (_queue("orphan"), 2),
     (_model, 8), (_affinity, 4), (_tolerates, 6), (_gates, 2), (_suspended, 2), (_claim, 2), (_config_map, 2),
     (_priority_class, 2), (_priority_label, 2), (_node_pool, 3), (_together, 8), (_apart, 4), (_large, 6),
@@ -189,9 +189,9 @@ TROUBLES: Sequence[tuple[Trouble, int]] = (
 """Each with how often it is drawn, beside the others."""
 
 
-def trouble(work: Object, around: Surroundings) -> None:
+def add_misconfigurations(work: Object, around: Surroundings) -> None:
     """None, one or two of them: several things may be wrong at once."""
     count = around.chance.choice((0, 0, 0, 0, 1, 1, 1, 2, 2, 3))
-    made, weights = zip(*TROUBLES, strict=True)
+    made, weights = zip(*MISCONFIGURATIONS, strict=True)
     for one in around.chance.choices(made, weights, k=count):
         one(work, around)

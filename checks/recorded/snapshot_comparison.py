@@ -1,7 +1,7 @@
 """Compares what a real KAI decides with what is decided on its cluster opened as a lab, from two files of one moment: kailab's
 snapshot, and the archive that KAI's scheduler gives itself.
 
-``python -m checks.recorded.opened DIR [--first N] [-k EXPRESSION]``, with ``DIR`` the folder of KAI's programs. Of each
+``python -m checks.recorded.snapshot_comparison DIR [--first N] [-k EXPRESSION]``, with ``DIR`` the folder of KAI's programs. Of each
 recorded scenario each step is one comparison. KAI's scheduler is stopped (SIGSTOP), the step is carried out, the two files are taken,
 and it goes on. A second scheduler of the same KAI, which looks so seldom that it decides nothing, gives the archive meanwhile.
 
@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checks.recorded.choosing import matching
 from checks.recorded.scenarios import read_scenarios
-from checks.shared import shared_folder
+from checks.recorded.selection import matching
+from checks.recorded_files import shared_folder
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import KailabError
@@ -42,7 +42,7 @@ SCHEDULER, TWIN = "kai-scheduler", "kai-scheduler-twin"
 QUIET_SECONDS, PATIENCE_SECONDS = 1.5, 60.0
 
 
-class Outcome(NamedTuple):
+class AppChanges(NamedTuple):
     """By app: pods that were given a node, and pods that were evicted."""
 
     placed: Counter[str]
@@ -54,14 +54,14 @@ class Outcome(NamedTuple):
         return ", ".join(told) or "nothing"
 
 
-class Compared(NamedTuple):
+class StepComparison(NamedTuple):
     """One step. ``kai``: what it did until it came to rest. ``cycles``: what the first cycle decides on kailab's snapshot and on KAI's
     archive; ``rests``: how the opened labs come to rest."""
 
     step: str
-    kai: Outcome
-    cycles: tuple[Outcome, Outcome]
-    rests: tuple[Outcome, Outcome]
+    kai: AppChanges
+    cycles: tuple[AppChanges, AppChanges]
+    rests: tuple[AppChanges, AppChanges]
     same_decisions: bool
 
     @property
@@ -90,10 +90,10 @@ class _FirstCycle(Observer):
         if not self.entries:
             self.entries = list(entries)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> AppChanges:
         """A place that was promised is one that KAI gives in a later cycle; a victim that gets another place was evicted first."""
         placed = Counter(one.app for one in self.entries if isinstance(one, PodBound | PodPromised))
-        return Outcome(placed, Counter(one.app for one in self.entries if isinstance(one, PodEvicted)))
+        return AppChanges(placed, Counter(one.app for one in self.entries if isinstance(one, PodEvicted)))
 
     def told(self) -> list[tuple[str, ...]]:
         """Without what is different from lab to lab: when, and in which cycle."""
@@ -117,13 +117,13 @@ class _Pods:
             and (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
         }
 
-    def since(self, before: _Pods) -> Outcome:
+    def since(self, before: _Pods) -> AppChanges:
         apps = {**before.apps, **self.apps}
         placed = Counter(apps[uid] for uid in self.placed - before.placed if apps[uid])
-        return Outcome(placed, Counter(apps[uid] for uid in before.placed - self.placed if apps[uid]))
+        return AppChanges(placed, Counter(apps[uid] for uid in before.placed - self.placed if apps[uid]))
 
 
-def _at_rest(found: snapshot.ClusterSnapshot) -> tuple[_FirstCycle, Outcome]:
+def _at_rest(found: snapshot.ClusterSnapshot) -> tuple[_FirstCycle, AppChanges]:
     first = _FirstCycle()
     with opening.lab_of(found, [first]) as lab:
         before = _Pods(lab.cluster.list("Pod"))
@@ -131,7 +131,7 @@ def _at_rest(found: snapshot.ClusterSnapshot) -> tuple[_FirstCycle, Outcome]:
         return first, _Pods(lab.cluster.list("Pod")).since(before)
 
 
-class Bench:
+class TwinBench:
     """A control plane with a real KAI, and a twin of its scheduler that gives the archive."""
 
     def __init__(self, scheduler: str, components: str | None = None) -> None:
@@ -143,7 +143,7 @@ class Bench:
     def close(self) -> None:
         self.venue.close()
 
-    def compare(self, scenario: Scenario) -> Iterator[Compared]:
+    def compare(self, scenario: Scenario) -> Iterator[StepComparison]:
         with Lab.open(scenario.fleet, "controlplane", self.scheduler, venue=self.venue) as lab:
             self._start_twin()
             for number, step in enumerate(scenario.steps, 1):
@@ -170,7 +170,7 @@ class Bench:
         )
         self._archive()
 
-    def _step(self, lab: Lab, name: str, step: Mapping[str, Any]) -> Compared:
+    def _step(self, lab: Lab, name: str, step: Mapping[str, Any]) -> StepComparison:
         plane, cluster = self.venue.plane, lab.cluster
         plane.kill(SCHEDULER, signal.SIGSTOP)
         try:
@@ -190,7 +190,7 @@ class Bench:
         did = _Pods(cluster.list("Pod")).since(before)
         ours, ours_at_rest = _at_rest(opening.read(path).snapshot)
         theirs, theirs_at_rest = _at_rest(opening.read(archive).snapshot)
-        return Compared(
+        return StepComparison(
             name,
             did,
             (ours.outcome(), theirs.outcome()),
@@ -235,7 +235,7 @@ def _is_grouped(pod: Object) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m checks.recorded.opened", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m checks.recorded.snapshot_comparison", description=__doc__)
     parser.add_argument("kai", metavar="DIR", help="the folder of KAI's programs")
     parser.add_argument("-k", dest="expression", default="", help="only scenarios whose name matches")
     parser.add_argument("--first", type=int, default=0, help="no more than this many scenarios")
@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         matches = matching(options.expression)
         chosen = [one for one in read_scenarios([shared_folder() / "scenarios"]) if matches(one.name)][options.skip :]
-        bench = Bench(f"kai={options.kai}")
+        bench = TwinBench(f"kai={options.kai}")
         try:
             for scenario in chosen[: options.first or None]:
                 for compared in bench.compare(scenario):

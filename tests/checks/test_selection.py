@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checks.recorded.choosing import matching
+from checks.recorded.selection import matching
 from kailab.errors import InputError
 
 NAMES = ("reclaim/Gang/1", "reclaim/Mig/2", "preempt/Gang/3")

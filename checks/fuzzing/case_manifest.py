@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import yaml
 
-from checks.opening import LEAVING, PLACED, Opening
+from checks.case_input import LEAVING, PLACED, CaseInput
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.records import (
     GPU,
@@ -37,32 +37,32 @@ MEMORY_UNIT = 1_000_000
 SETTINGS = ("gpu_placement", "cpu_placement", "gpu_sharing", "max_consolidation_victims", "use_signatures", "actions")
 
 
-def as_yaml(opening: Opening, title: Iterable[str] = ()) -> str:
+def as_yaml(case_input: CaseInput, title: Iterable[str] = ()) -> str:
     """The whole cluster as one YAML stream; ``title`` lines come first, as comments."""
-    head = [*title, *_unsaid(opening)]
-    documents = [yaml.safe_dump(one, sort_keys=False) for one in objects(opening)]
+    head = [*title, *_unsaid(case_input)]
+    documents = [yaml.safe_dump(one, sort_keys=False) for one in objects(case_input)]
     return "".join(f"# {line}\n" for line in head) + "---\n" + "---\n".join(documents)
 
 
-def objects(opening: Opening) -> Iterator[Object]:
+def objects(case_input: CaseInput) -> Iterator[Object]:
     """The objects in the order in which they are to be applied."""
-    groups = {group.uid: group for group in opening.podgroups}
-    yield from map(_node, opening.nodes)
-    yield from map(_topology, opening.topologies)
-    yield from map(_queue, sorted(opening.queues, key=lambda queue: (queue.created, queue.name)))
-    yield from map(_podgroup, sorted(opening.podgroups, key=lambda group: (group.created, group.uid)))
-    for task in opening.tasks:
+    groups = {group.uid: group for group in case_input.podgroups}
+    yield from map(_node, case_input.nodes)
+    yield from map(_topology, case_input.topologies)
+    yield from map(_queue, sorted(case_input.queues, key=lambda queue: (queue.created, queue.name)))
+    yield from map(_podgroup, sorted(case_input.podgroups, key=lambda group: (group.created, group.uid)))
+    for task in case_input.tasks:
         yield _pod(task, groups[task.podgroup])
 
 
-def _unsaid(opening: Opening) -> list[str]:
+def _unsaid(case_input: CaseInput) -> list[str]:
     lines = []
-    leaving = [task.name for task in opening.tasks if task.status in LEAVING]
+    leaving = [task.name for task in case_input.tasks if task.status in LEAVING]
     if leaving:
         lines.append(f"being deleted, with a long grace period: {', '.join(leaving)}")
     default = EngineConfig()
     for name in SETTINGS:
-        value = getattr(opening.config, name)
+        value = getattr(case_input.config, name)
         if value != getattr(default, name):
             lines.append(f"scheduler setting: {name} {', '.join(value) if isinstance(value, tuple) else value}")
     return lines
