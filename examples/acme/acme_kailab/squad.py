@@ -1,4 +1,4 @@
-"""A kind of workload: a Squad is so many equal pods that start together or not at all."""
+"""A kind of workload: a Squad is a number of equal pods that start together or not at all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def squad_shape() -> Check:
 
 
 def squad_plan(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    """One PodGroup for all its pods, which is of use only as a whole."""
+    """One PodGroup for all its pods, which are useful only together."""
     grouping = default_grouping(top, pod, (), context)
     grouping.min_member = integer(top, "spec", "replicas") or 1
     return Plan(grouping)
