@@ -1,6 +1,6 @@
 """The pages of docs/course that are made from the course's data: ``python -m tools.course_site``.
 
-``after/`` has what the questions of a lesson's page are answered with, so that no answer is on the page of its question.
+``after/`` has the answers to the questions of a lesson's page, so that no answer is on the page of its question.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "docs" / "course"
 EXERCISES = ROOT / "exercises"
 MADE = ("lessons", "after", "slides")
-"""Folders of which everything is made."""
+"""Folders whose files are all generated."""
 
 _HEAD = "<!-- Made from kailab/course by `make docs`; change that, not this file. -->\n\n"
 _PROVEN = "What fake GPUs prove, and what they don't"
@@ -29,7 +29,7 @@ _LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes, or a
 
 
 def pages() -> dict[str, str]:
-    """Text by path, seen from docs/course."""
+    """Text by path, relative to docs/course."""
     found = {
         "challenges.md": _HEAD + "\n".join(_challenges(challenges())),
         "timing.md": _HEAD + "\n".join(_timing()),
@@ -67,9 +67,9 @@ def _lesson(one: Lesson) -> Iterator[str]:
 
 def _after(one: Lesson, walked: LessonWalk) -> Iterator[str]:
     yield f"# After lesson {one.number}: {one.title}\n\nThis page has the answers to [the lesson's]({'../lessons/' + one.name}.md) questions.\n"
-    yield "## What happened\n\n| foretold | seen |\n|---|---|"
+    yield "## What happened\n\n| question | result |\n|---|---|"
     yield from (f"| {asked.ask} | {seen:g} |" for asked, seen in zip(one.predict, walked.seen, strict=True))
-    yield f"\n{one.happened}\n\n## Why, as the lab tells it\n"
+    yield f"\n{one.happened}\n\n## Why, as the lab explains it\n"
     for why in walked.why:
         yield f"    $ kailab explain {why.what}\n" + "\n".join(f"    {line}" for line in why.lines) + "\n"
     yield "## The quiz\n"
@@ -81,9 +81,9 @@ def _after(one: Lesson, walked: LessonWalk) -> Iterator[str]:
 
 
 def _challenges(every: list[Challenge]) -> Iterator[str]:
-    yield f"# Challenges\n\n{len(every)} labs that start broken. Each is solved by editing YAML, and judged by what comes of it:\n"
+    yield f"# Challenges\n\n{len(every)} labs that start broken. You solve each by editing YAML; the judge looks at the outcome:\n"
     yield "    kailab course start will-not-borrow\n    cd will-not-borrow\n    kailab course check\n"
-    yield "Hints come one by one: `kailab course hint NAME`. Solutions are nowhere here; any right way passes.\n"
+    yield "Hints come one by one: `kailab course hint NAME`. This site has no solutions; any right way passes.\n"
     for level, what in _LEVELS.items():
         yield f"## Level {level}: {what}\n"
         for one in every:
@@ -93,7 +93,7 @@ def _challenges(every: list[Challenge]) -> Iterator[str]:
 
 def _timing() -> Iterator[str]:
     taught, every = lessons(), challenges()
-    yield "# Timing\n\nLessons by themselves take the times given; in a class add ten minutes each for talk.\n"
+    yield "# Timing\n\nThe times are for a lesson alone; in a class add ten minutes per lesson for discussion.\n"
     yield "| lesson | alone | in a class | then |\n|---|---|---|---|"
     for one in taught:
         fitting = ", ".join(f"`{task.name}`" for task in every if task.exercise == one.exercise) or "-"
@@ -108,7 +108,7 @@ def _timing() -> Iterator[str]:
 
 
 def _fakes() -> Iterator[str]:
-    """What every lesson and exercise says of fakes, in one place."""
+    """The limits of fakes in every lesson and exercise, on one page."""
     yield "# Fake against real\n"
     yield _section(EXERCISES / "README.md", _PROVEN)
     yield "\n## Lesson by lesson\n\n| lesson | what fakes show, and what not |\n|---|---|"
@@ -119,7 +119,7 @@ def _fakes() -> Iterator[str]:
 
 
 def _section(page: Path, heading: str) -> str:
-    """The text below a heading, up to the next one; links as their text, as they lead out of the course."""
+    """The text below a heading, up to the next one. Links become their text, because they lead out of the course."""
     _, found, rest = page.read_text(encoding="utf-8").partition(f"## {heading}\n")
     assert found, f"{page} has no section {heading!r}"
     return _LINK.sub(r"\1", rest.partition("\n## ")[0]).strip()
@@ -130,7 +130,7 @@ def _indented(text: str) -> str:
 
 
 def write() -> None:
-    """All pages anew; what is no longer made goes."""
+    """Write all pages, and remove pages that are no longer made."""
     for folder in MADE:
         shutil.rmtree(TARGET / folder, ignore_errors=True)
     for name, text in pages().items():
