@@ -48,7 +48,7 @@ class SimulatedCluster:
         reservations = GpuReservations(working, lambda uid: None)
         for uid, task in self.tasks.items():
             if task.status in ACTIVE or task.status == Status.RELEASING:
-                reservations.shares(uid, task.node, task.gpu_groups)
+                reservations.set_sharing(uid, task.node, task.gpu_groups)
         return working
 
     def podgroups(self) -> list[PodGroup]:

@@ -223,7 +223,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
 
     def allocated(self, queue: str) -> float:
         """GPUs that a queue's work holds."""
-        return next(one.gpu.allocated for one in self._scheduler.present().queues if one.name == queue) / GPU
+        return next(one.gpu.allocated for one in self._scheduler.scheduling_state().queues if one.name == queue) / GPU
 
     def require(self, what: str, seen: int, wanted: int) -> None:
         """Raises WrongOutcome unless they are equal."""

@@ -1,5 +1,6 @@
-"""Pods that wait and that no cycle looks at: they can't have a PodGroup, by kailab's grouping as things stand, or name a scheduler that
-is not there."""
+"""Pending pods that no cycle looks at: kailab's grouping can make no PodGroup for them, or they name a scheduler that does not exist. And
+node pools that the scheduler under test does not serve.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from kailab.undertest.contract import SchedulerUnderTest
 
 
 def ungrouped(picture: Picture, schedulers: Collection[str]) -> dict[str, list[str]]:
-    """Why -> the pods (``namespace/name``). ``schedulers``: the names by which pods are the scheduler's. Of pods of one owner the first
-    stands for all."""
+    """Reason -> pods (``namespace/name``) that can't be grouped. ``schedulers``: the names of the scheduler in pods. The first pod of an
+    owner stands for all of them."""
     found: dict[str, list[str]] = {}
     of_owner: dict[tuple[str, str], str] = {}
     for row in picture.rows:
@@ -47,7 +48,7 @@ def ungrouped(picture: Picture, schedulers: Collection[str]) -> dict[str, list[s
 
 
 def unscheduled(picture: Picture) -> dict[str, list[str]]:
-    """Scheduler -> the pods (``namespace/name``) that wait for it, of those schedulers that are not there; nothing where that is not known."""
+    """Missing scheduler -> pods (``namespace/name``) that wait for it; empty if the existing schedulers are unknown."""
     found: dict[str, list[str]] = {}
     if picture.schedulers is None:
         return found
@@ -58,16 +59,13 @@ def unscheduled(picture: Picture) -> dict[str, list[str]]:
     return found
 
 
-# Node pools: which one the scheduler under test serves, and which nobody does.
-
-
 def served_pool(scheduler: SchedulerUnderTest) -> str | None:
-    """None where that is not known, or the scheduler knows no pools."""
-    # Labs run kailab's scheduler for the default pool; which shards a real KAI has nobody says here.
+    """The node pool that the scheduler under test serves; None if it is unknown, or the scheduler knows no pools."""
+    # Labs run kailab's scheduler for the default pool. The shards of a real KAI are unknown here.
     return DEFAULT_NODE_POOL if scheduler.reports_shares else None
 
 
 def in_other_pools(objects: Iterable[Object], served: str) -> dict[str, int]:
-    """Pool -> how many of the objects belong to it, of pools that are not served."""
+    """Node pool -> number of objects in it, for pools that are not served."""
     pools = Counter(node_pool(one["metadata"]) for one in objects)
     return {pool: number for pool, number in sorted(pools.items()) if pool != served}

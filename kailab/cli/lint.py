@@ -11,7 +11,7 @@ from kailab.cli import completion, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.advice.practice.rules import Finding
+    from kailab.advice.practice.rules import PracticeFinding
 
 
 @click.command()
@@ -65,7 +65,7 @@ def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bo
         raise click.exceptions.Exit(1)
 
 
-def _say(found: list[Finding], objects: int) -> None:
+def _say(found: list[PracticeFinding], objects: int) -> None:
     for one in found:
         terminal.say(f"{one.where}: {one.why} [{one.rule}]")
         terminal.say(f"    cure: {one.cure}")

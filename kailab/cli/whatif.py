@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kailab.lab import Lab
     from kailab.lab.change import Change
     from kailab.whatif.comparison import Comparison, WorkloadChange
-    from kailab.whatif.outcome import Standing
+    from kailab.whatif.outcome import WorkloadState
     from kailab.whatif.simulation import Fate, Simulation
     from kailab.whatif.trial import Alternative, WhatIf
 
@@ -331,7 +331,7 @@ def _workload_rows(comparisons: Sequence[Comparison], everything: bool) -> list[
     return rows
 
 
-def _format_outcome(standing: Standing | None) -> str:
+def _format_outcome(standing: WorkloadState | None) -> str:
     if standing is None:
         return "-"
     counted = {"run": standing.running, "wait": standing.waiting, "done": standing.done}

@@ -296,7 +296,7 @@ class Standing:
     @cached_property
     def moment(self) -> CycleInput:
         """All that the next cycle depends on."""
-        return self.picture.compute_present().moment()
+        return self.picture.compute_present().cycle_input()
 
     @cached_property
     def trials(self) -> RelaxedCycles:

@@ -519,7 +519,7 @@ class Lab:
         return self._running
 
     def _present(self, promised: tuple[str, ...]) -> SchedulingState:
-        return self._parts.onlooker.present(promised)
+        return self._parts.onlooker.scheduling_state(promised)
 
     def _origin(self) -> LabFacts:
         from kailab.lab import record_facts

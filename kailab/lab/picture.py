@@ -115,7 +115,7 @@ class Picture:
         # This loads the engine, which most questions do not need.
         from kailab.engine.cycle import decide, repeat_cycle
 
-        moment = self.compute_present().moment()
+        moment = self.compute_present().cycle_input()
         return repeat_cycle(lambda config: decide(moment.snapshot, config, moment.now), moment.config)[1]
 
     @cached_property

@@ -32,7 +32,7 @@ def parts_to_save(picture: Picture) -> dict[str, Any]:
     parts: dict[str, Any] = {"rows": msgspec.to_builtins(picture.rows), "used": picture.used, "pending": pending}
     # A present state that was read is in the file already, and a command that only shows does not write the file.
     if not isinstance(picture.present, SavedSchedulingState):
-        parts["present"] = msgspec.to_builtins(picture.present.keep())
+        parts["present"] = msgspec.to_builtins(picture.present.to_record())
     return parts
 
 

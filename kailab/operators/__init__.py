@@ -1,4 +1,7 @@
-"""Operators beside a control plane: real controllers of kinds such as JobSet or RayCluster, as processes of the plane."""
+"""Operators beside a control plane: real controllers of kinds such as JobSet or RayCluster, as processes of the plane.
+
+``registry`` lists them, ``processes`` starts, checks and ends them, ``launching`` has the flags and configuration of each.
+"""
 
 from kailab.operators.processes import OperatorFailed, Operators
 from kailab.operators.registry import OPERATORS, Operator, choose_operators

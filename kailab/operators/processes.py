@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 def apply_kustomization(manifests: ComponentManifests, folder: str) -> list[Object]:
-    """The objects of a folder with a ``kustomization.yaml``, patched. Raises DamagedComponent for what can't be read so."""
+    """The objects of a folder with a ``kustomization.yaml``, patched. Raises DamagedComponent for files that can't be read."""
     (recipe,) = manifests.objects(f"{folder}/kustomization.yaml")
     found = [one for file in recipe.get("resources") or () for one in manifests.objects(posixpath.join(folder, file))]
     for patch in recipe.get("patches") or ():
         file, target = posixpath.join(folder, patch["path"]), patch.get("target") or {}
         operations = [one for document in manifests.documents(file) for one in document]
-        found = [apply_json_patch(one, operations, file) if _is_meant(one, target) else one for one in found]
+        found = [apply_json_patch(one, operations, file) if _matches(one, target) else one for one in found]
     return found
 
 
@@ -60,7 +60,7 @@ def apply_json_patch(obj: Object, operations: list[dict[str, Any]], file: str) -
             key = int(last) if isinstance(inside, list) else last
             if operation["op"] != "replace":
                 raise KeyError(operation["op"])
-            inside[key]  # what replaces must find something
+            inside[key]  # raises an error if there is nothing to replace
             inside[key] = operation["value"]
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise DamagedComponent(f"{file}: the patch {operation!r:.200} can't be carried out: {error!r}") from error
@@ -71,7 +71,7 @@ def _steps(path: str) -> Iterator[str]:
     return (step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:] or [""])
 
 
-def _is_meant(obj: Object, target: Mapping[str, str]) -> bool:
+def _matches(obj: Object, target: Mapping[str, str]) -> bool:
     group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
     own = {
         "group": group,
@@ -120,7 +120,7 @@ class Operators:
     def check(self) -> None:
         """Raises OperatorFailed with the last lines of its log if an operator has ended."""
         if self.names:
-            with _told():
+            with _raise_operator_failed():
                 programs.check_programs(self._plane, self.names)
 
 
@@ -155,8 +155,8 @@ class _Wiring:
         operator = self._operator
         if operator.port and not is_free_everywhere(operator.port):
             raise OperatorFailed(
-                f"{self._name} can't be started: the port {operator.port} of this machine is taken (by another lab with it?), and it "
-                "serves there and nowhere else; end that lab first"
+                f"{self._name} can't be started: the port {operator.port} of this machine is in use (by another lab with this operator?), and the operator "
+                "can't use another one; end that lab first"
             )
         self._define()
         self._cluster.apply(namespace(operator.namespace))
@@ -165,7 +165,7 @@ class _Wiring:
             retry=tenacity.retry_if_exception_type(PortTaken),
             reraise=True,
         )
-        with _told():
+        with _raise_operator_failed():
             # Each try uses other ports.
             retry(self._run)
 
@@ -220,7 +220,7 @@ def define_kind(cluster: Cluster, definition: Object) -> None:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _raise_operator_failed() -> Iterator[None]:
     """Raise OperatorFailed in place of SchedulerFailed."""
     try:
         yield

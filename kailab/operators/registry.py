@@ -1,6 +1,6 @@
-"""The registry of operators: the kinds that each makes pods for, and how it is connected to an API server. Cheap to import.
+"""The registry of operators: the kinds that each makes pods for, and how it is connected to an API server. Importing it is cheap.
 
-A name is that of the add-on (``kailab.components.ADDONS``) with the operator's program and manifests.
+The name of an operator is that of the add-on (``kailab.components.ADDONS``) with its program and manifests.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """``kinds``: those of kailab's that it makes pods for, by their keys. ``definitions``: pattern of the files of its manifests that
-    define them; ``webhooks``: the folder with its webhooks, empty for none. ``namespace`` and ``service``: where it believes to be, and as what.
-    ``launch``: the function of ``kailab.operators.launching`` that says how it is started. ``needs``: those that must run with it.
-    ``secret`` and ``authority``: where it looks for its certificates, and who must have signed them, where it sees to them itself. ``port``: of
-    all addresses, where it stands in its code: one a machine."""
+    """``kinds``: keys of kailab's kinds that it makes pods for. ``definitions``: pattern of the manifest files that define them;
+    ``webhooks``: the folder with its webhooks, empty for none. ``namespace`` and ``service``: those that it runs in, according to its
+    manifests. ``launch``: the function of ``kailab.operators.launching`` that plans its start. ``needs``: operators that must run with
+    it. ``secret`` and ``authority``: where it expects its certificates and who must have signed them, if it manages them itself.
+    ``port``: a port on all addresses that is fixed in its code, so that only one can run on a machine."""
 
     title: str
     kinds: tuple[str, ...]
@@ -104,15 +104,15 @@ OPERATORS: Mapping[str, Operator] = {
 def choose_operators(names: str) -> tuple[str, ...]:
     """Parse names separated by commas: each once, in the registry's order, with the operators that they need. Raises InputError for an
     unknown name, and for operators that make pods for the same kind."""
-    said = [name.strip() for name in names.split(",") if name.strip()]
-    if not said:
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    if not chosen:
         raise InputError(f"expected names of operators, separated by commas; there are {', '.join(OPERATORS)}")
-    for name in said:
+    for name in chosen:
         if name in ADDONS and name not in OPERATORS:
-            raise InputError(f"{name!r} is a scheduler and no operator: expected it as --scheduler {name}")
+            raise InputError(f"{name!r} is a scheduler, not an operator; use --scheduler {name}")
         if name not in OPERATORS:
             raise InputError(f"there is no operator {name!r}; there are {', '.join(OPERATORS)}")
-    wanted = set(said).union(*(OPERATORS[name].needs for name in said))
+    wanted = set(chosen).union(*(OPERATORS[name].needs for name in chosen))
     found = tuple(name for name in OPERATORS if name in wanted)
     for one, other, kinds in _collisions(found):
         raise InputError(

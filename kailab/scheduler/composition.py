@@ -1,6 +1,6 @@
-"""kailab's scheduler with the controllers that work beside it: the one place that knows which parts there are.
+"""Composes kailab's scheduler with the controllers that run beside it.
 
-A lab steps them in its own process, the service in its turns, a benchmark under a stopwatch."""
+A lab steps these parts in its own process, the service in its turns, a benchmark under a stopwatch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _cycles(scheduler: Scheduler) -> int:
 
 
 class SchedulerPart(Protocol):
-    """A controller: ``step`` handles what its watches delivered, and says whether it wrote anything."""
+    """A controller. ``step`` handles the events of its watches and returns whether it wrote anything."""
 
     def step(self) -> bool: ...
 
@@ -43,9 +43,8 @@ class SchedulerPart(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerComposition:
-    """Which parts there are, and how they are set. ``grouping``: pods to PodGroups; ``queue_status``: what queues hold;
-    ``reservations``: of shared GPUs; ``claims``: allocated for pods that are bound. ``sparing``: writes are dear, see
-    ``Scheduler``. ``ahead``: what is written is not waited for where nothing depends on it, see ``Scheduler``."""
+    """Which parts to make, and their settings. ``grouping``: make PodGroups; ``queue_status``: write the status of queues and PodGroups;
+    ``reservations``: reserve shared GPUs; ``claims``: allocate ResourceClaims. ``sparing`` and ``ahead``: see ``Scheduler``."""
 
     config: EngineConfig = field(default_factory=EngineConfig)
     usage: UsageParams = field(default_factory=UsageParams)
@@ -61,8 +60,8 @@ class SchedulerComposition:
     def over(
         self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = _never
     ) -> SchedulerAssembly:
-        """The parts, over a cluster. ``observer`` is told what happens. ``binding``: whether pods are being bound, one cycle after
-        the other, so that what nobody waits for is written afterwards. If one can't be made, none is left."""
+        """Make the parts for a cluster. ``binding`` returns whether pods are being bound right now; less urgent writes wait then. If one
+        part can't be made, all others are closed."""
         observer = observer or Observer()
         made: dict[str, SchedulerPart] = {}
         try:
@@ -89,7 +88,7 @@ class SchedulerComposition:
                 grouping = GroupingConfig(scheduler_names=tuple(self.scheduler_names))
                 # Pods may belong to objects of kinds that other distributions bring.
                 register_installed()
-                # Elsewhere a garbage collector deletes them.
+                # In other clusters the garbage collector deletes stray pods.
                 if isinstance(cluster, VirtualTime):
                     controllers["stray pods"] = made["stray pods"] = StrayPods(cluster, grouping)
                 controllers["grouping"] = made["grouping"] = PodGrouper(
@@ -97,25 +96,24 @@ class SchedulerComposition:
                 )
             if self.queue_status:
                 controllers["queue status"] = made["queue status"] = QueueStatus(cluster, binding)
-            # The last step: an observer that fails here leaves no part behind.
+            # Last, so that the parts are closed if an observer fails.
             observer.on_begin(scheduler)
         except BaseException:
             for part in made.values():
                 part.close()
             raise
-        # The grouping comes first: pods that it has just put into PodGroups are news for the scheduler in the same
-        # turn.
+        # Grouping comes first: the scheduler then sees new PodGroups in the same turn.
         return SchedulerAssembly({**controllers, **preparations}, scheduler)
 
 
 @dataclass(frozen=True)
 class SchedulerAssembly:
-    """``controllers``: by what they do, in the order in which they are stepped before the scheduler."""
+    """``controllers``: by their task, in the order of stepping. The scheduler is stepped after them."""
 
     controllers: Mapping[str, SchedulerPart]
     scheduler: Scheduler
 
     def close(self) -> None:
-        """End all their watches."""
+        """Close the watches of all parts."""
         for part in (*self.controllers.values(), self.scheduler):
             part.close()

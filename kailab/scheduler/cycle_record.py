@@ -1,4 +1,4 @@
-"""What one cycle decided, with names, and a bounded memory of past cycles for explanations."""
+"""The record of one cycle with names, and a bounded history of cycles for explanations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kailab.engine.snapshot.changes import Changes
 from kailab.scheduler.mirror import Mirror
 
 MOST_REMEMBERED = 1_000
-"""Decisions kept in all, over however many cycles."""
+"""The most decisions that a history keeps, over all its cycles."""
 
 
 class RefusedDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision that the cluster refused; it is tried again in the next cycle. ``verb``: bind or evict."""
+    """A decision that the cluster refused. The next cycle tries again. ``verb``: bind or evict."""
 
     verb: str
     task: str
@@ -25,10 +25,10 @@ class RefusedDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CycleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """``number`` counts the cycles that ran, from 1. ``tasks`` and ``podgroups``: UID -> ``namespace/name`` of all
-    that the decisions speak of. ``failures``: what could not be carried out. ``config``: what the engine was told beside the
-    records, with past use and what the cycles before left behind. ``changes``: of the records since the cycle before, where
-    the scheduler was told to follow them; ``engine.cycle.decide`` takes the same decisions from these."""
+    """One cycle. ``number`` counts from 1. ``tasks`` and ``podgroups``: UID -> ``namespace/name`` of everything in the decisions.
+    ``failures``: the decisions that the cluster refused. ``config``: the engine's configuration of this cycle, with past usage and
+    promises. ``changes``: of the records since the previous cycle, if the scheduler follows them; from these ``engine.cycle.decide`` makes
+    the same decisions."""
 
     number: int
     now: float
@@ -47,7 +47,7 @@ class CycleRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def name_decisions(decisions: Decisions, mirror: Mirror) -> tuple[dict[str, str], dict[str, str]]:
-    """Names of tasks and PodGroups in the decisions, as the mirror knows them now."""
+    """``namespace/name`` of the tasks and of the PodGroups in the decisions, by UID."""
     tasks: dict[str, str] = {}
     groups: dict[str, str] = {}
     for entries in (decisions.binds, decisions.pipelines, decisions.evictions):
@@ -67,7 +67,7 @@ def name_decisions(decisions: Decisions, mirror: Mirror) -> tuple[dict[str, str]
 
 
 class CycleHistory:
-    """The latest cycle in full, and older ones as long as they fit in memory."""
+    """The latest cycle, and older ones up to ``most`` decisions."""
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._most = most
@@ -76,14 +76,14 @@ class CycleHistory:
         self._pending: dict[str, Pending] = {}
 
     def carry_on(self, other: CycleHistory) -> None:
-        """Remember what another remembers."""
-        # What is pending is not copied: each cycle replaces it as a whole.
+        """Take over the state of another history."""
+        # ``_pending`` needs no copy: each cycle replaces it as a whole.
         self._records, self._size, self._pending = other._records.copy(), other._size, other._pending
 
     def add(self, record: CycleRecord) -> None:
         self._records.append(record)
         self._size += record.size
-        # The latest stays however large it is: explanations are made from it.
+        # The latest record always stays: explanations read it.
         while self._size > self._most and len(self._records) > 1:
             self._size -= self._records.popleft().size
         self._pending = {entry.podgroup: entry for entry in record.decisions.pending}
@@ -100,11 +100,11 @@ class CycleHistory:
         return self._records[-1] if self._records else None
 
     def pending(self, podgroup: str) -> Pending | None:
-        """Why a PodGroup (by UID) waits, as of the latest cycle; None if it does not."""
+        """Why a PodGroup (by UID) is pending, as of the latest cycle; None if it is not."""
         return self._pending.get(podgroup)
 
     def evictions(self, podgroup: str) -> list[tuple[CycleRecord, Evict]]:
-        """Remembered evictions of a PodGroup's pods (by UID), newest first."""
+        """The evictions of a PodGroup's pods (by UID) in this history, newest first."""
         return [
             (record, evict)
             for record in reversed(self._records)

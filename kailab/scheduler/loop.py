@@ -1,5 +1,6 @@
-"""The scheduling loop: mirror, cycle, carry out, report. It keeps soft state only; the cluster's objects hold the
-rest."""
+"""The scheduling loop: update the mirror, decide, write the decisions, report status.
+
+The scheduler keeps soft state only; everything else is in the cluster's objects."""
 
 from __future__ import annotations
 
@@ -35,12 +36,11 @@ from kailab.scheduler.usage import UsageHistory, UsageParams
 class Scheduler:
     """kailab's scheduler over a cluster.
 
-    ``observer`` is told the phases of each cycle as they begin, and each cycle that ran. ``usage``: how past use counts, where
-    ``config.k_value`` is above 0. ``scheduler_names``: the ``schedulerName`` of pods that are its to place. ``preparations``: what is to be in place on a
-    node before a pod is bound to it; they are stepped by whoever steps the scheduler. ``sparing``: where writes are dear, those
-    that nobody would read are left out: an event that says what another one says, the start of work while no queue protects
-    it by a min-runtime and no policy ranks by it. ``ahead``: the next cycle is decided while the binds of the last one are under
-    way, where the cluster can do that (``AsyncWrites``); what is being bound counts as bound.
+    ``observer`` hears of each phase and each cycle. ``usage``: how past usage counts if ``config.k_value`` is above 0. ``scheduler_names``:
+    the scheduler places pods with one of these ``schedulerName``\\ s. ``preparations``: prepare a node before a pod is bound to it; the caller
+    steps them. ``sparing``: leave out writes that nobody reads: events that repeat another one, and start times while no min-runtime and no
+    policy needs them. ``ahead``: decide the next cycle while the binds of the last one are under way, if the cluster can do that
+    (``AsyncWrites``); pods being bound count as bound.
     """
 
     def __init__(
@@ -64,18 +64,18 @@ class Scheduler:
         self.cycles = 0
         self._cluster = cluster
         self._observer = observer or Observer()
-        self._carrier = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing, ahead)
+        self._executor = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing, ahead)
         self._reporter = StatusReporter(cluster, self.mirror, self._starts_matter if sparing else starts_always_matter)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
-        # No version of the working set: the first step runs a cycle in any case.
-        self._seen = -1
+        # -1 is no version of a working set, so the first step always runs a cycle.
+        self._seen_version = -1
         self._promised: tuple[str, ...] = ()
         self._refused: frozenset[str] = frozenset()
         self._retry = False
         self._wake_at: float | None = None
         self._follower: Follower | None = None
 
-    # --- what has been decided ---------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
 
     @property
     def decisions(self) -> Decisions | None:
@@ -85,97 +85,96 @@ class Scheduler:
 
     @property
     def wake_at(self) -> float | None:
-        """The earliest time at which a cycle could decide differently though nothing else changes; None: never."""
-        # Each of these is a time that no watch will tell of.
-        moments = [self._wake_at, self.mirror.stuck_at, self._carrier.retry_at, self._reporter.retry_at]
+        """The earliest time at which a cycle could decide differently without any change of an object; None: never."""
+        moments = [self._wake_at, self.mirror.stuck_at, self._executor.retry_at, self._reporter.retry_at]
         if self._usage is not None:
             moments.append(self._usage.next_refresh)
         return min((moment for moment in moments if moment is not None), default=None)
 
     def retry_at(self, since: float) -> float | None:
-        """When a bind or an eviction that failed is tried again; None where none was left out since ``since``, or all failed too
-        often to be waited for."""
-        return self._carrier.due_since(since)
+        """When the next failed bind or eviction is tried again. None if nothing failed since ``since``, or if everything failed too often
+        to be worth waiting for."""
+        return self._executor.next_retry_since(since)
 
     @property
     def unreachable(self) -> bool:
-        """Whether the latest cycle had to leave something undone because the server did not answer."""
+        """Whether the latest cycle could not send something because the server did not answer."""
         return self._retry
 
     @property
     def past_usage(self) -> Mapping[str, Mapping[str, float]] | None:
-        """Queue -> resource -> part of the cluster it used, where past use counts; None where it does not."""
+        """Queue -> resource -> past usage as a part of the cluster; None if past usage does not count."""
         return None if self._usage is None else self._usage.latest
 
     def last_pending(self, podgroup: str) -> Pending | None:
-        """Why a PodGroup (by UID) waits, as of the latest cycle; None if it does not."""
+        """Why a PodGroup (by UID) is pending, as of the latest cycle; None if it is not."""
         return self.history.pending(podgroup)
 
-    def present(self, promised: tuple[str, ...] = ()) -> SchedulingState:
-        """How things stand now, whatever the latest cycle saw. ``promised``: whom it made room for."""
+    def scheduling_state(self, promised: tuple[str, ...] = ()) -> SchedulingState:
+        """The present state of queues and pending work. ``promised``: UIDs of PodGroups that the latest cycle evicted others for."""
         return read_scheduling_state(self.mirror, self.config, self._usage, promised, self._cluster.now())
 
     # --- running -----------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """One cycle, if anything has changed since the last one or a time it waited for has come.
-
-        True if it wrote anything to the cluster.
-        """
+        """Run a cycle if anything changed since the last one, or if ``wake_at`` has come. Returns whether it wrote anything."""
         self.mirror.update()
-        answered = self._carrier.settle()  # who could not be bound is held back, which is news of its own
+        # A failed bind holds its pod back, which changes the mirror.
+        answered = self._executor.take_outcomes()
         now = self._cluster.now()
         wake_at = self.wake_at
         woken = wake_at is not None and now >= wake_at
-        self._carrier.look(now)  # which forgets the times that have come
-        worthy = not self._refused <= self._carrier.held_back.refused  # others may be evicted for some of them again
-        unchanged = self._seen == self.mirror.working.version and not self._outdated(now) and not worthy
+        self._executor.release_due(now)  # after wake_at: it forgets the times that have come
+        # Pods that are no longer refused may have others evicted for them again.
+        refusals_ended = not self._refused <= self._executor.bind_backoff.refused
+        unchanged = (
+            self._seen_version == self.mirror.working.version and not self._order_outdated(now) and not refusals_ended
+        )
         if not woken and not self._retry and unchanged:
             return answered
         return self._run(now) or answered
 
-    def _outdated(self, now: float) -> bool:
-        """Whether the order of those that wait, as last told, is older than it may be. Nobody has to come for that alone, so it is
-        no moment to wake at."""
+    def _order_outdated(self, now: float) -> bool:
+        """Whether the serving order of the latest cycle is older than the policy allows. ``wake_at`` does not include this time: an
+        outdated order alone is no reason to wake."""
         holds, latest = self._order_holds, self.history.latest
         if holds is None or latest is None or not latest.decisions.pending:
             return False
         return now - latest.now >= holds
 
     def carry_on(self, before: Scheduler) -> None:
-        """Go on where another is, over a cluster with the same objects: with what it promised, what it was refused, what it has told,
-        past use. A cycle that the other would leave out is left out, unless this one is to decide by another configuration."""
+        """Continue from the state of another scheduler over a cluster with the same objects: its promises, refusals, reports and past
+        usage. Skip the first cycle if the other scheduler would skip it and decides by the same configuration."""
         self.cycles = before.cycles
         self.history.carry_on(before.history)
         self._promised, self._refused = before._promised, before._refused
         self._retry, self._wake_at = before._retry, before._wake_at
         self._reporter.carry_on(before._reporter)
         self.mirror.update_like(before.mirror)
-        self._carrier.carry_on(before._carrier)
+        self._executor.carry_on(before._executor)
         if self._usage is not None and before._usage is not None:
             self._usage.carry_on(before._usage)
-        # Versions of two working sets have nothing to do with each other: the records themselves are compared.
-        alike = self.config == before.config and self.mirror.agrees(before.mirror)
-        if alike and before._seen == before.mirror.working.version:
-            self._seen = self.mirror.working.version
+        # Versions of two working sets can't be compared, so compare the records.
+        same = self.config == before.config and self.mirror.agrees(before.mirror)
+        if same and before._seen_version == before.mirror.working.version:
+            self._seen_version = self.mirror.working.version
 
     def cycle(self) -> CycleRecord:
-        """One cycle in any case."""
+        """Run a cycle even if nothing changed."""
         self.mirror.update()
-        self._carrier.settle()
+        self._executor.take_outcomes()
         self._run(self._cluster.now())
         latest = self.history.latest
         assert latest is not None
         return latest
 
     def follow_records(self) -> None:
-        """From now on tell with each cycle the changes of the records (with the first, all records), and the turns of those that
-        wait."""
+        """From now on record with each cycle the changes of the records (with the first, all records) and the serving order."""
         if self._follower is None:
             self._follower = self.mirror.working.follow()
 
     def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
-        """See ``Deciding``."""
+        """See ``DecidingScheduler``."""
         self.mirror.update()
         self.follow_records()
         assert self._follower is not None
@@ -186,21 +185,21 @@ class Scheduler:
         self.mirror.close()
 
     def _run(self, now: float) -> bool:
-        # Before anything is written: what our own writes change is news for the next cycle.
-        self._seen = self.mirror.working.version
+        # Before anything is written: the effects of our own writes are for the next cycle.
+        self._seen_version = self.mirror.working.version
         usage = self.config.usage if self._usage is None else self._usage.shares(now)
         changes = None if self._follower is None else self._follower.take()
         config, decisions = self._decide(now, usage)
         self.cycles += 1
-        # Names are taken now: what is evicted may be gone from the mirror when somebody asks.
+        # Resolve names now: an evicted pod may be gone from the mirror later.
         tasks, podgroups = name_decisions(decisions, self.mirror)
         self._observer.on_phase("carry out")
-        carrier, reporter = self._carrier, self._reporter
-        carrier.carry_out(decisions)
+        executor, reporter = self._executor, self._reporter
+        executor.execute(decisions)
         self._observer.on_phase("status")
-        reporter.report(decisions, carrier.bound, carrier.evicted)
-        # A write that was not sent changes nothing in the mirror; without this no cycle would come to try again.
-        failures, self._retry = carrier.failed()
+        reporter.report(decisions, executor.bound, executor.evicted)
+        # A write that was not sent changes nothing in the mirror, so only this flag makes the next step try again.
+        failures, self._retry = executor.take_failures()
         self._wake_at = decisions.wake_at
         recorded = self._usage is not None and self._usage.observe(now, decisions.queues, self.mirror.capacity())
         record = CycleRecord(
@@ -213,14 +212,14 @@ class Scheduler:
             podgroups=podgroups,
             failures=failures,
         )
-        # Only the observer gets the changes: kept for a thousand decisions they would hold old records alive.
+        # Only the observer gets the changes: in the history they would keep old records alive.
         self.history.add(record if changes is None else msgspec.structs.replace(record, changes=None))
         self._observer.on_cycle(record)
-        return carrier.wrote or reporter.wrote or recorded
+        return executor.wrote or reporter.wrote or recorded
 
     def _decide(self, now: float, usage: Mapping[str, Mapping[str, float]]) -> tuple[EngineConfig, Decisions]:
-        """One cycle, told whom the one before it made room for; until it is decided."""
-        refused = self._refused = self._carrier.held_back.refused
+        """Decide one cycle, with the promises of the previous one."""
+        refused = self._refused = self._executor.bind_backoff.refused
         config = msgspec.structs.replace(
             self.config,
             usage=usage,

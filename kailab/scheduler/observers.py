@@ -1,6 +1,6 @@
-"""Who is told of what happens, in a lab or in the scheduler's process: one list.
+"""Observers of a lab or of the scheduler's process.
 
-A new one is a class with the methods that it needs, in a module of its own, and a place in the list of whoever wants it.
+A new observer is a subclass of ``Observer`` with the methods that it needs; a lab or service adds it to its ``Observers``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DecidingScheduler(Protocol):
-    """What an observer may ask of kailab's scheduler (``kailab.scheduler.loop``)."""
+    """What an observer may use of kailab's scheduler (``kailab.scheduler.loop``)."""
 
     @property
     def mirror(self) -> Mirror: ...
@@ -29,17 +29,16 @@ class DecidingScheduler(Protocol):
     def past_usage(self) -> Mapping[str, Mapping[str, float]] | None: ...
 
     def follow_records(self) -> None:
-        """Tell with each cycle what it was decided on, too."""
+        """Add to each cycle's record the changes of the engine's records."""
 
     def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
-        """Go on where a scheduler before this one was, which decided last on these records and left this pending: what was told then is
-        not told again."""
+        """Continue after an earlier scheduler that last decided on ``records`` and left ``pending``: its reports are not repeated."""
 
 
 @dataclass(frozen=True)
 class LabOpening:
-    """Of a lab. ``facts``: tells what it is made of (``kailab.evidence.entries.LabFacts``), at a cost; ``opened``: seconds since the
-    epoch; ``fleet``: its definition, where that is known."""
+    """``facts`` computes the lab's ``kailab.evidence.entries.LabFacts``, which is expensive. ``opened``: seconds since the epoch.
+    ``fleet``: its definition, if known."""
 
     cluster: Cluster
     opened: float
@@ -48,59 +47,60 @@ class LabOpening:
 
 
 class Observer:
-    """What can be seen. Nothing is done about any of it unless a method is overridden. ``wants_decisions``: the decisions of every
-    cycle are to be given their names, for ``on_decisions``; otherwise only where something is evicted."""
+    """The events of a lab or scheduler process. Every method does nothing by default. ``wants_decisions``: call ``on_decisions`` for every
+    cycle; otherwise only for cycles with evictions."""
 
     wants_decisions = False
 
     def on_opened(self, opening: LabOpening) -> None:
-        """A lab is up."""
+        """A lab has opened."""
 
     def on_begin(self, scheduler: DecidingScheduler) -> None:
-        """Kailab's scheduler is made, and has not decided anything yet: where it runs as a service, at each begin of a term."""
+        """Kailab's scheduler exists and has decided nothing yet. In a service: at the begin of each term as leader."""
 
     def on_phase(self, name: str) -> None:
         """A phase of a cycle begins: the engine's, then ``carry out`` and ``status``."""
 
     def on_cycle(self, record: CycleRecord) -> None:
-        """Kailab's scheduler has been through a cycle."""
+        """Kailab's scheduler has finished a cycle."""
 
     def on_reading(self, entries: Sequence[Any]) -> None:
-        """Decisions of another scheduler were read off the cluster (``kailab.evidence.entries.Decision``)."""
+        """Decisions of another scheduler were read from the cluster (``kailab.evidence.entries.Decision``)."""
 
     def on_decisions(self, entries: Sequence[Any], record: CycleRecord | None = None, number: int = 0) -> None:
-        """The decisions of a cycle, with names, whoever took them (``kailab.evidence.entries.Decision``). ``record``: the cycle, where
-        it was kailab's scheduler's, and its ``number`` in the decision log."""
+        """The decisions of a cycle of any scheduler, with names (``kailab.evidence.entries.Decision``). ``record``: the cycle, if it was
+        kailab's. ``number``: its number in the decision log."""
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
-        """Something was done to a lab (apply, delete, scale, settle, advance). ``state``: pods may stand differently now. ``detail``:
-        fields of a step, as ``kailab.evidence.entries.RecordedStep`` has them, but ``manifests`` as (name, objects)."""
+        """A lab was changed (apply, delete, scale, settle, advance). ``state``: the state of pods may have changed. ``detail``: fields of
+        ``kailab.evidence.entries.RecordedStep``, but ``manifests`` as (name, objects)."""
 
     def on_refusal(self, sources: Sequence[str | Object]) -> None:
-        """Texts or objects were not taken by a lab."""
+        """A lab refused texts or objects."""
 
     def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
         """An expectation was checked."""
 
     def on_closing(self, waiting: Callable[[], Sequence[Any]]) -> None:
-        """A lab goes down. ``waiting``: the reasons of what waits still (``kailab.evidence.entries.PendingReason``)."""
+        """A lab closes. ``waiting`` returns why work is still pending (``kailab.evidence.entries.PendingReason``)."""
 
     def on_turn(self) -> None:
-        """A turn of the service is over: a chance to write down what has gathered."""
+        """A turn of the service has ended. Observers may write what they have buffered."""
 
     def on_end(self) -> None:
-        """What ``on_begin`` told of has ended."""
+        """The scheduler of ``on_begin`` has ended."""
 
 
 ObserverGuard = Callable[[Callable[[], None]], None]
 
 
-def _unguarded(telling: Callable[[], None]) -> None:
-    telling()
+def _unguarded(call: Callable[[], None]) -> None:
+    call()
 
 
 class Observers(Observer):
-    """A list of them, told in its order. ``guard`` calls what tells one of them: it may keep its failure from the others."""
+    """Passes each event to a list of observers, in order. ``guard`` makes each call; it may catch the error of one observer so that the
+    others still hear of the event."""
 
     def __init__(self, observers: Iterable[Observer] = (), guard: ObserverGuard = _unguarded) -> None:
         self._observers = list(observers)
@@ -110,49 +110,48 @@ class Observers(Observer):
         self._observers += observers
 
     def remove(self, observer: Observer) -> None:
-        """It is told nothing any more."""
         self._observers.remove(observer)
 
     @property
     def wants_decisions(self) -> bool:  # type: ignore[override]
-        return any(one.wants_decisions for one in self._observers)
+        return any(observer.wants_decisions for observer in self._observers)
 
     def on_opened(self, opening: LabOpening) -> None:
-        self._tell(lambda one: one.on_opened(opening))
+        self._notify(lambda observer: observer.on_opened(opening))
 
     def on_begin(self, scheduler: DecidingScheduler) -> None:
-        self._tell(lambda one: one.on_begin(scheduler))
+        self._notify(lambda observer: observer.on_begin(scheduler))
 
     def on_phase(self, name: str) -> None:
-        self._tell(lambda one: one.on_phase(name))
+        self._notify(lambda observer: observer.on_phase(name))
 
     def on_cycle(self, record: CycleRecord) -> None:
-        self._tell(lambda one: one.on_cycle(record))
+        self._notify(lambda observer: observer.on_cycle(record))
 
     def on_reading(self, entries: Sequence[Any]) -> None:
-        self._tell(lambda one: one.on_reading(entries))
+        self._notify(lambda observer: observer.on_reading(entries))
 
     def on_decisions(self, entries: Sequence[Any], record: CycleRecord | None = None, number: int = 0) -> None:
-        self._tell(lambda one: one.on_decisions(entries, record, number))
+        self._notify(lambda observer: observer.on_decisions(entries, record, number))
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
-        self._tell(lambda one: one.on_step(operation, text, state=state, **detail))
+        self._notify(lambda observer: observer.on_step(operation, text, state=state, **detail))
 
     def on_refusal(self, sources: Sequence[str | Object]) -> None:
-        self._tell(lambda one: one.on_refusal(sources))
+        self._notify(lambda observer: observer.on_refusal(sources))
 
     def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
-        self._tell(lambda one: one.on_expectation(subject, expected, seen, held))
+        self._notify(lambda observer: observer.on_expectation(subject, expected, seen, held))
 
     def on_closing(self, waiting: Callable[[], Sequence[Any]]) -> None:
-        self._tell(lambda one: one.on_closing(waiting))
+        self._notify(lambda observer: observer.on_closing(waiting))
 
     def on_turn(self) -> None:
-        self._tell(lambda one: one.on_turn())
+        self._notify(lambda observer: observer.on_turn())
 
     def on_end(self) -> None:
-        self._tell(lambda one: one.on_end())
+        self._notify(lambda observer: observer.on_end())
 
-    def _tell(self, tell: Callable[[Observer], None]) -> None:
+    def _notify(self, notify: Callable[[Observer], None]) -> None:
         for observer in self._observers:
-            self._guard(partial(tell, observer))
+            self._guard(partial(notify, observer))

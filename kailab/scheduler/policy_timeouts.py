@@ -1,11 +1,11 @@
-"""An end to policies that never answer: code of others runs within the scheduler, and a loop without an end in it would hold the scheduler for ever.
+"""A watchdog for policies that never return: policies of other distributions run inside the scheduler, and an endless loop would block it.
 
-A thread looks once a second at what the thread that decides is at. Where one and the same question to a policy is under way for too
-long, an exception is raised in the thread that asked; it becomes the PolicyError of that question. Nothing is spent on single questions.
-Looks are counted, not seconds: a process that was stopped for an hour is not taken for a policy that took one.
+A watchdog thread looks once a second at the stack of the deciding thread. If the same policy call is on it for too long, the watchdog
+raises PolicyTimeout in that thread. Single calls cost nothing extra. The watchdog counts its checks and not seconds, so a process that was
+stopped for an hour causes no timeout.
 
-In the main thread a policy is also woken where it sleeps or waits, by SIGALRM, unless somebody else handles that signal. In another
-thread such a policy is ended once it wakes.
+In the main thread SIGALRM also interrupts a sleeping policy, unless other code handles that signal. In another thread a sleeping policy
+ends when it wakes.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from types import CodeType, FrameType
 from kailab.errors import PolicyError
 
 CHECKS_BEFORE_TIMEOUT = 30
-"""After so many looks at one question its policy is given up."""
+"""A policy call is ended after this many checks."""
 CHECK_SECONDS = 1.0
 
 
 class PolicyTimeout(PolicyError):
-    """Raised in the thread that asked. Python makes it without arguments there, and with its message where it comes from another process."""
+    """Raised in the thread of the policy call. Python makes it without arguments there, and with its message when it comes from another
+    process."""
 
     def __init__(self, message: str = "no answer came, and it was given up") -> None:
         super().__init__(message)
 
 
 class PolicyWatchdog:
-    """``looks`` at one question, each ``every`` seconds."""
+    """Ends a policy call after ``looks`` checks, one every ``every`` seconds."""
 
     def __init__(self, looks: int = CHECKS_BEFORE_TIMEOUT, every: float = CHECK_SECONDS) -> None:
         self._looks, self._every = looks, every
@@ -43,61 +44,61 @@ class PolicyWatchdog:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Also in a process that was forked: threads do not come along."""
+        """Start anew; also in a forked process, which has no watchdog thread."""
         self._changed = threading.Condition()
-        self._asking: dict[int, tuple[CodeType, ...]] = {}
+        self._watched: dict[int, tuple[CodeType, ...]] = {}
         self._thread: threading.Thread | None = None
 
     @contextmanager
     def ends(self, asks: CodeType) -> Iterator[None]:
-        """Within it, this thread's questions end: a question is a call of the function with this code."""
+        """Within this context, watch this thread for calls of the function with the code ``asks``."""
         own = threading.get_ident()
         with self._changed:
-            before = self._asking.get(own, ())
-            self._asking[own] = (*before, asks)
+            outer = self._watched.get(own, ())
+            self._watched[own] = (*outer, asks)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._watch, name="kailab-patience", daemon=True)
+                self._thread = threading.Thread(target=self._watch, name="kailab-policy-watchdog", daemon=True)
                 self._thread.start()
             self._changed.notify()
         try:
-            with _woken():
+            with _interruptible():
                 yield
         finally:
             with self._changed:
-                if before:
-                    self._asking[own] = before
+                if outer:
+                    self._watched[own] = outer
                 else:
-                    del self._asking[own]
+                    del self._watched[own]
 
     def _watch(self) -> None:
         seen: dict[int, tuple[FrameType, int]] = {}
         while True:
             with self._changed:
-                if not self._asking:
-                    seen.clear()  # a frame that is held keeps what it knows alive
-                    self._changed.wait_for(lambda: self._asking)
+                if not self._watched:
+                    seen.clear()  # a frame keeps its locals alive
+                    self._changed.wait_for(lambda: self._watched)
             sleep(self._every)
             with self._changed:
-                seen = self._look(seen)
+                seen = self._check(seen)
 
-    def _look(self, seen: dict[int, tuple[FrameType, int]]) -> dict[int, tuple[FrameType, int]]:
-        """By thread: the question that is under way, and at how many looks one after the other it was."""
+    def _check(self, seen: dict[int, tuple[FrameType, int]]) -> dict[int, tuple[FrameType, int]]:
+        """Check each watched thread. Returns by thread the frame of its policy call and the number of checks that have seen it."""
         frames = sys._current_frames()
-        found: dict[int, tuple[FrameType, int]] = {}
-        for thread, codes in self._asking.items():
-            question = _question(frames.get(thread), codes)
-            if question is None:
+        calls: dict[int, tuple[FrameType, int]] = {}
+        for thread, codes in self._watched.items():
+            call = _watched_call(frames.get(thread), codes)
+            if call is None:
                 continue
+            # ``seen`` holds the frame, so no new frame can have its identity.
             before, looks = seen.get(thread, (None, 0))
-            # As long as a frame is held, no other is at its place.
-            looks = looks + 1 if before is question else 1
-            found[thread] = question, looks
+            looks = looks + 1 if before is call else 1
+            calls[thread] = call, looks
             if looks > self._looks:
                 _end(thread)
-        return found
+        return calls
 
 
-def _question(frame: FrameType | None, codes: tuple[CodeType, ...]) -> FrameType | None:
+def _watched_call(frame: FrameType | None, codes: tuple[CodeType, ...]) -> FrameType | None:
     while frame is not None and frame.f_code not in codes:
         frame = frame.f_back
     return frame
@@ -110,11 +111,11 @@ def _end(thread: int) -> None:
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
-    """Nothing: a sleeping thread comes back to Python for it, and meets the exception there."""
+    """Do nothing: the signal only returns a sleeping thread to Python, where the exception is raised."""
 
 
 @contextmanager
-def _woken() -> Iterator[None]:
+def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGALRM) != signal.SIG_DFL:
         yield
         return

@@ -1,9 +1,9 @@
-"""How things stood when a lab was saved, asked without the engine: a command that looks at a lab loads neither it nor numpy."""
+"""The scheduling state of a saved lab. Commands that show a lab read it without loading the engine or numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -12,19 +12,11 @@ from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.order_records import Earlier, Return
 
 
-class FreeGpus(NamedTuple):
-    """Milli-GPU that nobody holds on a node, and of the whole node."""
-
-    free: int
-    size: int
-
-
 class SchedulingStateRecord(msgspec.Struct, kw_only=True):
-    """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``
-    and ``returns``: by queue; these and ``divisions`` are None where they are not kept."""
+    """A ``SchedulingState`` as plain values. ``names``: of the PodGroups in ``order``, by UID. ``before`` and ``returns``: by queue. These
+    two and ``divisions`` are None if they were not saved."""
 
     queues: tuple[QueueState, ...]
-    room: dict[str, FreeGpus]
     order: tuple[ServingPosition, ...]
     names: dict[str, str]
     before: dict[str, tuple[Earlier, ...]] | None
@@ -33,7 +25,7 @@ class SchedulingStateRecord(msgspec.Struct, kw_only=True):
 
 
 class ComputedSchedulingState(Protocol):
-    """A present that is made from the objects, as far as it is asked here."""
+    """The part of ``SchedulingState`` that a saved state may have to compute."""
 
     def queues_before(self, name: str) -> tuple[Earlier, ...]: ...
 
@@ -46,31 +38,30 @@ class ComputedSchedulingState(Protocol):
 
 
 class SavedSchedulingState:
-    """A moment that was saved, asked as ``SchedulingState`` is. ``again`` makes it anew, for what was not saved."""
+    """A saved state with the interface of ``SchedulingState``. ``compute`` makes the state from the objects, for what was not saved."""
 
-    def __init__(self, record: SchedulingStateRecord, again: Callable[[], ComputedSchedulingState]) -> None:
+    def __init__(self, record: SchedulingStateRecord, compute: Callable[[], ComputedSchedulingState]) -> None:
         self.queues = record.queues
-        self.room = record.room
         self.order = record.order
         self._record = record
-        self._again = again
+        self._compute = compute
 
     def queues_before(self, name: str) -> tuple[Earlier, ...]:
         """See ``SchedulingState``."""
         before = self._record.before
-        return before.get(name, ()) if before is not None else self._again().queues_before(name)
+        return before.get(name, ()) if before is not None else self._compute().queues_before(name)
 
     @property
     def divisions(self) -> tuple[Division, ...]:
         """See ``SchedulingState``."""
-        kept = self._record.divisions
-        return kept if kept is not None else self._again().divisions
+        saved = self._record.divisions
+        return saved if saved is not None else self._compute().divisions
 
     def returns(self, *names: str) -> dict[str, tuple[Return, ...]]:
         """See ``SchedulingState``."""
-        kept = self._record.returns
-        return {name: kept.get(name, ()) for name in names} if kept is not None else self._again().returns(*names)
+        saved = self._record.returns
+        return {name: saved.get(name, ()) for name in names} if saved is not None else self._compute().returns(*names)
 
     def podgroup(self, uid: str) -> str:
         """See ``SchedulingState``."""
-        return self._record.names.get(uid) or self._again().podgroup(uid)
+        return self._record.names.get(uid) or self._compute().podgroup(uid)

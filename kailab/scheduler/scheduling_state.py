@@ -1,8 +1,7 @@
-"""How things stand now, by the scheduler's own reading and reckoning: what queues hold, ask for and are due, what is free, and
-in which order work is served.
+"""The present state of scheduling: allocated, requested and fair amounts of queues, and the serving order of pending work.
 
-Decisions tell how queues stood when a cycle began. What has become of it since, and what others did meanwhile, is in the
-cluster's objects; so whoever asks is answered from these, by the same code that a cycle begins with. Nothing is decided here.
+Decisions report the queues as of the begin of their cycle. This module reads the cluster's present objects with the code that a cycle
+begins with, and decides nothing.
 """
 
 from __future__ import annotations
@@ -23,19 +22,18 @@ from kailab.engine.report.pending import queue_states
 from kailab.engine.report.returning import Returns, divisions
 from kailab.engine.report.serving import queues_before, serving_positions
 from kailab.engine.session import Session
-from kailab.engine.snapshot.counting import offered_gpus
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.scheduler.mirror import COUNTED_KINDS, Mirror
-from kailab.scheduler.saved_state import FreeGpus, SchedulingStateRecord
+from kailab.scheduler.saved_state import SchedulingStateRecord
 from kailab.scheduler.settings.policies import with_policies
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
 MOST_SAVED_QUEUES = 200
-"""In a cluster of more queues, which of them is served before which is not kept: it is reckoned when somebody asks."""
+"""For more queues than this, a saved state leaves out the answers per queue; they are computed on request."""
 
 
 class CycleInput(NamedTuple):
-    """What a cycle depends on: see ``engine.cycle.decide``."""
+    """The input of one cycle: see ``engine.cycle.decide``."""
 
     snapshot: Snapshot
     config: EngineConfig
@@ -43,12 +41,12 @@ class CycleInput(NamedTuple):
 
 
 class SchedulingState:
-    """One moment: made, asked, thrown away, all before the mirror is updated again. PodGroups go by UID here."""
+    """The state at one moment. It is valid until the mirror is updated again. PodGroups are named by UID."""
 
     def __init__(
         self, mirror: Mirror, config: EngineConfig, now: float, placing: Callable[[], Mirror] | None = None
     ) -> None:
-        """``placing``: gives a mirror of all that placing depends on, where ``mirror`` is only enough to count."""
+        """``placing`` returns a mirror with everything that placement depends on, if ``mirror`` has only enough to count."""
         self._mirror = mirror
         self._placing = placing
         self._config = config
@@ -56,52 +54,43 @@ class SchedulingState:
 
     @cached_property
     def queues(self) -> tuple[QueueState, ...]:
-        """Where every queue stands, by name."""
+        """The state of every queue, ordered by name."""
         with self._session() as session:
             return queue_states(session)
 
     @cached_property
-    def room(self) -> dict[str, FreeGpus]:
-        """Of each node where anything new may go."""
-        with self._session() as session:
-            return _room(session)
-
-    @cached_property
     def order(self) -> tuple[ServingPosition, ...]:
-        """All PodGroups that wait and could run in their queue, in the order in which they are served."""
+        """All pending PodGroups that their queue's limits allow to run, in serving order."""
         with self._session() as session:
             return serving_positions(session)
 
     def queues_before(self, name: str) -> tuple[Earlier, ...]:
-        """Queues that are served before one, each with the PodGroup whose turn is next there."""
+        """The queues served before ``name``, each with its next PodGroup."""
         with self._session() as session:
             return queues_before(session, self.order, name)
 
     @cached_property
     def divisions(self) -> tuple[Division, ...]:
-        """How the fair shares came about, of every resource and level of the tree, from the root down."""
+        """How the fair shares were divided, for every resource and level of the tree, from the root down."""
         with self._session() as session:
             return divisions(session)
 
     def returns(self, *names: str) -> dict[str, tuple[Return, ...]]:
-        """Of each queue named what others could take from it, or from an ancestor of it, and what stops them."""
+        """For each named queue, what other queues could reclaim from it or from an ancestor, and what stops them."""
         with self._session() as session:
             return _returns(session, names)
 
-    def moment(self) -> CycleInput:
-        """All that a cycle would decide by now, as a value."""
+    def cycle_input(self) -> CycleInput:
+        """The input of a cycle that ran now."""
         mirror = self._mirror if self._placing is None else self._placing()
         return CycleInput(mirror.working.value(), self._config, self._now)
 
-    def keep(self) -> SchedulingStateRecord:
-        """All of it."""
+    def to_record(self) -> SchedulingStateRecord:
         with self._session() as session:
-            # One session for all of it, where the properties above open one each.
             order = serving_positions(session)
             names = sorted(session.tree.queues) if len(session.tree.queues) <= MOST_SAVED_QUEUES else None
             return SchedulingStateRecord(
                 queues=queue_states(session),
-                room=_room(session),
                 order=order,
                 names={turn.podgroup: self.podgroup(turn.podgroup) for turn in order},
                 before=None if names is None else {name: queues_before(session, order, name) for name in names},
@@ -115,8 +104,7 @@ class SchedulingState:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        # Each question opens a session of its own: one that stayed open would keep its changes in the shared working
-        # set.
+        # A session per question: one that stayed open would leave its changes in the shared working set.
         session = Session(self._mirror.working, self._config, self._now)
         try:
             yield session
@@ -129,18 +117,9 @@ def _returns(session: Session, names: Iterable[str]) -> dict[str, tuple[Return, 
     return {name: returns.of(name) for name in names}
 
 
-def _room(session: Session) -> dict[str, FreeGpus]:
-    table = session.table
-    return {
-        node.name: FreeGpus(table.unheld_gpus(i), offered_gpus(node))
-        for i, node in enumerate(table.nodes)
-        if table.available[i]
-    }
-
-
 class SchedulingStateReader:
-    """Sees the present of a cluster where no scheduler of this process has a mirror of it. Nothing is read before somebody
-    asks; from then on it follows the cluster."""
+    """Reads the scheduling state of a cluster that no scheduler of this process mirrors. It watches the cluster from the first request
+    on."""
 
     def __init__(
         self, cluster: Cluster, config: EngineConfig, usage: UsageParams | None, scheduler_names: Iterable[str]
@@ -152,19 +131,19 @@ class SchedulingStateReader:
         self._mirror: Mirror | None = None
         self._placing: Mirror | None = None
 
-    def present(self, promised: tuple[str, ...] = ()) -> SchedulingState:
-        """As ``Scheduler.present``."""
+    def scheduling_state(self, promised: tuple[str, ...] = ()) -> SchedulingState:
+        """See ``Scheduler.scheduling_state``."""
         mirror = self._mirror
         if mirror is None:
-            mirror = self._mirror = Mirror(self._cluster, self._names, kinds=COUNTED_KINDS, tell=_nobody)
-        # Read each time: the scheduler that writes it is another process.
+            mirror = self._mirror = Mirror(self._cluster, self._names, kinds=COUNTED_KINDS, tell=_ignore)
+        # Loaded each time: another process writes it.
         usage = UsageHistory.load(self._cluster, self._usage) if self._config.k_value > 0 else None
-        return read_scheduling_state(mirror, self._config, usage, promised, self._cluster.now(), self._all_of_it)
+        return read_scheduling_state(mirror, self._config, usage, promised, self._cluster.now(), self._placing_mirror)
 
-    def _all_of_it(self) -> Mirror:
+    def _placing_mirror(self) -> Mirror:
         if self._placing is None:
-            # Made when placing is asked about: it watches all kinds, while counting does with a few.
-            self._placing = Mirror(self._cluster, self._names, tell=_nobody)
+            # Made on demand: it watches all kinds, while counting needs only a few.
+            self._placing = Mirror(self._cluster, self._names, tell=_ignore)
         self._placing.update()
         return self._placing
 
@@ -174,8 +153,8 @@ class SchedulingStateReader:
                 mirror.close()
 
 
-def _nobody(*_: Any, **__: Any) -> None:
-    """The scheduler itself tells of what can't be read."""
+def _ignore(*_: Any, **__: Any) -> None:
+    """Report nothing: the scheduler itself reports unreadable objects."""
 
 
 def read_scheduling_state(
@@ -186,7 +165,7 @@ def read_scheduling_state(
     now: float,
     placing: Callable[[], Mirror] | None = None,
 ) -> SchedulingState:
-    """``usage``: past use, where it counts. ``placing``: see ``SchedulingState``."""
+    """``usage``: past usage, if it counts. ``placing``: see ``SchedulingState``."""
     mirror.update()
     past = config.usage if usage is None else usage.shares_at(now)
     return SchedulingState(mirror, msgspec.structs.replace(config, usage=past, promised=promised), now, placing)

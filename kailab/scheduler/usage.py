@@ -1,13 +1,11 @@
-"""Past use of the cluster by each queue, for time-based fairness.
+"""Past usage of the cluster by each queue, for time-based fairness.
 
-A queue's usage is what it held over a window of time, older use weighing less (half-life), as a part of what the
-cluster offered in that time, weighed likewise: u = sum 0.5^((now-t)/half-life) * allocated(t) / sum
-0.5^((now-t)/half-life) * capacity(t). KAI sums samples that Prometheus took once a minute; here allocations are
-known to be constant between changes, so each piece is integrated exactly. Like KAI's, the figure is renewed once per
-fetch interval (one minute), on the minute.
+A queue's usage is its allocation over a window of time as a part of the cluster's capacity in that time, both with decaying weights:
+u = sum 0.5^((now-t)/half-life) * allocated(t) / sum 0.5^((now-t)/half-life) * capacity(t). KAI sums samples that Prometheus takes once a
+minute. kailab knows that allocations are constant between changes and integrates each interval exactly. As in KAI, the figure is renewed
+once per fetch interval (one minute), on the minute.
 
-The history lives in a ConfigMap, so a lab that is resumed carries on. Source: KAI docs/time-based-fairshare,
-usagedb/prometheus.
+A ConfigMap holds the history, so a resumed lab continues it. Source: KAI docs/time-based-fairshare, usagedb/prometheus.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
 NAMESPACE = "kai-scheduler"
 CONFIG_MAP = "kailab-queue-usage"
 RESOURCES = ("gpu", "cpu", "memory")
-# All of them go into one ConfigMap, which holds 1 MiB.
-MOST_PIECES = 512
+MOST_INTERVALS = 512
+"""One ConfigMap, which holds 1 MiB at most, has all of them."""
 
 Amounts = tuple[float, float, float]
 """gpu, cpu, memory in engine units."""
@@ -40,8 +38,8 @@ Usage = dict[str, dict[str, float]]
 
 
 class UsageParams(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds throughout. ``half_life`` None: no decay. A tumbling window starts anew every ``window`` seconds,
-    counted from ``tumbling_start``; a cron window at the moments that ``cron`` names (kailab.model.cron). Source: KAI usagedb UsageParams and its defaults."""
+    """All times are in seconds. ``half_life`` None: no decay. A tumbling window starts every ``window`` seconds, counted from
+    ``tumbling_start``; a cron window starts at the times of ``cron`` (kailab.model.cron). Source: KAI usagedb UsageParams."""
 
     window: float = 7 * 86_400.0
     half_life: float | None = None
@@ -52,7 +50,7 @@ class UsageParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageInterval(msgspec.Struct, frozen=True):
-    """From ``start`` until the next piece: what the cluster offered and what each queue held (nothing: left out)."""
+    """From ``start`` until the next interval: the cluster's capacity and the allocation of each queue. Queues without any are left out."""
 
     start: float
     capacity: Amounts
@@ -64,73 +62,73 @@ class _Stored(msgspec.Struct):
 
 
 class UsageHistory:
-    """Pieces of constant allocation, oldest first."""
+    """Intervals of constant allocation, oldest first."""
 
-    def __init__(self, cluster: Cluster, params: UsageParams, pieces: Iterable[UsageInterval] = ()) -> None:
+    def __init__(self, cluster: Cluster, params: UsageParams, intervals: Iterable[UsageInterval] = ()) -> None:
         self._cluster = cluster
         self._params = params
         self._cron = _moments(params) if params.window_type == "cron" else None
-        self._pieces = list(pieces)
+        self._intervals = list(intervals)
         self._fetched_at: float | None = None
         self._shares: Usage = {}
 
     @classmethod
     def load(cls, cluster: Cluster, params: UsageParams) -> UsageHistory:
-        """Carry on from the ConfigMap, if there is one that can be read."""
+        """Load the history from the ConfigMap; empty if there is none or it can't be read."""
         try:
             stored = cluster.get("ConfigMap", CONFIG_MAP, NAMESPACE)
-            pieces = decoding.decode_json((stored.get("data") or {}).get("history", ""), _Stored).pieces
-        # A history that can't be read is lost use, not a reason to stop scheduling.
+            intervals = decoding.decode_json((stored.get("data") or {}).get("history", ""), _Stored).pieces
+        # A lost history is no reason to stop scheduling.
         except (NotFound, msgspec.DecodeError):
-            pieces = []
-        return cls(cluster, params, pieces)
+            intervals = []
+        return cls(cluster, params, intervals)
 
     def carry_on(self, other: UsageHistory) -> None:
-        """Remember what another remembers."""
-        self._pieces = list(other._pieces)
+        """Take over the state of another history."""
+        self._intervals = list(other._intervals)
         self._fetched_at, self._shares = other._fetched_at, other._shares
 
     @property
     def next_refresh(self) -> float | None:
-        """When usage is next reckoned anew."""
+        """When usage is next computed."""
         return None if self._fetched_at is None else self._fetched_at + self._params.fetch_interval
 
     @property
     def latest(self) -> Usage:
-        """As ``shares`` gave it last."""
+        """The last result of ``shares``."""
         return self._shares
 
     def shares(self, now: float) -> Usage:
-        """Usage of each queue as of the last full fetch interval."""
+        """Usage of each queue at the end of the last full fetch interval. Schedules the next refresh."""
         self._shares = self.shares_at(now)
         self._fetched_at = self._interval_of(now)
         return self._shares
 
     def shares_at(self, now: float) -> Usage:
-        """The same for whoever only looks: it does not put off the next refresh."""
+        """As ``shares``, without scheduling the next refresh."""
         fetched_at = self._interval_of(now)
-        return self._shares if fetched_at == self._fetched_at else self.reckon(fetched_at)
+        return self._shares if fetched_at == self._fetched_at else self.compute(fetched_at)
 
     def _interval_of(self, now: float) -> float:
         interval = self._params.fetch_interval
-        # On the minute and not a minute after the last time: whoever starts when reckons with the same figures.
+        # On the minute, so that the figures do not depend on when the process started.
         return math.floor(now / interval) * interval
 
-    def reckon(self, now: float) -> Usage:
-        """Usage of each queue at ``now``. Time before the first piece counts neither as use nor as offered."""
+    def compute(self, now: float) -> Usage:
+        """Usage of each queue at ``now``. Time before the first interval counts neither as usage nor as capacity."""
         begin = self._window_start(now)
         offered = [0.0, 0.0, 0.0]
         held: dict[str, list[float]] = {}
-        for index, piece in enumerate(self._pieces):
-            # A piece holds until the next begins; the last one holds still.
-            following = self._pieces[index + 1].start if index + 1 < len(self._pieces) else now
-            start, end = max(begin, piece.start), min(now, following)
+        for index, interval in enumerate(self._intervals):
+            # The last interval has not ended yet.
+            following = self._intervals[index + 1].start if index + 1 < len(self._intervals) else now
+            start, end = max(begin, interval.start), min(now, following)
             if end <= start:
                 continue
             weight = self._weight(start, end, now)
             for resource in range(3):
-                offered[resource] += weight * piece.capacity[resource]
-            for queue, amounts in piece.queues.items():
+                offered[resource] += weight * interval.capacity[resource]
+            for queue, amounts in interval.queues.items():
                 sums = held.setdefault(queue, [0.0, 0.0, 0.0])
                 for resource in range(3):
                     sums[resource] += weight * amounts[resource]
@@ -143,22 +141,22 @@ class UsageHistory:
         }
 
     def observe(self, now: float, queues: Iterable[QueueState], capacity: Mapping[str, int]) -> bool:
-        """Note what is held from ``now`` on. True if it differs from before, and was written down."""
+        """Record the allocation from ``now`` on. Returns whether it differs from the last one and was saved."""
         offered = (float(capacity["gpu"]), float(capacity["cpu"]), float(capacity["memory"]))
         held: dict[str, Amounts] = {}
         for queue in queues:
             amounts = (float(queue.gpu.allocated), float(queue.cpu.allocated), float(queue.memory.allocated))
             if any(amounts):
                 held[queue.name] = amounts
-        last = self._pieces[-1] if self._pieces else None
+        last = self._intervals[-1] if self._intervals else None
         if last is not None and last.capacity == offered and last.queues == held:
             return False
-        piece = UsageInterval(now, offered, dict(sorted(held.items())))
-        # Several cycles at one instant: only what stands at its end lasts for any time.
+        interval = UsageInterval(now, offered, dict(sorted(held.items())))
+        # Of several cycles at one time only the last one has a duration.
         if last is not None and last.start == now:
-            self._pieces[-1] = piece
+            self._intervals[-1] = interval
         else:
-            self._pieces.append(piece)
+            self._intervals.append(interval)
         self._prune(now)
         self._save()
         return True
@@ -178,28 +176,27 @@ class UsageHistory:
         half_life = self._params.half_life
         if not half_life:
             return end - start
-        # The common factor of all pieces could be left out, since shares are ratios; with it a weight is a number of
-        # seconds.
+        # The factor cancels out of the ratios; with it a weight is in seconds.
         return half_life / math.log(2) * (0.5 ** ((now - end) / half_life) - 0.5 ** ((now - start) / half_life))
 
     def _prune(self, now: float) -> None:
-        """Drop what no window reaches any more; join old pieces in pairs when there are too many."""
+        """Drop intervals before the window; join old intervals in pairs if there are too many."""
         begin = self._window_start(now)
-        # The piece in which the window begins is still needed.
-        while len(self._pieces) > 1 and self._pieces[1].start <= begin:
-            del self._pieces[0]
-        if len(self._pieces) > MOST_PIECES:
-            # Only the older half, which weighs least where use decays.
-            old, recent = self._pieces[: MOST_PIECES // 2], self._pieces[MOST_PIECES // 2 :]
-            ends = [piece.start for piece in old[1:]] + [recent[0].start]
+        # The interval in which the window begins stays.
+        while len(self._intervals) > 1 and self._intervals[1].start <= begin:
+            del self._intervals[0]
+        if len(self._intervals) > MOST_INTERVALS:
+            # Only the older half, which weighs least.
+            old, recent = self._intervals[: MOST_INTERVALS // 2], self._intervals[MOST_INTERVALS // 2 :]
+            ends = [interval.start for interval in old[1:]] + [recent[0].start]
             joined = [
                 _join(old[i], ends[i], old[i + 1], ends[i + 1]) if i + 1 < len(old) else old[i]
                 for i in range(0, len(old), 2)
             ]
-            self._pieces = joined + recent
+            self._intervals = joined + recent
 
     def _save(self) -> None:
-        data = {"history": msgspec.json.encode(_Stored(self._pieces)).decode()}
+        data = {"history": msgspec.json.encode(_Stored(self._intervals)).decode()}
         try:
             self._cluster.patch("ConfigMap", CONFIG_MAP, NAMESPACE, {"data": data})
         except NotFound:
@@ -207,19 +204,19 @@ class UsageHistory:
             try:
                 self._cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
             except ApiError:
-                return  # kept in memory; the next change writes it all
+                return  # the next change saves it
         except ApiError:
             return
 
 
 def _moments(params: UsageParams) -> Cron:
-    from kailab.model.cron import Cron  # and time zones, of which a command that only looks has no need
+    from kailab.model.cron import Cron  # imports time zones, which most commands do not need
 
     return Cron(params.cron)
 
 
 def _join(first: UsageInterval, first_end: float, second: UsageInterval, second_end: float) -> UsageInterval:
-    """One piece that holds as much in all as the two did."""
+    """One interval with the sum of both allocations over time."""
     whole = second_end - first.start
     if whole <= 0:
         return second

@@ -1,14 +1,13 @@
-"""Names in a snapshot mapped by a key of the user's: the same name always becomes the same other name, and without the key nobody can
-tell which it was.
+"""Replace the names in a snapshot, with a key of the user's. The same name always becomes the same other name, and without the key nobody
+can find the original.
 
-A text is taken apart at what separates words in names (``-``, ``.``, ``/``, ``:``, ``_``). Each word is mapped by itself, onto one of the
-same length, by a permutation of all words of that length (a Feistel network over HMAC-SHA256, walked until it is back among words). So
-different names stay different, a pod's name still begins with its workload's, limits of length hold, and what is equal in selectors,
-references, labels and queues stays equal. Numbers stay, and so do amounts, times, uids, and words that mean something to the schedulers
-(``default``, ``train``, ``kai``).
+A text is split at ``-``, ``.``, ``/``, ``:`` and ``_``. Each word is replaced by another of the same length, by a permutation of all
+words of that length (a Feistel network over HMAC-SHA256, repeated until the result is a word again). So different names stay different,
+the name of a pod still begins with that of its workload, length limits hold, and selectors, references, labels and queues still match.
+Numbers, amounts, times, uids and words with a meaning to the schedulers (``default``, ``train``, ``kai``) stay.
 
-Everything else is a name until it is known to be none. In the names of fields, of labels and of resources, and in texts of fields that enumerate
-(``_NOT_NAMES``), the words stay that kailab itself knows (``known_names.txt``); every other word is mapped there, too, since it is somebody's.
+Everything counts as a name unless it is known to be none. Words that kailab itself knows (``known_names.txt``) stay in names of fields,
+labels and resources, and in texts of fields that enumerate (``_NOT_NAMES``); all other words there are replaced too.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from kailab.scheduler.reading.numa import OBSERVED, PREDICTED
 from kailab.snapshots.snapshot import ClusterSnapshot
 
 LEAST_KEY = 16
-"""Bytes."""
+"""In bytes."""
 
 _WORD = re.compile(r"[A-Za-z0-9]+")
-# As a quantity, a duration or a version has it: no letters but those of its unit.
+# Quantities, durations and versions: digits with letters of a unit.
 _AMOUNT = re.compile(
     r"\d+([KMGTPE]i?|k|m|u|n|g|gb|s|ms|us|ns|h|x|d|e\d+)|(\d+[hms]+){2,}|v\d+((alpha|beta|rc)\d+)?|\d+x\d+"
 )
@@ -48,7 +47,7 @@ _DIGITS = "0123456789"
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
 _UPPER = _LOWER.upper()
 _ROUNDS = 8
-_NODE_FIELD = "metadata.name"  # as affinity names it
+_NODE_FIELD = "metadata.name"  # in node affinity
 _KNOWN_FILE = Path(__file__).with_name("known_names.txt")
 
 _KEPT = frozenset(
@@ -89,7 +88,7 @@ _KEPT = frozenset(
         "kailab",
     ]
 )
-"""Words that mean something here: Kubernetes' and KAI's own namespaces and priority classes, values of labels that are acted upon."""
+"""Words with a meaning: Kubernetes' and KAI's own namespaces and priority classes, and values of labels that are acted upon."""
 
 _NOT_NAMES = frozenset(
     {
@@ -105,7 +104,7 @@ _NOT_NAMES = frozenset(
         *(key for key, form in (SPEC_FIELDS | SHARE_FIELDS).items() if not form.is_name),
     }
 )  # fmt: skip
-"""Fields whose text is an amount, or one of a few that somebody has listed: words of it that are known stay."""
+"""Fields with an amount or one of a few listed words: known words in them stay."""
 
 _AMOUNTS = frozenset(
     {
@@ -122,13 +121,13 @@ _AMOUNTS = frozenset(
         "resources",
     }
 )
-"""Fields with amounts by resource, and with what devices are: of their keys and texts, too, the known words stay."""
+"""Fields with amounts by resource or attributes of devices: known words in their keys and texts stay."""
 
 _SPOKEN = frozenset({"message"})
 
 
 class Names:
-    """Maps texts. ``key``: at least ``LEAST_KEY`` bytes that nobody else has."""
+    """Replaces names in texts. ``key``: at least ``LEAST_KEY`` secret bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -136,7 +135,7 @@ class Names:
         self._known = _known()
 
     def text(self, text: str) -> str:
-        """A name, or several put together."""
+        """Replace a name, or several in one text."""
         if text == _NODE_FIELD or _TIME.fullmatch(text):
             return text
         if redaction.keeps_label(text) or redaction.keeps_annotation(text):
@@ -144,7 +143,7 @@ class Names:
         return "".join(self._part(part) for part in re.split(f"({_UID.pattern})", text))
 
     def known(self, text: str) -> str:
-        """A text in which the words stay that kailab knows."""
+        """Replace the words that kailab does not know."""
         if _TIME.fullmatch(text):
             return text
         return _WORD.sub(lambda match: match[0] if match[0] in self._known else self.word(match[0]), text)
@@ -159,8 +158,8 @@ class Names:
         return found
 
     def _mapped(self, word: str) -> str:
-        """One of the same length that holds a letter and, if the word does, a capital: the permutation of all of that alphabet is
-        walked until there is one that is not kept either."""
+        """A word of the same length with at least one letter, and with a capital if ``word`` has one: the permutation is repeated until its
+        result is a word that can be replaced itself."""
         alphabet = _DIGITS + _LOWER + (_UPPER if any(letter in _UPPER for letter in word) else "")
         new = word
         while True:
@@ -176,8 +175,8 @@ class Names:
         half = len(digits) // 2
         for turn in range(_ROUNDS):
             left, right = (digits[:half], digits[half:]) if turn % 2 == 0 else (digits[half:], digits[:half])
-            told = f"{base}|{len(digits)}|{turn}|{','.join(map(str, right))}".encode()
-            shift = int.from_bytes(hmac.digest(self._key, told, "sha256"), "big")
+            message = f"{base}|{len(digits)}|{turn}|{','.join(map(str, right))}".encode()
+            shift = int.from_bytes(hmac.digest(self._key, message, "sha256"), "big")
             moved = []
             for digit in left:
                 shift, more = divmod(shift, base)
@@ -204,7 +203,7 @@ def _is_like(word: str, alphabet: str) -> bool:
 
 
 def read_key(path: Path) -> bytes:
-    """Raises InputError for a file that can't be read, or is too short to be a key."""
+    """Raises InputError for a file that can't be read, or is too short for a key."""
     key = read_bytes(path).strip()
     if len(key) < LEAST_KEY:
         raise InputError(
@@ -215,7 +214,7 @@ def read_key(path: Path) -> bytes:
 
 
 def anonymised(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
-    """The same with other names. What was decided so far is left out, and so is every sentence: they quote names."""
+    """The snapshot with other names. Past decisions and all sentences are left out, because they contain names."""
     names = Names(key)
     walk = _Walk(names)
     facts = found.facts
@@ -237,7 +236,8 @@ def anonymised(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
 
 
 class _Walk:
-    """Through objects that went through the filter of the evidence: every text, and every name of a field, is a name until it is known to be none."""
+    """Walks through objects that the evidence's filter has passed. Every text and every field name counts as a name unless it is known to be
+    none."""
 
     def __init__(self, names: Names) -> None:
         self._text, self._known = names.text, names.known
@@ -247,7 +247,7 @@ class _Walk:
         return found
 
     def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        # Of fields that nobody knows the names are somebody's, too.
+        # Unknown field names count as names.
         return {self._known(key): inside for key, old in value.items() if (inside := self._field(key, old)) is not None}
 
     def _field(self, key: str, value: Any) -> Any:
@@ -280,7 +280,7 @@ class _Walk:
         return self._text(value) if isinstance(value, str) else value
 
     def _amounts(self, value: Any) -> Any:
-        """All that is in it, by the words that are known."""
+        """Replace the unknown words in everything inside."""
         if isinstance(value, dict):
             return {self._known(key): self._amounts(inside) for key, inside in value.items() if key not in _SPOKEN}
         if isinstance(value, list):
@@ -295,4 +295,4 @@ _PLAIN_NOTES = frozenset(
         PREDICTED,
     }
 )  # fmt: skip
-"""Labels and annotations whose text is an amount or one of a few words: those that are known stay."""
+"""Labels and annotations with an amount or one of a few words: known words stay."""

@@ -1,4 +1,4 @@
-"""What of a cluster enters a snapshot: the kinds that decisions and controllers read, and the rights that reading them takes."""
+"""The contents of a snapshot: the kinds that decisions and controllers read, and the rights that reading them needs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _READ = (
 )  # fmt: skip
 
 NEEDED = frozenset({"Namespace", "Node", "Queue", "PodGroup", "Pod", "PriorityClass"})
-"""Without these there is nothing to decide on."""
+"""Without these kinds there is nothing to decide."""
 
 NAMES_ONLY = frozenset({"ConfigMap"})
-"""Of which the server is asked for the metadata alone."""
+"""Kinds of which only the metadata is requested."""
 
 
 def kinds_taken() -> tuple[str, ...]:
-    """Keys of the kinds: what owns pods first, pods last, so that of what is made meanwhile owners are missed rather than pods
-    counted without them."""
+    """Kind keys in the order of reading: owners of pods first, pods last, so that of objects made meanwhile an owner may be missing but no
+    pod is counted without its owner."""
     register_installed()
     owners = [key for key, kind in KINDS.items() if kind.owns_pods]
     return (*dict.fromkeys((*owners, "ReplicationController")), *_READ)
 
 
 def rights() -> Object:
-    """The ClusterRole that taking a snapshot needs: get and list, nothing else."""
+    """The ClusterRole for taking a snapshot: get and list, nothing else."""
     groups: dict[str, set[str]] = {}
     for key in kinds_taken():
         groups.setdefault(KINDS[key].group, set()).add(KINDS[key].plural)

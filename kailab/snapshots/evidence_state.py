@@ -1,8 +1,8 @@
-"""A state within evidence made a snapshot again.
+"""A state in recorded evidence as a snapshot.
 
-Evidence keeps objects at the end of a test (nodes, queues, PodGroups, pods), and before that rows. A lab in this process is
-deterministic, so it is brought about anew: what was done to it is done to another, until the cycle that is asked for, and every decision
-until then has to be the one on record. Of labs elsewhere there is the end alone, without the workloads that own the pods.
+Evidence keeps the objects at the end of a test (nodes, queues, PodGroups, pods), and rows before that. An embedded lab is deterministic,
+so its states are reproduced: the recorded steps are repeated in a new lab until the requested cycle, and every decision until then must
+equal the recorded one. For labs on other backends only the end can be opened, without the workloads that own the pods.
 """
 
 from __future__ import annotations
@@ -32,37 +32,33 @@ LAST = "last"
 _LAB = "lab.json"
 
 
-class Kept(NamedTuple):
-    """``what``: which state it is, in words."""
+class EvidenceSnapshot(NamedTuple):
+    """``what``: a description of the state."""
 
     snapshot: ClusterSnapshot
     what: str
     notices: tuple[str, ...] = ()
 
 
-def read(path: Path, test: str = "", at: str = "") -> Kept:
-    """``path``: the folder of a run, of a test or of a lab within one. ``test``: of a run, ``exercise/test`` or its last part; a lab
-    of several follows a slash. ``at``: ``last`` or the number of a cycle, on whose input it opens. Raises EvidenceError, InputError."""
+def read(path: Path, test: str = "", at: str = "") -> EvidenceSnapshot:
+    """``path``: the folder of a run, of a test or of a lab in one. ``test``: the test of a run, ``exercise/test`` or its last part; a lab of
+    several follows after a slash. ``at``: ``last``, or the number of a cycle, whose input is opened. Raises EvidenceError, InputError."""
     evidence, lab = _chosen(path, test)
     facts = evidence.labs[lab]
     cycle = _cycle(at)
     name = f"{evidence.name} ({lab})"
-    alone = facts.backend == "embedded"
-    if cycle is not None and not alone:
-        raise InputError(
-            f"{name} ran on {facts.backend}, whose time can't be gone through again; --at last opens its end"
-        )
-    if not alone:
+    embedded = facts.backend == "embedded"
+    if cycle is not None and not embedded:
+        raise InputError(f"{name} ran on {facts.backend}, which can't be repeated; --at last opens its end")
+    if not embedded:
         return _end(evidence, lab, facts)
     try:
-        return _again(evidence, lab, facts, cycle)
-    except _NotTheSame as different:
+        return _reproduce(evidence, lab, facts, cycle)
+    except _Differs as different:
         if cycle is not None:
-            raise EvidenceError(
-                f"{evidence.path / lab}: cycle {cycle} can't be brought about again: {different}"
-            ) from None
-        kept = _end(evidence, lab, facts)
-        return kept._replace(notices=(f"it can't be brought about again: {different}", *kept.notices))
+            raise EvidenceError(f"{evidence.path / lab}: cycle {cycle} can't be reproduced: {different}") from None
+        end = _end(evidence, lab, facts)
+        return end._replace(notices=(f"it can't be reproduced: {different}", *end.notices))
 
 
 def _chosen(path: Path, test: str) -> tuple[store.TestEvidence, str]:
@@ -71,15 +67,15 @@ def _chosen(path: Path, test: str) -> tuple[store.TestEvidence, str]:
         path, lab = path.parent, path.name
     if (path / RESULT).exists():
         if test:
-            raise InputError(f"{path} is a test's folder already; leave {test!r} out")
+            raise InputError(f"{path} is the folder of a test; leave {test!r} out")
         evidence = store.load_test(path.parent.parent, f"{path.parent.name}/{path.name}")
     else:
         tests = test_folders(path)
         if not tests or not any((path / one / RESULT).exists() for one in tests):
-            raise EvidenceError(f"{path}: no evidence is there")
+            raise EvidenceError(f"{path}: there is no evidence")
         if not test and len(tests) > 1:
             raise InputError(
-                f"{path} has several tests; say which: {', '.join(tests[:5])}{' ...' if len(tests) > 5 else ''}"
+                f"{path} has several tests; choose one of them: {', '.join(tests[:5])}{' ...' if len(tests) > 5 else ''}"
             )
         evidence = store.load_test(path, store.find_test(path, test) if test else tests[0])
     if not evidence.labs:
@@ -99,19 +95,19 @@ def _cycle(at: str) -> int | None:
     return int(at)
 
 
-# --- done again -------------------------------------------------------------------------------------------------------
+# --- reproduced states ----------------------------------------------------------------------------------------------------
 
 
-class _NotTheSame(Exception):
-    """What was done does not lead where it led then."""
+class _Differs(Exception):
+    """The repeated steps lead to another state."""
 
 
-class _ThereNow(Exception):
-    """The cycle that is asked for begins."""
+class _Reached(Exception):
+    """The requested cycle begins."""
 
 
-class _Until(Observer):
-    """Takes a snapshot of the lab as a cycle begins, and notes what was decided before."""
+class _StateRecorder(Observer):
+    """Takes a snapshot of the lab when a cycle begins, and collects the decisions before it."""
 
     wants_decisions = True
 
@@ -120,53 +116,53 @@ class _Until(Observer):
         self.found: ClusterSnapshot | None = None
         self.decided: list[Decision] = []
         self._cycle = cycle
-        self._seen = 0
+        self.cycles = 0
 
     def on_phase(self, name: str) -> None:
-        if self._cycle == self._seen + 1 and self.lab is not None:
+        if self._cycle == self.cycles + 1 and self.lab is not None:
             self.found = taking.of_lab(self.lab)
-            raise _ThereNow
+            raise _Reached
 
     def on_cycle(self, record: CycleRecord) -> None:
-        self._seen += 1
+        self.cycles += 1
 
     def on_decisions(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
         self.decided.extend(entries)
 
 
-def _again(evidence: store.TestEvidence, lab: str, facts: LabFacts, cycle: int | None) -> Kept:
-    until = _Until(cycle)
+def _reproduce(evidence: store.TestEvidence, lab: str, facts: LabFacts, cycle: int | None) -> EvidenceSnapshot:
+    recorder = _StateRecorder(cycle)
     settings = SchedulerSettings(engine=facts.settings.engine, usage=facts.settings.usage)
     folder = evidence.path / lab
-    again = Lab.open(
+    repeated = Lab.open(
         load_fleet(folder / "fleet.yaml"),
         scheduler=facts.scheduler_kind or facts.scheduler,
         config=settings if settings.engine != EngineConfig() else None,
-        observers=[until],
+        observers=[recorder],
         adopt_default_scheduler=facts.settings.adopt_default_scheduler,
         devices=facts.devices,
     )
     names = _TemplateNames(evidence.states(lab).values())
-    with again:
-        until.lab = again
+    with repeated:
+        recorder.lab = repeated
         try:
             for step in evidence.steps(lab):
-                _do(again, step, folder)
-                names.give(again)
-        except _ThereNow:
+                _do(repeated, step, folder)
+                names.give(repeated)
+        except _Reached:
             pass
         except KailabError as error:
-            raise _NotTheSame(f"what was done then is refused now: {error}") from None
-        found = until.found or taking.of_lab(again)
-    if cycle is not None and until.found is None:
-        raise InputError(f"{evidence.name} ({lab}) had no cycle {cycle}: the last was {until._seen}")
-    _check(evidence, lab, until.decided, cycle)
+            raise _Differs(f"a recorded step is refused now: {error}") from None
+        found = recorder.found or taking.of_lab(repeated)
+    if cycle is not None and recorder.found is None:
+        raise InputError(f"{evidence.name} ({lab}) had no cycle {cycle}: the last was {recorder.cycles}")
+    _check(evidence, lab, recorder.decided, cycle)
     what = f"the end of {evidence.name}" if cycle is None else f"{evidence.name} as cycle {cycle} begins"
-    return Kept(found, what)
+    return EvidenceSnapshot(found, what)
 
 
 class _TemplateNames:
-    """What the ReplicaSets of Deployments were called: the name comes from the whole template, of which evidence keeps a part."""
+    """Names of the ReplicaSets of Deployments. Such a name depends on the whole template, and evidence keeps only a part of it."""
 
     def __init__(self, states: Iterable[ClusterState]) -> None:
         self._left: dict[str, list[str]] = {}
@@ -180,7 +176,7 @@ class _TemplateNames:
         self._given: dict[str, dict[str, str]] = {}
 
     def give(self, lab: Lab) -> None:
-        """Deployments with a template that was not met yet get the next of their names."""
+        """Give each Deployment with a new template its next recorded name."""
         for deployment in lab.cluster.list("Deployment"):
             meta = deployment["metadata"]
             key = f"{meta['namespace']}/{meta['name']}"
@@ -209,18 +205,18 @@ def _do(lab: Lab, step: RecordedStep, folder: Path) -> None:
         case "advance":
             lab.advance(step.seconds or 0.0)
         case _:
-            raise _NotTheSame(f"step {step.n}, {step.operation}, can't be done again")
+            raise _Differs(f"step {step.n}, {step.operation}, can't be repeated")
 
 
 def _check(evidence: store.TestEvidence, lab: str, decided: Sequence[Decision], cycle: int | None) -> None:
-    """Raises _NotTheSame for the first decision that is another. Sentences may have been cut, so they do not count."""
+    """Raises _Differs for the first different decision. Sentences do not count, because they may have been cut."""
     recorded = [one for one in evidence.decisions(lab) if cycle is None or one.cycle < cycle]
     before, after = list(map(_essence, recorded)), list(map(_essence, decided))
     for one, other in zip(before, after, strict=False):
         if one != other:
-            raise _NotTheSame(f"it was decided {_told(one)}, and is now {_told(other)}")
+            raise _Differs(f"the recorded decision is {_describe(one)}, the repeated one {_describe(other)}")
     if len(before) != len(after):
-        raise _NotTheSame(f"{len(before)} decisions are on record, and {len(after)} are taken now")
+        raise _Differs(f"{len(before)} decisions are recorded, and {len(after)} are made now")
 
 
 def _essence(entry: Decision) -> tuple[Any, ...]:
@@ -229,15 +225,15 @@ def _essence(entry: Decision) -> tuple[Any, ...]:
     return entry.cycle, str(entry.__struct_config__.tag), about, node
 
 
-def _told(essence: tuple[Any, ...]) -> str:
+def _describe(essence: tuple[Any, ...]) -> str:
     cycle, what, about, node = essence
     return f"in cycle {cycle}: {what} {about}{f' on {node}' if node else ''}"
 
 
-# --- the end alone ----------------------------------------------------------------------------------------------------
+# --- the end --------------------------------------------------------------------------------------------------------------
 
 
-def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> Kept:
+def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> EvidenceSnapshot:
     looks = {kind: evidence.objects(lab, "after", file) for file, kind in OBJECT_FILES.items()}
     decisions = evidence.decisions(lab)
     steps = evidence.steps(lab)
@@ -256,5 +252,5 @@ def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> Kept:
         objects={kind: list(several) for kind, several in filtered.before.items()},
         cut=filtered.cut,
     )
-    notice = "the workloads that own the pods are not in the evidence: pods that go are not made anew"
-    return Kept(found, f"the end of {evidence.name}", (notice,))
+    notice = "the workloads that own the pods are not in the evidence: deleted pods are not replaced"
+    return EvidenceSnapshot(found, f"the end of {evidence.name}", (notice,))

@@ -1,8 +1,8 @@
-"""KAI's own snapshot of a cluster: what its scheduler's plugin ``snapshot`` answers to GET /get-snapshot.
+"""KAI's own snapshot of a cluster: the answer of its scheduler's plugin ``snapshot`` to GET /get-snapshot.
 
-A zip with one file, snapshot.json: ``config`` (its configuration), ``schedulerParams`` (its flags), ``rawObjects`` (lists by kind, as
-its scheduler has them cached), and in later releases ``discovery``. Objects name neither their kind nor their version, and nothing says
-when it was taken. Source: KAI plugins/snapshot (v0.4 to v0.17), conf.SchedulerParams.
+A zip with one file, snapshot.json: ``config`` (its configuration), ``schedulerParams`` (its flags), ``rawObjects`` (lists by kind, from
+the scheduler's cache), and in later releases ``discovery``. Objects contain neither kind nor version, and the archive has no time.
+Source: KAI plugins/snapshot (v0.4 to v0.17), conf.SchedulerParams.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.settings.config_file import settings_from
 from kailab.snapshots.kai_settings import with_flags
-from kailab.snapshots.snapshot import ClusterSnapshot, TooLarge, most_unpacked, told_too_large
+from kailab.snapshots.snapshot import ClusterSnapshot, TooLarge, most_unpacked, too_large_message
 
 NAME = "snapshot.json"
 _KINDS = {
@@ -44,7 +44,7 @@ _KINDS = {
     "deviceClasses": "DeviceClass", "topologies": "Topology", "nodeResourceTopologies": "NodeResourceTopology",
     "podDisruptionBudgets": "PodDisruptionBudget",
 }  # fmt: skip
-"""The lists of ``rawObjects`` in whichever release."""
+"""The lists of ``rawObjects`` in all releases."""
 
 _SCHEDULING = frozenset(
     {"creationTimestamp", "lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "startTime", "startedAt"}
@@ -53,7 +53,7 @@ _FEW = 3
 
 
 class Archive(NamedTuple):
-    """``notices``: what of it could not be taken in."""
+    """``notices``: the parts that could not be read."""
 
     snapshot: ClusterSnapshot
     notices: tuple[str, ...]
@@ -67,22 +67,24 @@ class _Content(msgspec.Struct, rename="camel"):
 
 
 def is_archive(head: bytes) -> bool:
-    """Whether a file begins as a zip does."""
+    """Whether a file begins like a zip."""
     return head.startswith((b"PK\x03\x04", b"PK\x05\x06"))
 
 
 def read(path: Path, data: bytes, at: float | None = None) -> Archive:
-    """Raises InputError for a file that is damaged, or no snapshot of KAI's. ``at``: when it was taken (seconds since the epoch);
-    None: when the latest of what it tells happened."""
+    """Raises InputError for a file that is damaged, or no snapshot of KAI's. ``at``: when it was taken (seconds since the epoch); None: the
+    latest time in its objects."""
     place = Where(file=str(path))
     content = _content(data, place)
     looks, notices = _objects(content.raw_objects)
     latest = max(_moments(looks), default=None)
     taken = latest if at is None else at
     if taken is None:
-        raise InputError("holds no object that says when it was made", place)
-    settings, pool, told = _settings(content, str(path))
-    notices += told
+        raise InputError(
+            "contains no object with a time, so that the time of the archive is unknown; give it with --at", place
+        )
+    settings, pool, settings_notices = _settings(content, str(path))
+    notices += settings_notices
     filtered = Sanitizer((), looks, {})
     objects = {kind: filtered.text.value(found) for kind, found in filtered.before.items()}
     nodes, accounts = objects.get("Node", []), GpuAccounts(EmbeddedCluster(), (), {})
@@ -105,7 +107,7 @@ def _content(data: bytes, place: Where) -> _Content:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(NAME) as file:
             text = file.read(most + 1)
         if len(text) > most:
-            raise TooLarge(told_too_large(len(data), most))
+            raise TooLarge(too_large_message(len(data), most))
         return msgspec.json.decode(text, type=_Content)
     except KeyError:
         raise InputError(f"is no snapshot of KAI's: there is no {NAME} in it", place) from None
@@ -136,7 +138,7 @@ def _objects(raw: Mapping[str, list[Any] | None]) -> tuple[dict[str, list[Object
             continue
         kind = _KINDS.get(name)
         if kind is None:
-            notices.append(f"{len(several)} {name} are left out: kailab decides nothing by them")
+            notices.append(f"{len(several)} {name} are left out: kailab's decisions do not depend on them")
             continue
         unread: list[str] = []
         for number, one in enumerate(several):
@@ -154,7 +156,7 @@ def _objects(raw: Mapping[str, list[Any] | None]) -> tuple[dict[str, list[Object
 
 
 def _object(kind: str, value: Any) -> tuple[Object, str]:
-    """With its kind and version; and why it can't be read, if so."""
+    """The object with kind and version, and the reason if it can't be read."""
     if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
         return {}, "it is no object"
     meta = {key: inside for key, inside in value["metadata"].items() if inside is not None}
@@ -181,7 +183,7 @@ def _named(value: Any) -> str:
 
 
 def _moments(looks: Mapping[str, list[Object]]) -> Iterator[float]:
-    """When what the objects tell happened."""
+    """The times in the objects."""
     for several in looks.values():
         for obj in several:
             yield from _times(obj)
@@ -212,16 +214,16 @@ def _settings(content: _Content, file: str) -> tuple[SchedulerSettings, str, lis
     if params:
         settings = structs.replace(settings, engine=with_flags(settings, _flags(params)))
     if params.get("restrictSchedulingNodes"):
-        notices.append("restrictSchedulingNodes has no effect here: nodes are taken whatever their role")
+        notices.append("restrictSchedulingNodes has no effect here: nodes of every role are used")
     name = params.get("schedulerName") or SCHEDULER_NAME
     if name != SCHEDULER_NAME:
-        notices.append(f"its scheduler goes by the name {name}; pods of that name are decided on by nobody here")
+        notices.append(f"its scheduler has the name {name}; pods that name it are not scheduled here")
     pool = (params.get("partitionParams") or {}).get("NodePoolLabelValue") or DEFAULT_NODE_POOL
     return settings, str(pool), notices
 
 
 def _flags(params: Mapping[str, Any]) -> dict[str, Any]:
-    """As flags of KAI's scheduler. What is false or 0 is left out of the archive."""
+    """The flags of KAI's scheduler. The archive leaves out flags that are false or 0."""
     grace = params.get("globalDefaultStalenessGracePeriod", 0)
     return {
         "max-consolidation-preemptees": params.get("maxNumberConsolidationPreemptees", 0),

@@ -1,5 +1,6 @@
-"""How a real KAI is set in its cluster: its configuration from the ConfigMap that its scheduler mounts, its flags from the arguments
-of the Deployment. Both are read here and kept as settings; their text is not kept."""
+"""The settings of a real KAI in its cluster: the configuration in the ConfigMap that its scheduler mounts, and the flags in the arguments of
+its Deployment. The settings are kept, their text is not.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _CONFIG = "scheduler-conf"
 
 
 class KaiSettings(NamedTuple):
-    """``notices``: what of it can't be followed here. ``version``: of the scheduler, as its image says; empty where nobody does."""
+    """``notices``: settings that have no effect here. ``version``: of the scheduler, from its image; empty if unknown."""
 
     settings: SchedulerSettings
     node_pool: str = DEFAULT_NODE_POOL
@@ -30,8 +31,8 @@ class KaiSettings(NamedTuple):
 
 
 def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiSettings | None:
-    """Of the scheduler that works for ``schedulerName: kai-scheduler``, the default node pool's first. None where no Deployment runs
-    one. Raises InputError for a configuration that can't be read."""
+    """The settings of the scheduler for ``schedulerName: kai-scheduler``, preferably the one of the default node pool. None if no Deployment
+    runs one. Raises InputError for a configuration that can't be read."""
     found = [
         (flags, deployment, container)
         for deployment in looks.get("Deployment", ())
@@ -40,7 +41,7 @@ def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiS
     ]
     if not found:
         return None
-    # KAI has a scheduler for each shard; the one without a label value serves the default node pool.
+    # KAI has a scheduler for each shard; the one of the default node pool has no label value.
     flags, deployment, container = min(found, key=lambda one: bool(one[0].get("partition-label-value")))
     others = [one[0].get("partition-label-value", "") for one in found if one[0] is not flags]
     text, notices = _text(cluster, deployment)
@@ -48,7 +49,7 @@ def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiS
     if others:
         notices = (
             *notices,
-            f"schedulers of other node pools are not followed: {', '.join(sorted(filter(None, others)))}",
+            f"schedulers of other node pools are left out: {', '.join(sorted(filter(None, others)))}",
         )
     settings = structs.replace(settings, engine=with_flags(settings, flags))
     version = str(container.get("image", "")).rpartition(":")[2]
@@ -61,7 +62,7 @@ def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiS
 
 
 def with_flags(settings: SchedulerSettings, flags: Mapping[str, Any]) -> Any:
-    """The engine's configuration with what KAI's scheduler takes by flags."""
+    """The engine's configuration with the flags of KAI's scheduler."""
     values: dict[str, Any] = {}
     if (most := flags.get("max-consolidation-preemptees")) is not None:
         values["max_consolidation_victims"] = int(most)
@@ -86,14 +87,14 @@ def _containers(deployment: Object) -> Iterable[Object]:
 
 
 def _flags(container: Object) -> dict[str, str] | None:
-    """Flag -> value of a container that runs KAI's scheduler."""
+    """Flags and values of a container that runs KAI's scheduler."""
     arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
     flags = {match[1]: match[2] or "true" for text in arguments if (match := _FLAG.fullmatch(str(text)))}
     return flags if _CONFIG in flags else None
 
 
 def _text(cluster: Cluster, deployment: Object) -> tuple[str, tuple[str, ...]]:
-    """The configuration's text; empty, with a notice, where it may not be read."""
+    """The text of the configuration; empty, with a notice, if it can't be read."""
     spec = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
     names = [
         volume["configMap"]["name"]
@@ -104,9 +105,9 @@ def _text(cluster: Cluster, deployment: Object) -> tuple[str, tuple[str, ...]]:
         try:
             data = cluster.get("ConfigMap", name, deployment["metadata"].get("namespace")).get("data") or {}
         except ApiError as error:
-            return "", (f"KAI's configuration can't be read, its defaults are taken: {error}",)
+            return "", (f"KAI's configuration can't be read, so its defaults are used: {error}",)
         for text in data.values():
-            # Found by its content: the name of its key is for the operator to choose.
+            # The operator may choose any key, so look at the content.
             if "actions:" in text or "tiers:" in text:
                 return text, ()
-    return "", ("no configuration is mounted by KAI's scheduler, its defaults are taken",)
+    return "", ("KAI's scheduler mounts no configuration, so its defaults are used",)

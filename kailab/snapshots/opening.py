@@ -27,7 +27,7 @@ _DONE = ("Succeeded", "Failed")
 
 
 def carried_out(objects: Mapping[str, list[Object]]) -> tuple[dict[str, list[Object]], int]:
-    """Objects without BindRequests, and how many pods are bound by them. One that failed binds nothing: KAI decides anew."""
+    """Objects without BindRequests, and the number of pods that these bind. A failed request binds nothing, because KAI decides again."""
     requests = {key: one for one in objects.get("BindRequest", ()) if (key := _pod_of(one)) and _is_open(one)}
     found = {kind: list(several) for kind, several in objects.items() if kind != "BindRequest"}
     if not requests:
@@ -70,17 +70,13 @@ def _bound(pod: Object, request: Mapping[str, object]) -> Object:
     }
 
 
-# How long workloads run of which nothing says so: for ever, or for a time that is assumed.
-#
-# A cluster does not tell when a training job will end. What never ends anyway (a service, whose containers are started again) is left
-# as it is.
-
 Assumed = float
-"""Seconds from the start of a pod."""
+"""Assumed run time of pods that may end but declare none, in seconds from their start. A cluster does not tell when a training job will end.
+Services, whose containers restart, never end."""
 
 
 def assuming(seconds: Assumed) -> Callable[[Object], Object]:
-    """A change of an object: pods that may end, and the templates of such pods, say that they run for so long if they say nothing."""
+    """A function that adds the assumed run time to pods that may end and declare none, and to templates of such pods."""
 
     def changed(obj: Object) -> Object:
         new: Object = _noted(obj, seconds)
@@ -90,7 +86,7 @@ def assuming(seconds: Assumed) -> Callable[[Object], Object]:
 
 
 def _noted(value: Any, seconds: float) -> Any:
-    """Every pod and pod template in a structure; itself where there is none."""
+    """Change every pod and pod template inside a value; an unchanged value is returned itself."""
     if isinstance(value, list):
         items = [_noted(item, seconds) for item in value]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
@@ -111,39 +107,36 @@ def _pod(pod: Mapping[str, Any], spec: Mapping[str, Any], seconds: float) -> Any
     return {**pod, "metadata": {**meta, "annotations": {**notes, RUN_SECONDS: f"{seconds:g}"}}}
 
 
-# A snapshot, an archive of KAI's or a state of the evidence opened as an embedded lab: the objects as they were, at their time.
-
-
-class Found(NamedTuple):
-    """What a path led to. ``what``: in a few words; ``notices``: what could not be taken in, or not as it was."""
+class OpenedSource(NamedTuple):
+    """A snapshot that was read from a path. ``what``: a short description; ``notices``: parts that were left out or changed."""
 
     snapshot: ClusterSnapshot
     what: str
     notices: tuple[str, ...] = ()
 
 
-def read(path: Path, test: str = "", at: str = "") -> Found:
+def read(path: Path, test: str = "", at: str = "") -> OpenedSource:
     """A snapshot of kailab's, an archive of KAI's, or (a folder) evidence, of which ``test`` and ``at`` name a test and a moment.
     Of KAI's archive, which does not say when it was taken, ``at`` may say it. Raises InputError for what is none of them, or damaged;
     EvidenceError."""
     if not path.exists():
         raise InputError("there is no such file or folder", Where(file=str(path)))
     if path.is_dir():
-        return Found(*evidence_state.read(path, test, at))
+        return OpenedSource(*evidence_state.read(path, test, at))
     if test:
         raise InputError("a test is for evidence, a folder", Where(file=str(path)))
     data = read_bytes(path, snapshot.LARGEST)
     if kai_archive.is_archive(data):
         archive = kai_archive.read(path, data, _moment(at) if at else None)
-        return Found(archive.snapshot, "KAI's snapshot", archive.notices)
+        return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
     if at:
         raise InputError("--at is for evidence and for KAI's archive", Where(file=str(path)))
     if snapshot.is_snapshot(data):
         found = snapshot.read(path)
         left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(found.left_out.items()))
-        return Found(found, "a snapshot", (*found.notices, *left_out))
+        return OpenedSource(found, "a snapshot", (*found.notices, *left_out))
     raise InputError(
-        "is nothing that can be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, or a "
+        "can't be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, or a "
         "folder of evidence",
         Where(file=str(path)),
     )
@@ -159,8 +152,8 @@ def _moment(at: str) -> float:
 
 
 def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: Assumed | None = None) -> Lab:
-    """An embedded lab with all that the snapshot holds, decided by kailab's scheduler as the other was set. Nothing acts on it before
-    it is settled. ``assumed``: how long workloads run of which nothing says so."""
+    """An embedded lab with all objects of the snapshot, and kailab's scheduler with the settings of the original one. Nothing acts on it
+    before it settles. ``assumed``: see ``assuming``."""
     taken: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assuming(assumed)
     objects, _ = carried_out(found.objects)
     cluster = embedded_from(objects, found.taken, embedded=found.embedded, counters=found.counters, taken=taken)
@@ -182,7 +175,7 @@ def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: 
 
 
 def begin(state: Path, found: ClusterSnapshot, assumed: Assumed | None = None) -> Lab:
-    """As ``lab_of``, and write the lab's file, so that commands act on it. Raises StateError."""
+    """As ``lab_of``, and write the lab's file, so that commands can work on it. Raises StateError."""
     recorder = Recorder()
     lab = lab_of(found, [recorder], assumed)
     try:
@@ -196,4 +189,4 @@ def begin(state: Path, found: ClusterSnapshot, assumed: Assumed | None = None) -
 
 
 def _nothing() -> None:
-    """Its file is all there is of it."""
+    """The file keeps the lab."""

@@ -1,4 +1,4 @@
-"""What a snapshot of a cluster holds, and its file: sealed (``storage.sealed_file``), its body compressed JSON."""
+"""The content of a snapshot, and its file: sealed (``storage.sealed_file``), with compressed JSON as its body."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ FORMAT = 1
 LARGEST = 4 * 2**30
 LEAST_LIMIT = 64 * 2**20
 MOST_RATIO = 400
-"""A file may unpack to this many times its size, or to ``LEAST_LIMIT`` bytes, and never to more than ``LARGEST``."""
+"""A file may unpack to this many times its size, or to ``LEAST_LIMIT`` bytes, but never to more than ``LARGEST``."""
 
 
 class ClusterSnapshot(msgspec.Struct, kw_only=True):
-    """``taken``: seconds since the epoch, on the cluster's clock; ``opened``: when the lab began, where it was one. ``facts``: what
-    decided there, on what, and how it was set. ``node_pool``: that of the scheduler. ``embedded``: nobody but the controllers of
-    an embedded lab acted on the objects; ``counters`` are its own. ``objects``: by kind key. ``decided``: what its
-    scheduler decided until then, where that is known. ``cut``: how many texts were left out; ``left_out``: what could not be read -> why. ``notices``: how decisions here may
-    differ. ``anonymised``: names are mapped by a key."""
+    """``taken``: seconds since the epoch, on the cluster's clock; ``opened``: when the lab began, if it was one. ``facts``: the scheduler
+    there and its settings. ``node_pool``: of the scheduler. ``embedded``: only the controllers of an embedded lab acted on the objects;
+    ``counters`` are its own. ``objects``: by kind key. ``decided``: the decisions so far, if they are known. ``cut``: the number of texts
+    that were left out; ``left_out``: kinds that could not be read -> reason. ``notices``: why decisions here may differ. ``anonymised``:
+    names were replaced with a key."""
 
     taken: float
     opened: float
@@ -46,14 +46,14 @@ class ClusterSnapshot(msgspec.Struct, kw_only=True):
 
     @property
     def count(self) -> int:
-        """Of its objects."""
+        """The number of objects."""
         return sum(map(len, self.objects.values()))
 
 
 def write(path: Path, snapshot: ClusterSnapshot, *, force: bool = False) -> None:
-    """Raises InputError where something is there already (unless ``force``), StateError where it can't be written."""
+    """Raises InputError if the file exists already (unless ``force``), StateError if it can't be written."""
     if path.exists() and not force:
-        raise InputError("is there already; give another name, or --force", Where(file=str(path)))
+        raise InputError("exists already; give another name, or --force", Where(file=str(path)))
     try:
         seal(path, MAGIC, FORMAT, zlib.compress(msgspec.json.encode(snapshot, order="deterministic"), 6))
     except OSError as error:
@@ -61,7 +61,7 @@ def write(path: Path, snapshot: ClusterSnapshot, *, force: bool = False) -> None
 
 
 def is_snapshot(data: bytes) -> bool:
-    """Whether a file claims to be one."""
+    """Whether the data begins like a snapshot."""
     try:
         header_of(data, MAGIC)
     except WrongMagic:
@@ -70,7 +70,7 @@ def is_snapshot(data: bytes) -> bool:
 
 
 def read(path: Path) -> ClusterSnapshot:
-    """Raises InputError for a file that is damaged, of another format, or none of kailab's snapshots."""
+    """Raises InputError for a file that is damaged, has another format, or is no snapshot of kailab's."""
     data, place = read_bytes(path, LARGEST), Where(file=str(path))
     try:
         header, body = header_of(data, MAGIC)
@@ -97,11 +97,11 @@ def read(path: Path) -> ClusterSnapshot:
 
 
 class TooLarge(ValueError):
-    """Something unpacks to more than can be meant."""
+    """Data unpacks to more than is plausible."""
 
 
 def most_unpacked(packed: int) -> int:
-    """Bytes that so many packed ones may become."""
+    """The largest number of bytes that this many packed ones may become."""
     return min(LARGEST, max(LEAST_LIMIT, MOST_RATIO * packed))
 
 
@@ -111,13 +111,11 @@ def unpacked(body: bytes) -> bytes:
     decompressor = zlib.decompressobj()
     found = decompressor.decompress(body, most + 1)
     if len(found) > most:
-        raise TooLarge(told_too_large(len(body), most))
+        raise TooLarge(too_large_message(len(body), most))
     if not decompressor.eof:
         raise zlib.error("the compressed part ends early")
     return found
 
 
-def told_too_large(packed: int, most: int) -> str:
-    return (
-        f"unpacks to more than {most // 2**20} MiB, from {max(1, packed // 2**20)} MiB: not what a cluster looks like"
-    )
+def too_large_message(packed: int, most: int) -> str:
+    return f"unpacks to more than {most // 2**20} MiB, from {max(1, packed // 2**20)} MiB, which is not plausible for a cluster"

@@ -1,4 +1,4 @@
-"""A snapshot taken: every kind listed once, nothing written, and all that is kept goes through the filter of the evidence."""
+"""Take a snapshot: every kind is listed once, nothing is written, and all objects pass the evidence's filter."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Looks = dict[str, list[Object]]
 
 @runtime_checkable
 class ListsMetadata(Protocol):
-    """A server that can be asked for the metadata of objects alone."""
+    """A server that can list the metadata of objects alone."""
 
     def list_metadata(self, kind: str) -> list[Object]: ...
 
 
 def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
-    """Of a lab, on whatever backend. What its scheduler decided so far is kept, too. Raises InputError, ApiError."""
+    """A snapshot of a lab on any backend, with the decisions of its scheduler so far. Raises InputError, ApiError."""
     from kailab.cluster.backends import BACKENDS
     from kailab.lab.record_facts import lab_facts
 
@@ -61,8 +61,8 @@ def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
 def of_cluster(
     kubeconfig: str | Path | None = None, context: str | None = None, *, partial: bool = False
 ) -> ClusterSnapshot:
-    """Of the cluster that a kubeconfig names. Raises ConnectError, InputError for rights that are missing, ApiError. ``partial``: kinds
-    that may not be read are left out, and named."""
+    """A snapshot of the cluster that a kubeconfig names. Raises ConnectError, InputError for missing rights, ApiError. ``partial``: kinds
+    that may not be read are left out and named."""
     from kailab.cluster.kubernetes import Connection, KubernetesCluster
     from kailab.lab.venues.kubeconfig import kubeconfig_of
 
@@ -102,7 +102,7 @@ def _looks(cluster: Cluster, partial: bool) -> tuple[Looks, dict[str, str]]:
     if required:
         missing = "; ".join(f"{KINDS[kind].resource}: {why}" for kind, why in required.items())
         raise InputError(
-            f"the snapshot needs the right to get and list what it may not: {missing}. `kailab snapshot take --rights` prints the "
+            f"the snapshot needs rights to get and list that are missing: {missing}. `kailab snapshot take --rights` prints the "
             "ClusterRole that it needs; --partial leaves out what nodes, pods, queues and podgroups can do without"
         )
     for kind in _owners(looks):
@@ -124,7 +124,7 @@ def _look(cluster: Cluster, kind: str, looks: Looks, refused: dict[str, str]) ->
 
 
 def _owners(looks: Mapping[str, Sequence[Object]]) -> list[str]:
-    """Kinds that own something here and that kailab does not know."""
+    """Kinds of owners here that kailab does not know."""
     found: dict[str, None] = {}
     for objects in looks.values():
         for obj in objects:
@@ -135,7 +135,7 @@ def _owners(looks: Mapping[str, Sequence[Object]]) -> list[str]:
     return list(found)
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------------
+# --- the snapshot ---------------------------------------------------------------------------------------------------------
 
 
 def _snapshot(

@@ -1,16 +1,12 @@
-"""Studies: a trace replayed under many settings, here or on Dask, into one table.
+"""Studies: replay a trace under many settings, here or on Dask, and write one table of results.
 
-study       what is varied, and the runs that follow
-reading     a study's file
-planning    the replay that the options of a run stand for
-resampling  other traces of the same kind, by a seed
-measuring   a run carried out, and its figures
-keeping     what is done stays done
-running     runs carried out, but for those that are done
-processes   runs in processes here
-daskcluster runs on a Dask cluster
-sweeping    a study from begin to end
-target      what is asked of a replay, in one sentence
-confidence  how sure it is that it is kept
-finding     what the figures of a study say, and which setting is best
+- ``study_file`` reads a study's file into ``study.Study``; ``study`` also derives its runs. ``target`` parses targets
+  such as ``p99 wait < 1h``.
+- ``sweep`` carries a study out. ``runner`` executes the runs that are not done yet, in ``processes`` here or on Dask;
+  ``study_folder`` stores each result.
+- ``planning`` turns a run's options into a replay, with a resampled trace for each seed; ``measures`` replays it and
+  returns its figures.
+- ``optuna_search`` proposes settings instead of a grid.
+- ``comparison`` judges settings by targets and compares them seed by seed; ``confidence`` has the statistics.
+- ``capacity`` searches the smallest fleet that keeps the targets.
 """

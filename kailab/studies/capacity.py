@@ -1,4 +1,9 @@
-"""What quotas each queue would need: the GPUs that its jobs ask for at once, were each begun as it arrives."""
+"""Find the fewest GPUs with which a trace meets its targets: bisect over fleet sizes, then check the result with fresh
+seeds.
+
+``required_gpus`` and ``required_quotas`` derive quotas from the GPUs that each queue's jobs would use without waiting.
+``team_gains`` compares two fleets for each queue.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +29,30 @@ from kailab.studies.study_folder import StudyFolder
 from kailab.studies.target import ALL, StudyTarget
 
 PART = 0.99
-"""Of the time in which a queue asks for anything: for so much of it the need is enough."""
+"""Part of the time with any demand for which the required GPUs of a queue are enough."""
 
 
 def required_gpus(trace: Trace, of_team: Mapping[str, str]) -> dict[str, int]:
-    """Queue -> whole GPUs that are enough for ``PART`` of its time. ``of_team``: team -> queue."""
+    """Map each queue to the whole GPUs that cover its demand for ``PART`` of its time. ``of_team``: maps teams to
+    queues."""
     changes: dict[str, dict[int, int]] = {name: {} for name in of_team.values()}
     for job in trace.jobs:
-        own = changes[of_team[job.team]]
-        own[job.arrival] = own.get(job.arrival, 0) + job.milli
-        own[job.arrival + job.seconds] = own.get(job.arrival + job.seconds, 0) - job.milli
-    return {name: _enough(own) for name, own in sorted(changes.items())}
+        queue_changes = changes[of_team[job.team]]
+        queue_changes[job.arrival] = queue_changes.get(job.arrival, 0) + job.milli
+        queue_changes[job.arrival + job.seconds] = queue_changes.get(job.arrival + job.seconds, 0) - job.milli
+    return {name: _enough(queue_changes) for name, queue_changes in sorted(changes.items())}
 
 
 def required_quotas(needed: Mapping[str, int], gpus: int, first: Collection[str]) -> dict[str, int]:
-    """Queue -> whole GPUs, no more than there are in all. The queues ``first`` get what they need, or as much of it as there is; the others
-    share the rest in proportion to their need, and have no more than that."""
-    own = {name: amount for name, amount in needed.items() if name in first}
-    quotas = _shared(own, gpus)
-    rest = {name: amount for name, amount in needed.items() if name not in first}
-    return {**quotas, **_shared(rest, gpus - sum(quotas.values()))}
+    """Map each queue to a quota in whole GPUs, at most ``gpus`` in all.
+
+    The queues in ``first`` get what they need, or a proportional part of ``gpus``. The others share the rest in
+    proportion to their need.
+    """
+    prioritised = {name: amount for name, amount in needed.items() if name in first}
+    quotas = _shared(prioritised, gpus)
+    others = {name: amount for name, amount in needed.items() if name not in first}
+    return {**quotas, **_shared(others, gpus - sum(quotas.values()))}
 
 
 def _shared(needed: Mapping[str, int], gpus: int) -> dict[str, int]:
@@ -54,35 +63,37 @@ def _shared(needed: Mapping[str, int], gpus: int) -> dict[str, int]:
 
 
 def _enough(changes: Mapping[int, int]) -> int:
-    """Rounded up to whole GPUs."""
-    lasting: dict[int, int] = {}
+    """The amount that covers ``PART`` of the time with demand, rounded up to whole GPUs."""
+    durations: dict[int, int] = {}
     held, since = 0, None
     for at in sorted(changes):
         if since is not None and held:
-            lasting[held] = lasting.get(held, 0) + at - since
+            durations[held] = durations.get(held, 0) + at - since
         held, since = held + changes[at], at
-    left = PART * sum(lasting.values())
-    for amount in sorted(lasting):
-        left -= lasting[amount]
-        if left <= 0:
+    remaining = PART * sum(durations.values())
+    for amount in sorted(durations):
+        remaining -= durations[amount]
+        if remaining <= 0:
             return -(-amount // WHOLE)
     return 0
 
 
-# The fewest GPUs with which a trace's jobs are served as asked: replayed on fleets of other sizes, found by bisection, and then checked.
-
 GIVEN, NEED = "given", "need"
-"""Quotas: as the options say; what each queue needs, those of the targets first."""
+"""Quotas: as the options say; or by need, queues with targets first."""
 _BEYOND = 8
-"""Steps above the smallest fleet that keeps the targets that more GPUs help."""
+"""Steps to try above the smallest fleet that keeps the targets that more GPUs help."""
 Nodes = Mapping[str, int]
 Results = Callable[[Sequence[StudyRun]], Mapping[str, RunResult]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityQuestion:
-    """``options``: of all runs, as a study's. ``seeds``: so many resampled traces; 0: the trace as it is, once, without any confidence. ``most``: how many times the nodes
-    of the fleet at most. ``step``: nodes; None: a hundredth of the fleet's, one at least."""
+    """What to find.
+
+    ``options``: of all runs, as in a study. ``seeds``: number of resampled traces; 0: the trace itself, once, without
+    confidence. ``most``: maximum fleet as a multiple of the given nodes. ``step``: in nodes; None: a hundredth of the
+    fleet, at least one.
+    """
 
     name: str
     options: Mapping[str, Any]
@@ -94,7 +105,7 @@ class CapacityQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetProbe:
-    """A fleet that was tried. ``quotas``: how they were set. ``fresh``: with seeds that the search does not use."""
+    """A fleet that was tried. ``quotas``: GIVEN or NEED. ``fresh``: with seeds that the search does not use."""
 
     nodes: Nodes
     gpus: Mapping[str, int]
@@ -106,7 +117,7 @@ class FleetProbe:
 
     @property
     def verdict(self) -> TargetVerdict:
-        return all_of([one.verdict for one in self.estimates])
+        return all_of([estimate.verdict for estimate in self.estimates])
 
     @property
     def total(self) -> int:
@@ -115,8 +126,12 @@ class FleetProbe:
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """``given``: the fleet as it is. ``found``: the smallest that keeps all targets, None where none does; ``check``: that with fresh seeds, None
-    without seeds. ``below``: the largest fleet with fewer GPUs that was tried and is not known to keep them. ``probes``: all, in the order in which they were tried."""
+    """The answer.
+
+    ``given``: the present fleet. ``found``: the smallest fleet that keeps all targets, None if none does. ``check``:
+    the same with fresh seeds, None without seeds. ``below``: the largest smaller fleet that was tried and is not known
+    to keep them. ``probes``: all, in order.
+    """
 
     question: CapacityQuestion
     given: FleetProbe
@@ -133,10 +148,12 @@ def find_capacity(
     *,
     workers: int | None = None,
     dask: str = "",
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda step, done, total: None,
 ) -> Capacity:
-    """``root``: the folder of studies; what is done stays done there. Raises InputError before anything is begun, and for a replay that can't be done;
-    StateError, ConnectError."""
+    """Find the smallest fleet. Results stay in ``root``, the folder of studies.
+
+    Raises InputError before anything is started and for a replay that cannot be done; StateError, ConnectError.
+    """
     sizes = sizes_of(question.options["fleet"])
     check_question(question, sizes)
     folder = StudyFolder(root, question.name)
@@ -147,30 +164,30 @@ def find_capacity(
 
 
 def check_question(question: CapacityQuestion, sizes: Sizes) -> None:
-    """Raises InputError where it can't be answered."""
+    """Raise InputError for a question that cannot be answered."""
     if not sizes.models:
-        raise InputError(f"{question.options['fleet']}: it has no GPUs; expected a fleet that has")
+        raise InputError(f"{question.options['fleet']}: the fleet has no GPUs; expected a fleet with GPUs")
     if not any(target.more_helps for target in question.targets):
         raise InputError(
-            f"{question.targets[0]}: more GPUs do not bring that nearer; expected beside it a target that they do, such as 'p99 wait < 1h'"
+            f"{question.targets[0]}: more GPUs do not help this target; expected another target that they help, such as 'p99 wait < 1h'"
         )
     plan = plan_of(_run(question, {}, None, {}))
     for target in question.targets:
         target.check(plan.queues.names, priced=plan.prices is not None)
 
 
-def _run(question: CapacityQuestion, own: dict[str, Any], seed: int | None, digests: dict[str, str]) -> StudyRun:
-    return run_of(seed or 0, {**question.options, **own}, own, seed, digests)
+def _run(question: CapacityQuestion, setting: dict[str, Any], seed: int | None, digests: dict[str, str]) -> StudyRun:
+    return run_of(seed or 0, {**question.options, **setting}, setting, seed, digests)
 
 
 def _asked_on_average(trace: Trace) -> float:
-    """GPUs, from the first arrival to the last."""
+    """Mean demand in GPUs from the first arrival to the last."""
     span = trace.jobs[-1].arrival - trace.jobs[0].arrival
     return sum(job.demand for job in trace.jobs) / WHOLE / max(1, span)
 
 
 class CapacitySearch:
-    """``results``: of runs, by their keys."""
+    """The search. ``results``: carries runs out and returns their results by key."""
 
     def __init__(self, question: CapacityQuestion, sizes: Sizes, results: Results) -> None:
         self._question = question
@@ -186,7 +203,7 @@ class CapacitySearch:
         self._needs = required_gpus(trace_of(question.options), plan.queues.of_team)
         self._likely = sum(sizes.mixed_for(_asked_on_average(trace_of(question.options))).values())
         mode = question.options.get("queues", NO_QUOTA)
-        # A file of queues says what is promised; one queue owes nothing to another.
+        # A file of queues fixes the quotas, and a single queue needs none.
         self._schemes = (
             (GIVEN, NEED) if mode in MODES and mode != ONE and "quotas" not in question.options else (GIVEN,)
         )
@@ -209,10 +226,11 @@ class CapacitySearch:
             probes=tuple(self._probes),
         )
 
-    # --- the search ----------------------------------------------------------------------------------------------------
+    # --- search --------------------------------------------------------------------------------------------------------
 
     def _smallest(self, given: int) -> Nodes | None:
-        """In the proportion of the fleet. One that keeps the targets by luck is passed over: the next larger one has to keep them too."""
+        """The smallest fleet in the given proportion. A size that passes by luck is skipped: the next larger one must
+        pass too."""
         most = self._question.most * given
         low, high = 0, given
         while not self._enough(high):
@@ -232,40 +250,40 @@ class CapacitySearch:
                 low, high = high, min(2 * high, most)
 
     def _fewer_of_each(self, nodes: Nodes) -> Nodes:
-        """Of no model can a step be left out then, all else as it is."""
+        """Reduce each model until no step can be removed from any of them."""
         if len(nodes) == 1:
             return nodes
-        left = dict(nodes)
-        for model in sorted(left, key=lambda one: (-self._sizes.gpus(left)[one], one)):
-            step, self._step = self._step, max(1, left[model] // 100)
-            if left[model] and self._keeps({**left, model: 0}):
-                left[model] = 0
-            elif left[model]:
-                left[model] = self._bisected(0, left[model], partial(self._keeps_with, left, model))
+        nodes_left = dict(nodes)
+        for model in sorted(nodes_left, key=lambda name: (-self._sizes.gpus(nodes_left)[name], name)):
+            step, self._step = self._step, max(1, nodes_left[model] // 100)
+            if nodes_left[model] and self._keeps({**nodes_left, model: 0}):
+                nodes_left[model] = 0
+            elif nodes_left[model]:
+                nodes_left[model] = self._bisected(0, nodes_left[model], partial(self._keeps_with, nodes_left, model))
             self._step = step
-        return left
+        return nodes_left
 
     def _keeps_with(self, nodes: Nodes, model: str, count: int) -> bool:
         return self._keeps({**nodes, model: count})
 
     def _bisected(self, low: int, high: int, keeps: Callable[[int], bool]) -> int:
-        """The least count above ``low`` that keeps, to a step; ``high`` does."""
+        """The smallest passing count above ``low``, to within a step. ``high`` passes."""
         while high - low > self._step:
-            # Fleets with less than what is asked for on average take longest to replay: one that has just that is tried before them.
+            # Fleets below the mean demand take longest to replay, so the mean demand is tried first.
             middle = max((low + high) // 2, self._likely if low < self._likely < high else 0)
             low, high = (low, middle) if keeps(middle) else (middle, high)
         return high
 
     def _checked(self, nodes: Nodes) -> tuple[FleetProbe | None, FleetProbe | None]:
-        """With seeds that the search did not see; grown until these say so too."""
+        """Check the fleet with fresh seeds and grow it until these pass too."""
         most = {model: self._question.most * count for model, count in self._sizes.given.items()}
         while True:
-            found = self._best(nodes, self._question.targets)
-            if not self._question.seeds or found.verdict is not TargetVerdict.yes:
-                return (found if found.verdict is TargetVerdict.yes else None), None
-            check = self._probe(nodes, found.quotas, fresh=True)
+            probe = self._best(nodes, self._question.targets)
+            if not self._question.seeds or probe.verdict is not TargetVerdict.yes:
+                return (probe if probe.verdict is TargetVerdict.yes else None), None
+            check = self._probe(nodes, probe.quotas, fresh=True)
             if check.verdict is TargetVerdict.yes:
-                return found, check
+                return probe, check
             grown = {
                 model: min(most[model], count + max(1, self._step * count // sum(nodes.values())))
                 for model, count in nodes.items()
@@ -275,48 +293,62 @@ class CapacitySearch:
             nodes = grown
 
     def _larger(self, smallest: Nodes) -> tuple[FleetProbe | None, FleetProbe | None]:
-        """Use and cost don't go steadily with size: a somewhat larger fleet may be done so much sooner that it keeps what the smallest does not. Those a few
-        steps above it are tried, and those that were tried already."""
+        """Try fleets a few steps above the smallest, and those already tried.
+
+        Use and cost do not change steadily with size: a larger fleet may finish so much earlier that it meets targets
+        that the smallest misses.
+        """
         count = sum(smallest.values())
         most = self._question.most * sum(self._sizes.given.values())
         for beyond in range(count + self._step, min(most, count + _BEYOND * self._step) + 1, self._step):
             self._best(self._sizes.in_proportion(beyond), self._question.targets)
-        kept = [one for one in self._probes if not one.fresh and one.verdict is TargetVerdict.yes]
+        passing = [probe for probe in self._probes if not probe.fresh and probe.verdict is TargetVerdict.yes]
         check = None
-        for found in sorted(kept, key=lambda one: one.total):
+        for candidate in sorted(passing, key=lambda probe: probe.total):
             if not self._question.seeds:
-                return found, None
-            check = self._probe(found.nodes, found.quotas, fresh=True)
+                return candidate, None
+            check = self._probe(candidate.nodes, candidate.quotas, fresh=True)
             if check.verdict is TargetVerdict.yes:
-                return found, check
+                return candidate, check
         return None, check
 
     def _below(self, found: FleetProbe | None) -> FleetProbe | None:
         failed = [
-            one
-            for one in self._probes
-            if not one.fresh and one.verdict is not TargetVerdict.yes and (found is None or one.total < found.total)
+            probe
+            for probe in self._probes
+            if not probe.fresh
+            and probe.verdict is not TargetVerdict.yes
+            and (found is None or probe.total < found.total)
         ]
-        return max(failed, key=lambda one: one.total, default=None)
+        return max(failed, key=lambda probe: probe.total, default=None)
 
     def _enough(self, count: int) -> bool:
         return self._keeps(self._sizes.in_proportion(count))
 
     def _keeps(self, nodes: Nodes) -> bool:
-        """All targets that more GPUs help: of the others those of the smallest fleet decide."""
+        """True if all targets that more GPUs help are met. The other targets are checked on the smallest such fleet."""
         return (
-            all_of([one.verdict for one in self._best(nodes, self._helped).estimates if one.target in self._helped])
+            all_of(
+                [
+                    estimate.verdict
+                    for estimate in self._best(nodes, self._helped).estimates
+                    if estimate.target in self._helped
+                ]
+            )
             is TargetVerdict.yes
         )
 
-    # --- what was tried ------------------------------------------------------------------------------------------------
+    # --- probes --------------------------------------------------------------------------------------------------------
 
     def _best(self, nodes: Nodes, targets: Sequence[StudyTarget]) -> FleetProbe:
-        """With the first way of setting quotas that keeps the targets, else with the first."""
+        """The probe with the first quota scheme that meets the targets, or else with the first scheme."""
         first = None
         for scheme in self._schemes:
             probe = self._probe(nodes, scheme)
-            if all_of([one.verdict for one in probe.estimates if one.target in targets]) is TargetVerdict.yes:
+            if (
+                all_of([estimate.verdict for estimate in probe.estimates if estimate.target in targets])
+                is TargetVerdict.yes
+            ):
                 return probe
             first = first or probe
         assert first is not None
@@ -331,37 +363,38 @@ class CapacitySearch:
 
     def _tried(self, nodes: Nodes, scheme: str, fresh: bool) -> FleetProbe:
         gpus = self._sizes.gpus(nodes)
-        own: dict[str, Any] = {"size": gpus}
+        setting: dict[str, Any] = {"size": gpus}
         if scheme == NEED:
             first = {target.queue for target in self._question.targets if target.queue != ALL}
-            own["quotas"] = required_quotas(self._needs, sum(gpus.values()), first)
+            setting["quotas"] = required_quotas(self._needs, sum(gpus.values()), first)
         count = self._question.seeds
         seeds = [None] if not count else range(count, 2 * count) if fresh else range(count)
-        runs = tuple(_run(self._question, own, seed, self._digests) for seed in seeds)
+        runs = tuple(_run(self._question, setting, seed, self._digests) for seed in seeds)
         results = self._results(runs)
-        there = tuple(results[run.key] for run in runs)
-        if failed := next((one for one in there if one.error), None):
-            raise InputError(f"a replay on {sum(gpus.values())} GPUs can't be done: {failed.error}")
-        estimates = judge_setting(self._question.targets, there, sampled=bool(count), error=self._error(fresh))
+        outcomes = tuple(results[run.key] for run in runs)
+        if failed := next((outcome for outcome in outcomes if outcome.error), None):
+            raise InputError(f"a replay on {sum(gpus.values())} GPUs cannot be done: {failed.error}")
+        estimates = judge_setting(self._question.targets, outcomes, sampled=bool(count), error=self._error(fresh))
         return FleetProbe(
-            nodes=dict(nodes), gpus=gpus, quotas=scheme, runs=runs, results=there, estimates=estimates, fresh=fresh
+            nodes=dict(nodes), gpus=gpus, quotas=scheme, runs=runs, results=outcomes, estimates=estimates, fresh=fresh
         )
 
     def _error(self, fresh: bool) -> float:
-        """The search may be wrong: what it finds is looked at with fresh seeds. Fleets are grown until one passes that, so each look has a smaller part of the chance to be wrong, and
-        however many there are, they have no more than all of it: 1/2 + 1/6 + 1/12 ..."""
+        """The permitted error rate of a probe.
+
+        The search itself may be wrong, because its result is checked with fresh seeds. Each check gets a smaller part
+        of the error rate, so that any number of checks stays within it: 1/2 + 1/6 + 1/12 + ...
+        """
         if not fresh:
             return ERROR_RATE
         self._looks += 1
         return ERROR_RATE / (self._looks * (self._looks + 1))
 
 
-# What each queue gains or loses by another fleet, seed by seed: how much longer or shorter its jobs wait.
-
-
 @dataclass(frozen=True, kw_only=True)
 class MeanWait:
-    """Means over the seeds, in seconds; None where in a seed too many jobs never began. ``began``: jobs."""
+    """Waiting time in seconds as means over the seeds; None if too many jobs never began in one of them. ``began``:
+    jobs."""
 
     quota: float
     mean: float | None
@@ -371,8 +404,11 @@ class MeanWait:
 
 @dataclass(frozen=True, kw_only=True)
 class TeamGain:
-    """Of a queue. ``longer``: by how much its jobs wait longer in the mean, each seed against itself; None where there is no number, or one seed.
-    ``verdict``: ``gains``, ``loses``, ``same``, or ``open`` where the seeds do not tell with 95 % confidence."""
+    """Effect of another fleet on a queue.
+
+    ``longer``: by how much its jobs wait longer, the mean of the differences by seed; None without numbers or with one
+    seed. ``verdict``: ``gains``, ``loses``, ``same``, or ``open`` if the seeds do not decide with 95 % confidence.
+    """
 
     queue: str
     before: MeanWait
@@ -382,7 +418,8 @@ class TeamGain:
 
 
 def team_gains(given: FleetProbe, found: FleetProbe) -> list[TeamGain]:
-    """Both with the same seeds. The verdicts of all queues together have 95 % confidence: they share the chance to be wrong."""
+    """Compare two fleets with the same seeds for each queue. All verdicts together have 95 % confidence
+    (Bonferroni)."""
     before, after = plan_of(given.runs[0]).queues.quotas, plan_of(found.runs[0]).queues.quotas
     queues = [queue for queue in before if all(_rows(probe.results, queue) for probe in (given, found))]
     error = ERROR_RATE / (2 * max(1, len(queues)))
@@ -393,9 +430,9 @@ def team_gains(given: FleetProbe, found: FleetProbe) -> list[TeamGain]:
 
 
 def _rows(results: Sequence[RunResult], queue: str) -> list[dict[str, Any]]:
-    """Of each seed its row; none where a seed has no job of the queue."""
-    found = [row for result in results for row in result.rows if row["queue"] == queue != ALL]
-    return found if len(found) == len(results) else []
+    """The queue's row of each seed; empty if the queue has no jobs in one of them."""
+    rows = [row for result in results for row in result.rows if row["queue"] == queue != ALL]
+    return rows if len(rows) == len(results) else []
 
 
 def _gain(
@@ -405,10 +442,10 @@ def _gain(
     quotas: tuple[float, float],
     error: float,
 ) -> TeamGain:
-    one, other = _wait(before, quotas[0]), _wait(after, quotas[1])
-    if one.mean is None or other.mean is None:
-        verdict = _by_begun(one, other)
-        return TeamGain(queue=queue, before=one, after=other, longer=None, verdict=verdict)
+    wait_before, wait_after = _wait(before, quotas[0]), _wait(after, quotas[1])
+    if wait_before.mean is None or wait_after.mean is None:
+        verdict = _by_begun(wait_before, wait_after)
+        return TeamGain(queue=queue, before=wait_before, after=wait_after, longer=None, verdict=verdict)
     differences = [b["waits_mean"] - a["waits_mean"] for a, b in zip(before, after, strict=True)]
     longer = confidence_bounds(differences, error)
     if not any(differences):
@@ -417,13 +454,13 @@ def _gain(
         verdict = "loses" if differences[0] > 0 else "gains"
     else:
         verdict = "loses" if longer.low > 0 else "gains" if longer.high < 0 else "open"
-    return TeamGain(queue=queue, before=one, after=other, longer=longer, verdict=verdict)
+    return TeamGain(queue=queue, before=wait_before, after=wait_after, longer=longer, verdict=verdict)
 
 
-def _by_begun(one: MeanWait, other: MeanWait) -> str:
-    if one.began == other.began:
+def _by_begun(before: MeanWait, after: MeanWait) -> str:
+    if before.began == after.began:
         return "open"
-    return "gains" if other.began > one.began else "loses"
+    return "gains" if after.began > before.began else "loses"
 
 
 def _wait(rows: list[dict[str, Any]], quota: float) -> MeanWait:
@@ -436,5 +473,5 @@ def _wait(rows: list[dict[str, Any]], quota: float) -> MeanWait:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return fmean(there) if len(there) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return fmean(numbers) if len(numbers) == len(values) else None

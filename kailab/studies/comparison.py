@@ -1,4 +1,9 @@
-"""What the figures of a study say: which settings keep what is asked for, how sure that is, and which of them is best."""
+"""Judge the settings of a study: which keep the targets and with what confidence, which is best, and how settings
+differ.
+
+``find_best`` judges targets, ``compare_settings`` compares settings with one of them, and ``intervals`` gives a
+confidence interval for each measure.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ from kailab.studies.target import StudyTarget, possible, read_subject
 
 @dataclass(frozen=True)
 class JudgedSetting:
-    """A setting, and what is known of each target in it. ``least``: what is to be least."""
+    """A setting with an estimate for each target. ``least``: the value that is to be smallest."""
 
     setting: dict[str, Any]
     estimates: tuple[Estimate, ...]
@@ -35,17 +40,18 @@ class JudgedSetting:
 
     @property
     def failed(self) -> bool:
-        """Some of its runs could not be done."""
-        return any(one.failed for one in self.estimates)
+        """True if some of its runs could not be done."""
+        return any(estimate.failed for estimate in self.estimates)
 
     @property
     def verdict(self) -> TargetVerdict:
-        return all_of([one.verdict for one in self.estimates])
+        return all_of([estimate.verdict for estimate in self.estimates])
 
 
 @dataclass(frozen=True)
 class StudyFinding:
-    """Of all settings together: the confidence is that of the whole table. ``best``: the setting with the least ``least`` of those that keep all; None: none does."""
+    """The judged settings; the confidence holds for the whole table. ``best``: of the settings that keep all targets,
+    the one with the smallest ``least``; None if none does."""
 
     find: StudyQuestion
     settings: tuple[JudgedSetting, ...]
@@ -53,17 +59,18 @@ class StudyFinding:
 
     @property
     def undecided(self) -> list[JudgedSetting]:
-        """Settings with less than the best that may keep all too: more seeds would tell, or the runs that failed."""
+        """Settings with a smaller ``least`` than the best that may also keep the targets: more seeds, or runs that
+        failed, would decide."""
         return [
-            one
-            for one in self.settings
-            if one.verdict is TargetVerdict.open
-            and (self.best is None or order_of(one.least) < order_of(self.best.least))
+            setting
+            for setting in self.settings
+            if setting.verdict is TargetVerdict.open
+            and (self.best is None or order_of(setting.least) < order_of(self.best.least))
         ]
 
 
 def find_best(swept: SweptStudy, find: StudyQuestion | None = None) -> StudyFinding | None:
-    """``find``: instead of the study's own. None where neither asks for anything."""
+    """Judge all settings. ``find``: replaces the study's own question. None if there is no question."""
     find = find or swept.study.find
     if find is None:
         return None
@@ -80,44 +87,40 @@ def find_best(swept: SweptStudy, find: StudyQuestion | None = None) -> StudyFind
         settings.append(
             JudgedSetting(setting, judge_setting(find.targets, results, error=ERROR_RATE / len(swept.settings)), least)
         )
-    holding = [one for one in settings if one.verdict is TargetVerdict.yes]
-    return StudyFinding(find, tuple(settings), min(holding, key=lambda one: order_of(one.least), default=None))
+    holding = [judged for judged in settings if judged.verdict is TargetVerdict.yes]
+    return StudyFinding(find, tuple(settings), min(holding, key=lambda judged: order_of(judged.least), default=None))
 
 
 def judge_setting(
     targets: Sequence[StudyTarget], results: Sequence[RunResult], *, sampled: bool = True, error: float = ERROR_RATE
 ) -> tuple[Estimate, ...]:
-    """What the runs of one setting, one of each seed, say of each target. ``error``: the chance to be wrong about it."""
+    """Judge each target by the runs of one setting, one run for each seed. ``error``: permitted error rate."""
     failed = sum(bool(result.error) for result in results)
     return tuple(
         estimate(
-            one,
-            [value_of(result, one.queue, one.measure) for result in results],
+            target,
+            [value_of(result, target.queue, target.measure) for result in results],
             failed=failed,
             sampled=sampled,
             error=error,
         )
-        for one in targets
+        for target in targets
     )
 
 
 def order_of(least: Any) -> tuple[int, float, str]:
-    """Numbers by size; a setting of several numbers by their sum; anything else by its text, and last."""
-    if isinstance(least, dict) and all(isinstance(one, int | float) for one in least.values()):
+    """Sort key: numbers by size, mappings of numbers by their sum, anything else last and by its text."""
+    if isinstance(least, dict) and all(isinstance(value, int | float) for value in least.values()):
         return 0, float(sum(least.values())), ""
     return (0, float(least), "") if isinstance(least, int | float) else (1, 0.0, format_value(least))
 
-
-# Whether another setting is better, or was lucky: each setting is held against one of them, seed by seed.
-#
-# All settings have the same seeds, so the traces are the same and only the setting differs: what a seed does to both is not in the difference.
 
 LESS, MORE, SAME, OPEN = "less", "more", "same", "open"
 
 
 @dataclass(frozen=True)
 class Compare:
-    """``subjects``: queue and measure of each. ``against``: the setting's place in the study's order."""
+    """``subjects``: (queue, measure) pairs. ``against``: index of the setting to compare with."""
 
     subjects: tuple[tuple[str, str], ...]
     against: int = 0
@@ -125,8 +128,11 @@ class Compare:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingDifference:
-    """Of one measure of a setting, less that of the other. ``more``: None where a seed has no number in either, or there is one seed. ``below`` and ``above``: seeds in which it is less,
-    and more. ``missing``: seeds without a number, as where jobs never began."""
+    """Difference of one measure between a setting and the one compared with.
+
+    ``more``: None if a seed has no number in either, or with one seed. ``below`` and ``above``: seeds with a smaller
+    and a larger number. ``missing``: seeds without a number, for example because jobs never began.
+    """
 
     queue: str
     measure: str
@@ -140,7 +146,8 @@ class SettingDifference:
 
     @property
     def verdict(self) -> str:
-        """``less`` or ``more`` where the bounds of the difference say so, ``same`` where no seed differs."""
+        """``less`` or ``more`` if the bounds of the difference decide, ``same`` if no seed differs, otherwise
+        ``open``."""
         if self.missing:
             return OPEN
         if not self.below and not self.above:
@@ -152,48 +159,56 @@ class SettingDifference:
 
 @dataclass(frozen=True)
 class SettingComparison:
-    """``settings``: each but the one that they are held against, and what differs."""
+    """The differences of each other setting from ``against``."""
 
     against: dict[str, Any]
     settings: tuple[tuple[dict[str, Any], tuple[SettingDifference, ...]], ...]
 
 
 def read_compare(study: Study, measures: Sequence[str], against: str = "") -> Compare:
-    """``measures``: each ``[QUEUE] MEASURE``. ``against``: a setting in words, as ``policies fifo, limits vision=100``; empty: the first. Raises InputError."""
+    """Read what to compare.
+
+    ``measures``: each ``[QUEUE] MEASURE``. ``against``: a setting in words, such as ``policies fifo, limits
+    vision=100``; empty: the first. Raises InputError.
+    """
     if study.search is not None:
-        raise InputError("compare: a search proposes settings by what came of others; expected a study with a grid")
+        raise InputError("compare: a search proposes settings by the results of others; expected a study with a grid")
     settings = list(study.settings())
     if len(settings) < 2 or len(study.seeds) < 2:
         raise InputError(
-            f"compare: {len(settings)} settings with {len(study.seeds) or 1} seeds; expected two or more of each, as differences are told seed by seed"
+            f"compare: {len(settings)} settings with {len(study.seeds) or 1} seeds; expected two or more of each, because settings are compared seed by seed"
         )
     names = [describe_compare(setting) for setting in settings]
     if against and against not in names:
-        raise InputError(f"against {against!r:.200}: no setting is told so; there are: {'; '.join(names)}")
+        raise InputError(f"against {against!r:.200}: no such setting; expected one of: {'; '.join(names)}")
     return Compare(tuple(map(read_subject, measures)), names.index(against) if against else 0)
 
 
 def describe_compare(setting: Mapping[str, Any]) -> str:
-    """A setting in words.
+    """Describe a setting in words.
 
-    >>> said({"policies": ["fifo"], "limits": {"vision": 100}})
+    >>> describe_compare({"policies": ["fifo"], "limits": {"vision": 100}})
     'policies fifo, limits vision=100'
     """
     return ", ".join(f"{name} {format_value(value)}" for name, value in setting.items())
 
 
 def compare_settings(swept: SweptStudy, compare: Compare) -> SettingComparison:
-    """All differences together have 95 % confidence: they share the chance to be wrong."""
+    """Compare settings seed by seed.
+
+    All settings use the same seeds, so effects of a seed on both cancel out. All differences together have 95 %
+    confidence (Bonferroni).
+    """
     each = len(swept.study.seeds)
-    results = [_results(swept, swept.runs[place : place + each]) for place in range(0, len(swept.runs), each)]
+    results = [_results(swept, swept.runs[index : index + each]) for index in range(0, len(swept.runs), each)]
     error = ERROR_RATE / (2 * (len(results) - 1) * len(compare.subjects))
-    found = []
-    for place, setting in enumerate(swept.settings):
-        if place != compare.against:
-            pair = results[place], results[compare.against]
+    compared = []
+    for index, setting in enumerate(swept.settings):
+        if index != compare.against:
+            pair = results[index], results[compare.against]
             differences = tuple(_difference(*pair, *subject, error) for subject in compare.subjects)
-            found.append((setting, differences))
-    return SettingComparison(swept.settings[compare.against], tuple(found))
+            compared.append((setting, differences))
+    return SettingComparison(swept.settings[compare.against], tuple(compared))
 
 
 def _results(swept: SweptStudy, runs: Sequence[StudyRun]) -> list[RunResult]:
@@ -201,35 +216,36 @@ def _results(swept: SweptStudy, runs: Sequence[StudyRun]) -> list[RunResult]:
 
 
 def _difference(
-    these: Sequence[RunResult], those: Sequence[RunResult], queue: str, measure: str, error: float
+    results: Sequence[RunResult], other_results: Sequence[RunResult], queue: str, measure: str, error: float
 ) -> SettingDifference:
     pairs = [
-        (one, other)
-        for this, that in zip(these, those, strict=True)
-        if (one := value_of(this, queue, measure)) is not None and (other := value_of(that, queue, measure)) is not None
+        (value, other)
+        for result, other_result in zip(results, other_results, strict=True)
+        if (value := value_of(result, queue, measure)) is not None
+        and (other := value_of(other_result, queue, measure)) is not None
     ]
-    differences = [one - other for one, other in pairs]
-    missing = len(these) - len(pairs)
+    differences = [value - other for value, other in pairs]
+    missing = len(results) - len(pairs)
     return SettingDifference(
         queue=queue,
         measure=measure,
-        mean=fmean(one for one, _ in pairs) if pairs else None,
+        mean=fmean(value for value, _ in pairs) if pairs else None,
         other=fmean(other for _, other in pairs) if pairs else None,
         more=None if missing else confidence_bounds(differences, error),
-        below=sum(one < 0 for one in differences),
-        above=sum(one > 0 for one in differences),
+        below=sum(value < 0 for value in differences),
+        above=sum(value > 0 for value in differences),
         missing=missing,
-        seeds=len(these),
+        seeds=len(results),
     )
-
-
-# What the seeds of a setting say of each measure: the mean, and a 95 % confidence interval of it (Student's t, two-sided: the seeds are a sample of what could have been).
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Of the mean of a measure. ``low`` and ``high``: None of fewer than two seeds; within what the measure can be. ``missing``: seeds in which there is no number, as where jobs
-    never began: those are not in the mean."""
+    """95 % confidence interval of the mean of a measure (Student's t, two-sided).
+
+    ``low`` and ``high``: None for fewer than two seeds; limited to possible values of the measure. ``missing``: seeds
+    without a number, for example because jobs never began; they are not in the mean.
+    """
 
     mean: float | None
     low: float | None
@@ -240,39 +256,39 @@ class Interval:
 
 @dataclass(frozen=True)
 class SettingIntervals:
-    """``queues``: queue ("all": all jobs) -> measure -> its interval."""
+    """``queues``: queue ("all": all jobs) -> measure -> interval."""
 
     setting: dict[str, Any]
     queues: dict[str, dict[str, Interval]]
 
 
 def intervals(swept: SweptStudy) -> list[SettingIntervals]:
-    """Of each setting, in their order."""
+    """The intervals of each setting, in order."""
     each = len(swept.study.seeds) or 1
-    found = []
+    rows = []
     for number, setting in enumerate(swept.settings):
         results = [swept.results[run.key] for run in swept.runs[number * each : (number + 1) * each]]
         names = dict.fromkeys(row["queue"] for result in results for row in result.rows)
-        found.append(SettingIntervals(setting, {name: _of_queue(results, name) for name in names}))
-    return found
+        rows.append(SettingIntervals(setting, {name: _of_queue(results, name) for name in names}))
+    return rows
 
 
 def interval(measure: str, values: Sequence[float | None]) -> Interval:
-    """Of one value a seed, None where there is none.
+    """The interval of one value per seed, None where a seed has none.
 
     >>> found = interval("evictions", [10.0, 12.0, 14.0, None])
     >>> round(found.low, 3), found.mean, round(found.high, 3), found.seeds, found.missing
     (7.032, 12.0, 16.968, 4, 1)
     """
-    there = [value for value in values if value is not None]
-    missing = len(values) - len(there)
-    if not there:
+    numbers = [value for value in values if value is not None]
+    missing = len(values) - len(numbers)
+    if not numbers:
         return Interval(None, None, None, len(values), missing)
-    mean = fmean(there)
-    if len(there) < 2:
+    mean = fmean(numbers)
+    if len(numbers) < 2:
         return Interval(mean, None, None, len(values), missing)
-    off = t_quantile(len(there) - 1, ERROR_RATE / 2) * stdev(there) / sqrt(len(there))
-    low, high = possible(measure, mean - off), possible(measure, mean + off)
+    margin = t_quantile(len(numbers) - 1, ERROR_RATE / 2) * stdev(numbers) / sqrt(len(numbers))
+    low, high = possible(measure, mean - margin), possible(measure, mean + margin)
     return Interval(mean, low, high, len(values), missing)
 
 

@@ -1,4 +1,5 @@
-"""A run carried out, and its figures as rows: one for all jobs, one for each queue. Nothing of the machine is in them."""
+"""Carry out a run and return its figures as rows: one for all jobs and one for each queue. They do not depend on the
+machine."""
 
 from __future__ import annotations
 
@@ -21,11 +22,12 @@ MEASURES = (
     "asked", "lost",
 )  # fmt: skip
 OF_FLEET = ("gpus", "allocated", "allocated_arriving", "seconds", "cost", "kwh")
-"""Measures of a run as a whole, the same in each of its rows."""
+"""Measures of the whole run, equal in all of its rows."""
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``rows``: measure -> value, with ``queue``; None where there is nothing to measure. ``error``: why there are none."""
+    """``rows``: maps measures to values, with ``queue``; None where there is nothing to measure. ``error``: why there
+    are no rows."""
 
     key: str
     rows: list[dict[str, Any]] = []
@@ -33,16 +35,16 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Done = Callable[[StudyRun, RunResult], None]
-"""Told of each run as it ends."""
+"""Called with each run when it ends."""
 
 
 def result_of(run: StudyRun) -> RunResult:
-    """Whatever kailab has to say against a run is its result, so that the others go on."""
+    """Carry out a run. Errors of kailab become its result, so that other runs continue."""
     try:
         done: Summary | DispatchFigures
         if "clusters" in run.options:
             done = figures(dispatch(sites_of(run), run.options.get("for")))
-            queues = [one.row for one in done.queues]
+            queues = [team.row for team in done.queues]
         else:
             done = summarise(replay(plan_of(run)))
             queues = done.queues
@@ -53,15 +55,15 @@ def result_of(run: StudyRun) -> RunResult:
 
 
 def value_of(result: RunResult, queue: str, measure: str) -> float | None:
-    """None where it has none: a run that failed has no rows, nor has a queue without any job in this trace."""
-    found = next((row for row in result.rows if row["queue"] == queue), {}).get(measure)
-    return None if found is None else float(found)
+    """The value, or None: a run that failed has no rows, and a queue without jobs has none either."""
+    value = next((row for row in result.rows if row["queue"] == queue), {}).get(measure)
+    return None if value is None else float(value)
 
 
 def _row(done: Summary | DispatchFigures, row: SummaryRow, queue: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"queue": queue}
+    row_values: dict[str, Any] = {"queue": queue}
     for name in MEASURES:
         part, _, of = name.partition("_")
         value = getattr(row, part)
-        found[name] = value if not of else None if value is None else getattr(value, of)
-    return found | {name: getattr(done, name) for name in OF_FLEET}
+        row_values[name] = value if not of else None if value is None else getattr(value, of)
+    return row_values | {name: getattr(done, name) for name in OF_FLEET}

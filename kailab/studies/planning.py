@@ -1,7 +1,7 @@
-"""Other traces that could have been: the same arrivals, and at each of them a job that the same team had at some time.
+"""Turn the options of a run into a replay: trace, fleet, queues and policies.
 
-That is a bootstrap over jobs within teams. How much a team asks for in all differs from seed to seed as it would from month to month; when it asks
-stays as it was.
+``resample_trace`` makes other possible traces by a bootstrap over jobs within teams: arrivals stay, and each gets a
+random job of the same team. So the demand of a team varies between seeds as it would between months.
 """
 
 from __future__ import annotations
@@ -35,28 +35,25 @@ from kailab.studies.study import StudyRun
 
 
 def resample_trace(trace: Trace, seed: int) -> Trace:
-    """The same seed gives the same trace."""
-    chance = random.Random(seed)
+    """Draw the jobs of each team again. Equal seeds give equal traces."""
+    generator = random.Random(seed)
     of_team: dict[str, list[TraceJob]] = {}
     for job in trace.jobs:
         of_team.setdefault(job.team, []).append(job)
     jobs = []
     for job in trace.jobs:
-        those = of_team[job.team]
-        drawn = those[chance.randrange(len(those))]
+        candidates = of_team[job.team]
+        drawn = candidates[generator.randrange(len(candidates))]
         jobs.append(msgspec.structs.replace(drawn, name=job.name, arrival=job.arrival))
     return replace(trace, jobs=jobs)
 
 
-# The replay that the options of a run stand for.
-
-
 def plan_of(run: StudyRun) -> ReplayPlan:
-    """Raises InputError."""
+    """The plan of a run on one fleet. Raises InputError."""
     options = run.options
     fleet = fleet_of(options)
     trace = trace_of(options)
-    # Quotas by share are those of the trace as it is: what a team is promised does not follow what it came to ask for.
+    # Quotas by share follow the original trace: a team's quota does not depend on the resampled demand.
     queues = queues_for(trace, fleet.summary().gpus, options.get("queues", NO_QUOTA))
     for field, name in (("quotas", "quota"), ("limits", "limit")):
         queues = _with(queues, name, options.get(field, {}), field)
@@ -73,7 +70,7 @@ def plan_of(run: StudyRun) -> ReplayPlan:
 
 
 def sites_of(run: StudyRun) -> ClusterSites:
-    """Of a run over several clusters. Raises InputError."""
+    """The sites of a run over several clusters. Raises InputError."""
     options = run.options
     trace = trace_of(options)
     otherwise = SiteDefaults(
@@ -84,19 +81,21 @@ def sites_of(run: StudyRun) -> ClusterSites:
         seed=run.seed,
         checkpoint=options.get("checkpoint"),
         endless=options.get("arrivalsOnly", False),
-        dispatch=told if isinstance(told := options.get("dispatch", ""), str) else choice_of(told),
+        dispatch=dispatch_option
+        if isinstance(dispatch_option := options.get("dispatch", ""), str)
+        else choice_of(dispatch_option),
         skip_broken=options.get("skipBroken", False),
     )
-    found = read_sites(Path(options["clusters"]), trace, otherwise)
+    sites = read_sites(Path(options["clusters"]), trace, otherwise)
     if run.seed is None:
-        return found
-    other = resample_trace(found.trace, run.seed)
-    sites = [replace(site, plan=replace(site.plan, trace=other)) for site in found.sites]
-    return replace(found, trace=other, sites=sites)
+        return sites
+    resampled = resample_trace(sites.trace, run.seed)
+    resampled_sites = [replace(site, plan=replace(site.plan, trace=resampled)) for site in sites.sites]
+    return replace(sites, trace=resampled, sites=resampled_sites)
 
 
 def queues_and_prices(run: StudyRun) -> tuple[list[str], bool]:
-    """The names of the queues of its teams, and whether anything has a price. Raises InputError where the run stands for no replay."""
+    """The queue names of the run's teams, and whether anything has a price. Raises InputError for an invalid run."""
     if "clusters" in run.options:
         sites = sites_of(run).sites
         return sites[0].queues.names, any(site.prices is not None for site in sites)
@@ -107,7 +106,7 @@ def queues_and_prices(run: StudyRun) -> tuple[list[str], bool]:
 def _settings(run: StudyRun, trace: Trace, fleet: Fleet) -> SchedulerSettings:
     policies = run.options.get("policies", ())
     config = run.options.get("config")
-    # What the policies are told of the work is of the trace as it is, as quotas are.
+    # Parameters derived from the workload follow the original trace, as quotas do.
     return with_replay_policies(
         None if config is None else Path(config), policies, trace, fleet, _seed_of(run, policies)
     )
@@ -118,19 +117,19 @@ def _seed_of(run: StudyRun, policies: Sequence[NamedPolicy]) -> int | None:
 
 
 def trace_of(options: Mapping[str, Any]) -> Trace:
-    """As it is, without a seed. Raises InputError."""
+    """The trace without resampling. Raises InputError."""
     return _trace(
         options["trace"],
         options.get("format", ""),
         tuple(sorted(options.get("columns", {}).items())),
         options.get("skipBroken", False),
-        # Each cluster has queues of its own.
+        # Each cluster has its own queues, which are checked there.
         None if "clusters" in options else _priorities(options.get("queues"), options["fleet"]),
     )
 
 
 def fleet_of(options: Mapping[str, Any]) -> Fleet:
-    """In the size that is asked for. Raises InputError."""
+    """The fleet in the requested size. Raises InputError."""
     sizes = sizes_of(options["fleet"])
     size = options.get("size")
     if size is None:
@@ -148,7 +147,6 @@ def sizes_of(name_or_path: str) -> Sizes:
 
 @cache
 def _priorities(queues: str | None, fleet: str) -> tuple[str, ...]:
-    """Runs of a study differ in much else."""
     return priorities_of(queues, sizes_of(fleet).fleet)
 
 
@@ -160,19 +158,19 @@ def _trace(
 
 
 def _prices(path: str, fleet: Fleet) -> Prices:
-    found = load_prices(path)
-    found.check(gpus_by_model(fleet))
-    return found
+    prices = load_prices(path)
+    prices.check(gpus_by_model(fleet))
+    return prices
 
 
-def _with(queues: TeamQueues, part: str, told: Mapping[str, float], field: str) -> TeamQueues:
-    """GPUs of some queues otherwise than they are."""
-    if not told:
+def _with(queues: TeamQueues, part: str, gpus_by_queue: Mapping[str, float], field: str) -> TeamQueues:
+    """Replace the ``part`` (quota or limit) of some queues."""
+    if not gpus_by_queue:
         return queues
     objects = {obj["metadata"]["name"]: deepcopy(obj) for obj in queues.objects}
-    for name, gpus in told.items():
+    for name, gpus in gpus_by_queue.items():
         if name not in objects:
-            raise InputError(f"{field}: there is no queue {name!r:.80}; {there_are(objects, name)}")
+            raise InputError(f"{field}: no queue {name!r:.80}; {there_are(objects, name)}")
         resources = objects[name]["spec"].setdefault("resources", {})
         resources.setdefault("gpu", {"quota": 0, "limit": -1, "overQuotaWeight": 1})[part] = gpus
     return replace(queues, objects=list(objects.values()))

@@ -1,4 +1,5 @@
-"""Runs in processes here, each in one of its own: one that is killed takes no other with it, and is done again."""
+"""Carry out runs in local processes, one process for each run. A run whose process is killed is repeated and affects no
+other run."""
 
 from __future__ import annotations
 
@@ -25,60 +26,67 @@ class _Started(NamedTuple):
 
 
 def run_here(runs: Sequence[StudyRun], workers: int, done: Done) -> None:
-    """At most ``workers`` at once; ``done`` is told of each as it ends. One whose process ends by itself again and again has that as its
-    error, and the others go on; what raises ends all processes."""
+    """Carry out runs, at most ``workers`` at once, and call ``done`` for each one that ends.
+
+    A run whose process ends repeatedly without a result gets that as its error. An exception ends all processes.
+    """
     waiting = [(run, 1) for run in reversed(runs)]
     started: list[_Started] = []
     try:
         while waiting or started:
             while waiting and len(started) < workers:
                 started.append(_start(*waiting.pop()))
-            ready = wait([one.answer for one in started])
-            for one in [one for one in started if one.answer in ready]:
-                started.remove(one)
-                result = _answer(one)
+            ready = wait([child.answer for child in started])
+            for running in [child for child in started if child.answer in ready]:
+                started.remove(running)
+                result = _answer(running)
                 if result is not None:
-                    done(one.run, result)
-                elif one.tries < MOST_TRIES:
-                    waiting.append((one.run, one.tries + 1))
+                    done(running.run, result)
+                elif running.tries < MOST_TRIES:
+                    waiting.append((running.run, running.tries + 1))
                 else:
-                    done(one.run, lost(one.run, MOST_TRIES, f"the last time with exit code {one.process.exitcode}"))
+                    done(
+                        running.run,
+                        lost(running.run, MOST_TRIES, f"the last time with exit code {running.process.exitcode}"),
+                    )
     finally:
-        for one in started:
-            one.process.kill()
-            one.process.join()
+        for running in started:
+            running.process.kill()
+            running.process.join()
 
 
-def lost(run: StudyRun, times: int, how: str) -> RunResult:
-    """The result of one that has none: a policy that ends its process, or too little memory, takes no other run with it."""
-    decided = [choice_of(one).name for one in run.options.get("policies", ())]
-    by = f", decided by {', '.join(decided)}" if decided else ""
-    return RunResult(key=run.key, error=f"its process ended {times} times without a result{by}: {how}")
+def lost(run: StudyRun, times: int, detail: str) -> RunResult:
+    """The result of a run whose process gave none, because a policy ended it or memory ran out."""
+    policies = [choice_of(policy).name for policy in run.options.get("policies", ())]
+    suffix = f", decided by {', '.join(policies)}" if policies else ""
+    return RunResult(
+        key=run.key, error=f"the process of the run ended {times} times without a result{suffix}: {detail}"
+    )
 
 
 def _start(run: StudyRun, tries: int) -> _Started:
     context = multiprocessing.get_context("spawn")
-    answer, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(run, theirs), daemon=True)
+    answer, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(run, sender), daemon=True)
     process.start()
-    # Held by the child alone, so that its end is seen here.
-    theirs.close()
+    # Only the child holds this end, so the parent notices when the child ends.
+    sender.close()
     return _Started(run, process, answer, tries)
 
 
-def _answer(one: _Started) -> RunResult | None:
-    """None: it ended without a word."""
+def _answer(child: _Started) -> RunResult | None:
+    """The result; None if the process ended without one."""
     try:
-        result: RunResult | None = one.answer.recv()
+        result: RunResult | None = child.answer.recv()
     except (EOFError, OSError):
         result = None
-    one.answer.close()
-    one.process.join()
+    child.answer.close()
+    child.process.join()
     return result
 
 
 def _work(run: StudyRun, answer: Connection) -> None:
-    # Ctrl-C reaches all of a terminal's processes; who waits for them ends them.
+    # Ctrl-C reaches all processes of the terminal; the parent ends its children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     answer.send(result_of(run))

@@ -1,6 +1,6 @@
-"""Runs on a Dask cluster: each is a task, which whoever is left does again where a worker is lost.
+"""Carry out the runs that are not done yet, in local processes or on a Dask cluster, and store each result.
 
-Workers need kailab, and the study's files under the same paths.
+Dask workers need kailab, and the study's files under the same paths. Tasks of lost workers are repeated.
 """
 
 from __future__ import annotations
@@ -21,67 +21,73 @@ from kailab.studies.subprocess_run import run_in_subprocess
 
 CONNECT_SECONDS = 30
 MOST_TRIES = 50
-"""Dask gives a task up whose workers are lost a few times; it is the workers' fault, so it is asked for again."""
+"""Number of attempts for a task. Dask gives up a task after a few lost workers, which is not the task's fault."""
 
 
 def run_on_dask(address: str, runs: Sequence[StudyRun], done: Done) -> None:
-    """``address``: of the cluster's scheduler, ``tcp://HOST:PORT``. ``done`` is told of each run once, as it ends. Raises InputError where Dask is
-    not installed here, ConnectError where there is no scheduler, or it is lost: what is done by then stays done."""
+    """Carry out runs on a Dask cluster.
+
+    ``address``: of its scheduler, ``tcp://HOST:PORT``. ``done``: called once for each run that ends. Raises InputError
+    if Dask is not installed, ConnectError if the scheduler cannot be reached or is lost; results up to then stay
+    stored.
+    """
     distributed = _distributed()
-    # What is lost is told below in a sentence; Dask would tell it first, with the traceback of each of its coroutines.
+    # Errors are reported below in one sentence; Dask would log a traceback for each of its coroutines.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     gone = (OSError, TimeoutError, CancelledError)  # CommClosedError is an OSError
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (*gone, ValueError) as error:
-        raise ConnectError(f"--dask {address}: there is no Dask scheduler: {_brief(error)}") from error
+        raise ConnectError(f"--dask {address}: no Dask scheduler answers: {_brief(error)}") from error
     try:
         with client.as_current():
             _follow(distributed, client, runs, done)
     except gone as error:
         raise ConnectError(
-            f"--dask {address}: the scheduler is lost ({_brief(error)}); begin again, and it goes on"
+            f"--dask {address}: the connection to the scheduler was lost ({_brief(error)}); run the command again to continue"
         ) from error
     finally:
         client.close(timeout=5)
 
 
 def _brief(error: BaseException) -> str:
-    """Its first line: Dask adds what its client looks like."""
+    """The first line of the error: Dask appends a description of its client."""
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def check_dask() -> None:
-    """Raises InputError where it is not installed."""
+    """Raise InputError if Dask is not installed."""
     _distributed()
 
 
 def _follow(distributed: Any, client: Any, runs: Sequence[StudyRun], done: Done) -> None:
-    of: dict[str, tuple[StudyRun, int]] = {}
+    submitted: dict[str, tuple[StudyRun, int]] = {}
 
     def submit(run: StudyRun, tries: int) -> Any:
-        # No two tasks have the same key: Dask would take the one for the other.
+        # Keys must be unique: Dask treats tasks with equal keys as one task.
         future = client.submit(run_in_subprocess, run, key=f"kailab-{run.key}-{run.number}-{tries}", pure=False)
-        of[future.key] = run, tries
+        submitted[future.key] = run, tries
         return future
 
-    ended = distributed.as_completed([submit(run, 1) for run in runs])
-    for future in ended:
-        run, tries = of.pop(future.key)
+    completed = distributed.as_completed([submit(run, 1) for run in runs])
+    for future in completed:
+        run, tries = submitted.pop(future.key)
         try:
-            # Where the worker that has the result is lost before it is asked for, Dask has the task done again meanwhile.
+            # If the worker that holds the result is lost first, Dask repeats the task.
             result = future.result()
         except distributed.KilledWorker as error:
             killed = error
         except (OSError, TimeoutError, CancelledError):
             raise
         except Exception as error:
-            raise InputError(f"run {run.number}: a Dask worker can't do it: {type(error).__name__}: {error}") from error
+            raise InputError(
+                f"run {run.number}: it failed on a Dask worker: {type(error).__name__}: {error}"
+            ) from error
         else:
             done(run, result)
             continue
         if tries < MOST_TRIES:
-            ended.add(submit(run, tries + 1))
+            completed.add(submit(run, tries + 1))
         else:
             done(run, lost(run, MOST_TRIES, f"its tasks were lost with their workers: {killed}"))
 
@@ -90,13 +96,12 @@ def _distributed() -> Any:
     return import_optional("distributed", "dask", "--dask needs Dask")
 
 
-# Runs carried out, here or on Dask, but for those that are done already; each is kept as it ends.
-
 Progress = Callable[[str, int, int], None]
 
 
 class StudyRunner:
-    """Of one study's folder, which is held. ``before``: runs asked for that were done before; ``replayed``: those done now."""
+    """Carries out runs of one study, whose folder is locked. ``before``: requested runs that were already done;
+    ``replayed``: runs done now."""
 
     def __init__(
         self,
@@ -104,7 +109,7 @@ class StudyRunner:
         *,
         workers: int | None = None,
         dask: str = "",
-        progress: Progress = lambda what, done, total: None,
+        progress: Progress = lambda step, done, total: None,
     ) -> None:
         self._folder = folder
         self._workers = workers
@@ -114,23 +119,26 @@ class StudyRunner:
         self.replayed = 0
 
     def results(self, runs: Sequence[StudyRun]) -> Mapping[str, RunResult]:
-        """By key. A run that failed before is done again. Raises StateError, ConnectError: then what is done stays done."""
+        """Return the results by key. Runs that failed before are repeated.
+
+        Raises StateError, ConnectError; completed runs stay stored.
+        """
         results = {
-            run.key: found for run in runs if (found := self._folder.result(run)) is not None and not found.error
+            run.key: stored for run in runs if (stored := self._folder.result(run)) is not None and not stored.error
         }
         self.before += sum(run.key in results for run in runs)
-        left = list({run.key: run for run in runs if run.key not in results}.values())
-        wanted = len(results) + len(left)
+        pending = list({run.key: run for run in runs if run.key not in results}.values())
+        total = len(results) + len(pending)
 
         def done(run: StudyRun, result: RunResult) -> None:
             self._folder.keep(run, result)
             results[run.key] = result
             self.replayed += 1
-            self._progress("running", len(results), wanted)
+            self._progress("running", len(results), total)
 
-        self._progress("running", len(results), wanted)
-        if left and self._dask:
-            run_on_dask(self._dask, left, done)
-        elif left:
-            run_here(left, min(self._workers or processors(), len(left)), done)
+        self._progress("running", len(results), total)
+        if pending and self._dask:
+            run_on_dask(self._dask, pending, done)
+        elif pending:
+            run_here(pending, min(self._workers or processors(), len(pending)), done)
         return results

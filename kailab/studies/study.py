@@ -1,4 +1,4 @@
-"""What a study searches through, and what for; as its file says it."""
+"""A study: the options that it varies, the runs that follow, and the question that it answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kailab.studies.target import StudyTarget, read_subject, subject
 
 
 class ValueRange(msgspec.Struct, frozen=True):
-    """Numbers from ``low`` to ``high``, both among them, in steps."""
+    """Numbers from ``low`` to ``high`` inclusive, in steps."""
 
     low: float
     high: float
@@ -29,8 +29,12 @@ class ValueRange(msgspec.Struct, frozen=True):
 
 
 class StudySearch(msgspec.Struct, frozen=True, kw_only=True):
-    """``over``: option -> the values that there are, a range, or ranges by queue. The ``measure`` of ``queue`` is to be as large as can be (``largest``), or as small.
-    ``trials``: settings proposed in all, ``batch`` of them before the search is told what came of them."""
+    """A search over settings.
+
+    ``over``: maps each option to its values, a range, or ranges by queue. The ``measure`` of ``queue`` is maximised
+    (``largest``) or minimised. ``trials``: number of proposals; ``batch``: proposals before results are returned to the
+    search.
+    """
 
     over: Mapping[str, Any]
     measure: str
@@ -45,73 +49,79 @@ class StudySearch(msgspec.Struct, frozen=True, kw_only=True):
         return subject(self.measure, self.queue)
 
 
-def search_faults(told: Mapping[str, Any]) -> Iterator[SchemaFault]:
-    """Of one that has the form."""
-    if ("minimise" in told) == ("maximise" in told):
+def search_faults(search: Mapping[str, Any]) -> Iterator[SchemaFault]:
+    """Faults of a search beyond its schema."""
+    if ("minimise" in search) == ("maximise" in search):
         yield SchemaFault("search", "expected one of minimise and maximise")
     for side in ("minimise", "maximise"):
-        if side in told:
+        if side in search:
             try:
-                read_subject(told[side])
+                read_subject(search[side])
             except InputError as error:
                 yield SchemaFault(f"search.{side}", error.message)
-    for option, values in told["over"].items():
+    for option, values in search["over"].items():
         if isinstance(values, dict):
-            for path, one in (
+            for path, value_range in (
                 [(option, values)] if "from" in values else [(f"{option}.{q}", v) for q, v in values.items()]
             ):
-                if one["from"] >= one["to"]:
+                if value_range["from"] >= value_range["to"]:
                     yield SchemaFault(
-                        f"search.over.{path}", f"from {one['from']:g} to {one['to']:g}; expected the smaller first"
+                        f"search.over.{path}",
+                        f"from {value_range['from']:g} to {value_range['to']:g}; expected the smaller number first",
                     )
-                elif one["to"] - one["from"] < one["step"]:
-                    yield SchemaFault(f"search.over.{path}", f"a step of {one['step']:g} leaves only {one['from']:g}")
+                elif value_range["to"] - value_range["from"] < value_range["step"]:
+                    yield SchemaFault(
+                        f"search.over.{path}",
+                        f"with a step of {value_range['step']:g} the range has only the value {value_range['from']:g}",
+                    )
 
 
-def read_search(told: Mapping[str, Any], placed: Any) -> StudySearch:
-    """Of one without faults. ``placed``: makes an option's value of what the file says."""
-    side = "minimise" if "minimise" in told else "maximise"
-    queue, measure = read_subject(told[side])
+def read_search(search: Mapping[str, Any], placed: Any) -> StudySearch:
+    """Read a valid search. ``placed``: converts an option's value from the file."""
+    side = "minimise" if "minimise" in search else "maximise"
+    queue, measure = read_subject(search[side])
     over: dict[str, Any] = {}
-    for option, values in told["over"].items():
+    for option, values in search["over"].items():
         if not isinstance(values, dict):
-            over[option] = tuple(placed(option, one) for one in values)
+            over[option] = tuple(placed(option, value) for value in values)
         elif "from" in values:
             over[option] = _range(values)
         else:
-            over[option] = {name: _range(one) for name, one in values.items()}
-    rest = {name: told[name] for name in ("seed", "batch") if name in told}
+            over[option] = {name: _range(value) for name, value in values.items()}
+    optional = {name: search[name] for name in ("seed", "batch") if name in search}
     return StudySearch(
-        over=over, measure=measure, queue=queue, largest=side == "maximise", trials=told["trials"], **rest
+        over=over, measure=measure, queue=queue, largest=side == "maximise", trials=search["trials"], **optional
     )
 
 
-def _range(told: Mapping[str, Any]) -> ValueRange:
-    # The last step may not reach the end: the sampler takes ranges of whole steps only.
-    steps = int((told["to"] - told["from"]) / told["step"] + 1e-9)
-    return ValueRange(told["from"], told["from"] + steps * told["step"], told["step"])
+def _range(values: Mapping[str, Any]) -> ValueRange:
+    # The sampler takes only ranges of whole steps, so the end is rounded down.
+    steps = int((values["to"] - values["from"]) / values["step"] + 1e-9)
+    return ValueRange(values["from"], values["from"] + steps * values["step"], values["step"])
 
-
-# What a study varies, and the runs that follow from it: each combination of values, with each seed.
 
 FILES = ("trace", "fleet", "queues", "config", "prices")
 """Options whose value may be a file."""
 
 
 FORM = 3
-"""Of what is kept of a run: another where its measures are others."""
+"""Version of stored run results. A change of the measures changes it."""
 
 
 class StudyQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """All ``targets`` are to be kept; of the settings that do that, the one with the least ``least``."""
+    """Which setting keeps all ``targets`` with the smallest ``least``."""
 
     targets: tuple[StudyTarget, ...]
     least: str = "gpus"
 
 
 class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One replay. ``number``: from 0, in the study's order. ``options``: all of them, files with absolute paths. ``setting``: those that the
-    study varies. ``seed``: None for the trace as it is. ``key``: another where anything differs that can change the result, files' content too."""
+    """One replay.
+
+    ``number``: index in the study. ``options``: all options; files have absolute paths. ``setting``: the varied
+    options. ``seed``: None for the original trace. ``key``: depends on everything that can change the result, including
+    the content of files.
+    """
 
     number: int
     options: dict[str, Any]
@@ -122,8 +132,12 @@ class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """``options``: of all runs. ``grid``: option -> its values. ``seeds``: none, for the trace as it is. ``search``: settings are
-    searched for; the grid then has the options that it varies, without values. ``compare``: measures by which settings are held ``against`` one of them."""
+    """A study.
+
+    ``options``: of all runs. ``grid``: maps each varied option to its values. ``seeds``: empty for the original trace.
+    ``search``: settings are searched; the grid then has the varied options without values. ``compare``: measures by
+    which settings are compared with ``against``.
+    """
 
     name: str
     options: Mapping[str, Any]
@@ -135,45 +149,46 @@ class Study:
     against: str = ""
 
     def settings(self) -> Iterator[dict[str, Any]]:
-        """Every combination of the grid's values, the last option varied first."""
+        """Every combination of the grid's values; the last option varies fastest."""
         for values in product(*self.grid.values()):
             yield dict(zip(self.grid, values, strict=True))
 
     def configurations(self) -> list[str]:
-        """The files of how is decided in any of the runs, each once. Raises InputError for a file of clusters that can't be read."""
+        """The scheduler configuration files of all runs, each once. Raises InputError for an unreadable file of
+        clusters."""
         given = [self.options, *({name: value} for name, values in self.grid.items() for value in values)]
-        found = [str(options["config"]) for options in given if "config" in options]
-        found += [
+        files = [str(options["config"]) for options in given if "config" in options]
+        files += [
             file for options in given if "clusters" in options for file in configurations_of(Path(options["clusters"]))
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(files))
 
     def runs(self) -> list[StudyRun]:
-        """Raises InputError for a file that can't be read."""
+        """All runs. Raises InputError for a file that cannot be read."""
         digests: dict[str, str] = {}
-        found: list[StudyRun] = []
+        runs: list[StudyRun] = []
         for setting in self.settings():
             options = {**self.options, **setting}
             for seed in self.seeds or (None,):
-                found.append(run_of(len(found), options, setting, seed, digests))
-        return found
+                runs.append(run_of(len(runs), options, setting, seed, digests))
+        return runs
 
 
 def run_of(
     number: int, options: dict[str, Any], setting: dict[str, Any], seed: int | None, digests: dict[str, str]
 ) -> StudyRun:
-    """``digests``: of files that were read already, and are now. Raises InputError for a file that can't be read."""
+    """Make a run. ``digests``: cache of file digests. Raises InputError for a file that cannot be read."""
     return StudyRun(number=number, options=options, setting=setting, seed=seed, key=_key(options, seed, digests))
 
 
 def format_value(value: Any) -> str:
-    """A value of an option as a table has it.
+    """Format an option's value for a table.
 
-    >>> told("kai.yaml"), told({"team-b": 200, "team-a": 8}), told(True), told(["fifo", "fgd"]), told([])
-    ('kai.yaml', 'team-a=8 team-b=200', 'true', 'fifo fgd', 'none')
-    >>> told({"policy": "spill-over", "parameters": {"bound": 60}})
+    >>> [format_value(one) for one in ("kai.yaml", {"team-b": 200, "team-a": 8}, True, ["fifo", "fgd"], [])]
+    ['kai.yaml', 'team-a=8 team-b=200', 'true', 'fifo fgd', 'none']
+    >>> format_value({"policy": "spill-over", "parameters": {"bound": 60}})
     'spill-over bound=60'
-    >>> told([{"policy": "tiresias", "parameters": {"thresholds": [60]}}, "backfill"])
+    >>> format_value([{"policy": "tiresias", "parameters": {"thresholds": [60]}}, "backfill"])
     'tiresias thresholds=[60] backfill'
     """
     if isinstance(value, dict) and "policy" in value:
@@ -188,18 +203,18 @@ def format_value(value: Any) -> str:
 
 def _key(options: Mapping[str, Any], seed: int | None, digests: dict[str, str]) -> str:
     named = [str(options[name]) for name in FILES if name in options]
-    # FILE.py:CLASS
-    told_policies = [*options.get("policies", ()), *([options["dispatch"]] if "dispatch" in options else [])]
-    named += [choice_of(one).name.rpartition(":")[0] for one in told_policies]
+    # A policy from a file is named FILE.py:CLASS.
+    policies = [*options.get("policies", ()), *([options["dispatch"]] if "dispatch" in options else [])]
+    named += [choice_of(policy).name.rpartition(":")[0] for policy in policies]
     if "config" in options:
         named += files_of(Path(options["config"]))
     if "clusters" in options:
         named += [str(path) for path in named_files(Path(options["clusters"]))]
     contents = {name: _digest(name, digests) for name in named if Path(name).is_file()}
-    whole = msgspec.json.encode(
+    content = msgspec.json.encode(
         {"options": dict(options), "seed": seed, "files": contents, "form": FORM, "kailab": __version__}, order="sorted"
     )
-    return hashlib.sha256(whole).hexdigest()[:20]
+    return hashlib.sha256(content).hexdigest()[:20]
 
 
 def _digest(path: str, digests: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""A study's file: YAML, with every fault named by line and field.
+"""Read a study's file (YAML). Every fault is reported with line and field.
 
     trace: philly.csv
     fleet: scale-500
@@ -9,7 +9,7 @@
     seeds: 5
     find: {target: vision p99 wait < 10m, least: gpus}
 
-Paths are seen from the file.
+Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -29,25 +29,28 @@ from kailab.studies.study import Study, StudyQuestion, read_search, search_fault
 from kailab.studies.target import ALL, StudyTarget, read_subject, read_target
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
-"""Of a study."""
+"""Form of a study's name."""
 _SCHEMA = Path(__file__).with_name("study.schema.json")
 _OPTIONS = (
     "trace", "format", "columns", "skipBroken", "fleet", "clusters", "dispatch", "size", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies", "prices",
 )  # fmt: skip
 GPUS = "gpus"
-"""What a setting may have least of without being varied itself: the GPUs of its fleet."""
+"""A value for ``least`` that need not be varied: the GPUs of the fleet."""
 COST = "cost"
-"""Another: what the replay cost, the mean over the seeds; with prices."""
+"""Another such value: the cost of the replay, the mean over the seeds. It needs prices."""
 
 
 def read_study(path: Path) -> Study:
-    """Raises InputError, or InputErrors with every fault of the file."""
+    """Read the file. Raises InputError, or InputErrors with every fault of the file."""
     value = read_schema_file(path, _SCHEMA, "one study", _faults)
     base = path.absolute().parent
-    grid = {name: tuple(placed(name, one, base) for one in values) for name, values in value.get("grid", {}).items()}
+    grid = {
+        name: tuple(placed(name, option_value, base) for option_value in values)
+        for name, values in value.get("grid", {}).items()
+    }
     search = None
     if "search" in value:
-        search = read_search(value["search"], lambda name, one: placed(name, one, base))
+        search = read_search(value["search"], lambda name, option_value: placed(name, option_value, base))
         grid = dict.fromkeys(search.over, ())
     seeds = value.get("seeds", ())
     return Study(
@@ -63,23 +66,23 @@ def read_study(path: Path) -> Study:
 
 
 def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
-    """Of a study that has the form."""
+    """Faults of a study beyond its schema."""
     for name in ("for", "checkpoint"):
         yield from find_duration_faults(value.get(name), name, whole=True)
-        for place, one in enumerate(value.get("grid", {}).get(name, ())):
-            yield from find_duration_faults(one, f"grid.{name}[{place}]", whole=True)
+        for index, duration in enumerate(value.get("grid", {}).get(name, ())):
+            yield from find_duration_faults(duration, f"grid.{name}[{index}]", whole=True)
     yield from _cluster_faults(value)
     if value.get("arrivalsOnly") and ("checkpoint" in value or "checkpoint" in value.get("grid", {})):
-        yield SchemaFault("checkpoint", "with arrivalsOnly no job has an end that it could come nearer to")
+        yield SchemaFault("checkpoint", "expected no checkpoint with arrivalsOnly, because jobs do not end")
     if "search" in value:
         if "grid" in value:
             yield SchemaFault("search", "expected one of grid and search")
         yield from search_faults(value["search"])
-    for place, text in enumerate(value.get("compare", {}).get("measures", ())):
+    for index, text in enumerate(value.get("compare", {}).get("measures", ())):
         try:
             read_subject(text)
         except InputError as error:
-            yield SchemaFault(f"compare.measures[{place}]", error.message)
+            yield SchemaFault(f"compare.measures[{index}]", error.message)
     find = value.get("find")
     if find is None:
         return
@@ -87,13 +90,11 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
     least = find.get("least", GPUS)
     known = (GPUS, COST, *value.get("grid", {}), *value.get("search", {}).get("over", {}))
     if least not in known:
-        yield SchemaFault(
-            "find.least", f"{least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}"
-        )
+        yield SchemaFault("find.least", f"the study does not vary {least!r:.80}; expected one of {', '.join(known)}")
 
 
 def _cluster_faults(value: dict[str, Any]) -> Iterator[SchemaFault]:
-    """One fleet, or several clusters; and what is of one only."""
+    """A study has one fleet or several clusters, and some options belong to one of these only."""
     varied = {**value.get("search", {}).get("over", {}), **value.get("grid", {})}
     given = {**varied, **value}
     if ("fleet" in given) == ("clusters" in given):
@@ -101,9 +102,11 @@ def _cluster_faults(value: dict[str, Any]) -> Iterator[SchemaFault]:
     elif "clusters" in given:
         for name in ("size", "quotas", "limits"):
             if name in given:
-                yield SchemaFault(_where(name, value), "is of one fleet; a file of clusters says it of each")
+                yield SchemaFault(
+                    _where(name, value), "applies only to a single fleet; expected it in the file of clusters"
+                )
     elif "dispatch" in given:
-        yield SchemaFault(_where("dispatch", value), "expected clusters with it")
+        yield SchemaFault(_where("dispatch", value), "expected clusters together with dispatch")
 
 
 def _where(name: str, value: dict[str, Any]) -> str:
@@ -115,14 +118,14 @@ def _asked(find: dict[str, Any]) -> Iterator[SchemaFault]:
         yield SchemaFault("find", "expected one of target and measure")
         return
     if "target" in find:
-        if odd := [name for name in ("queue", "below", "above") if name in find]:
-            yield SchemaFault(f"find.{odd[0]}", "with target it is said there")
-        for place, text in enumerate(_texts(find["target"])):
+        if surplus := [name for name in ("queue", "below", "above") if name in find]:
+            yield SchemaFault(f"find.{surplus[0]}", "expected no such field with target, whose text contains it")
+        for index, text in enumerate(_texts(find["target"])):
             try:
                 read_target(text)
             except InputError as error:
                 yield SchemaFault(
-                    f"find.target[{place}]" if isinstance(find["target"], list) else "find.target", error.message
+                    f"find.target[{index}]" if isinstance(find["target"], list) else "find.target", error.message
                 )
         return
     if ("below" in find) == ("above" in find):
@@ -132,12 +135,12 @@ def _asked(find: dict[str, Any]) -> Iterator[SchemaFault]:
             yield from find_duration_faults(find[side], f"find.{side}", whole=True)
 
 
-def _texts(told: str | list[str]) -> list[str]:
-    return [told] if isinstance(told, str) else told
+def _texts(target: str | list[str]) -> list[str]:
+    return [target] if isinstance(target, str) else target
 
 
 def placed(name: str, value: Any, base: Path) -> Any:
-    """An option's value: files, seen from ``base``, with their whole path; durations in seconds."""
+    """Convert an option's value: file names to absolute paths seen from ``base``, durations to seconds."""
     if name in ("for", "checkpoint"):
         return int(duration_seconds(value, days=True))
     if name == "dispatch":
@@ -147,29 +150,29 @@ def placed(name: str, value: Any, base: Path) -> Any:
     if name == "queues" and value not in MODES:
         return str(base / Path(value).expanduser())
     if name == "policies":
-        return [_policy(one, base) for one in value]
+        return [_policy(policy, base) for policy in value]
     if name == "fleet" and (base / Path(value).expanduser()).is_file():
         return str(base / Path(value).expanduser())
     return value
 
 
-def _policy(told: NamedPolicy, base: Path) -> NamedPolicy:
+def _policy(policy: NamedPolicy, base: Path) -> NamedPolicy:
     return (
-        resolve_policy_name(told, base)
-        if isinstance(told, str)
-        else {**told, "policy": resolve_policy_name(told["policy"], base)}
+        resolve_policy_name(policy, base)
+        if isinstance(policy, str)
+        else {**policy, "policy": resolve_policy_name(policy["policy"], base)}
     )
 
 
-def _find(told: dict[str, Any]) -> StudyQuestion:
-    least = told.get("least", GPUS)
-    if "target" in told:
-        return StudyQuestion(targets=tuple(read_target(text) for text in _texts(told["target"])), least=least)
+def _find(question: dict[str, Any]) -> StudyQuestion:
+    least = question.get("least", GPUS)
+    if "target" in question:
+        return StudyQuestion(targets=tuple(read_target(text) for text in _texts(question["target"])), least=least)
     limits = {
         side: duration_seconds(bound, days=True) if isinstance(bound, str) else float(bound)
         for side in ("below", "above")
-        if (bound := told.get(side)) is not None
+        if (bound := question.get(side)) is not None
     }
     return StudyQuestion(
-        targets=(StudyTarget(measure=told["measure"], queue=told.get("queue", ALL), **limits),), least=least
+        targets=(StudyTarget(measure=question["measure"], queue=question.get("queue", ALL), **limits),), least=least
     )

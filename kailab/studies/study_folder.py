@@ -1,4 +1,4 @@
-"""The folder of a study: a file for each run that is done, written whole or not at all, and the table of all of them.
+"""The folder of a study: a file for each completed run, written atomically, and the table of all runs.
 
 STUDIES/NAME/runs/KEY.json
 STUDIES/NAME/results.csv
@@ -31,43 +31,43 @@ class StudyFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """By one process at a time. Raises StateError."""
+        """Lock the folder, so that one process uses it at a time. Raises StateError."""
         try:
             make_folder(self._runs)
         except OSError as error:
-            raise StateError(f"{self._runs}: can't be made: {error.strerror or error}") from error
+            raise StateError(f"{self._runs}: cannot create the folder: {error.strerror or error}") from error
         with StateLock(self.path / "study"):
             yield
 
     def result(self, run: StudyRun) -> RunResult | None:
-        """What is kept of a run that is done. Raises StateError."""
+        """The stored result of a run, or None. Raises StateError."""
         path = self._file(run)
         try:
             return msgspec.json.decode(file_bytes(path), type=RunResult)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise StateError(f"{path}: is no result of a run: {error}; remove it, and the run is done again") from error
+            raise StateError(f"{path} is not a result of a run: {error}; delete it to repeat the run") from error
 
     def keep(self, run: StudyRun, result: RunResult) -> None:
-        """Raises StateError."""
+        """Store the result of a run. Raises StateError."""
         path = self._file(run)
         try:
             replace_file(path, msgspec.json.encode(result, order="sorted") + b"\n")
         except OSError as error:
-            raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
+            raise StateError(f"{path}: cannot write the file: {error.strerror or error}") from error
 
     def _file(self, run: StudyRun) -> Path:
         return self._runs / f"{run.key}.json"
 
 
 def columns(study: Study) -> list[str]:
-    """Of the table: what is varied, the seed, the queue, the measures."""
+    """Columns of the table: varied options, seed, queue, measures."""
     return [*study.grid, "seed", "queue", *MEASURES, *OF_FLEET]
 
 
 def rows(study: Study, runs: Sequence[StudyRun], results: Mapping[str, RunResult]) -> Iterator[list[Any]]:
-    """In the order of the study, whoever was done first."""
+    """Rows in the order of the study, not of completion."""
     for run in runs:
         for row in results[run.key].rows:
             setting = [format_value(run.setting[name]) for name in study.grid]
@@ -75,5 +75,5 @@ def rows(study: Study, runs: Sequence[StudyRun], results: Mapping[str, RunResult
 
 
 def write_table(path: Path, study: Study, runs: Sequence[StudyRun], results: Mapping[str, RunResult]) -> None:
-    """As CSV, or Parquet where the path ends so. Raises InputError."""
+    """Write CSV, or Parquet for that suffix. Raises InputError."""
     tables.write(path, columns(study), rows(study, runs, results))

@@ -1,7 +1,8 @@
-"""A run in a process of its own, for a worker that does many: ``python -m kailab.studies.subprocess_run``.
+"""Carry out a run in a new process on behalf of a long-lived Dask worker: ``python -m kailab.studies.subprocess_run``.
 
-A worker lives for long. A file that has changed meanwhile is read as it is now, a policy that sleeps is ended (in a main thread alone that can be), and one
-that ends its process does not take the worker with it. A worker's own children can't be of ``multiprocessing``: Dask's are daemons, which may have none.
+A new process reads changed files again, can interrupt a policy that sleeps (only a main thread can), and protects the
+worker from a policy that ends its process. ``multiprocessing`` cannot be used, because Dask's workers are daemons,
+which may not have children.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kailab.studies.study import StudyRun
 
 
 def run_in_subprocess(run: StudyRun) -> RunResult:
-    """What ``result_of`` says of it, in a process that ends with this one."""
+    """``result_of`` in a process that ends with this one."""
     code = 0
     for _ in range(MOST_TRIES):
         command = [sys.executable, "-m", "kailab.studies.subprocess_run"]
@@ -28,7 +29,7 @@ def run_in_subprocess(run: StudyRun) -> RunResult:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                # It stays open until there is an answer: its end tells the process that nobody waits any more.
+                # Keep stdin open until the answer is read: its end tells the process that nobody waits any more.
                 process.stdin.write(pickle.dumps(run))
                 process.stdin.flush()
                 answer = process.stdout.read()
@@ -44,7 +45,7 @@ def run_in_subprocess(run: StudyRun) -> RunResult:
 
 
 def main() -> None:
-    # What a policy prints is no answer.
+    # Output printed by a policy must not mix with the answer.
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     run: StudyRun = pickle.load(sys.stdin.buffer)

@@ -1,4 +1,4 @@
-"""A study from begin to end: what is done already is passed over, the rest is done, and all of it becomes one table."""
+"""Carry out a study: skip runs that are done, carry out the others, and write one table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from kailab.studies.target import StudyTarget
 
 @dataclass(frozen=True, kw_only=True)
 class SweptStudy:
-    """``settings``: in the order of ``runs``, which has one for each seed of each. ``results``: by the key of their run. ``before``: how many were done already. ``table``: all of it. ``searched``: where it searches."""
+    """A completed study.
+
+    ``settings``: in the order of ``runs``, which has one for each seed of each setting. ``results``: by key of the run.
+    ``before``: number of runs that were already done. ``searched``: the search, if the study has one.
+    """
 
     study: Study
     settings: Sequence[dict[str, Any]]
@@ -41,12 +45,16 @@ def sweep(
     *,
     workers: int | None = None,
     dask: str = "",
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda step, done, total: None,
     find: StudyQuestion | None = None,
 ) -> SweptStudy:
-    """``root``: the folder of studies. ``workers``: processes here; None: one for each processor. ``dask``: the address of a scheduler, whose workers do
-    it instead. ``progress``: told what is done, how many runs of how many. ``find``: what will be asked of it, instead of the study's own. Raises InputError before anything is begun; StateError,
-    ConnectError: then what is done stays done."""
+    """Carry out a study.
+
+    ``root``: the folder of studies. ``workers``: number of local processes; None: one for each processor. ``dask``:
+    address of a Dask scheduler to use instead. ``progress``: called with a description, the completed runs and all
+    runs. ``find``: replaces the study's question. Raises InputError before anything is started; StateError,
+    ConnectError, where completed runs stay stored.
+    """
     if dask:
         check_dask()
     if study.search is not None:
@@ -78,36 +86,37 @@ def _search(
     with folder.held():
         runner = StudyRunner(folder, workers=workers, dask=dask, progress=progress)
         checked = find or StudyQuestion(targets=())
-        asked = StudyQuestion(
+        question = StudyQuestion(
             targets=(*checked.targets, StudyTarget(measure=search.measure, queue=search.queue)), least=checked.least
         )
 
         def carry(runs: Sequence[StudyRun]) -> Mapping[str, RunResult]:
-            _check(runs, asked)
+            _check(runs, question)
             return runner.results(runs)
 
-        found = search_settings(study, search, carry)
-        write_table(folder.path / TABLE, study, found.runs, found.results)
+        searched = search_settings(study, search, carry)
+        write_table(folder.path / TABLE, study, searched.runs, searched.results)
     return SweptStudy(
-        study=study, settings=found.settings, runs=found.runs, results=found.results, before=runner.before,
-        table=folder.path / TABLE, searched=found,
+        study=study, settings=searched.settings, runs=searched.runs, results=searched.results, before=runner.before,
+        table=folder.path / TABLE, searched=searched,
     )  # fmt: skip
 
 
 def _check(runs: Sequence[StudyRun], find: StudyQuestion | None) -> None:
-    """Whether each setting stands for a replay, and has the queues that are asked about. Raises InputError that names the first that does not."""
+    """Check that each setting is a valid replay with the queues and prices in question. Raises InputError that names
+    the first invalid setting."""
     for run in runs:
         if run.seed in (None, runs[0].seed):
             try:
                 names, priced = queues_and_prices(run)
                 if find is not None and find.least == COST and not priced:
                     raise InputError(
-                        "least cost: that takes a file of prices; expected --prices, or the field prices of a study"
+                        "least cost needs a file of prices; expected --prices, or the field prices of a study"
                     )
                 for target in () if find is None else find.targets:
                     target.check(names, priced=priced)
             except InputError as error:
                 if error.where.file or not run.setting:
                     raise
-                said = ", ".join(f"{name} {format_value(value)}" for name, value in run.setting.items())
-                raise InputError(f"{said}: {error.message}", error.where) from None
+                setting = ", ".join(f"{name} {format_value(value)}" for name, value in run.setting.items())
+                raise InputError(f"{setting}: {error.message}", error.where) from None

@@ -1,11 +1,14 @@
-"""Differences that are known and accepted, each with its reason, so that a trial serves in CI.
+"""The baseline of a trial: differences that are known and accepted, each with its reason, so that a trial can run in
+CI.
 
-accepted:
-- contender: kube-scheduler      # a column; * stands for any text, here and in test
-  test: quota/*
-  kind: outcome                  # leave it out for every kind
-  what: "team-*"                 # of which app or queue; leave it out for all
-  reason: it knows no queues
+    accepted:
+    - contender: kube-scheduler      # a column; * matches any text, here and in test
+      test: quota/*
+      kind: outcome                  # omit it for every kind
+      what: "team-*"                 # app or queue; omit it for all
+      reason: it knows no queues
+
+``add_to_baseline`` appends entries and leaves the rest of the file unchanged, including comments.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ _SCHEMA = Path(__file__).with_name("baseline.schema.json")
 
 @dataclass(frozen=True)
 class AcceptedDifference:
-    """``line``: of the file; it has no part in whether two are equal."""
+    """``line``: in the file; it does not count in comparisons."""
 
     contender: str
     test: str
@@ -40,12 +43,12 @@ class AcceptedDifference:
     what: str = "*"
     line: int = field(default=0, compare=False)
 
-    def holds_for(self, one: TrialDifference) -> bool:
+    def holds_for(self, difference: TrialDifference) -> bool:
         return (
-            fnmatchcase(one.column, self.contender)
-            and fnmatchcase(one.test, self.test)
-            and self.kind in ("", one.kind)
-            and fnmatchcase(one.what, self.what)
+            fnmatchcase(difference.column, self.contender)
+            and fnmatchcase(difference.test, self.test)
+            and self.kind in ("", difference.kind)
+            and fnmatchcase(difference.what, self.what)
         )
 
     def __str__(self) -> str:
@@ -58,17 +61,17 @@ class AcceptedDifference:
 class AcceptedBaseline:
     accepted: tuple[AcceptedDifference, ...] = ()
 
-    def accepts(self, one: TrialDifference) -> AcceptedDifference | None:
-        return next((accepted for accepted in self.accepted if accepted.holds_for(one)), None)
+    def accepts(self, difference: TrialDifference) -> AcceptedDifference | None:
+        return next((accepted for accepted in self.accepted if accepted.holds_for(difference)), None)
 
 
 def read_baseline(path: Path) -> AcceptedBaseline:
-    """Raises InputError, or InputErrors with every fault of the file."""
+    """Read a baseline. Raises InputError, or InputErrors with every fault of the file."""
     return parse_baseline(read_text(path), str(path))
 
 
 def parse_baseline(text: str, file: str) -> AcceptedBaseline:
-    """``file``: the name that faults are told with. Raises as ``read_baseline``."""
+    """Parse a baseline. ``file``: the name used in messages. Raises as ``read_baseline`` does."""
     value, lines = read_document(text, file, "one with the key accepted")
     errors = [
         InputError(message, Where(file, line_of(lines, name), "baseline", name))
@@ -84,52 +87,55 @@ def parse_baseline(text: str, file: str) -> AcceptedBaseline:
     )
 
 
-# Differences of a trial written down as accepted, at the end of a baseline file.
-#
-# What stands in the file stays as it is, comments included.
-
-
 def baseline_entries(
-    found: Iterable[TrialDifference], reason: str, contender: str = "*", test: str = "*"
+    differences: Iterable[TrialDifference], reason: str, contender: str = "*", test: str = "*"
 ) -> list[AcceptedDifference]:
-    """One for each kind and app or queue of each test. ``contender``, ``test``: only of those; * stands for any text."""
-    chosen = (one for one in found if fnmatchcase(one.column, contender) and fnmatchcase(one.test, test))
-    # A name is meant as it is, and not as a pattern.
+    """One entry for each kind and app or queue of each test. ``contender``, ``test``: patterns that select
+    differences."""
+    chosen = (
+        difference
+        for difference in differences
+        if fnmatchcase(difference.column, contender) and fnmatchcase(difference.test, test)
+    )
+    # Names are literal text, not patterns.
     return list(
         dict.fromkeys(
             AcceptedDifference(
-                contender=glob.escape(one.column),
-                test=glob.escape(one.test),
+                contender=glob.escape(difference.column),
+                test=glob.escape(difference.test),
                 reason=reason,
-                kind=one.kind,
-                what=glob.escape(one.what) if one.what else "*",
+                kind=difference.kind,
+                what=glob.escape(difference.what) if difference.what else "*",
             )
-            for one in chosen
+            for difference in chosen
         )
     )
 
 
 def add_to_baseline(path: Path, accepted: Iterable[AcceptedDifference]) -> None:
-    """To a file, which is made where there is none. Raises InputError where it is no baseline or can't be added to, StateError
-    where it can't be written; then it is as it was."""
+    """Append entries to a baseline file, or create it.
+
+    Raises InputError if the file is not a baseline or entries cannot be appended, StateError if it cannot be written.
+    The file then stays unchanged.
+    """
     added = tuple(accepted)
     text = read_text(path) if path.exists() else ""
     before = parse_baseline(text, str(path)).accepted if path.exists() else ()
     text = text or "accepted:\n"
     if not text.endswith("\n"):
         text += "\n"
-    text += yaml.safe_dump([_written(one) for one in added], sort_keys=False, allow_unicode=True, width=1000)
-    # Whatever style the file is in: it is taken only if it now says what it said and what was added.
+    text += yaml.safe_dump([_written(entry) for entry in added], sort_keys=False, allow_unicode=True, width=1000)
+    # The file may use any YAML style, so check that it now holds the old entries and the new ones.
     if _said(text) != (*before, *added):
         raise InputError(
-            "can't be added to: expected the key accepted with one entry after the other in lines that begin with a dash, "
-            "and nothing after them",
+            "cannot append entries: expected the key accepted with a block list, whose entries begin with a dash, "
+            "at the end of the file",
             Where(file=str(path)),
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
+        raise StateError(f"{path}: cannot write the file: {error.strerror or error}") from error
     write_file(path, text.encode())
 
 
@@ -140,6 +146,6 @@ def _said(text: str) -> tuple[AcceptedDifference, ...] | None:
         return None
 
 
-def _written(one: AcceptedDifference) -> dict[str, str]:
-    said = {"contender": one.contender, "test": one.test, "kind": one.kind}
-    return {**said, **({"what": one.what} if one.what != "*" else {}), "reason": one.reason}
+def _written(entry: AcceptedDifference) -> dict[str, str]:
+    fields = {"contender": entry.contender, "test": entry.test, "kind": entry.kind}
+    return {**fields, **({"what": entry.what} if entry.what != "*" else {}), "reason": entry.reason}

@@ -1,7 +1,7 @@
 """The process of one cell: ``python -m kailab.trials.cell FOLDER``.
 
-It ends with whoever began it, however that ends: its standard input is a pipe that only that process holds. What it brought up it
-takes down itself then; where it is killed, the planes' reapers do.
+It ends when its parent ends, because its standard input is a pipe that only the parent holds. It then takes down what
+it started; if it is killed, the reapers of its control planes do that.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kailab.trials.results import CellResult
 from kailab.trials.store import CellFolder
 
 CELL = "KAILAB_TRIAL_CELL"
-"""In the environment of the process and of all that it starts: the cell's folder."""
+"""Environment variable with the cell's folder, for this process and all that it starts."""
 _INTERRUPTED = 130
 
 
 def main(path: str) -> int:
     folder = CellFolder(Path(path))
     signal.signal(signal.SIGTERM, _end)
-    # A descriptor of its own: pytest puts another file in the place of standard input, and a process that was stopped and goes on begins
-    # to read anew.
+    # Duplicate the descriptor: pytest replaces standard input, and a process that was stopped and continued would
+    # read again.
     threading.Thread(target=_end_with_parent, args=(os.dup(0),), daemon=True).start()
     cell = folder.cell
     try:
@@ -47,7 +47,7 @@ def main(path: str) -> int:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    # A second one must not tear the taking down apart.
+    # A second signal must not interrupt the clean-up.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -72,15 +72,17 @@ def _exercise(folder: CellFolder, cell: TrialCell) -> int:
         "--kailab-required",
         "-p", "kailab.pytest_plugin.trial_cell",
         "-p", "no:cacheprovider",
-        # Of whoever runs the tests otherwise; here the trial says how many go side by side.
+        # The trial controls parallelism, so turn off pytest-xdist.
         *(["-n", "0"] if find_spec("xdist") else []),
         "-q",
         *options,
     ]  # fmt: skip
     code = int(pytest.main(arguments))
     if folder.result is None and code != pytest.ExitCode.INTERRUPTED:
-        why = "it has no tests" if code == pytest.ExitCode.NO_TESTS_COLLECTED else f"pytest ended with exit code {code}"
-        folder.finish(CellResult(tests=tuple(folder.tests()), error=f"{cell.subject.path}: {why}; see {folder.log}"))
+        reason = (
+            "no tests found" if code == pytest.ExitCode.NO_TESTS_COLLECTED else f"pytest ended with exit code {code}"
+        )
+        folder.finish(CellResult(tests=tuple(folder.tests()), error=f"{cell.subject.path}: {reason}; see {folder.log}"))
     return code
 
 

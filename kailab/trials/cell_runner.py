@@ -1,4 +1,9 @@
-"""How many cells go side by side on this machine."""
+"""Run the cells of a trial in parallel, each in its own process, within this machine's cores and memory.
+
+After an interruption at any moment completed results stay, and a rerun continues from there. Cell processes end with
+this one, because each holds the reading end of a pipe from it. An orderly interruption waits until they have cleaned
+up.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +28,17 @@ from kailab.trials.store import CellFolder, TrialFolder
 GIB = 2**30
 _EMBEDDED_BYTES = GIB // 2
 _LIVE_BYTES = 2 * GIB
-"""A kube-apiserver and what runs beside it, with a few hundred pods; measured 1 to 1.5 GiB."""
+"""Memory of a kube-apiserver and the processes beside it with a few hundred pods; measured 1 to 1.5 GiB."""
 _LIVE_CORES = 2
 _LEFT_FREE = 0.8
-"""Of the memory that is free when a trial begins, as much may be taken."""
+"""Part of the memory free at the start that a trial may use."""
 
 
 def jobs_that_fit(isolations: Iterable[str]) -> int:
-    """At least one. A backend whose cluster is somebody else's, or a kind cluster, has room for one cell at a time."""
+    """Number of cells to run in parallel, at least one.
+
+    A backend on an existing cluster and a kind cluster have room for one cell.
+    """
     import psutil
 
     cores = processors()
@@ -48,16 +56,15 @@ def jobs_that_fit(isolations: Iterable[str]) -> int:
 
 
 def only_one(isolations: Iterable[str]) -> str:
-    """The isolation with room for one cell at a time, whatever is asked for; empty: there is none."""
+    """The isolation that has room for only one cell at a time in any case; empty if there is none."""
     return next((name for name in isolations if BACKENDS[name].api_server and not BACKENDS[name].own), "")
 
 
-# The programs that a trial's cells need, got before the first of them begins: cells side by side would build them each for itself.
-
-
 def get_programs(trial: Trial, tell: Callable[[str], None]) -> None:
-    """Of the control planes. (A contender whose own programs are not here was refused, with the command that gets them.) Raises
-    KailabError where they can't be got."""
+    """Download the control-plane programs before the first cell, so that parallel cells do not each do it.
+
+    Programs of contenders are checked when the trial is defined. Raises KailabError if a download fails.
+    """
     planes = [name for name in trial.isolations if "components" in BACKENDS[name].options]
     if not planes:
         return
@@ -67,35 +74,31 @@ def get_programs(trial: Trial, tell: Callable[[str], None]) -> None:
     get_components(trial.options.get("kubernetes"), Path(folder) if folder else None, tell=tell)
 
 
-# Runs the cells of a trial, several side by side, each in a process of its own.
-#
-# Interrupted at any moment it leaves what has ended as it is, and a rerun goes on from there. The processes end with this one: each
-# holds the reading end of a pipe from it. An orderly interruption waits until they have taken down what they brought up.
-
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 60.0
-"""To take planes down, on a busy machine."""
+"""Time for taking control planes down on a busy machine."""
 
 Tell = Callable[[str, int, int], None]
-"""(what, done, total), in cells."""
+"""Progress callback with (text, completed cells, all cells)."""
 
 
 def run_cells(folder: TrialFolder, cells: Sequence[TrialCell], jobs: int, tell: Tell) -> None:
-    """Those that are not done yet; one that could not be run is tried again. Raises KeyboardInterrupt, with all processes ended."""
+    """Run the cells that are not done, and those that failed to run before. Raises KeyboardInterrupt after all
+    processes have ended."""
     waiting = [cell for cell in cells if not _is_done(folder.cell(cell))]
     done = len(cells) - len(waiting)
     running: list[_Running] = []
     try:
         while waiting or running:
             tell(_told(running), done, len(cells))
-            alone = {one.cell.contender.kind for one in running}
-            while len(running) < jobs and (cell := _next(waiting, alone)) is not None:
+            running_kinds = {process.cell.contender.kind for process in running}
+            while len(running) < jobs and (cell := _next(waiting, running_kinds)) is not None:
                 running.append(_Running(cell, folder.cell(cell)))
-                alone.add(cell.contender.kind)
+                running_kinds.add(cell.contender.kind)
             time.sleep(POLL_SECONDS)
-            for one in [one for one in running if one.ended]:
-                running.remove(one)
-                one.finish()
+            for process in [each for each in running if each.ended]:
+                running.remove(process)
+                process.finish()
                 done += 1
         tell("done", done, len(cells))
     finally:
@@ -119,7 +122,7 @@ def _next(waiting: list[TrialCell], running_kinds: set[str]) -> TrialCell | None
 
 
 class _Running:
-    """A cell's process."""
+    """The process of a cell."""
 
     def __init__(self, cell: TrialCell, folder: CellFolder) -> None:
         self.cell = cell
@@ -127,7 +130,7 @@ class _Running:
         folder.begin(cell)
         path = str(folder.path.absolute())
         with open_file(folder.log, "ab") as log:
-            # A terminal's Ctrl-C is for this process alone: the cell is told in order.
+            # A new session keeps the terminal's Ctrl-C from the cell, which is stopped in order.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kailab.trials.cell", path],
                 stdin=subprocess.PIPE,
@@ -142,13 +145,13 @@ class _Running:
         return self._process.poll() is not None
 
     def finish(self) -> None:
-        """One that left no result says why with its last words."""
+        """Give a cell without a result an error with the last lines of its log."""
         self._close()
         if self.folder.result is None:
             code = self._process.returncode
-            why = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            words = log_tail(self.folder.log)
-            error = f"the cell's process {why}" + (f"; its last words:\n{words}" if words else "")
+            reason = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            last_lines = log_tail(self.folder.log)
+            error = f"the cell's process {reason}" + (f"; last lines of its log:\n{last_lines}" if last_lines else "")
             self.folder.finish(CellResult(tests=tuple(self.folder.tests()), error=error))
 
     def ask(self) -> None:
@@ -159,7 +162,7 @@ class _Running:
         try:
             self._process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            # What it brought up is taken down by the planes' reapers then.
+            # The reapers of its control planes take down what it started.
             self._process.kill()
             self._process.wait()
         self._close()
@@ -167,21 +170,21 @@ class _Running:
     def _close(self) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
-        # Whatever is left there belongs to a plane that `kailab trial clean` finds.
+        # The rest belongs to a control plane that `kailab trial clean` finds.
         if not any(self.folder.tmp.glob("kailab-*")):
             shutil.rmtree(self.folder.tmp, ignore_errors=True)
 
 
 def _end(running: Sequence[_Running]) -> None:
-    for one in running:
-        one.ask()
-    until = time.monotonic() + GRACE_SECONDS
-    for one in running:
-        one.end(until)
+    for process in running:
+        process.ask()
+    deadline = time.monotonic() + GRACE_SECONDS
+    for process in running:
+        process.end(deadline)
 
 
 def _told(running: Sequence[_Running]) -> str:
     return ", ".join(
-        f"{one.cell.subject.name} on {one.cell.contender.name} ({len(list(Path(one.folder.path).glob('tests/*.json')))})"
-        for one in running
+        f"{process.cell.subject.name} on {process.cell.contender.name} ({len(list(Path(process.folder.path).glob('tests/*.json')))})"
+        for process in running
     )

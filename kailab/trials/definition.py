@@ -1,4 +1,5 @@
-"""What a trial runs, from what a user names: exercises, files of scenarios, manifests."""
+"""Make a trial from what the user names: exercises, files of scenarios and manifests as subjects, schedulers and
+configurations as contenders."""
 
 from __future__ import annotations
 
@@ -26,8 +27,12 @@ EXERCISES = Path("exercises")
 
 
 def subjects_of(text: str, base: Path = Path()) -> list[TrialSubject]:
-    """``text``: a path seen from ``base``, ``FILE.py::TEST``, or the name of an exercise in the folder ``exercises``. A folder with
-    tests is an exercise, one with such folders is several; so are files of scenarios in a folder. Raises InputError(s)."""
+    """Resolve a name to subjects.
+
+    ``text``: a path relative to ``base``, ``FILE.py::TEST``, or the name of an exercise in the folder ``exercises``. A
+    folder with tests is one exercise; a folder of such folders, or of files of scenarios, is several subjects. Raises
+    InputError(s).
+    """
     name, _, test = text.partition("::")
     path = _found(name, base)
     if test:
@@ -41,12 +46,12 @@ def subjects_of(text: str, base: Path = Path()) -> list[TrialSubject]:
     below = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _has_tests(folder)]
     if below:
         return [_exercise(folder) for folder in below]
-    files = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES)
+    files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
     scenarios = [file for file in files if _is_scenarios(file)]
     if scenarios:
         return [_of_file(file) for file in scenarios]
     if not files:
-        raise InputError(f"{text}: there is nothing to run in it; expected test_*.py, scenarios or manifests")
+        raise InputError(f"{text}: the folder has nothing to run; expected test_*.py, scenarios or manifests")
     return [TrialSubject(kind="workload", name=path.name, path=str(path), files=_all_below(path))]
 
 
@@ -55,10 +60,10 @@ def _found(name: str, base: Path) -> Path:
     for path in (base / given, base / EXERCISES / given):
         if path.exists():
             return path.absolute()
-    there = base / EXERCISES
-    known = sorted(folder.name for folder in there.glob("*") if _has_tests(folder)) if there.is_dir() else []
+    folder = base / EXERCISES
+    known = sorted(each.name for each in folder.glob("*") if _has_tests(each)) if folder.is_dir() else []
     hint = f"; exercises here: {', '.join(known)}" if known else ""
-    raise InputError(f"{name}: there is no such file or folder{hint}")
+    raise InputError(f"{name}: no such file or folder{hint}")
 
 
 def _has_tests(folder: Path) -> bool:
@@ -83,7 +88,7 @@ def _of_file(path: Path) -> TrialSubject:
 
 
 def _is_scenarios(path: Path) -> bool:
-    """By its form: what has a kind is a manifest."""
+    """True if the file has the form of scenarios: steps and no kind."""
     text = read_text(path)
     if "steps" not in text:
         return False
@@ -93,13 +98,14 @@ def _is_scenarios(path: Path) -> bool:
 
 
 def _stands_on(path: Path) -> tuple[str, ...]:
-    """A file of scenarios, and what its steps apply."""
+    """The file of scenarios and all files that its steps apply."""
     files = [str(path)]
     for scenario in read_file(path):
         for step in scenario.steps:
-            named = [path.parent / one for one in step.get("apply", ()) if isinstance(one, str)]
-            for one in named:
-                files += _all_below(one) if one.is_dir() else [str(one)]
+            for name in step.get("apply", ()):
+                if isinstance(name, str):
+                    applied = path.parent / name
+                    files += _all_below(applied) if applied.is_dir() else [str(applied)]
     return tuple(dict.fromkeys(files))
 
 
@@ -107,20 +113,21 @@ def _all_below(folder: Path) -> tuple[str, ...]:
     return tuple(str(file) for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
 
 
-# Contenders, from what a user calls schedulers and configurations.
-
 NAMES = "contenders.yaml"
 _UNFIT = re.compile(r"[^a-z0-9.-]+")
 
 
 def contender(scheduler: str, config: Path | None = None, name: str = "") -> Contender:
-    """``scheduler``: KIND, KIND=DIR, KIND@RELEASE or NAME@FILE. Raises InputError for one that there is not, for a configuration that it does not
-    take, and for one that can't be read."""
+    """Make a contender.
+
+    ``scheduler``: KIND, KIND=DIR, KIND@RELEASE or NAME@FILE. Raises InputError for an unknown scheduler, or a
+    configuration that it does not accept or that cannot be read.
+    """
     named = read_name(scheduler)
     if config is not None and "config" not in SCHEDULERS[named.kind].options:
-        raise InputError(f"scheduler {scheduler}: it takes no configuration")
+        raise InputError(f"scheduler {scheduler} takes no configuration")
     if config is not None and "config" in named.options:
-        raise InputError(f"scheduler {scheduler}: its entry says how it decides already")
+        raise InputError(f"scheduler {scheduler}: its entry already has a configuration; expected no --config with it")
     if config is not None:
         from kailab.scheduler import settings_of
 
@@ -134,75 +141,81 @@ def contender(scheduler: str, config: Path | None = None, name: str = "") -> Con
 
 
 def contenders(schedulers: Sequence[str], configs: Sequence[Path]) -> list[Contender]:
-    """Each scheduler with each configuration, where it takes any. Raises InputError."""
-    found: list[Contender] = []
-    for one in schedulers:
-        takes = "config" in SCHEDULERS[read_name(one).kind].options
-        found += [contender(one, config) for config in configs] if takes and configs else [contender(one)]
-    if configs and not any(one.config for one in found):
+    """Combine each scheduler with each configuration that it accepts. Raises InputError."""
+    made: list[Contender] = []
+    for scheduler in schedulers:
+        takes = "config" in SCHEDULERS[read_name(scheduler).kind].options
+        made += [contender(scheduler, config) for config in configs] if takes and configs else [contender(scheduler)]
+    if configs and not any(each.config for each in made):
         raise InputError(f"--config: none of {', '.join(schedulers)} takes a configuration")
-    return found
+    return made
 
 
 def config_files(contender: Contender) -> list[str]:
-    """The file of how it decides, its own or that of its entry in a file of names."""
-    found = contender.config or read_name(contender.scheduler).options.get("config")
-    return [str(found)] if found else []
+    """The configuration file of a contender, its own or that of its entry in a file of names."""
+    path = contender.config or read_name(contender.scheduler).options.get("config")
+    return [str(path)] if path else []
 
 
 def _called(scheduler: str, config: Path | None) -> str:
-    """Short, and as names of schedulers are: ``kai-v0.16.8`` for ``kai=builds/v0.16.8`` and ``kai@v0.16.8``."""
+    """A short valid name, such as ``kai-v0.16.8`` for ``kai=builds/v0.16.8`` and ``kai@v0.16.8``."""
     head, separator, path = split_name(scheduler)
-    # Of a release that is installed by its chart nothing else is behind the @; an entry of a file has its name.
-    told = Path(path).name if separator == "=" else path if head in SCHEDULERS else ""
-    words = [head, *([told] if told else []), *([config.stem] if config else [])]
+    # After the @ stands a release that is installed by its chart, or the file of a named entry, whose name is enough.
+    detail = Path(path).name if separator == "=" else path if head in SCHEDULERS else ""
+    words = [head, *([detail] if detail else []), *([config.stem] if config else [])]
     return _UNFIT.sub("-", "-".join(words).lower()).strip("-.")
 
 
 def check_contenders(contenders: Iterable[Contender], trial: Trial) -> None:
-    """Before anything is started. Raises InputError: two of one name, or one that can't be in an isolation, with the reason."""
+    """Check contenders before anything is started. Raises InputError for duplicate names, and for a contender that an
+    isolation does not support."""
     names: set[str] = set()
-    for one in contenders:
-        if one.name in names:
-            raise InputError(f"two contenders are called {one.name}; give one of them a name of its own (NAME@FILE)")
-        names.add(one.name)
+    for contender in contenders:
+        if contender.name in names:
+            raise InputError(f"two contenders are named {contender.name}; give one of them its own name (NAME@FILE)")
+        names.add(contender.name)
         for isolation in trial.isolations:
             try:
-                check_lab(isolation, one.scheduler, dict(trial.options))
+                check_lab(isolation, contender.scheduler, dict(trial.options))
             except InputError as error:
-                raise InputError(f"{one.name} can't be compared on {isolation}: {error}") from None
-        choose_scheduler(one.scheduler).check_options()
+                raise InputError(f"{contender.name} cannot run on {isolation}: {error}") from None
+        choose_scheduler(contender.scheduler).check_options()
     if trial.reference not in names:
-        raise InputError(f"the reference {trial.reference!r} is none of the contenders: {', '.join(sorted(names))}")
+        raise InputError(
+            f"the reference {trial.reference!r} is not a contender; expected one of: {', '.join(sorted(names))}"
+        )
 
 
-def with_named_configurations(folder: Path, found: Sequence[Contender]) -> list[Contender]:
-    """The same as processes of their own can be given them: one with a configuration has an entry in a file of names in the trial's
-    folder."""
+def with_named_configurations(folder: Path, contenders: Sequence[Contender]) -> list[Contender]:
+    """Give each contender with a configuration an entry in a file of names in the trial's folder, so that other
+    processes can be given its name."""
     entries = {}
-    spoken = []
-    for one in found:
-        if not one.config:
-            spoken.append(one)
+    named_contenders = []
+    for contender in contenders:
+        if not contender.config:
+            named_contenders.append(contender)
             continue
-        named = read_name(one.scheduler)
+        named = read_name(contender.scheduler)
         keys = {own.option: own.key for own in SCHEDULERS[named.kind].own}
-        entry = f"{one.name}-configured" if one.name in SCHEDULERS else one.name
+        entry = f"{contender.name}-configured" if contender.name in SCHEDULERS else contender.name
         entries[entry] = {
             "kind": named.kind,
             **{keys[option]: str(value) for option, value in named.options.items() if option in keys},
-            "config": one.config,
+            "config": contender.config,
         }
-        spoken.append(
-            Contender(name=one.name, scheduler=f"{entry}@{folder.absolute() / NAMES}", kind=one.kind, config=one.config)
+        named_contenders.append(
+            Contender(
+                name=contender.name,
+                scheduler=f"{entry}@{folder.absolute() / NAMES}",
+                kind=contender.kind,
+                config=contender.config,
+            )
         )
     if entries:
         make_folder(folder)
         write_text(folder / NAMES, write_documents([entries]))
-    return spoken
+    return named_contenders
 
-
-# A trial, from its parts: what is not said gets its default, and what does not go together is refused before anything is started.
 
 ISOLATION = "controlplane"
 
@@ -221,27 +234,28 @@ def make_trial(
     baseline: str = "",
     options: Mapping[str, str] | None = None,
 ) -> Trial:
-    """``isolations`` none: a light control plane for each cell. ``reference`` empty: the first contender. ``compared`` none: everything
-    but time. Raises InputError, MissingComponents for operators that were not got."""
+    """Make a trial with defaults and check it before anything is started.
+
+    No ``isolations``: a light control plane for each cell. Empty ``reference``: the first contender. No ``compared``:
+    everything except time. Raises InputError, and MissingComponents for operators whose programs are missing.
+    """
     if not contenders:
-        raise InputError("say what is compared: --scheduler A --scheduler B")
+        raise InputError("no contenders; expected --scheduler A --scheduler B")
     if not subjects:
-        raise InputError("say what they are compared on: exercises, scenarios or manifests")
+        raise InputError("nothing to compare the schedulers on; expected exercises, scenarios or manifests")
     for isolation in isolations:
         BACKENDS.check(isolation)
     if unknown := [kind for kind in compared if kind not in KINDS]:
-        raise InputError(
-            f"--compare: there is no kind of difference {unknown[0]!r}; expected some of: {', '.join(KINDS)}"
-        )
+        raise InputError(f"--compare: unknown kind of difference {unknown[0]!r}; expected some of: {', '.join(KINDS)}")
     if "time" in compared and time_ratio is None:
-        raise InputError("--compare time: say how many times as long is a difference: --time-ratio")
-    found = _named_apart(subjects)
+        raise InputError("--compare time needs --time-ratio: how many times as long counts as a difference")
+    named_subjects = _named_apart(subjects)
     load_fleet(fleet)
     trial = Trial(
         name=name,
         contenders=tuple(contenders),
         isolations=tuple(dict.fromkeys(isolations)) or (ISOLATION,),
-        subjects=found,
+        subjects=named_subjects,
         reference=reference or contenders[0].name,
         fleet=fleet,
         options=_options(options or {}),
@@ -258,29 +272,30 @@ def make_trial(
     return trial
 
 
-def _options(said: Mapping[str, str]) -> dict[str, str]:
-    """Operators by name, with those that they need. Raises InputError."""
-    if "operators" not in said:
-        return dict(said)
+def _options(options: Mapping[str, str]) -> dict[str, str]:
+    """Add the operators that the named ones need. Raises InputError."""
+    if "operators" not in options:
+        return dict(options)
     from kailab.operators import choose_operators
 
-    return {**said, "operators": ",".join(choose_operators(said["operators"]))}
+    return {**options, "operators": ",".join(choose_operators(options["operators"]))}
 
 
 def _named_apart(subjects: Sequence[TrialSubject]) -> tuple[TrialSubject, ...]:
-    """Each once. Scenarios that are called as an exercise is get a longer name. Raises InputError where two would have one name."""
+    """Remove duplicate subjects and rename scenarios with the name of an exercise. Raises InputError for two subjects
+    with one name."""
     seen: dict[str, TrialSubject] = {}
-    for one in subjects:
-        subject = one
+    for given in subjects:
+        subject = given
         if subject.name in seen and seen[subject.name].kind != subject.kind:
             subject = structs.replace(subject, name=f"{subject.name}-{subject.kind}")
         other = seen.setdefault(subject.name, subject)
         if other.path != subject.path:
-            raise InputError(f"{other.path} and {subject.path} would both be called {subject.name}")
+            raise InputError(f"{other.path} and {subject.path} would both be named {subject.name}")
     return tuple(seen.values())
 
 
 def trial_name(contenders: Sequence[Contender], subjects: Sequence[TrialSubject], isolations: Sequence[str]) -> str:
-    """The same for the same command, so that a rerun goes on."""
-    what = compact_json([list(contenders), [subject.path for subject in subjects], list(isolations)])
-    return f"trial-{hashlib.sha256(what).hexdigest()[:8]}"
+    """A name derived from the arguments, so that the same command continues the same trial."""
+    content = compact_json([list(contenders), [subject.path for subject in subjects], list(isolations)])
+    return f"trial-{hashlib.sha256(content).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""What a contender did otherwise than the reference, test by test."""
+"""Compare a contender's results with the reference, test by test, and find the first decision that differs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kailab.lab.wording import gpus
 from kailab.trials.results import LabPhase, LabResult, TestResult
 
 SOONEST_SECONDS = 1.0
-"""Times have whole seconds: what took less counts as this long."""
+"""Times have whole seconds, so shorter ones count as this long."""
 
 
 class TrialDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """``kind``: of ``matrix.KINDS``. ``lab``: of the test; ``after``: the change after which it shows. ``what``: of which app or queue.
-    ``reference``, ``here``: both values, as text."""
+    """``kind``: of ``matrix.KINDS``. ``lab``: of the test. ``after``: the change after which it shows. ``what``: app or
+    queue. ``reference``, ``here``: both values as text."""
 
     column: str
     test: str
@@ -41,10 +41,10 @@ class TrialDifference(msgspec.Struct, frozen=True, kw_only=True):
 def compare(
     column: str, reference: TestResult, here: TestResult, kinds: tuple[str, ...], time_ratio: float | None
 ) -> list[TrialDifference]:
-    """Of one test, in the order in which they came about."""
-    found = []
+    """The differences of one test, in order of occurrence."""
+    differences = []
     if reference.verdict != here.verdict:
-        found.append(
+        differences.append(
             TrialDifference(
                 column=column,
                 test=here.name,
@@ -53,32 +53,32 @@ def compare(
                 here=format_verdict(here),
             )
         )
-    # What never ran is no difference of its own.
+    # A test that did not run has no further differences.
     if {reference.verdict, here.verdict} & {"not expressible", "skipped", "error"}:
-        return [one for one in found if one.kind in kinds]
+        return [difference for difference in differences if difference.kind in kinds]
     for lab in dict.fromkeys((*reference.labs, *here.labs)):
         if lab in reference.labs and lab in here.labs:
-            for one in _labs(reference.labs[lab], here.labs[lab], time_ratio):
-                found.append(msgspec.structs.replace(one, column=column, test=here.name, lab=lab))
+            for difference in _labs(reference.labs[lab], here.labs[lab], time_ratio):
+                differences.append(msgspec.structs.replace(difference, column=column, test=here.name, lab=lab))
     wanted = (*kinds, "time") if time_ratio is not None else kinds
-    return [one for one in found if one.kind in wanted]
+    return [difference for difference in differences if difference.kind in wanted]
 
 
 def format_verdict(test: TestResult) -> str:
-    """A verdict as the table has it."""
+    """Format a verdict for the table."""
     return f"not expressible ({test.concept})" if test.concept else test.verdict
 
 
-def _labs(one: LabResult, two: LabResult, time_ratio: float | None) -> Iterator[TrialDifference]:
-    # A test that failed went no further: what the other did after that has nothing to stand beside.
-    for left, right in zip(one.phases, two.phases):
+def _labs(reference: LabResult, here: LabResult, time_ratio: float | None) -> Iterator[TrialDifference]:
+    # A failed test stops, so later phases of the other side have no counterpart.
+    for left, right in zip(reference.phases, here.phases):
         after = "; ".join(operation.partition(": ")[0] for operation in left.operations)
-        yield from _phases(left, right, one.classes, two.classes, after)
+        yield from _phases(left, right, reference.classes, here.classes, after)
         if time_ratio is not None:
             yield from _times(left, right, time_ratio, after)
-    if len(one.phases) == len(two.phases):
-        for work in sorted({*one.waits, *two.waits}):
-            left_codes, right_codes = one.waits.get(work, ()), two.waits.get(work, ())
+    if len(reference.phases) == len(here.phases):
+        for work in sorted({*reference.waits, *here.waits}):
+            left_codes, right_codes = reference.waits.get(work, ()), here.waits.get(work, ())
             if left_codes != right_codes:
                 yield _difference(
                     "reasons", work, "", ", ".join(left_codes) or "none", ", ".join(right_codes) or "none"
@@ -88,29 +88,30 @@ def _labs(one: LabResult, two: LabResult, time_ratio: float | None) -> Iterator[
 def _phases(
     left: LabPhase, right: LabPhase, left_classes: Mapping[str, str], right_classes: Mapping[str, str], after: str
 ) -> Iterator[TrialDifference]:
-    for work, (one, other) in _pairs(left.running, right.running):
-        yield _difference("outcome", work, after, f"{one} running", f"{other} running")
-    for work, (one, other) in _pairs(left.evicted, right.evicted):
-        yield _difference("evictions", work, after, f"{one} evicted", f"{other} evicted")
+    for work, (before, now) in _pairs(left.running, right.running):
+        yield _difference("outcome", work, after, f"{before} running", f"{now} running")
+    for work, (before, now) in _pairs(left.evicted, right.evicted):
+        yield _difference("evictions", work, after, f"{before} evicted", f"{now} evicted")
     for queue, _ in _pairs(dips(left), dips(right)):
         yield _difference("lowest", f"queue {queue}", after, _lowest(left, queue), _lowest(right, queue))
     for work in sorted({*left.placement, *right.placement}):
-        # Where others run there are others to place.
+        # Placement is only comparable if equally many pods run.
         if left.running.get(work) != right.running.get(work):
             continue
-        before, here = left.placement.get(work, {}), right.placement.get(work, {})
-        if spread(before, left_classes) != spread(here, right_classes):
-            yield _difference("placement", work, after, format_nodes(before), format_nodes(here))
+        expected, here = left.placement.get(work, {}), right.placement.get(work, {})
+        if spread(expected, left_classes) != spread(here, right_classes):
+            yield _difference("placement", work, after, format_nodes(expected), format_nodes(here))
 
 
 def dips(phase: LabPhase) -> dict[str, int]:
-    """Queue -> milli-GPU by which it held less on the way than before and after: what was taken from it and given back."""
-    found = {}
+    """Map each queue to the milli-GPU by which its holdings dropped below both their start and their end: taken away
+    and given back."""
+    drops = {}
     for queue, low in phase.lowest.items():
         ends = min(phase.begun.get(queue, 0), phase.held.get(queue, 0))
         if low < ends:
-            found[queue] = ends - low
-    return found
+            drops[queue] = ends - low
+    return drops
 
 
 def _lowest(phase: LabPhase, queue: str) -> str:
@@ -119,11 +120,11 @@ def _lowest(phase: LabPhase, queue: str) -> str:
 
 
 def spread(nodes: Mapping[str, int], classes: Mapping[str, str]) -> dict[str, list[int]]:
-    """Pods on nodes that are alike, whatever their names: how many on each, most first."""
-    found: dict[str, list[int]] = {}
+    """Number of pods on each node, grouped by classes of equal nodes and sorted, so that node names do not matter."""
+    numbers_by_class: dict[str, list[int]] = {}
     for node, number in nodes.items():
-        found.setdefault(classes.get(node, node), []).append(number)
-    return {name: sorted(numbers, reverse=True) for name, numbers in sorted(found.items())}
+        numbers_by_class.setdefault(classes.get(node, node), []).append(number)
+    return {name: sorted(numbers, reverse=True) for name, numbers in sorted(numbers_by_class.items())}
 
 
 def format_nodes(nodes: Mapping[str, int]) -> str:
@@ -131,16 +132,16 @@ def format_nodes(nodes: Mapping[str, int]) -> str:
 
 
 def ratio(left: LabPhase, right: LabPhase) -> float | None:
-    """How many times as long the second took until its last pod had its place."""
+    """How many times as long the right side took until its last pod was placed."""
     if left.seconds is None or right.seconds is None:
         return None
     return max(right.seconds, SOONEST_SECONDS) / max(left.seconds, SOONEST_SECONDS)
 
 
 def _times(left: LabPhase, right: LabPhase, most: float, after: str) -> Iterator[TrialDifference]:
-    found = ratio(left, right)
-    if found is not None and not 1 / most <= found <= most:
-        yield _difference("time", "", after, f"{left.seconds:g} s", f"{right.seconds:g} s ({found:.2g} times)")
+    factor = ratio(left, right)
+    if factor is not None and not 1 / most <= factor <= most:
+        yield _difference("time", "", after, f"{left.seconds:g} s", f"{right.seconds:g} s ({factor:.2g} times)")
 
 
 def _pairs(left: Mapping[str, int], right: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -154,12 +155,9 @@ def _difference(kind: str, what: str, after: str, reference: str, here: str) -> 
     return TrialDifference(column="", test="", kind=kind, what=what, after=after, reference=reference, here=here)
 
 
-# The first decision that two contenders took otherwise in one test, and the workloads that ended elsewhere because of such.
-
-
 @dataclass(frozen=True)
 class FirstDecision:
-    """``workload``: which it is about. ``reference``, ``here``: what was decided, in words."""
+    """The first decision that differs. ``workload``: its subject. ``reference``, ``here``: the decisions in words."""
 
     lab: str
     workload: str
@@ -171,37 +169,44 @@ class FirstDecision:
 
 
 def first_decision(reference: Path, here: Path) -> FirstDecision | None:
-    """``reference``, ``here``: the evidence of one test. None: nothing ended elsewhere, or of the decisions about what did none is known
-    to differ. Raises EvidenceError."""
-    one, two = _histories(reference), _histories(here)
-    for lab in (name for name in one if name in two):
-        found = [each for each in moved_workloads(one[lab], two[lab]) if each.decisions != (None, None)]
-        if found:
-            first = min(found, key=_when)
+    """Compare the evidence of one test.
+
+    None if all workloads ended in the same place, or if no decision about them is known to differ. Raises
+    EvidenceError.
+    """
+    reference_histories, own_histories = _histories(reference), _histories(here)
+    for lab in (name for name in reference_histories if name in own_histories):
+        moved = [
+            workload
+            for workload in moved_workloads(reference_histories[lab], own_histories[lab])
+            if workload.decisions != (None, None)
+        ]
+        if moved:
+            first = min(moved, key=_when)
             return FirstDecision(lab, first.workload, *first.told)
     return None
 
 
 @lru_cache(maxsize=8)
 def _histories(path: Path) -> dict[str, LabHistory]:
-    """By lab. The reference's is asked for once for each contender."""
+    """Histories by lab, cached because the reference's are needed for each contender."""
     test = load_test(path.parent.parent, "/".join(path.parts[-2:]))
     return {lab: LabHistory.of_test(test, lab) for lab in test.labs}
 
 
-def _when(each: WorkloadEndedElsewhere) -> float:
-    """By the reference's time, so that the order hangs on one clock."""
-    left, right = each.decisions
+def _when(workload: WorkloadEndedElsewhere) -> float:
+    """Time of the decision, by the reference's clock where it is known."""
+    left, right = workload.decisions
     entry = left or right
     return entry.t if entry is not None else 0.0
 
 
 def describe_first_decision(reference: Path | None, here: Path | None) -> str:
-    """In a line; empty where nothing can be said. Evidence that can't be read is told."""
+    """One line, or empty if nothing is known. Evidence that cannot be read is reported."""
     if reference is None or here is None:
         return ""
     try:
-        found = first_decision(reference, here)
+        decision = first_decision(reference, here)
     except EvidenceError as error:
-        return f"the first decision that differs is not known: {error}"
-    return str(found) if found is not None else ""
+        return f"the first decision that differs is unknown: {error}"
+    return str(decision) if decision is not None else ""

@@ -1,6 +1,7 @@
-"""What an interrupted trial may have left: processes of its cells, planes in their folders. Found and ended here.
+"""Find and end what an interrupted trial left: processes of its cells, and control planes in their folders.
 
-Each process of a cell, and whatever it started, carries the cell's folder in its environment; each plane lies in that folder.
+Each process of a cell, and everything that it started, has the cell's folder in its environment; each control plane
+lies in that folder.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _PLANES = "kailab-*"
 
 @dataclass(frozen=True)
 class Cleaned:
-    """``planes``: their folders; ``processes``: how many were ended beside them."""
+    """``planes``: folders of control planes taken down; ``processes``: number of other processes ended."""
 
     planes: tuple[str, ...] = ()
     processes: int = 0
@@ -43,19 +44,19 @@ class Cleaned:
 
 
 def clean(folder: TrialFolder, *, remove: bool = False) -> Cleaned:
-    """End all that the trial left. ``remove``: its results and evidence go, too. Raises StateError where it is being run, or something
-    can't be ended."""
+    """End everything that the trial left. ``remove``: also delete its results and evidence. Raises StateError if the
+    trial is running or something cannot be ended."""
     with folder.held():
-        # First whoever would bring up another plane.
+        # First end processes that could start another control plane.
         ended = _end(folder.path, signal.SIGTERM)
         planes = []
-        for place in folder.cells():
-            for plane in place.tmp.glob(_PLANES):
-                _take_down(place, plane)
+        for cell_folder in folder.cells():
+            for plane in cell_folder.tmp.glob(_PLANES):
+                _take_down(cell_folder, plane)
                 planes.append(str(plane))
         ended += _end(folder.path, signal.SIGKILL)
-        for place in folder.cells():
-            shutil.rmtree(place.tmp, ignore_errors=True)
+        for cell_folder in folder.cells():
+            shutil.rmtree(cell_folder.tmp, ignore_errors=True)
         if remove:
             shutil.rmtree(folder.path / "cells", ignore_errors=True)
     if remove:
@@ -64,34 +65,36 @@ def clean(folder: TrialFolder, *, remove: bool = False) -> Cleaned:
 
 
 def left(path: Path) -> Iterator[psutil.Process]:
-    """Living processes of the cells and of the planes of a trial's folder."""
+    """Processes of the trial's cells and control planes that are still alive."""
     import psutil
 
-    below = f"{path.absolute()}/"
+    prefix = f"{path.absolute()}/"
     for process in psutil.process_iter():
-        told = environment(process)
-        if any(told.get(name, "").startswith(below) for name in (CELL, MARK)):
+        variables = environment(process)
+        if any(variables.get(name, "").startswith(prefix) for name in (CELL, MARK)):
             yield process
 
 
 def _end(path: Path, number: int) -> int:
-    """Those that have ended after a while."""
-    found = list(left(path))
-    for process in found:
+    """Send the signal and return the number of processes that ended within a while."""
+    processes = list(left(path))
+    for process in processes:
         send(process, number)
-    until = time.monotonic() + _SECONDS
-    while any(left(path)) and time.monotonic() < until and number == signal.SIGTERM:
+    deadline = time.monotonic() + _SECONDS
+    while any(left(path)) and time.monotonic() < deadline and number == signal.SIGTERM:
         time.sleep(0.2)
     if number == signal.SIGKILL:
-        while rest := list(left(path)):
-            if time.monotonic() > until:
-                raise StateError(f"{path}: processes can't be ended: {', '.join(str(one.pid) for one in rest)}")
+        while remaining := list(left(path)):
+            if time.monotonic() > deadline:
+                raise StateError(
+                    f"{path}: cannot end processes: {', '.join(str(process.pid) for process in remaining)}"
+                )
             time.sleep(0.1)
-    return len(found) if number == signal.SIGKILL else len(found) - sum(1 for _ in left(path))
+    return len(processes) if number == signal.SIGKILL else len(processes) - sum(1 for _ in left(path))
 
 
-def _take_down(place: CellFolder, plane: Path) -> None:
+def _take_down(cell_folder: CellFolder, plane: Path) -> None:
     isolation = "controlplane"
     with suppress(KailabError):
-        isolation = place.cell.isolation
+        isolation = cell_folder.cell.isolation
     provider_of(isolation).take_down(Place(backend=isolation, folder=str(plane)))

@@ -1,4 +1,4 @@
-"""What a trial is: who is compared on what, and the cells that come of it."""
+"""A trial and its cells: who is compared on what."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import msgspec
 from kailab.evidence.canonical import compact_json, safe_name
 
 KINDS = ("verdict", "outcome", "evictions", "lowest", "reasons", "placement", "time")
-"""Of differences, in the order in which they matter."""
+"""Kinds of differences, most important first."""
 
 
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler under test with a configuration. ``name``: in the table, once in a trial. ``scheduler``: as ``--scheduler`` takes it,
-    paths absolute. ``config``: a file of how it decides; empty: none. ``kind``: its row in the registry."""
+    """A scheduler under test with a configuration.
+
+    ``name``: unique in the trial. ``scheduler``: as ``--scheduler`` takes it, with absolute paths. ``config``: a
+    configuration file, or empty. ``kind``: its key in the registry.
+    """
 
     name: str
     scheduler: str
@@ -25,8 +28,11 @@ class Contender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell runs. ``path``: of an exercise the folder or file that pytest is given (``file::test`` too), else a file of
-    scenarios, or manifests. ``files``: all that it stands on, for its digest."""
+    """What a cell runs.
+
+    ``path``: for an exercise what pytest is given (a folder, a file or ``file::test``), otherwise a file of scenarios
+    or manifests. ``files``: all files that it depends on, for its digest.
+    """
 
     kind: Literal["exercise", "scenarios", "workload"]
     name: str
@@ -35,7 +41,7 @@ class TrialSubject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One contender in one isolation on one subject. ``digest``: of all that its result hangs on."""
+    """One contender in one isolation on one subject. ``digest``: of everything that its result depends on."""
 
     contender: Contender
     isolation: str
@@ -51,9 +57,12 @@ class TrialCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """``reference``: the contender that the others are compared with. ``options``: of the backends, by the names of
-    ``kailab.cluster.registry``. ``compared``: of ``KINDS``. ``time_ratio``: how many times as long counts as a difference; None:
-    none does."""
+    """A trial.
+
+    ``reference``: the contender that the others are compared with. ``options``: of the backends, by the names of
+    ``kailab.cluster.registry``. ``compared``: of ``KINDS``. ``time_ratio``: how many times as long counts as a
+    difference; None: time is not compared.
+    """
 
     name: str
     contenders: tuple[Contender, ...]
@@ -68,17 +77,18 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str = ""
 
     def columns(self) -> list[tuple[str, Contender, str]]:
-        """(name, contender, isolation), the reference first."""
+        """(name, contender, isolation) of each column, the reference first."""
         several = len(self.isolations) > 1
-        ordered = sorted(self.contenders, key=lambda one: one.name != self.reference)
+        ordered = sorted(self.contenders, key=lambda contender: contender.name != self.reference)
         return [
-            (f"{one.name} ({isolation})" if several else one.name, one, isolation)
-            for one in ordered
+            (f"{contender.name} ({isolation})" if several else contender.name, contender, isolation)
+            for contender in ordered
             for isolation in self.isolations
         ]
 
     def cells(self, subject: TrialSubject, stands_on: Callable[[TrialCell], Mapping[str, str]]) -> Iterator[TrialCell]:
-        """Of one subject, column by column. ``stands_on``: digests of the contents of all that a cell stands on, by path."""
+        """The cells of one subject, one for each column. ``stands_on``: returns the content digests, by path, of a
+        cell's files."""
         for _, contender, isolation in self.columns():
             cell = TrialCell(
                 contender=contender, isolation=isolation, subject=subject, fleet=self.fleet, options=self.options

@@ -1,4 +1,4 @@
-"""A trial as it came out: a table of verdicts, and what differs, with both sides' evidence."""
+"""The outcome of a trial: a table of verdicts, and the differences with both sides' evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_RUN = "it has not been run"
 
 @dataclass(frozen=True)
 class EndedCell:
-    """A cell with what it came to. ``folder``: of its evidence; ``result`` None: it is not done."""
+    """A cell with its results. ``folder``: of its evidence. ``result``: None while it is not done."""
 
     cell: TrialCell
     folder: Path
@@ -27,16 +27,16 @@ class EndedCell:
     tests: Mapping[str, TestResult]
 
     def test(self, name: str) -> TestResult:
-        found = self.tests.get(name)
-        if found is not None:
-            return found
+        result = self.tests.get(name)
+        if result is not None:
+            return result
         error = self.result.error if self.result is not None else ""
         return TestResult(name=name, verdict="error", message=error or NOT_RUN)
 
 
 @dataclass(frozen=True)
 class TrialRow:
-    """One test of a subject, in every column."""
+    """One test of a subject in every column."""
 
     subject: str
     test: str
@@ -44,17 +44,17 @@ class TrialRow:
 
     @property
     def results(self) -> dict[str, TestResult]:
-        return {column: one.test(self.test) for column, one in self.ended.items()}
+        return {column: cell.test(self.test) for column, cell in self.ended.items()}
 
     def evidence(self, column: str) -> Path | None:
-        one = self.ended[column]
-        told = one.test(self.test).evidence
-        return one.folder / told if told else None
+        cell = self.ended[column]
+        path = cell.test(self.test).evidence
+        return cell.folder / path if path else None
 
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """``columns``: names, the reference's first."""
+    """``columns``: names, the reference first."""
 
     trial: Trial
     folder: Path
@@ -66,38 +66,46 @@ class TrialOutcome:
     def of(
         cls, folder: TrialFolder, trial: Trial, cells: Mapping[tuple[str, str], TrialCell], baseline: AcceptedBaseline
     ) -> TrialOutcome:
-        """``cells``: by subject and column."""
+        """Collect the results. ``cells``: by subject and column."""
         columns = tuple(name for name, _, _ in trial.columns())
         rows: list[TrialRow] = []
         for subject in trial.subjects:
             ended = {}
             for column in columns:
                 cell = cells[subject.name, column]
-                place = folder.cell(cell)
-                ended[column] = EndedCell(cell, place.evidence, place.result, place.tests())
-            # In their own order where a cell has come to its end, and never fewer than there are.
-            known = [name for one in ended.values() if one.result is not None for name in one.result.tests]
-            known += [name for one in ended.values() for name in one.tests]
+                cell_folder = folder.cell(cell)
+                ended[column] = EndedCell(cell, cell_folder.evidence, cell_folder.result, cell_folder.tests())
+            # Completed cells give the order of tests; add tests that only unfinished cells have.
+            known = [
+                name
+                for ended_cell in ended.values()
+                if ended_cell.result is not None
+                for name in ended_cell.result.tests
+            ]
+            known += [name for ended_cell in ended.values() for name in ended_cell.tests]
             rows += [TrialRow(subject.name, name, ended) for name in dict.fromkeys(known or [subject.name])]
         return cls(trial, folder.path, columns, tuple(rows), baseline)
 
     @cached_property
     def all_differences(self) -> tuple[tuple[TrialDifference, AcceptedDifference | None], ...]:
-        """Row by row; each with what accepts it."""
-        found = []
+        """All differences, row by row, each with the baseline entry that accepts it."""
+        differences = []
         for row in self.rows:
             results = row.results
             # Each isolation is compared with the reference in the same one.
             for column in self.columns:
-                first = self.reference_of(column)
-                if column == first:
+                reference = self.reference_of(column)
+                if column == reference:
                     continue
-                for one in compare(column, results[first], results[column], self.trial.compared, self.trial.time_ratio):
-                    found.append((one, self.baseline.accepts(one)))
-        return tuple(found)
+                for difference in compare(
+                    column, results[reference], results[column], self.trial.compared, self.trial.time_ratio
+                ):
+                    differences.append((difference, self.baseline.accepts(difference)))
+        return tuple(differences)
 
     def reference_of(self, column: str) -> str:
-        """The column that it is compared with: the reference, in the same isolation; of one contender alone its first isolation."""
+        """The column to compare with: the reference in the same isolation; for a single contender, its first
+        isolation."""
         if len(self.trial.contenders) == 1:
             return self.columns[0]
         named = {name: (contender.name, isolation) for name, contender, isolation in self.trial.columns()}
@@ -105,52 +113,59 @@ class TrialOutcome:
 
     @property
     def differences(self) -> list[TrialDifference]:
-        """Those that nobody accepted."""
-        return [one for one, accepted in self.all_differences if accepted is None]
+        """Differences that the baseline does not accept."""
+        return [difference for difference, accepted in self.all_differences if accepted is None]
 
     @cached_property
     def errors(self) -> list[tuple[str, str, str]]:
-        """(column, test, why) of what could not be run, the reference's too. Of a cell that came to no end though no test that anybody knows of
-        is missing, the subject stands in the test's place."""
-        found = [
+        """(column, test, reason) for everything that could not be run, including the reference's.
+
+        If a cell stopped without a known test missing, the subject stands in place of the test.
+        """
+        errors = [
             (column, row.test, result.message)
             for row in self.rows
             for column, result in row.results.items()
             if result.verdict == "error"
         ]
-        told = {(column, why) for column, _, why in found}
+        reported = {(column, reason) for column, _, reason in errors}
         for subject, ended in {row.subject: row.ended for row in self.rows}.items():
-            for column, one in ended.items():
-                why = one.result.error if one.result is not None else ""
-                if why and (column, why) not in told:
-                    found.append((column, subject, why))
-        return found
+            for column, cell in ended.items():
+                reason = cell.result.error if cell.result is not None else ""
+                if reason and (column, reason) not in reported:
+                    errors.append((column, subject, reason))
+        return errors
 
     @property
     def stale(self) -> list[AcceptedDifference]:
-        """Accepted differences that are none any more; none of a contender alone, of whom nothing is known to differ or not."""
+        """Baseline entries that match no difference any more. Empty for a single column, which has nothing to
+        compare."""
         if len(self.columns) == 1:
             return []
         used = {id(accepted) for _, accepted in self.all_differences if accepted is not None}
-        return [one for one in self.baseline.accepted if id(one) not in used]
+        return [entry for entry in self.baseline.accepted if id(entry) not in used]
 
     @property
     def complete(self) -> bool:
-        return all(one.result is not None for row in self.rows for one in row.ended.values())
+        return all(cell.result is not None for row in self.rows for cell in row.ended.values())
 
     @property
     def same(self) -> bool:
-        """Nothing differs but what is accepted, and all could be run."""
-        accepted_errors = {(one.column, one.test) for one, accepted in self.all_differences if accepted is not None}
+        """True if all differences are accepted and everything could be run."""
+        accepted_errors = {
+            (difference.column, difference.test)
+            for difference, accepted in self.all_differences
+            if accepted is not None
+        }
         return not self.differences and all((column, test) in accepted_errors for column, test, _ in self.errors)
 
     def _repr_html_(self) -> str:
-        """For notebooks: verdicts, and what nobody accepted."""
+        """For notebooks: verdicts and unaccepted differences."""
         differs: dict[tuple[str, str], list[str]] = {}
-        for one in self.differences:
-            differs.setdefault((one.test, one.column), []).append(str(one))
+        for difference in self.differences:
+            differs.setdefault((difference.test, difference.column), []).append(str(difference))
         rows = []
         for row in self.rows:
-            told = [f"{name}: {each}" for name in self.columns for each in differs.get((row.test, name), ())]
-            rows.append((row.test, *(result.verdict for result in row.results.values()), "; ".join(told)))
+            texts = [f"{name}: {text}" for name in self.columns for text in differs.get((row.test, name), ())]
+            rows.append((row.test, *(result.verdict for result in row.results.values()), "; ".join(texts)))
         return html_table(f"Trial {self.trial.name}", ("test", *self.columns, "differs"), rows)

@@ -1,7 +1,7 @@
-"""How a lab went, measured by the pods themselves, whoever decides: what ran after each change, what queues held on the way there.
+"""Measure a lab by its pods, for any scheduler: what ran after each change, and what queues held meanwhile.
 
-Every event of a pod is looked at in its order, so that what was evicted and came back within one settling is seen, too. Pods
-that were deleted because their owner was deleted or scaled down are no evictions.
+Every pod event is processed in order, so evictions within one settling are seen even if the pod returns. Pods that are
+deleted because their owner was deleted or scaled down do not count as evictions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TAKES_AWAY = ("delete", "scale", "patch")
 
 
 class CellRecorder(Observer):
-    """Of one lab."""
+    """Measures one lab."""
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
@@ -48,7 +48,7 @@ class CellRecorder(Observer):
         if self._cluster is None:
             return
         if operation not in _MOVES_ON:
-            # Several changes in a row are one: nothing was waited for between them.
+            # Changes without settling between them form one phase.
             if self._open.settled:
                 self._end()
             self._open.operations.append(f"{operation} {text}".strip())
@@ -68,7 +68,7 @@ class CellRecorder(Observer):
     def result(self) -> LabResult:
         return LabResult(phases=tuple(self._phases), waits=self._waits, classes=self._classes)
 
-    # --- inside
+    # --- phases and events -------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         assert self._cluster is not None
@@ -124,18 +124,18 @@ class CellRecorder(Observer):
             self._pods[uid] = now
 
     def _told(self, reasons: Sequence[PendingReason]) -> dict[str, tuple[str, ...]]:
-        found: dict[str, set[str]] = {}
+        codes_by_work: dict[str, set[str]] = {}
         for reason in reasons:
             for pod in self._pods.values():
-                # Not everybody who tells of a PodGroup names its pods.
+                # Some reasons name a PodGroup without its pods.
                 if not pod.node and (pod.name in reason.pods or (reason.podgroup and pod.podgroup == reason.podgroup)):
-                    found.setdefault(pod.work, set()).add(reason.reason)
-        return {work: tuple(sorted(codes)) for work, codes in sorted(found.items())}
+                    codes_by_work.setdefault(pod.work, set()).add(reason.reason)
+        return {work: tuple(sorted(codes)) for work, codes in sorted(codes_by_work.items())}
 
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """One pod as its last event had it. ``work``: its app, or its owner."""
+    """A pod after its last event. ``work``: its app label, or its owner."""
 
     name: str
     work: str
@@ -168,7 +168,7 @@ class _Pod:
 
 
 class _Open:
-    """The phase that goes on."""
+    """The current phase."""
 
     def __init__(self, operations: Sequence[str], begun: float, held: dict[str, int]) -> None:
         self.operations = list(operations)
@@ -184,9 +184,9 @@ class _Open:
         self._lowest[queue] = min(self._lowest.get(queue, milli), milli)
 
     def placed_at(self, pod: Object) -> None:
-        told = condition_of(pod, "PodScheduled")
-        if told and told.get("lastTransitionTime"):
-            self._last = max(self._last or 0.0, parse_time(told["lastTransitionTime"]))
+        scheduled = condition_of(pod, "PodScheduled")
+        if scheduled and scheduled.get("lastTransitionTime"):
+            self._last = max(self._last or 0.0, parse_time(scheduled["lastTransitionTime"]))
 
     def phase(self, pods: Any, held: dict[str, int]) -> LabPhase:
         running: Counter[str] = Counter()
@@ -205,28 +205,30 @@ class _Open:
             begun=dict(sorted(self._held.items())),
             held=dict(sorted(held.items())),
             lowest=dict(sorted(self._lowest.items())),
-            # Conditions have whole seconds, which may lie before the change.
+            # Conditions have whole seconds, so the time can lie before the change.
             seconds=None if self._last is None else round(max(0.0, self._last - self.begun), 3),
         )
 
 
 def _classes(nodes: Sequence[Object]) -> dict[str, str]:
-    """Node -> the first, by name, of those that are alike. So what sets all nodes of one cluster off from those of another is no
-    difference."""
+    """Map each node to the first node, by name, that is alike.
+
+    So properties that all nodes of one cluster share are not a difference between clusters.
+    """
     first: dict[str, str] = {}
     return {
         name: first.setdefault(_likeness(node), name)
-        for name, node in sorted({node["metadata"]["name"]: node for node in nodes}.items(), key=lambda each: each[0])
+        for name, node in sorted({node["metadata"]["name"]: node for node in nodes}.items(), key=lambda entry: entry[0])
     }
 
 
 def _likeness(node: Object) -> str:
     name = node["metadata"]["name"]
-    told = {
+    own_labels = {
         key: value
         for key, value in (node["metadata"].get("labels") or {}).items()
         if value != name and key != labels.HOSTNAME
     }
-    # A node that is not ready yet has taints that pass.
+    # The not-ready taint is temporary.
     taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if "not-ready" not in taint["key"]]
-    return str((sorted(told.items()), sorted(str(sorted(taint.items())) for taint in taints)))
+    return str((sorted(own_labels.items()), sorted(str(sorted(taint.items())) for taint in taints)))

@@ -1,4 +1,4 @@
-"""How a trial came out, as plain values: what text, JSON, JUnit and HTML are made of."""
+"""Render a trial's outcome: plain values for JSON, a text table, Markdown, JUnit XML and HTML."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ from kailab.trials.results import TestResult
 
 
 def report_data(outcome: TrialOutcome) -> dict[str, Any]:
-    """``counts``: of verdicts, by subject and column. ``differences``: by row and column, each with both sides' evidence, the first decision that differs, and the reason for which
-    it is accepted, if it is."""
+    """The outcome as plain values.
+
+    ``counts``: of verdicts, by subject and column. ``differing``: by row and column, with both sides' evidence, the
+    first decision that differs, and the reason of an accepted difference.
+    """
     return {
         "trial": outcome.trial.name,
         "folder": str(outcome.folder),
@@ -36,21 +39,21 @@ def report_data(outcome: TrialOutcome) -> dict[str, Any]:
         "counts": to_builtins(count_verdicts(outcome)),
         "rows": [_row(outcome, row) for row in outcome.rows],
         "differing": list(differing(outcome)),
-        "staleBaseline": [str(one) for one in outcome.stale],
+        "staleBaseline": [str(entry) for entry in outcome.stale],
     }
 
 
 def report_columns(outcome: TrialOutcome) -> list[dict[str, Any]]:
-    """What each contender is, in each isolation; in their order."""
+    """The contender and isolation of each column, in order."""
     return [
-        {"name": name, "scheduler": one.scheduler, "config": one.config, "isolation": isolation,
+        {"name": name, "scheduler": contender.scheduler, "config": contender.config, "isolation": isolation,
          "version": _version(outcome, name), "reference": outcome.reference_of(name) == name}
-        for name, one, isolation in outcome.trial.columns()
+        for name, contender, isolation in outcome.trial.columns()
     ]  # fmt: skip
 
 
 def _version(outcome: TrialOutcome, column: str) -> str:
-    """Of the scheduler under test, as its first lab's evidence has it; empty: nothing is known."""
+    """The scheduler's version as its first lab's evidence has it; empty if unknown."""
     for row in outcome.rows:
         path = row.evidence(column)
         if path is None:
@@ -81,16 +84,16 @@ def _row(outcome: TrialOutcome, row: TrialRow) -> dict[str, Any]:
 
 
 def times(outcome: TrialOutcome, row: TrialRow, column: str) -> list[dict[str, Any]]:
-    """Phase by phase: seconds until the last pod had its place, and how many times as long as the reference's."""
+    """For each phase, the seconds until the last pod was placed, and the ratio to the reference's."""
     results = row.results
     here, reference = results[column], results[outcome.reference_of(column)]
-    found = []
+    phases = []
     for lab, measured in here.labs.items():
         other = reference.labs.get(lab)
         for number, phase in enumerate(measured.phases):
             left = other.phases[number] if other is not None and number < len(other.phases) else None
             times_as_long = ratio(left, phase) if left is not None else None
-            found.append(
+            phases.append(
                 {
                     "lab": lab,
                     "after": list(phase.operations),
@@ -98,21 +101,21 @@ def times(outcome: TrialOutcome, row: TrialRow, column: str) -> list[dict[str, A
                     "ratio": None if times_as_long is None else round(times_as_long, 2),
                 }
             )
-    return found
+    return phases
 
 
 def differing(outcome: TrialOutcome) -> Iterator[dict[str, Any]]:
-    """What differs, a test of a column at a time."""
+    """The differences, one entry for each test and column that differs."""
     rows = {row.test: row for row in outcome.rows}
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for one, accepted in outcome.all_differences:
+    by_test_and_column: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for difference, accepted in outcome.all_differences:
         entry = {
-            **to_builtins(one),
-            "text": str(one),
+            **to_builtins(difference),
+            "text": str(difference),
             "accepted": accepted.reason if accepted else None,
         }
-        found.setdefault((one.test, one.column), []).append(entry)
-    for (test, column), differences in found.items():
+        by_test_and_column.setdefault((difference.test, difference.column), []).append(entry)
+    for (test, column), differences in by_test_and_column.items():
         row, reference = rows[test], outcome.reference_of(column)
         yield {
             "test": test,
@@ -127,11 +130,11 @@ def differing(outcome: TrialOutcome) -> Iterator[dict[str, Any]]:
 
 def report_table(outcome: TrialOutcome) -> tuple[list[str], list[list[str]]]:
     """Headers and rows: the verdict of each test in each column, with its mark."""
-    found = difference_marks(outcome)
+    marks = difference_marks(outcome)
     rows = []
     for row in outcome.rows:
         cells = [
-            f"{verdict_told(result)} {found.get((row.test, column), '')}".strip()
+            f"{verdict_told(result)} {marks.get((row.test, column), '')}".strip()
             for column, result in row.results.items()
         ]
         rows.append([row.test, *cells])
@@ -139,25 +142,25 @@ def report_table(outcome: TrialOutcome) -> tuple[list[str], list[list[str]]]:
 
 
 def difference_marks(outcome: TrialOutcome) -> dict[tuple[str, str], str]:
-    """By test and column, none for the reference, and none where one of the two was not run: ``=`` where nothing else differs from the
-    reference, ``~`` where all that differs is accepted, ``!`` else."""
+    """Marks by test and column: ``=`` if nothing differs from the reference, ``~`` if all differences are accepted,
+    otherwise ``!``.
+
+    The reference has no marks, nor have tests that were not run on one of the two sides.
+    """
     compared = [(column, first) for column in outcome.columns if (first := outcome.reference_of(column)) != column]
-    found: dict[tuple[str, str], str] = {}
+    marks: dict[tuple[str, str], str] = {}
     for row in outcome.rows:
         ran = {column for column, result in row.results.items() if result.verdict != "error"}
-        found |= {(row.test, column): "=" for column, first in compared if {column, first} <= ran}
-    for one, accepted in outcome.all_differences:
-        key = (one.test, one.column)
-        if key in found:
-            found[key] = "!" if accepted is None or found[key] == "!" else "~"
-    return found
-
-
-# How many tests of each subject came to which verdict, column by column.
+        marks |= {(row.test, column): "=" for column, first in compared if {column, first} <= ran}
+    for difference, accepted in outcome.all_differences:
+        key = (difference.test, difference.column)
+        if key in marks:
+            marks[key] = "!" if accepted is None or marks[key] == "!" else "~"
+    return marks
 
 
 class VerdictCount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Of tests. ``not_run``: those that could not be run, or have not been run yet."""
+    """Numbers of tests by verdict. ``not_run``: not run yet, or could not be run."""
 
     passed: int = 0
     failed: int = 0
@@ -167,17 +170,17 @@ class VerdictCount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def ran(self) -> int:
-        """Those of which the scheduler decided something."""
+        """Tests that passed or failed."""
         return self.passed + self.failed
 
     def __str__(self) -> str:
-        rest = {"not expressible": self.not_expressible, "not run": self.not_run}
-        told = [f"{self.passed} of {self.ran}"] if self.ran else []
-        return ", ".join([*told, *(f"{number} {what}" for what, number in rest.items() if number)]) or "–"
+        others = {"not expressible": self.not_expressible, "not run": self.not_run}
+        parts = [f"{self.passed} of {self.ran}"] if self.ran else []
+        return ", ".join([*parts, *(f"{number} {label}" for label, number in others.items() if number)]) or "–"
 
 
 def count_verdicts(outcome: TrialOutcome) -> dict[str, dict[str, VerdictCount]]:
-    """By subject and column, each subject once, in the trial's order."""
+    """Counts by subject and column, in the trial's order."""
     subjects = dict.fromkeys(row.subject for row in outcome.rows)
     return {
         subject: {
@@ -189,23 +192,22 @@ def count_verdicts(outcome: TrialOutcome) -> dict[str, dict[str, VerdictCount]]:
 
 
 def format_counts(results: Iterable[TestResult]) -> VerdictCount:
-    found = Counter(one.verdict for one in results)
+    counts = Counter(result.verdict for result in results)
     return VerdictCount(
-        passed=found["passed"],
-        failed=found["failed"],
-        not_expressible=found["not expressible"],
-        skipped=found["skipped"],
-        not_run=found["error"],
+        passed=counts["passed"],
+        failed=counts["failed"],
+        not_expressible=counts["not expressible"],
+        skipped=counts["skipped"],
+        not_run=counts["error"],
     )
 
-
-# A trial as Markdown, for a document, a merge request or the summary of a CI run: what was counted, and every verdict.
 
 _VERDICTS = {"passed": plain("passed"), "failed": bold("failed"), "skipped": plain("–"), "error": plain("not run")}
 
 
 def render_markdown(outcome: TrialOutcome) -> str:
-    """Two tables with a column for each contender: passed of those that ran, by subject; and each test's verdict."""
+    """Two tables with a column for each contender: tests passed of those that ran, by subject; and each test's
+    verdict."""
     columns = outcome.columns
     return "\n".join(
         [
@@ -229,54 +231,55 @@ def _verdicts(outcome: TrialOutcome) -> list[Sequence[object]]:
 
 
 def _cell(result: TestResult, mark: str) -> Markup:
-    told = italic(result.concept) if result.concept else _VERDICTS.get(result.verdict, plain(result.verdict))
-    return Markup(f"{told} {mark}".strip())
+    verdict = italic(result.concept) if result.concept else _VERDICTS.get(result.verdict, plain(result.verdict))
+    return Markup(f"{verdict} {mark}".strip())
 
 
-# A trial as JUnit's XML: a suite for each column but the reference's, a case for each test, failed where it differs.
-
-# What XML 1.0 can't hold, even escaped.
 _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot hold, even escaped."""
 
 
-def render_junit(told: dict[str, Any]) -> bytes:
-    """``told``: see ``telling.data``."""
-    root = ElementTree.Element("testsuites", name=told["trial"])
-    differing = {(one["test"], one["column"]): one for one in told["differing"]}
-    for column in told["columns"]:
-        _suite(root, told, column, differing)
+def render_junit(data: dict[str, Any]) -> bytes:
+    """JUnit XML: a suite for each column, a case for each test, failed where it differs. ``told``: from
+    ``report_data``."""
+    root = ElementTree.Element("testsuites", name=data["trial"])
+    differing = {(entry["test"], entry["column"]): entry for entry in data["differing"]}
+    for column in data["columns"]:
+        _suite(root, data, column, differing)
     ElementTree.indent(root)
     content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return content + b"\n"
 
 
-def _suite(root: Any, told: dict[str, Any], column: dict[str, Any], differing: dict[Any, Any]) -> None:
+def _suite(root: Any, data: dict[str, Any], column: dict[str, Any], differing: dict[Any, Any]) -> None:
     name = column["name"]
     suite = ElementTree.SubElement(root, "testsuite", name=name)
     failures = errors = skipped = 0
-    for row in told["rows"]:
+    for row in data["rows"]:
         result = row["results"][name]
         case = ElementTree.SubElement(
-            suite, "testcase", classname=f"{told['trial']}.{name}", name=row["test"], time=f"{result['seconds']:g}"
+            suite, "testcase", classname=f"{data['trial']}.{name}", name=row["test"], time=f"{result['seconds']:g}"
         )
-        found = differing.get((row["test"], name), {})
-        open_ones = [one["text"] for one in found.get("differences", ()) if one["accepted"] is None]
-        accepted = [one for one in found.get("differences", ()) if one["accepted"] is not None]
+        entry = differing.get((row["test"], name), {})
+        open_ones = [
+            difference["text"] for difference in entry.get("differences", ()) if difference["accepted"] is None
+        ]
+        accepted = [difference for difference in entry.get("differences", ()) if difference["accepted"] is not None]
         if result["verdict"] == "error" and not (accepted and not open_ones):
             errors += 1
             _say(ElementTree.SubElement(case, "error", message="it could not be run"), result["message"])
         elif open_ones:
             failures += 1
-            lines = [*open_ones, *([found["firstDecision"]] if found["firstDecision"] else [])]
-            lines += [f"evidence of {side}: {path}" for side, path in found["evidence"].items() if path]
-            message = _fit(f"differs from {found['reference']}: {open_ones[0]}")
+            lines = [*open_ones, *([entry["firstDecision"]] if entry["firstDecision"] else [])]
+            lines += [f"evidence of {side}: {path}" for side, path in entry["evidence"].items() if path]
+            message = _fit(f"differs from {entry['reference']}: {open_ones[0]}")
             _say(ElementTree.SubElement(case, "failure", message=message), "\n".join(lines))
         elif accepted:
             skipped += 1
-            reasons = "; ".join(dict.fromkeys(one["accepted"] for one in accepted))
+            reasons = "; ".join(dict.fromkeys(difference["accepted"] for difference in accepted))
             ElementTree.SubElement(case, "skipped", message=_fit(f"differs, as accepted: {reasons}"))
     for attribute, number in (
-        ("tests", len(told["rows"])), ("failures", failures), ("errors", errors), ("skipped", skipped)
+        ("tests", len(data["rows"])), ("failures", failures), ("errors", errors), ("skipped", skipped)
     ):  # fmt: skip
         suite.set(attribute, str(number))
 
@@ -289,11 +292,8 @@ def _fit(text: str) -> str:
     return _UNFIT.sub("?", text)
 
 
-# A trial as one HTML file that stands by itself.
-
-
-def render_html(told: dict[str, Any]) -> str:
-    """``told``: see ``telling.data``."""
+def render_html(data: dict[str, Any]) -> str:
+    """A self-contained HTML file. ``data``: from ``report_data``."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         trim_blocks=True,
@@ -302,5 +302,5 @@ def render_html(told: dict[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
         autoescape=True,
     )
-    differing = {(one["test"], one["column"]): one for one in told["differing"]}
-    return environment.get_template("page.html.j2").render(told=told, differing=differing)
+    differing = {(entry["test"], entry["column"]): entry for entry in data["differing"]}
+    return environment.get_template("page.html.j2").render(told=data, differing=differing)

@@ -1,4 +1,4 @@
-"""What a cell came to: a verdict for each test, and what was measured in its labs."""
+"""Results of a cell: a verdict for each test, and the measurements of its labs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ TestVerdict = Literal["passed", "failed", "not expressible", "skipped", "error"]
 
 
 class LabPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """From one change of a lab to the next. ``operations``: what was done. ``running``: app, or owner, -> its pods that ran at the
-    end; ``placement``: the same by node; ``evicted``: how many of its pods were taken from their nodes. ``held``: queue ->
-    milli-GPU at the end; ``begun``: before it; ``lowest``: the least that it held on the way. ``seconds``: of the lab's clock, until the last pod
-    had its place; None: none got one."""
+    """A lab from one change to the next.
+
+    ``operations``: the change. ``running``: running pods at the end, by app or owner; ``placement``: the same by node;
+    ``evicted``: pods taken from their nodes. ``begun``, ``held``, ``lowest``: milli-GPU that each queue held at the
+    start, at the end, and at least in between. ``seconds``: lab time until the last pod was placed; None if none was.
+    """
 
     operations: tuple[str, ...]
     running: dict[str, int]
@@ -26,8 +28,8 @@ class LabPhase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``waits``: app, or owner, -> codes of why it waited in the end. ``classes``: node -> nodes with the same class are alike but for
-    their names."""
+    """``waits``: by app or owner, the codes of why it waited at the end. ``classes``: maps each node to its class of
+    equal nodes."""
 
     phases: tuple[LabPhase, ...]
     waits: dict[str, tuple[str, ...]] = {}
@@ -35,10 +37,10 @@ class LabResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``message``: why it did not pass; ``concept``: what was not expressible. ``evidence``: ``RUN/EXERCISE/TEST``, below the cell's
-    folder of evidence; empty: none was written. ``seconds``: of wall time."""
+    """``message``: why it did not pass. ``concept``: what was not expressible. ``evidence``: ``RUN/EXERCISE/TEST``
+    below the cell's evidence folder, or empty. ``seconds``: wall time."""
 
-    __test__ = False  # not a test class, whatever pytest thinks of its name
+    __test__ = False  # pytest would collect the class because of its name
 
     name: str
     verdict: TestVerdict
@@ -50,7 +52,7 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``tests``: in their order. ``error``: why the cell could not be run to its end."""
+    """``tests``: names in order. ``error``: why the cell did not complete."""
 
     tests: tuple[str, ...] = ()
     error: str = ""

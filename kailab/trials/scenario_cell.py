@@ -1,4 +1,4 @@
-"""A cell of scenarios: each in a lab of its own, one after the other in one venue, measured and recorded as a test is."""
+"""Run a cell of scenarios: each in its own lab, one after the other in one venue, measured and recorded as a test."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from kailab.undertest.contract import Unsupported
 
 
 def run(folder: CellFolder, cell: TrialCell) -> None:
-    """All that are not done yet. Raises KailabError where the cell can't be run at all; what has ended is kept."""
+    """Run all scenarios that are not done. Raises KailabError if the cell cannot run at all; completed results stay."""
     scenarios = scenarios_of(cell)
     done = folder.tests()
     bench = _Bench(folder, cell)
     try:
-        for one in scenarios:
-            if one.id not in done:
-                folder.keep(bench.test(one))
+        for scenario in scenarios:
+            if scenario.id not in done:
+                folder.keep(bench.test(scenario))
     finally:
         bench.close()
-    folder.finish(CellResult(tests=tuple(one.id for one in scenarios)))
+    folder.finish(CellResult(tests=tuple(scenario.id for scenario in scenarios)))
 
 
 def scenarios_of(cell: TrialCell) -> list[Scenario]:
-    """Manifests are a scenario of one step, of which nothing is expected."""
+    """The scenarios of the cell. Manifests become a scenario with one step and no expectation."""
     if cell.subject.kind == "scenarios":
         return read_file(Path(cell.subject.path))
     step = {"apply": [cell.subject.path]}
@@ -46,7 +46,7 @@ def scenarios_of(cell: TrialCell) -> list[Scenario]:
 
 
 class _Bench:
-    """Where scenarios of one cell run."""
+    """The venue and the evidence run of one cell."""
 
     def __init__(self, folder: CellFolder, cell: TrialCell) -> None:
         self._folder = folder
@@ -56,34 +56,38 @@ class _Bench:
 
     def test(self, scenario: Scenario) -> TestResult:
         begun = time.monotonic()
-        recorder, course = Recorder("lab"), CellRecorder()
-        where: dict[str, Any] = {"venue": self._taken()} if self._wants_venue else {}
+        recorder, cell_recorder = Recorder("lab"), CellRecorder()
+        venue_option: dict[str, Any] = {"venue": self._taken()} if self._wants_venue else {}
         try:
-            ran = carry_out(
-                scenario, self._cell.contender.scheduler, self._cell.isolation, observers=[recorder, course], **where
+            result = carry_out(
+                scenario,
+                self._cell.contender.scheduler,
+                self._cell.isolation,
+                observers=[recorder, cell_recorder],
+                **venue_option,
             )
         except Unsupported as error:
             return TestResult(name=scenario.id, verdict="skipped", message=str(error))
-        if ran.stopped:
-            # What stopped it may have left something behind.
+        if result.stopped:
+            # The error may have left objects behind, so open a new venue for the next scenario.
             self.close()
-        verdict, message = _verdict(ran)
-        written = ""
+        verdict, message = _verdict(result)
+        evidence = ""
         if recorder.facts is not None:
             path = self._run.write(
                 scenario.suite,
                 scenario.name,
                 lambda partial: write_test(partial, scenario.id, [recorder], _outcome(verdict), message),
             )
-            written = f"{self._run.run_id}/{path.relative_to(self._run.path).as_posix()}"
+            evidence = f"{self._run.run_id}/{path.relative_to(self._run.path).as_posix()}"
         return TestResult(
             name=scenario.id,
             verdict=verdict,
             message=recorder.scrub(message) if recorder.facts is not None else message,
-            concept=ran.not_expressible.concept if ran.not_expressible else "",
-            evidence=written,
+            concept=result.not_expressible.concept if result.not_expressible else "",
+            evidence=evidence,
             seconds=round(time.monotonic() - begun, 3),
-            labs={"lab": course.result()},
+            labs={"lab": cell_recorder.result()},
         )
 
     @property
@@ -92,8 +96,8 @@ class _Bench:
 
     def _taken(self) -> Venue:
         if self._venue is None:
-            said = self._cell.options
-            options: dict[str, Any] = {name: Path(said[name]) if name in _PATHS else said[name] for name in said}
+            given = self._cell.options
+            options: dict[str, Any] = {name: Path(given[name]) if name in _PATHS else given[name] for name in given}
             self._venue = open_venue(
                 self._cell.isolation,
                 scheduler=self._cell.contender.scheduler,
@@ -117,15 +121,15 @@ class _Bench:
 _PATHS = ("kubeconfig", "components")
 
 
-def _verdict(ran: ScenarioResult) -> tuple[TestVerdict, str]:
-    told = "\n".join([*ran.differences, *([ran.stopped] if ran.stopped else ())])
-    if ran.not_expressible is not None:
-        return "not expressible", str(ran.not_expressible)
-    if ran.stopped:
-        return "error", told
-    return ("failed", told) if ran.differences else ("passed", "")
+def _verdict(result: ScenarioResult) -> tuple[TestVerdict, str]:
+    message = "\n".join([*result.differences, *([result.stopped] if result.stopped else ())])
+    if result.not_expressible is not None:
+        return "not expressible", str(result.not_expressible)
+    if result.stopped:
+        return "error", message
+    return ("failed", message) if result.differences else ("passed", "")
 
 
 def _outcome(verdict: TestVerdict) -> str:
-    """As evidence has it."""
+    """The outcome as evidence names it."""
     return verdict if verdict in ("passed", "failed") else "interrupted"

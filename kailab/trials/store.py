@@ -1,14 +1,16 @@
-"""A trial's folder: what it is, and its cells with what they came to. Every file appears whole or not at all.
+"""A trial's folder. Every file is written atomically.
 
-trial.json              what was asked for
+trial.json              the trial
 lock                    held while it runs
-contenders.yaml         names for contenders with a configuration of their own
-cells/KEY/cell.json     one cell
-cells/KEY/tests/*.json  what its tests came to, each written as it ends
+contenders.yaml         names of contenders with a configuration
+cells/KEY/cell.json     a cell
+cells/KEY/tests/*.json  results of its tests, each written when it ends
 cells/KEY/result.json   the cell is done
-cells/KEY/evidence/     the evidence of its labs
-cells/KEY/log           what its process said
-cells/KEY/tmp/          planes that it brought up
+cells/KEY/evidence/     evidence of its labs
+cells/KEY/log           output of its process
+cells/KEY/tmp/          control planes that it started
+
+Each cell has the folder of its key.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class CellFolder:
         self.tmp = path / "tmp"
 
     def begin(self, cell: TrialCell) -> None:
-        """What is there of an earlier, interrupted run stays."""
+        """Prepare the folder; results of an interrupted run stay."""
         make_folder(self.path / "tests")
         make_folder(self.tmp)
         _write(self.path / "cell.json", cell)
@@ -53,12 +55,12 @@ class CellFolder:
         return decoding.read_state_file(self.path / "cell.json", TrialCell, _CURE)
 
     def tests(self) -> dict[str, TestResult]:
-        """Those that have ended, by name."""
-        found = (
+        """Results of completed tests by name."""
+        results = (
             decoding.read_state_file(file, TestResult, _CURE)
             for file in sorted((self.path / "tests").glob("[!.]*.json"))
         )
-        return {one.name: one for one in found}
+        return {result.name: result for result in results}
 
     def keep(self, test: TestResult) -> None:
         _write(self._file(test.name), test)
@@ -68,7 +70,7 @@ class CellFolder:
 
     @property
     def result(self) -> CellResult | None:
-        """None: it is not done."""
+        """None while the cell is not done."""
         file = self.path / "result.json"
         return decoding.read_state_file(file, CellResult, _CURE) if file.exists() else None
 
@@ -76,12 +78,12 @@ class CellFolder:
         _write(self.path / "result.json", result)
 
     def drop_errors(self) -> bool:
-        """Forget the tests that could not be run, so that they are tried again, and that the cell came to no end; all others stay. Whether
-        there was anything of it."""
+        """Delete results of tests that could not be run, and an error of the cell, so that they are tried again.
+        Returns True if there were any."""
         unable = [test for test in self.tests().values() if test.verdict == "error"]
         result = self.result
         tried_again = bool(unable) or (result is not None and bool(result.error))
-        # First: killed between the two, it would be done without its tests.
+        # Delete the result first: if the process is killed in between, the cell must not count as done.
         if tried_again:
             (self.path / "result.json").unlink(missing_ok=True)
         for test in unable:
@@ -89,7 +91,7 @@ class CellFolder:
         return tried_again
 
     def forget(self) -> None:
-        """It is to be run again, from the beginning."""
+        """Delete the cell, so that it runs from the beginning."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -102,27 +104,27 @@ class TrialFolder:
             make_folder(self.path / "cells")
             _write(self.path / TRIAL, trial)
         except OSError as error:
-            raise StateError(f"{self.path}: a trial can't be kept there: {error.strerror or error}") from error
+            raise StateError(f"{self.path}: cannot create the trial's folder: {error.strerror or error}") from error
 
     @property
     def trial(self) -> Trial:
-        """Raises StateError where there is none."""
+        """Raises StateError if there is none."""
         if not (self.path / TRIAL).is_file():
-            raise StateError(f"{self.path}: no trial is there")
+            raise StateError(f"{self.path}: no trial in this folder")
         return decoding.read_state_file(self.path / TRIAL, Trial, _CURE)
 
     def cell(self, cell: TrialCell) -> CellFolder:
         return CellFolder(self.path / "cells" / cell.key)
 
     def cells(self) -> Iterator[CellFolder]:
-        """All that were begun, also those of another form that the trial had before; the last begun at the end."""
-        found = (self.path / "cells").glob("*/cell.json")
-        for file in sorted(found, key=lambda one: (one.stat().st_mtime, one)):
+        """All cells ever started, including those of an earlier form of the trial; the latest last."""
+        files = (self.path / "cells").glob("*/cell.json")
+        for file in sorted(files, key=lambda path: (path.stat().st_mtime, path)):
             yield CellFolder(file.parent)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """For whoever runs it or cleans up after it. Raises StateError where another process has it."""
+        """Lock the trial. Raises StateError if another process holds it."""
         make_folder(self.path)
         with open_file(self.path / "lock", "w") as lock:
             try:
@@ -133,21 +135,21 @@ class TrialFolder:
 
 
 def trials_in(root: Path) -> list[TrialFolder]:
-    """Those kept directly below a folder, the one that was begun last at the end."""
-    found = [TrialFolder(file.parent) for file in root.glob(f"*/{TRIAL}")]
-    return sorted(found, key=lambda one: ((one.path / TRIAL).stat().st_mtime, one.path))
+    """Trials directly below a folder, the latest last."""
+    folders = [TrialFolder(file.parent) for file in root.glob(f"*/{TRIAL}")]
+    return sorted(folders, key=lambda folder: ((folder.path / TRIAL).stat().st_mtime, folder.path))
 
 
 def find_trial(name: str, root: Path = ROOT) -> TrialFolder:
-    """By name below ``root``, or by path; empty: the one that was begun last. Raises StateError."""
+    """Find a trial by name below ``root`` or by path; empty: the latest. Raises StateError."""
     if name:
         for path in (root / name, Path(name)):
             if (path / TRIAL).is_file():
                 return TrialFolder(path)
     known = trials_in(root)
     if name or not known:
-        there = ", ".join(one.path.name for one in known) or "none"
-        raise StateError(f"{name or root}: no trial is there; below {root} there are: {there}")
+        names = ", ".join(folder.path.name for folder in known) or "none"
+        raise StateError(f"{name or root}: no such trial; trials below {root}: {names}")
     return known[-1]
 
 

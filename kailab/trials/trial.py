@@ -1,4 +1,7 @@
-"""Digests of what a cell's result hangs on, so that what changed is run again and what did not is not."""
+"""Carry out a trial, or read how it stands.
+
+``CellDigests`` covers everything that a cell's result depends on, so that only changed cells are run again.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ _SMALL = 4 * 2**20  # bytes
 
 
 class CellDigests:
-    """Each file is read once."""
+    """Content digests; each file is read once."""
 
     def __init__(self) -> None:
         self._known: dict[Path, str] = {}
 
     def of_cell(self, cell: TrialCell) -> dict[str, str]:
-        """By path, of all that the cell stands on."""
+        """Digests by path of everything that the cell depends on."""
         fleet = Path(cell.fleet)
         files = [*cell.subject.files, *([str(fleet)] if fleet.is_file() else [])]
         return {"kailab": __version__, **self._of([*files, *_of_contender(cell.contender)])}
@@ -41,7 +44,7 @@ class CellDigests:
     def _one(self, path: Path) -> str:
         if path not in self._known:
             stat = path.stat()
-            # A program of a hundred megabytes is told by its size and time.
+            # Large programs are identified by size and modification time.
             small = stat.st_size <= _SMALL
             self._known[path] = digest(file_bytes(path)) if small else f"{stat.st_size} {stat.st_mtime_ns}"
         return self._known[path]
@@ -49,24 +52,24 @@ class CellDigests:
 
 def _of_contender(contender: Contender) -> list[str]:
     named = read_name(contender.scheduler)
-    found = [contender.config] if contender.config else []
+    files = [contender.config] if contender.config else []
     for option, value in named.options.items():
         path = Path(str(value))
         if option in FLAGS and path.is_dir():
-            found += [str(file) for file in sorted(path.rglob("*")) if file.is_file()]
+            files += [str(file) for file in sorted(path.rglob("*")) if file.is_file()]
         elif path.is_file():
-            found.append(str(path))
-    return list(dict.fromkeys(found))
+            files.append(str(path))
+    return list(dict.fromkeys(files))
 
-
-# A trial carried out, or looked at: from what was asked for to how it came out.
 
 Notice = Callable[[str], None]
 
 
 def carry_out(trial: Trial, folder: TrialFolder, tell: Tell, notice: Notice, *, again: bool = False) -> TrialOutcome:
-    """Run what is not there yet. ``again``: all of it. Raises StateError where another process runs it, InputError for a baseline that
-    can't be read, KeyboardInterrupt."""
+    """Run the cells that are not done. ``again``: all cells.
+
+    Raises StateError if another process runs the trial, InputError for an invalid baseline, KeyboardInterrupt.
+    """
     baseline = baseline_of(trial)
     with folder.held():
         folder.begin(trial)
@@ -78,13 +81,13 @@ def carry_out(trial: Trial, folder: TrialFolder, tell: Tell, notice: Notice, *, 
         jobs = _jobs(trial, notice)
         done = sum(folder.cell(cell).result is not None for cell in cells.values())
         if done:
-            notice(f"{done} of {len(cells)} cells are there already (--again runs them anew)")
+            notice(f"{done} of {len(cells)} cells are done already (--again runs them again)")
         cell_runner.run_cells(folder, list(cells.values()), jobs, tell)
     return TrialOutcome.of(folder, trial, cells, baseline)
 
 
 def read_outcome(folder: TrialFolder, baseline: Path | None = None) -> TrialOutcome:
-    """How it stands. Raises StateError, InputError."""
+    """The present outcome of a trial. Raises StateError, InputError."""
     trial = folder.trial
     if baseline is not None:
         trial = structs.replace(trial, baseline=str(baseline))
@@ -92,23 +95,23 @@ def read_outcome(folder: TrialFolder, baseline: Path | None = None) -> TrialOutc
 
 
 def cells_of(trial: Trial, folder: TrialFolder) -> dict[tuple[str, str], TrialCell]:
-    """By subject and column, in the order in which they are begun."""
-    spoken = structs.replace(trial, contenders=tuple(with_named_configurations(folder.path, trial.contenders)))
+    """Cells by subject and column, in order of start."""
+    named = structs.replace(trial, contenders=tuple(with_named_configurations(folder.path, trial.contenders)))
     digests = CellDigests()
     return {
         (subject.name, column): cell
-        for subject in spoken.subjects
+        for subject in named.subjects
         for column, cell in zip(
-            (name for name, _, _ in spoken.columns()), spoken.cells(subject, digests.of_cell), strict=True
+            (name for name, _, _ in named.columns()), named.cells(subject, digests.of_cell), strict=True
         )
     }
 
 
 def kept_cells(trial: Trial, folder: TrialFolder) -> dict[tuple[str, str], TrialCell]:
-    """Those in the folder, by what they are of; one that was never begun as it would be now."""
+    """Cells in the folder by subject and column. A cell that was never started is made as it would be now."""
     kept: dict[tuple[str, str, str], TrialCell] = {}
-    for place in folder.cells():
-        cell = place.cell
+    for cell_folder in folder.cells():
+        cell = cell_folder.cell
         kept[cell.subject.name, cell.contender.name, cell.isolation] = cell
     return {
         (subject.name, column): kept.get(
@@ -126,10 +129,10 @@ def baseline_of(trial: Trial) -> AcceptedBaseline:
 
 def _jobs(trial: Trial, notice: Notice) -> int:
     fits = cell_runner.jobs_that_fit(trial.isolations)
-    one = cell_runner.only_one(trial.isolations)
-    if one and (trial.jobs or 1) > 1:
-        notice(f"the cluster of {one} has room for one cell at a time")
+    single = cell_runner.only_one(trial.isolations)
+    if single and (trial.jobs or 1) > 1:
+        notice(f"the cluster of {single} has room for one cell at a time")
         return 1
     if trial.jobs is not None and trial.jobs > fits:
-        notice(f"{trial.jobs} cells side by side are more than fit this machine's cores and free memory ({fits})")
+        notice(f"{trial.jobs} cells in parallel exceed this machine's cores and free memory, which suffice for {fits}")
     return trial.jobs or fits

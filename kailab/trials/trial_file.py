@@ -1,4 +1,4 @@
-"""Trial files: YAML to a ``Trial``, with every fault named by file, line and field.
+"""Read a trial file (YAML). Every fault is reported with file, line and field.
 
     name: rollout
     schedulers:
@@ -8,7 +8,7 @@
     on: [exercises/quota, scenarios/reclaim.yaml]
     isolation: controlplane
 
-Paths are seen from the file.
+Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def read_trial(path: Path) -> Trial:
-    """Raises InputError, or InputErrors with every fault of the file."""
+    """Read the file. Raises InputError, or InputErrors with every fault of the file."""
     return _Reading(*read_document(read_text(path), str(path), "one trial"), path).trial()
 
 
@@ -55,7 +55,7 @@ class _Reading:
             subjects += self.tried(f"on[{number}]", partial(subjects_of, text, self.base)) or []
         self.done()
         isolation = value.get("isolation", [])
-        found = self.tried(
+        trial = self.tried(
             "",
             lambda: make_trial(
                 contenders,
@@ -72,28 +72,28 @@ class _Reading:
             ),
         )
         self.done()
-        assert found is not None
-        return found
+        assert trial is not None
+        return trial
 
     def contenders(self) -> Iterator[Contender]:
-        for number, one in enumerate(self.value["schedulers"]):
-            told = {"scheduler": one} if isinstance(one, str) else one
-            config = self.base / told["config"] if "config" in told else None
-            said = (self.reference(told["scheduler"]), config, told.get("name", ""))
-            one_made = self.tried(f"schedulers[{number}]", partial(contender, *said))
-            if one_made is not None:
-                yield one_made
+        for number, entry in enumerate(self.value["schedulers"]):
+            fields = {"scheduler": entry} if isinstance(entry, str) else entry
+            config = self.base / fields["config"] if "config" in fields else None
+            arguments = (self.reference(fields["scheduler"]), config, fields.get("name", ""))
+            made = self.tried(f"schedulers[{number}]", partial(contender, *arguments))
+            if made is not None:
+                yield made
 
     def reference(self, scheduler: str) -> str:
-        """With its path seen from the file."""
+        """Resolve the path in a scheduler's name relative to the file."""
         name, separator, path = split_name(scheduler)
         return f"{name}{separator}{self.base / Path(path).expanduser()}" if path else scheduler
 
     def options(self) -> dict[str, str]:
-        found = {key: self.value[key] for key in ("context", "kubernetes") if key in self.value}
+        options = {key: self.value[key] for key in ("context", "kubernetes") if key in self.value}
         if "with" in self.value:
-            found["operators"] = ",".join(self.value["with"])
-        return found | {
+            options["operators"] = ",".join(self.value["with"])
+        return options | {
             key: str(self.base / Path(self.value[key]).expanduser())
             for key in ("kubeconfig", "components")
             if key in self.value
@@ -103,19 +103,19 @@ class _Reading:
         return str(self.base / fleet) if (self.base / fleet).is_file() else fleet
 
     def tried(self, field: str, make: Callable[[], T]) -> T | None:
-        """What it makes; what is wrong with it is a fault of that field."""
+        """Call ``make`` and report its InputErrors as faults of the field."""
         try:
             return make()
         except InputErrors as errors:
-            told: Sequence[InputError] = errors.errors
+            faults: Sequence[InputError] = errors.errors
         except InputError as error:
-            told = [error]
-        for one in told:
-            # A fault of another file has its own place.
-            if one.where.file:
-                self.errors.append(one)
+            faults = [error]
+        for fault in faults:
+            # A fault of another file already has its location.
+            if fault.where.file:
+                self.errors.append(fault)
             else:
-                self.fail(field, one.message)
+                self.fail(field, fault.message)
         return None
 
     def fail(self, field: str, message: str) -> None:

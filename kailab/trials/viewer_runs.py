@@ -1,4 +1,4 @@
-"""A trial as the viewer's page: each contender as a run, to travel through its labs and to see two of them side by side."""
+"""A trial as a page of the viewer: each contender is a run, so that two can be compared side by side."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kailab.trials.outcome import TrialOutcome, TrialRow
 
 
 def write(outcome: TrialOutcome, file: Path) -> int:
-    """Bytes of the file. Raises InputError where it can't be written."""
+    """Write the page. Returns its size in bytes. Raises InputError if it cannot be written."""
     chunks: dict[str, bytes] = {}
-    differs = {(one["test"], one["column"]): _differences(one) for one in report.differing(outcome)}
-    runs = [_run(outcome, column, f"r{place}", differs, chunks) for place, column in enumerate(outcome.columns)]
+    differs = {(entry["test"], entry["column"]): _differences(entry) for entry in report.differing(outcome)}
+    runs = [_run(outcome, column, f"r{index}", differs, chunks) for index, column in enumerate(outcome.columns)]
     return page.write_runs_page(runs, chunks, file, "trial", f"Trial {outcome.trial.name}")
 
 
@@ -31,13 +31,13 @@ def _run(
 ) -> RunForm:
     problems: list[str] = []
     tests = []
-    for place, row in enumerate(outcome.rows):
-        form = _test(outcome, row, column, f"{chunk}t{place}", chunks, problems)
+    for index, row in enumerate(outcome.rows):
+        form = _test(outcome, row, column, f"{chunk}t{index}", chunks, problems)
         form.differs = differs.get((row.test, column), [])
         tests.append(form)
     outcomes: dict[str, int] = {}
-    for one in tests:
-        outcomes[one.outcome] = outcomes.get(one.outcome, 0) + 1
+    for test_form in tests:
+        outcomes[test_form.outcome] = outcomes.get(test_form.outcome, 0) + 1
     return RunForm(
         run=column, facts=None, outcomes=outcomes, problems=problems, tests=tests, about=_about(outcome, column)
     )
@@ -46,7 +46,7 @@ def _run(
 def _test(
     outcome: TrialOutcome, row: TrialRow, column: str, chunk: str, chunks: dict[str, bytes], problems: list[str]
 ) -> TestForm:
-    """As its evidence has it, with the trial's verdict; where there is no evidence, the verdict alone."""
+    """The test's form from its evidence with the trial's verdict; without evidence, the verdict alone."""
     result, folder = row.results[column], row.evidence(column)
     form = None
     if folder is not None:
@@ -64,21 +64,21 @@ def _test(
     return form
 
 
-def _differences(one: Mapping[str, Any]) -> list[str]:
-    """``one``: of ``telling.differing``."""
-    found = []
-    for each in one["differences"]:
-        accepted = f"; accepted: {each['accepted']}" if each["accepted"] else ""
-        found.append(f"{each['text']}{accepted}")
-    first = one["firstDecision"]
-    return [*found, first] if first else found
+def _differences(entry: Mapping[str, Any]) -> list[str]:
+    """The texts of a ``report.differing`` entry."""
+    texts = []
+    for difference in entry["differences"]:
+        accepted = f"; accepted: {difference['accepted']}" if difference["accepted"] else ""
+        texts.append(f"{difference['text']}{accepted}")
+    first = entry["firstDecision"]
+    return [*texts, first] if first else texts
 
 
 def _about(outcome: TrialOutcome, column: str) -> str:
     (one,) = [one for one in report.report_columns(outcome) if one["name"] == column]
-    told = [f"scheduler {one['scheduler']}"]
-    told += [f"configuration {one['config']}"] if one["config"] else []
-    told += [f"isolation {one['isolation']}"]
-    told += [f"version {one['version']}"] if one["version"] else []
-    told += ["the reference"] if one["reference"] else []
-    return f"{', '.join(told)}."
+    facts = [f"scheduler {one['scheduler']}"]
+    facts += [f"configuration {one['config']}"] if one["config"] else []
+    facts += [f"isolation {one['isolation']}"]
+    facts += [f"version {one['version']}"] if one["version"] else []
+    facts += ["the reference"] if one["reference"] else []
+    return f"{', '.join(facts)}."

@@ -1,4 +1,11 @@
-"""Schedulers under test: one contract (``contract``), a table of those that there are (``registry``), and a room for each."""
+"""Schedulers under test.
+
+- ``contract``: the interface; ``registry``: the list of schedulers; ``selection``: names, and the options that go together.
+- ``running``: the schedulers of a plane; ``programs``, ``binaries``, ``webhooks``, ``retries``: parts for schedulers as processes.
+- ``translation``: what KAI's objects mean, for schedulers with another API.
+- ``kailab``, ``kai``, ``kube_scheduler``, ``two_schedulers``, ``kueue``, ``scheduler_plugins``, ``volcano``, ``yunikorn``: the
+  schedulers.
+"""
 
 from kailab.undertest.registry import SCHEDULERS, BackendConflict, SchedulerKind
 from kailab.undertest.selection import choose_scheduler

@@ -1,4 +1,4 @@
-"""Programs and definitions as a user has them in a folder, looked at before anything of them is used."""
+"""Programs and CRDs in a user's folder, checked before any of them is used."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def locate_program(folder: Path, name: str, expected: str) -> Path:
-    """The file of a program: ``name``, or ``name-amd64`` and the like, as some builds call it. ``expected``: said where it is not
-    there. Raises InputError where it is no program for this machine."""
+    """The file of a program: ``name``, or ``name-amd64`` and similar, as some builds name it. ``expected``: added to the error if it is
+    missing. Raises InputError if it is no program for this machine."""
     path = locate_optional_program(folder, name)
     if path is None:
         raise InputError(f"is not there; {expected}", Where(file=str(folder / name)))
@@ -30,7 +30,7 @@ def locate_program(folder: Path, name: str, expected: str) -> Path:
 
 
 def locate_optional_program(folder: Path, name: str) -> Path | None:
-    """The file of a program that a folder may lack. Raises InputError where it is no program for this machine."""
+    """The file of a program that a folder may lack. Raises InputError if it is no program for this machine."""
     machine = platform.machine().lower()
     suffix = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
     path = next((p for p in (folder / name, folder / f"{name}-{suffix}") if p.exists()), None)
@@ -45,7 +45,7 @@ def locate_optional_program(folder: Path, name: str) -> Path | None:
 
 
 def _check_platform(path: Path) -> None:
-    """A program's file says what it is for in its first bytes (ELF, Mach-O); scripts run anywhere."""
+    """Check the platform in the first bytes of a program (ELF, Mach-O); scripts run anywhere."""
     try:
         with path.open("rb") as file:
             head = file.read(20)
@@ -56,7 +56,7 @@ def _check_platform(path: Path) -> None:
     machine = platform.machine().lower()
     here = (sys.platform, _SAME_MACHINE.get(machine, machine))
     if head.startswith(b"\x7fELF") and len(head) == 20:
-        # The field e_machine, in the byte order that the sixth byte says.
+        # The field e_machine, in the byte order of the sixth byte.
         number = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
         there = ("linux", _ELF_MACHINES.get(number, f"machine {number:#x}"))
     elif head.startswith(b"\xcf\xfa\xed\xfe"):
@@ -71,7 +71,7 @@ def _check_platform(path: Path) -> None:
 
 
 def _documents(file: Path) -> list[Any]:
-    """Those of a file of YAML. Raises InputError where it can't be read."""
+    """The documents of a YAML file. Raises InputError if it can't be read."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # definitions are long
     try:
         return list(yaml.load_all(file_bytes(file, LARGEST_FILE).decode("utf-8"), loader))
@@ -84,19 +84,19 @@ def _documents(file: Path) -> list[Any]:
 
 
 def read_definitions(path: Path) -> dict[str, dict[str, Any]]:
-    """The CustomResourceDefinitions of a folder or a file, by name. Raises InputError where it can't be read."""
+    """The CustomResourceDefinitions of a folder or a file, by name. Raises InputError if it can't be read."""
     files = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
     found: dict[str, dict[str, Any]] = {}
     for file in files:
         for document in _documents(file):
             if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
-                # By name: of a definition that is there twice the last one counts, as if both were applied.
+                # By name: of two definitions with one name the last one counts, as if both were applied.
                 found[str((document.get("metadata") or {}).get("name"))] = document
     return found
 
 
 def named_version(folder: Path) -> str:
-    """Of a folder that is called for a release, or lies in one that is; empty for others."""
+    """The release in the name of a folder or of its parent, else ""."""
     for one in (folder, folder.parent):
         if found := _FOLDER.search(one.name):
             return f"{found[1]} (by its folder's name)"

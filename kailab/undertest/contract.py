@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
-UNKNOWN_VERSION = "{name} unknown (it runs in a cluster that is somebody else's, and tells nobody its version)"
+UNKNOWN_VERSION = "{name} unknown (it runs in a cluster that is somebody else's and does not report its version)"
 PROCESS_QUIET_SECONDS = 2.5
 OWED_SECONDS = 30.0
 
@@ -122,7 +122,7 @@ class Decider(SteppedPart, Protocol):
 class PresentSource(Protocol):
     """A source of the present state of queues and waiting work, as the engine computes it."""
 
-    def present(self, promised: tuple[str, ...] = ()) -> SchedulingState: ...
+    def scheduling_state(self, promised: tuple[str, ...] = ()) -> SchedulingState: ...
 
     def close(self) -> None: ...
 
@@ -279,7 +279,7 @@ class SchedulerUnderTest(ABC):
     writes: ClassVar[tuple[str, ...]] = ()
     """Kinds in which it records its progress: on a real cluster, a change of such an object counts as activity, like one of a pod."""
     prerequisite_kinds: ClassVar[tuple[str, ...]] = ()
-    """Kinds of its own that it has to have read before work that goes by them comes: see ``await_read``."""
+    """Kinds of its own that it must have read before it sees work that depends on them: see ``await_prerequisites``."""
     one_per_machine: ClassVar[bool] = False
     """True if a machine can run only one at a time, for example because of a port that is fixed in its code. Callers that start several
     wait."""
@@ -301,7 +301,7 @@ class SchedulerUnderTest(ABC):
         from kailab.model.labels import DEFAULT_SCHEDULER_NAME
 
         names = (self.scheduler_name, DEFAULT_SCHEDULER_NAME) if adopt_default_scheduler else (self.scheduler_name,)
-        # Once, where it is the default scheduler itself.
+        # Once, if it is the default scheduler itself.
         return tuple(dict.fromkeys(names))
 
     # --- objects -----------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class SchedulerUnderTest(ABC):
         return [(obj,) for obj in objects]
 
     def await_prerequisites(self, there: Cluster) -> None:
-        """Return when it has read all objects of ``reads_first``, or does not say so in time: then it goes by what it has."""
+        """Return when it has read all objects of ``prerequisite_kinds``, or after a time limit."""
         return
 
     def space_of(self, kind: str, name: str, namespace: str, there: Cluster) -> str:

@@ -29,7 +29,7 @@ NAME = "kube-scheduler"
 
 @dataclass(frozen=True)
 class KubeScheduler(SchedulerUnderTest):
-    """It places pods one by one. Queues, gangs and PodGroups go in, and mean nothing to it: that is the contrast."""
+    """Places pods one by one. It ignores queues, gangs and PodGroups, for contrast."""
 
     title = "kube-scheduler"
     scheduler_name = labels.DEFAULT_SCHEDULER_NAME
@@ -56,7 +56,7 @@ class KubeScheduler(SchedulerUnderTest):
 
 
 class KubeSchedulerProcesses(SchedulerProcesses):
-    """One process, from the programs of the plane; a kind cluster has its own."""
+    """One process, from the programs of the plane; a kind cluster runs its own."""
 
     def __init__(self, plane: Plane, programs: ComponentSet | None = None) -> None:
         self._plane = plane
@@ -89,14 +89,12 @@ class KubeSchedulerProcesses(SchedulerProcesses):
 
 
 def retarget(value: Any, scheduler_name: str) -> Any:
-    """The same for another scheduler: ``schedulerName: kai-scheduler`` replaced wherever it stands.
-
-    Shares all that stays as it is; the original is not changed.
-    """
+    """The object for another scheduler: ``schedulerName: kai-scheduler`` is replaced everywhere. Unchanged parts are shared; the original is
+    not changed."""
     if isinstance(value, dict):
         new = {
             key: scheduler_name
-            # Only KAI's: pods that name another scheduler stay with that one.
+            # Pods that name another scheduler stay with it.
             if key == "schedulerName" and item == labels.SCHEDULER_NAME
             else retarget(item, scheduler_name)
             for key, item in value.items()

@@ -54,7 +54,7 @@ class SchedulerKind(RegistryEntry):
 
 _DEFAULT_NOT_OURS = BackendConflict(
     "kubeconfig",
-    "the default scheduler of a cluster that a kubeconfig names is not kailab's to start: expected a backend whose clusters are",
+    "kailab does not start the default scheduler of a cluster that a kubeconfig names: expected a backend whose clusters are",
     elsewhere=False,
 )
 

@@ -1,6 +1,5 @@
-"""Work that a scheduler looks at again by itself, after a time that is known of it: until then a lab is not at rest.
-
-Metrics and conditions don't tell: a scheduler that has put a pod aside says nothing, and is idle.
+"""Work that a scheduler retries by itself after a known time: until then the lab is not idle. Metrics and conditions do not show it, because
+a scheduler that waits for a retry is idle.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from kailab.model.objects import Object, is_ended, is_terminating
 
 
 class RetryTracker:
-    """``seconds``: how long it may take to look again at a pod that waits. ``tried``: whether it does so with this one.
-    ``monotonic``: the clock of waiting."""
+    """``seconds``: how long a retry of a pending pod may take. ``tried``: whether the scheduler retries this pod. ``monotonic``: measures
+    waiting."""
 
     def __init__(
         self,
@@ -31,8 +30,8 @@ class RetryTracker:
         self._since = monotonic()
 
     def owed(self) -> bool:
-        """Something waits that it has not looked at again since pods or nodes came, moved or went, or queues were changed. What it
-        writes on a pod that goes on waiting does not count: then it would be owed for ever."""
+        """Whether a pending pod has not been retried since pods or nodes were added, moved or removed, or queues changed. Writes to a pod
+        that stays pending do not count, because they would keep the retry open for ever."""
         pods = self._cluster.list("Pod")
         others = (_said(obj) for kind in ("Node", "Queue") for obj in self._cluster.list(kind))
         standing = frozenset((*map(_place, pods), *others))
@@ -43,7 +42,7 @@ class RetryTracker:
 
 
 def _said(obj: Object) -> tuple[object, ...]:
-    # No status: a node says there all the time that it lives.
+    # Without status, because a node's heartbeats change it all the time.
     return obj["metadata"]["uid"], obj["metadata"].get("generation")
 
 

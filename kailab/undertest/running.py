@@ -14,7 +14,7 @@ from kailab.undertest.registry import SCHEDULERS, make_scheduler
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
 
-_ASKED = ("etcd", "kwok")
+_WITH_VERSION = ("etcd", "kwok")
 """Programs of a plane that report their version. The API server reports its own over its API."""
 
 
@@ -61,7 +61,7 @@ class RunningSchedulers:
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """Versions of the plane's programs that report one, and of the scheduler and its companion."""
         programs = self._programs
-        asked = [] if programs is None else [name for name in _ASKED if name in self._plane.own]
+        asked = [] if programs is None else [name for name in _WITH_VERSION if name in self._plane.own]
         own = {name: reported_or_unknown(name, programs) for name in asked if programs is not None}
         deciding = [one for one in (scheduler, scheduler.companion) if one is not None]
         found = [beside for one in deciding if (beside := self._of(self._completed(one))) is not None]

@@ -57,7 +57,7 @@ def choose_scheduler(name: str, given: Mapping[str, Any] | None = None) -> Sched
     said = {own.option: (given or {}).get(own.option) for own in SCHEDULERS[kind].own}
     for option, value in said.items():
         if value is not None and option in options:
-            raise InputError(f"{FLAGS.get(option, option)}: the scheduler {name} says it already")
+            raise InputError(f"{FLAGS.get(option, option)}: the name of the scheduler, {name}, contains it already")
     return make_scheduler(
         kind, label, {**options, **{option: value for option, value in said.items() if value is not None}}
     )

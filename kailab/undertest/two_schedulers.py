@@ -16,8 +16,8 @@ _DEFAULT = KubeScheduler("kube-scheduler", "kube-scheduler")
 
 @dataclass(frozen=True)
 class TwoSchedulers(SchedulerUnderTest):
-    """Each of the two places the pods that name it, on nodes that both see. Neither knows what the other is about to do; what is placed only
-    takes room."""
+    """Each scheduler places the pods that name it, on the same nodes. Neither knows the plans of the other; pods that it has placed only
+    take room."""
 
     has_default = True
 
@@ -31,7 +31,7 @@ class TwoSchedulers(SchedulerUnderTest):
 
 @dataclass(frozen=True)
 class KailabAndKubeScheduler(TwoSchedulers, Kailab):
-    """What the default scheduler decides is not among kailab's decisions. In the embedded cluster both take turns in this process."""
+    """The default scheduler's decisions are not among kailab's. In the embedded cluster the two take turns in this process."""
 
     title = "kailab and kube-scheduler"
     quiet_seconds = PROCESS_QUIET_SECONDS
@@ -42,7 +42,7 @@ class KailabAndKubeScheduler(TwoSchedulers, Kailab):
             return found
         from kailab.scheduler.baseline import Baseline
 
-        # First: it is never told to wait, while kailab's waits for a cycle.
+        # The default scheduler first, because only kailab's scheduler waits for a cycle.
         return replace(found, controllers=(*found.controllers, Baseline(wiring.cluster)))
 
     def version(self, live: bool) -> str:
@@ -52,6 +52,6 @@ class KailabAndKubeScheduler(TwoSchedulers, Kailab):
 
 @dataclass(frozen=True)
 class KaiAndKubeScheduler(TwoSchedulers, Kai):
-    """A real KAI, as it is where it was installed beside the default scheduler."""
+    """A real KAI, as installed beside the default scheduler."""
 
     title = "KAI and kube-scheduler"

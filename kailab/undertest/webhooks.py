@@ -1,7 +1,7 @@
-"""Webhooks of a program beside the plane: certificates for its server, and manifests that find it on the loopback address.
+"""Webhooks of a program beside the plane: certificates for its server, and manifests with its loopback address.
 
-Projects publish their webhooks for a Service in the cluster. Here the program is no pod: the API server calls it by a URL, and
-trusts the authority that is told with it. This works where the API server is a process of the same machine.
+Projects publish webhooks for a Service in the cluster. Here the program is no pod, so the API server calls a URL, and trusts the
+authority in the configuration. The API server must be a process of the same machine.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguratio
 
 
 class WebhookServer(NamedTuple):
-    """``folder``: holds ``tls.crt`` and ``tls.key``, as servers of controller-runtime look for them, and ``ca.crt`` and ``ca.key``
-    of the authority. ``port``: where it listens."""
+    """``folder``: with ``tls.crt`` and ``tls.key``, as servers of controller-runtime expect them, and ``ca.crt`` and ``ca.key`` of the
+    authority. ``port``: of the server."""
 
     folder: Path
     port: int
 
     @property
     def files(self) -> dict[str, bytes]:
-        """All four, as the Secret holds them in which a program may want to find them."""
+        """The four files, as a Secret holds them for programs that expect one."""
         return {name: (self.folder / name).read_bytes() for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")}
 
     def secret(self, namespace: str, name: str) -> Object:
@@ -44,8 +44,8 @@ class WebhookServer(NamedTuple):
         }
 
     def called(self, manifests: Iterable[Object], prefix: str, skipped: Collection[str] = ()) -> list[Object]:
-        """Webhook configurations as this server is called: names with ``prefix``, services made URLs. Nothing in the namespaces
-        ``skipped`` is sent to it. The originals are not changed."""
+        """Webhook configurations that call this server: names with ``prefix``, URLs in place of services. Objects in the namespaces
+        ``skipped`` are not sent to it. The originals are not changed."""
         found = [copy.deepcopy(one) for one in manifests if one.get("kind") in CONFIGURATIONS]
         elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(skipped)}
         for one in found:
@@ -67,12 +67,12 @@ class WebhookServer(NamedTuple):
 
 
 def webhook_server(folder: Path, port: int, service: str, authority: str = "ca") -> WebhookServer:
-    """Certificates in ``folder``, made anew. ``service``: the DNS name by which the program checks its own; ``authority``: what it
-    calls who signed it."""
+    """Create certificates in ``folder``. ``service``: the DNS name that the program expects in its certificate; ``authority``: the name of
+    the signer."""
     make_folder(folder)
-    # RSA, and the name among its hosts: as cert-controller, which such programs rotate their certificates with, has it.
+    # RSA, with the name among the hosts, as cert-controller creates them, which such programs use.
     signer = Authority.made(folder, "ca", hosts=(authority,), rsa=True)
     pair = signer.serving(folder, "tls", (service, "localhost"))
-    # A server shows its whole chain.
+    # A server presents its whole chain.
     write_private(pair.certificate, pair.certificate.read_bytes() + signer.certificate.read_bytes())
     return WebhookServer(folder, port)

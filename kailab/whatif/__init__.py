@@ -1,9 +1,13 @@
-"""What would become of a lab if something were done to it: tried on forks, and compared.
+"""What a change would do to a lab: it is tried on forks, and the outcomes are compared.
 
     found = what_if(lab, [Alternative("--drain n-0", drained(lab, "n-0"))], seconds=3600)
     found.comparisons[0].workloads
 
-What stands before the change is the lab left alone for the same time."""
+The comparison is with a fork that is left alone for the same time.
+
+- ``fields``, ``removal`` (and ``kailab.lab.node_changes``): changes from the words of a command.
+- ``trial``: the forks; ``outcome``: the state of one; ``comparison``: two of them.
+- ``simulation``: whether and when new work would run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two outcomes, one beside the other: who runs, waits, has moved, was evicted and for whom, and where queues stand."""
+"""The comparison of two outcomes: what runs, is pending, has moved, was evicted and for whom, and the amounts of queues."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Any
 from kailab.evidence.entries import MOVING
 from kailab.evidence.shares import QueueAmounts
 from kailab.lab.wording import count
-from kailab.whatif.outcome import Eviction, Outcome, Standing, Workload, queue_data
+from kailab.whatif.outcome import Eviction, Outcome, Workload, WorkloadState, queue_data
 
-_NONE = Standing("")
+_NONE = WorkloadState("")
 
 
 @dataclass(frozen=True)
 class WorkloadChange:
-    """One workload in both outcomes; None where it is not there. ``evicted``: its pods that were evicted after the change and
-    not without it."""
+    """One workload in both outcomes; None if it does not exist there. ``evicted``: its pods that are evicted only with the change."""
 
     workload: Workload
-    before: Standing | None
-    after: Standing | None
+    before: WorkloadState | None
+    after: WorkloadState | None
     evicted: tuple[Eviction, ...] = ()
 
     @property
@@ -32,7 +31,7 @@ class WorkloadChange:
 
     @property
     def gained(self) -> int:
-        """Pods that run more; less than 0: fewer."""
+        """How many more pods run; negative: fewer."""
         return (self.after or _NONE).running - (self.before or _NONE).running
 
     @property
@@ -40,14 +39,14 @@ class WorkloadChange:
         """Pods that run in both outcomes, on other nodes."""
         if self.before is None or self.after is None:
             return 0
-        # By numbers on each node, not by names: pods that were made anew have others.
+        # Compare numbers by node, because replaced pods have other names.
         stay = (Counter(self.before.nodes) & Counter(self.after.nodes)).total()
         return min(self.before.running, self.after.running) - stay
 
     @property
     def what(self) -> tuple[str, ...]:
-        """``new``, ``gone``, ``runs`` (more pods than before), ``waits`` (more wait), ``done`` (more have ended), ``moved``,
-        ``evicted``; nothing where the outcomes are the same."""
+        """``new``, ``gone``, ``runs`` (more pods than before), ``waits`` (more are pending), ``done`` (more have ended), ``moved``,
+        ``evicted``; nothing if the outcomes are equal."""
         before, after = self.before or _NONE, self.after or _NONE
         found = {
             "new": self.before is None,
@@ -78,7 +77,7 @@ class WorkloadChange:
 
 @dataclass(frozen=True)
 class QueueChange:
-    """One queue in both outcomes; None where it is not there."""
+    """One queue in both outcomes; None if it does not exist there."""
 
     name: str
     before: QueueAmounts | None
@@ -109,7 +108,7 @@ class Comparison:
         evicted: dict[Workload, list[Eviction]] = {}
         anyhow = set(self.before.evictions)
         for one in self.after.evictions:
-            # Who is evicted without the change, too, is not evicted because of it.
+            # Only evictions that do not happen without the change count.
             if one not in anyhow:
                 evicted.setdefault(one.workload, []).append(one)
         there = {**self.before.workloads, **self.after.workloads} | dict.fromkeys(evicted)
@@ -123,7 +122,7 @@ class Comparison:
 
     @cached_property
     def workloads(self) -> tuple[WorkloadChange, ...]:
-        """Those that end otherwise."""
+        """Workloads that end differently."""
         return tuple(change for change in self.all_workloads if not change.same)
 
     @cached_property
@@ -133,7 +132,7 @@ class Comparison:
 
     @cached_property
     def queues(self) -> tuple[QueueChange, ...]:
-        """Those that end otherwise."""
+        """Queues that end differently."""
         return tuple(change for change in self.all_queues if not change.same)
 
     @property
@@ -141,7 +140,7 @@ class Comparison:
         return tuple(one for change in self.all_workloads for one in change.evicted)
 
     def summary(self) -> str:
-        """In a line."""
+        """One line."""
         more = sum(max(0, change.gained) for change in self.workloads)
         fewer = sum(max(0, -change.gained) for change in self.workloads)
         moved = sum(change.moved for change in self.workloads)
@@ -154,7 +153,7 @@ class Comparison:
         told = ", ".join(part for part in parts if part)
         alike = len(self.all_workloads) - len(self.workloads)
         if not self.workloads and not self.queues:
-            return "no workload and no queue stands otherwise"
+            return "no workload and no queue changes"
         return f"pods: {told or 'as before'}; {count(len(self.workloads), 'workload')} changed, {alike} as before"
 
     def _repr_html_(self) -> str:
@@ -176,7 +175,7 @@ class Comparison:
         return markup.html_table(f"{caption}: {self.summary()}", columns, rows)
 
     def data(self) -> dict[str, Any]:
-        """What differs, for programs."""
+        """The differences, for programs."""
         return {
             "summary": self.summary(),
             "workloads": [change.data() for change in self.workloads],
@@ -185,6 +184,6 @@ class Comparison:
 
 
 def touched(comparisons: Sequence[Comparison]) -> list[Workload]:
-    """Workloads that end otherwise in some of them, by queue, then by name."""
+    """Workloads that end differently in some comparison, by queue, then by name."""
     found = {change.workload: change.queue for one in comparisons for change in one.workloads}
     return sorted(found, key=lambda workload: (found[workload], workload))

@@ -1,7 +1,7 @@
-"""``KIND/NAME.FIELD=VALUE``: one field of an object, as a patch.
+"""Patches from ``KIND/NAME.FIELD=VALUE``.
 
-The fields that can be set so are those of ``FIELDS``, and ``replicas`` of every kind that can be scaled. Anything else is what manifests
-are for."""
+The fields are those of ``FIELDS``, and ``replicas`` of every kind that can be scaled. For other changes users apply manifests.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _yes_or_no(text: str) -> bool:
     return text == "true"
 
 
-class Field(NamedTuple):
-    """Where it stands in the object, and what may stand there."""
+class SettableField(NamedTuple):
+    """``place``: the path in the object; ``read``: parses the value; ``expected``: describes valid values."""
 
     place: tuple[str, ...]
     read: Callable[[str], Any]
@@ -41,28 +41,28 @@ _QUEUE_SHARES = {
     for key, form in SHARE_FIELDS.items()
 }
 _QUEUE = {key: (("spec", key), form) for key, form in SPEC_FIELDS.items()}
-REPLICAS = Field(("spec", "replicas"), _from_0, "a whole number from 0")
-FIELDS: Mapping[str, Mapping[str, Field]] = {
+REPLICAS = SettableField(("spec", "replicas"), _from_0, "a whole number from 0")
+FIELDS: Mapping[str, Mapping[str, SettableField]] = {
     "Queue": {
-        path: Field(place, form.parse, form.expected)
+        path: SettableField(place, form.parse, form.expected)
         for path, (place, form) in (_QUEUE_SHARES | _QUEUE).items()
         if form.parse
     },
     "Job": {
-        "parallelism": Field(("spec", "parallelism"), _from_0, "a whole number from 0"),
-        "suspend": Field(("spec", "suspend"), _yes_or_no, "true or false"),
+        "parallelism": SettableField(("spec", "parallelism"), _from_0, "a whole number from 0"),
+        "suspend": SettableField(("spec", "suspend"), _yes_or_no, "true or false"),
     },
     "PodGroup": {
-        "minMember": Field(("spec", "minMember"), _from_0, "a whole number from 0"),
-        "queue": Field(("spec", "queue"), parse_name, "the name of a queue"),
-        "priorityClassName": Field(("spec", "priorityClassName"), parse_name, "the name of a priority class"),
+        "minMember": SettableField(("spec", "minMember"), _from_0, "a whole number from 0"),
+        "queue": SettableField(("spec", "queue"), parse_name, "the name of a queue"),
+        "priorityClassName": SettableField(("spec", "priorityClassName"), parse_name, "the name of a priority class"),
     },
-    "Node": {"unschedulable": Field(("spec", "unschedulable"), _yes_or_no, "true or false")},
+    "Node": {"unschedulable": SettableField(("spec", "unschedulable"), _yes_or_no, "true or false")},
 }
 
 
 def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
-    """The patch that ``queue/team-a.gpu.quota=24`` stands for. Raises InputError that names what was expected."""
+    """The patch of a text such as ``queue/team-a.gpu.quota=24``. Raises InputError that names what was expected."""
     target, equals, value = text.partition("=")
     word, slash, rest = target.partition("/")
     if not equals or not slash or not rest:
@@ -71,7 +71,7 @@ def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
     fields = _fields(kind)
     if not fields:
         known = sorted({*FIELDS, *(key for key, one in KINDS.items() if one.scalable)})
-        raise InputError(f"{text!r}: no field of a {kind} can be set so; expected one of: {', '.join(known)}")
+        raise InputError(f"{text!r}: no field of a {kind} can be set this way; expected one of: {', '.join(known)}")
     # From the end, because names may have dots in them.
     path = next((path for path in fields if rest.endswith(f".{path}")), "")
     name = rest.removesuffix(f".{path}") if path else rest
@@ -92,6 +92,6 @@ def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
     return Patch(kind, name, patch, space or namespace)
 
 
-def _fields(kind: str) -> dict[str, Field]:
+def _fields(kind: str) -> dict[str, SettableField]:
     scaled = {"replicas": REPLICAS} if kind in KINDS and KINDS[kind].scalable else {}
     return {**FIELDS.get(kind, {}), **scaled}

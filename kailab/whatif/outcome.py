@@ -1,4 +1,4 @@
-"""How work and queues of a lab stand at one moment, workload by workload: what two labs are compared by."""
+"""The outcome of a lab: the state of its workloads and queues at one moment, by which two labs are compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDED = ("Succeeded", "Failed")
 
 
 class Workload(NamedTuple):
-    """The topmost owner of pods, or a pod without one."""
+    """The top owner of pods, or a pod without owner."""
 
     namespace: str
     kind: str
@@ -37,8 +37,8 @@ class Workload(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Pods of a workload. ``nodes``: node -> how many of it run there; ``waiting``: without a node; ``done``: ended."""
+class WorkloadState:
+    """Pods of a workload. ``nodes``: node -> how many run there; ``waiting``: without a node; ``done``: ended."""
 
     queue: str
     running: int = 0
@@ -57,7 +57,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Eviction:
-    """A pod that was evicted. ``beneficiary``: for whom; None for nobody."""
+    """An evicted pod. ``beneficiary``: the workload that it was evicted for, if any."""
 
     pod: str
     workload: Workload
@@ -78,32 +78,32 @@ class Eviction:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``now``: seconds since the epoch. ``evictions``: in order, from some moment on."""
+    """``now``: seconds since the epoch. ``evictions``: in order, since some moment."""
 
     now: float
-    workloads: Mapping[Workload, Standing]
+    workloads: Mapping[Workload, WorkloadState]
     queues: Mapping[str, QueueAmounts]
     evictions: tuple[Eviction, ...] = ()
 
     @classmethod
     def of(cls, lab: Lab, since: int = 0) -> Outcome:
-        """How a lab stands. ``since``: of its evictions, how many are not told, the oldest."""
+        """The present outcome of a lab. ``since``: how many of its first evictions to leave out."""
         picture = lab.picture()
         owners = _Owners(lab)
-        gathered: dict[Workload, _Gathered] = {}
+        counts: dict[Workload, _PodCounts] = {}
         groups: dict[str, Workload] = {}
         for row in picture.rows:
-            # Nobody asks about the cluster's own pods, and a new node may bring some.
+            # System pods are of no interest, and a new node may add some.
             if row.name.partition("/")[0] in SYSTEM_NAMESPACES:
                 continue
             workload = owners.of(row.name, row.owner)
-            gathered.setdefault(workload, _Gathered(row.queue)).take(row)
+            counts.setdefault(workload, _PodCounts(row.queue)).take(row)
             if row.podgroup:
                 groups[group_of(row)] = workload
         evictions = tuple(_eviction(entry, owners, groups) for entry in lab.log.evictions[since:])
         return cls(
             now=lab.now,
-            workloads={workload: gathered[workload].standing() for workload in sorted(gathered)},
+            workloads={workload: counts[workload].state() for workload in sorted(counts)},
             queues=dict(sorted(picture.shares.queues.items())),
             evictions=evictions,
         )
@@ -112,8 +112,7 @@ class Outcome:
         return {
             "time": format_time(self.now),
             "workloads": [
-                {**workload.data(), "queue": standing.queue, **standing.data()}
-                for workload, standing in self.workloads.items()
+                {**workload.data(), "queue": state.queue, **state.data()} for workload, state in self.workloads.items()
             ],
             "queues": {name: queue_data(queue) for name, queue in self.queues.items()},
             "evictions": [{**one.workload.data(), **one.data()} for one in self.evictions],
@@ -121,7 +120,7 @@ class Outcome:
 
 
 def queue_data(queue: QueueAmounts) -> dict[str, Any]:
-    """Amounts in GPUs; ``quota`` and ``limit`` -1: unlimited; ``fairShare`` null where the scheduler works out none."""
+    """Amounts in GPUs; ``quota`` and ``limit`` -1: unlimited; ``fairShare`` null if the scheduler computes none."""
     return {
         "parent": queue.parent,
         "quota": _gpus(queue.quota),
@@ -132,8 +131,8 @@ def queue_data(queue: QueueAmounts) -> dict[str, Any]:
     }
 
 
-class _Gathered:
-    """Pods of one workload as they come."""
+class _PodCounts:
+    """Counts the pods of one workload."""
 
     def __init__(self, queue: str) -> None:
         self._queue = queue
@@ -143,7 +142,7 @@ class _Gathered:
     def take(self, row: PodRow) -> None:
         if row.phase in ENDED:
             self._done += 1
-        # Neither running nor waiting: what comes in its place counts.
+        # Its replacement counts.
         elif row.phase == "Terminating":
             return
         elif row.node:
@@ -151,13 +150,13 @@ class _Gathered:
         else:
             self._waiting += 1
 
-    def standing(self) -> Standing:
+    def state(self) -> WorkloadState:
         running = sum(self._nodes.values())
-        return Standing(self._queue, running, self._waiting, self._done, dict(sorted(self._nodes.items())))
+        return WorkloadState(self._queue, running, self._waiting, self._done, dict(sorted(self._nodes.items())))
 
 
 class _Owners:
-    """The workloads of pods, each owner looked up once. One that is gone stands for itself."""
+    """The workloads of pods; each owner is looked up once. A deleted owner counts as the workload."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab

@@ -1,4 +1,4 @@
-"""Work that goes, as changes."""
+"""Changes that delete work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kailab.model.kinds import is_namespaced, kind_key
 
 
 def deleted(lab: Lab, text: str, namespace: str = "default") -> Delete:
-    """``KIND/NAME``. Raises InputError where it is not there."""
+    """The deletion of ``KIND/NAME``. Raises InputError if it does not exist."""
     word, slash, name = text.partition("/")
     if not slash or not name:
         raise InputError(f"{text!r}: expected KIND/NAME, as in job/train")
@@ -24,17 +24,17 @@ def deleted(lab: Lab, text: str, namespace: str = "default") -> Delete:
 
 
 def without(lab: Lab, selector: str) -> tuple[Delete, ...]:
-    """All workloads, in every namespace, of which some pod has these labels (``app=train``, ``team in (a, b)``). Raises InputError where
-    there is none."""
+    """The deletion of all workloads, in every namespace, with a pod that has these labels (``app=train``, ``team in (a, b)``). Raises
+    InputError if there is none."""
     try:
         terms = parse_selector(selector)
     except ApiError as error:
         raise InputError(f"{selector!r}: {error}") from None
     if not terms:
-        raise InputError("expected a selector of labels, as in app=train")
+        raise InputError("expected a label selector, as in app=train")
     tops = {}
     for pod in lab.cluster.list("Pod", None, selector):
-        # The topmost: whoever owns pods makes them anew.
+        # The top owner, because lower ones would be replaced.
         top = top_of(lab, pod)
         tops[top["metadata"]["uid"]] = top
     if not tops:

@@ -1,4 +1,4 @@
-"""Whether work would run in a lab, when, where, and at whose cost: applied to a fork, and time let pass there."""
+"""Whether new work would run in a lab, when, where, and at whose cost: it is applied to a fork, in which time passes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 _NOT_OURS = (Code.NO_CONTROLLER, Code.OTHER_SCHEDULER)
-"""Causes of which somebody else decides what becomes of the work."""
+"""Causes with which kailab can't tell what happens to the work."""
 
 
 class When(StrEnum):
-    """``now``: once it is applied and the lab has settled. ``later``: after ``seconds``. ``waits``: not within the time that was looked
-    at. ``unknown``: kailab can't tell, as it makes no pods of that kind, or somebody else places them. ``never``: no going of other work and no passing of time lets it run (``kailab.explain``)."""
+    """``now``: once it is applied and the lab has settled. ``later``: after ``seconds``. ``waits``: not within the simulated time.
+    ``unknown``: kailab can't tell, because it makes no pods of that kind, or another scheduler places them. ``never``: neither more time
+    nor other work ending would help (``kailab.explain``)."""
 
     NOW = "now"
     LATER = "later"
@@ -40,8 +41,8 @@ class When(StrEnum):
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of one workload. ``seconds``: after which it ran as a whole, None where it did not. ``places``: pod -> node at that
-    moment, else at the end. ``answer``: why it did not run at once."""
+    """What happens to one workload. ``seconds``: until all of it ran, None if it did not. ``places``: pod -> node at that moment, else at
+    the end. ``answer``: why it did not run at once."""
 
     workload: Workload
     when: When
@@ -73,8 +74,8 @@ class Fate:
 
 @dataclass(frozen=True)
 class Simulation:
-    """``start``, ``end``: seconds since the epoch. ``scheduler``: who decided. ``comparison``: the lab with the work beside the lab
-    left alone, both at ``end``."""
+    """``start``, ``end``: seconds since the epoch. ``scheduler``: the one that decided. ``comparison``: the lab with the work compared with
+    the lab left alone, both at ``end``."""
 
     start: float
     end: float
@@ -109,22 +110,22 @@ class Simulation:
 
 
 def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: float = DAY) -> Simulation:
-    """Apply manifests to a fork of the lab and see what becomes of the workloads in them. ``bound``: how many seconds of lab time are
-    looked at, where they don't run at once. Work ends after its known run time (``kailab.dev/run-seconds``); what tells none runs on.
-    Raises InputError for what the lab refuses, and where nothing of it has pods; NotSettled."""
+    """Apply manifests to a fork of the lab, and report what happens to their workloads. ``bound``: seconds of lab time to simulate if they
+    don't run at once. Work ends after its declared run time (``kailab.dev/run-seconds``); without one it runs on. Raises InputError for
+    what the lab refuses, and if nothing has pods; NotSettled."""
     since = len(lab.log.evictions)
     with ExitStack() as forks:
-        alone = forks.enter_context(fork(lab))
-        trial = forks.enter_context(fork(alone))
+        untouched = forks.enter_context(fork(lab))
+        trial = forks.enter_context(fork(untouched))
         applied = trial.apply(*sources, namespace=namespace)
         subjects = _subjects(trial, applied)
         trial.settle()
-        alone.settle()
+        untouched.settle()
         fates = _fates(trial, subjects, lab.now, bound)
-        end = max(trial.now, alone.now)
-        for one in (trial, alone):
+        end = max(trial.now, untouched.now)
+        for one in (trial, untouched):
             one.advance(end - one.now)
-        comparison = Comparison(Outcome.of(alone, since), Outcome.of(trial, since))
+        comparison = Comparison(Outcome.of(untouched, since), Outcome.of(trial, since))
         return Simulation(lab.now, end, trial.scheduler, fates, comparison, tuple(applied.warnings))
 
 
@@ -135,7 +136,7 @@ def _subjects(lab: Lab, applied: Applied) -> list[Subject]:
         if change.kind == "Pod" or (change.kind in KINDS and KINDS[change.kind].owns_pods)
     ]
     if not found:
-        # A kind that nobody here knows may have pods in a cluster. Beside work that is known it is more often a monitor or a role.
+        # An unknown kind may have pods in a cluster. Beside known workloads it is more likely a monitor or a role.
         found = [Subject.of(lab, one.kind, one.name, one.namespace) for one in applied.changes if one.kind not in KINDS]
     if not found:
         kinds = ", ".join(sorted({change.kind for change in applied.changes})) or "no objects"
@@ -146,7 +147,7 @@ def _subjects(lab: Lab, applied: Applied) -> list[Subject]:
 
 
 def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) -> tuple[Fate, ...]:
-    """The lab has settled; time passes until the last of them runs, or the bound."""
+    """Let time pass in a settled lab until the last workload runs, or the bound."""
     picture = lab.picture()
     found: dict[Subject, Fate] = {}
     answers: dict[Subject, Answer] = {}
@@ -172,14 +173,14 @@ def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) ->
 
 
 def _without_running(answer: Answer) -> When:
-    """Of what did not run within the time looked at."""
+    """For work that did not run within the simulated time."""
     if answer.verdict is None and answer.cause is not None and answer.cause.code in _NOT_OURS:
         return When.UNKNOWN
     return When.NEVER if answer.verdict in (Verdict.NEVER, Verdict.FAILED) else When.WAITS
 
 
 def _moments_of_binding(lab: Lab, seconds: float) -> Iterator[None]:
-    """Of the moments at which something may have changed those after pods were bound; all where nobody tells."""
+    """The moments after pods were bound; all moments if the scheduler does not report decisions."""
     seen = lab.log.cycle
     for _ in lab.moments(seconds):
         last = lab.log.last

@@ -1,4 +1,4 @@
-"""Changes tried on forks of a lab, and what became of each beside the lab left alone."""
+"""Try changes on forks of a lab, and compare each with the lab left alone."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Alternative:
-    """Something that could be done. ``title``: what it is called; ``changes``: done one after the other before the lab settles;
-    ``settings``: how the scheduler is to decide, None as it does."""
+    """Changes to try. ``title``: a name; ``changes``: carried out one after the other before the lab settles; ``settings``: of the
+    scheduler, None for the present ones."""
 
     title: str
     changes: tuple[Change, ...] = ()
     settings: SchedulerSettings | None = None
 
     def data(self) -> dict[str, Any]:
-        """For programs, without what evidence leaves out: ``changes`` has all of it."""
+        """For programs, redacted as evidence is; ``changes`` has everything."""
         return {"title": self.title, **redacted_data(change.data() for change in self.changes)}
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """``start``: when the lab was left alone or changed; ``end``: when it was looked at, seconds since the epoch. ``comparisons``: one
-    for each alternative, all beside the same ``before``. ``scheduler``: who decided."""
+    """``start``: when the changes were made; ``end``: the time of the outcomes, in seconds since the epoch. ``comparisons``: one for each
+    alternative, all with the same ``before``. ``scheduler``: the one that decided."""
 
     start: float
     end: float
@@ -45,7 +45,7 @@ class WhatIf:
     alternatives: tuple[Alternative, ...]
     comparisons: tuple[Comparison, ...]
     warnings: tuple[str, ...] = ()
-    """What is worth saying about the changes, each once."""
+    """Warnings about the changes, each once."""
 
     def _repr_html_(self) -> str:
         pairs = zip(self.alternatives, self.comparisons, strict=True)
@@ -67,30 +67,31 @@ class WhatIf:
 
 
 def what_if(lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0) -> WhatIf:
-    """Try each alternative on a fork of the lab that settles after its changes; then all forks, and one to which nothing is done, are
-    brought to the same moment, ``seconds`` from now or when the last of them settled. Raises InputError for a change that the lab refuses, and NotSettled."""
+    """Try each alternative on a fork of the lab that settles after its changes. Then all forks, and one that is left alone, advance to the
+    same moment: ``seconds`` from now, or when the last of them settled. Raises InputError for a change that the lab refuses, and
+    NotSettled."""
     since = len(lab.log.evictions)
     with ExitStack() as forks:
-        # All are forks of one that nothing has been done to: what is kept in a file is unpacked once, and a real server asked once.
-        alone = forks.enter_context(fork(lab))
-        changed = [forks.enter_context(fork(alone, alternative.settings)) for alternative in alternatives]
-        alone.settle()
+        # Fork the others from one untouched fork, so that a saved lab is unpacked once and a real server is read once.
+        untouched = forks.enter_context(fork(lab))
+        changed = [forks.enter_context(fork(untouched, alternative.settings)) for alternative in alternatives]
+        untouched.settle()
         warnings: list[str] = []
         for trial, alternative in zip(changed, alternatives, strict=True):
             for change in alternative.changes:
                 warnings += change.do(trial)
             trial.settle()
-        end = max(lab.now + seconds, *(one.now for one in (alone, *changed)))
-        for one in (alone, *changed):
+        end = max(lab.now + seconds, *(one.now for one in (untouched, *changed)))
+        for one in (untouched, *changed):
             one.advance(end - one.now)
-        before = Outcome.of(alone, since)
+        before = Outcome.of(untouched, since)
         comparisons = tuple(Comparison(before, Outcome.of(one, since)) for one in changed)
-        told = tuple(dict.fromkeys(warnings))
-        return WhatIf(lab.now, end, alone.scheduler, before, tuple(alternatives), comparisons, told)
+        unique_warnings = tuple(dict.fromkeys(warnings))
+        return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique_warnings)
 
 
 def left_alone(lab: Lab, seconds: float) -> WhatIf:
-    """What time does: the lab as it is, beside a fork to which nothing is done for ``seconds``. Raises NotSettled."""
+    """The effect of time: the lab as it is, compared with a fork that is left alone for ``seconds``. Raises NotSettled."""
     since = len(lab.log.evictions)
     before = Outcome.of(lab, since)
     with fork(lab) as alone:
@@ -103,17 +104,17 @@ def left_alone(lab: Lab, seconds: float) -> WhatIf:
         )
 
 
-def agrees(foretold: Outcome, seen: Outcome) -> Mapping[str, tuple[Any, Any]]:
-    """Where what was foretold differs from what was seen then; empty where it came true, workload by workload and queue by queue."""
+def agrees(predicted: Outcome, seen: Outcome) -> Mapping[str, tuple[Any, Any]]:
+    """The differences between a predicted outcome and the real one, by workload and queue; empty if they are equal."""
     found: dict[str, tuple[Any, Any]] = {}
-    for workload in sorted({*foretold.workloads, *seen.workloads}):
-        pair = (foretold.workloads.get(workload), seen.workloads.get(workload))
+    for workload in sorted({*predicted.workloads, *seen.workloads}):
+        pair = (predicted.workloads.get(workload), seen.workloads.get(workload))
         if pair[0] != pair[1]:
             found[str(workload)] = pair
-    for name in sorted({*foretold.queues, *seen.queues}):
-        standings = (foretold.queues.get(name), seen.queues.get(name))
-        if standings[0] != standings[1]:
-            found[f"Queue/{name}"] = standings
-    if foretold.evictions != seen.evictions:
-        found["evictions"] = (foretold.evictions, seen.evictions)
+    for name in sorted({*predicted.queues, *seen.queues}):
+        queue_pair = (predicted.queues.get(name), seen.queues.get(name))
+        if queue_pair[0] != queue_pair[1]:
+            found[f"Queue/{name}"] = queue_pair
+    if predicted.evictions != seen.evictions:
+        found["evictions"] = (predicted.evictions, seen.evictions)
     return found

@@ -1,6 +1,8 @@
-"""Workloads of the embedded cluster: what Kubernetes' and the operators' controllers do, so that pods appear.
+"""Workloads of the embedded cluster: the controllers of Kubernetes and of the operators, which make pods.
 
-One module per controller; ``WorkloadControllers`` runs those that kinds name (``Kind.controller``). ``ResourceClaimController`` makes the claims that pods ask for.
+``controller_manager`` queues the owners that changed, and calls the controllers that kinds name (``Kind.controller``). ``controller`` has
+their base class. ``apps``, ``jobs``, ``jobset``, ``knative``, ``kubeflow``, ``leaderworkerset``, ``ray`` and ``spark`` have the
+controllers; ``resourceclaims`` makes the claims that pods ask for.
 """
 
 from kailab.workloads.controller_manager import WorkloadControllers

@@ -40,31 +40,31 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 def template_hash(template: Object) -> str:
     """A short name for a pod template: equal templates, equal names."""
-    # Keys are sorted, so their order in a manifest makes no other template.
+    # Keys are sorted, so that their order in a manifest does not matter.
     return safe_text(str(zlib.crc32(_encode(template))))
 
 
 def revision_of(owner: Object, digest: str, default: str) -> str:
-    """What pods of the workload's template carry. ``digest``: of the template; ``default``: the name that it has here."""
+    """The revision in labels of pods with the workload's template. ``digest``: of the template; ``default``: the name that it has here."""
     note = annotations_of(owner).get(TAKEN_OVER, "")
     known, _, name = note.partition("=")
-    # The note is about one template. Once that changes, the new one has the name that it gets here.
+    # The annotation is valid for one template; a new template gets a name of its own.
     return name if known == digest and name else default
 
 
 def with_revision(owner: Object, name: str) -> Object:
-    """The workload with the note that pods of its present template go by this name."""
+    """The workload with an annotation that pods of its present template have this revision name."""
     meta = owner["metadata"]
     notes = {**(meta.get("annotations") or {}), TAKEN_OVER: f"{template_hash(owner['spec']['template'])}={name}"}
     return {**owner, "metadata": {**meta, "annotations": notes}}
 
 
 def with_taken_over_revision(owner: Object, pods: Iterable[Object]) -> Object:
-    """A StatefulSet or DaemonSet of another controller with its note; ``pods`` are its own."""
+    """A StatefulSet or DaemonSet of another controller, with the annotation of ``with_revision``; ``pods``: its pods."""
     newest = status_of(owner).get("updateRevision")
-    if not newest:  # a DaemonSet does not say: the most of its pods do
+    if not newest:  # a DaemonSet has no such field: take that of most pods
         carried = Counter(labels_of(pod).get(REVISION_LABEL) for pod in pods)
-        # By name where two revisions have as many, so that it is the same each time.
+        # By name if the numbers are equal, so that the result is always the same.
         newest = max(carried, key=lambda name: (carried[name], name or "")) if carried else None
     template = (owner.get("spec") or {}).get("template")
     if not newest or not isinstance(template, dict):
@@ -76,7 +76,7 @@ def with_taken_over_revision(owner: Object, pods: Iterable[Object]) -> Object:
 
 
 def surplus_order(pod: Object) -> tuple[Any, ...]:
-    """Sorts pods by who goes first when there are too many: unplaced, pending, not ready, the newest."""
+    """Sort key of pods that are too many; deleted first: unplaced, pending, not ready, newest."""
     meta = pod["metadata"]
     phase = pod["status"].get("phase")
     # The order of Kubernetes' ActivePodsWithRanks, as far as a lab can tell pods apart.
@@ -84,7 +84,7 @@ def surplus_order(pod: Object) -> tuple[Any, ...]:
         bool(pod["spec"].get("nodeName")),
         {"Pending": 0, "Unknown": 1}.get(phase, 2),
         is_ready(pod),
-        -int(meta["uid"][-12:], 16),  # UIDs count up, also within one second
+        -int(meta["uid"][-12:], 16),  # UIDs count up, so they order pods of one second
     )
 
 
@@ -128,7 +128,7 @@ REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 
 
 def share(value: Any, of: int, *, up: bool) -> int:
-    """A count or a percentage of ``of``, rounded up or down."""
+    """A count, or a percentage of ``of``, rounded up or down."""
     if isinstance(value, str) and value.endswith("%"):
         exact = of * int(value[:-1]) / 100
         return math.ceil(exact) if up else math.floor(exact)
@@ -142,7 +142,7 @@ class DeploymentController(Controller):
         bench, spec = self._bench, owner["spec"]
         sets = bench.owned(owner, "ReplicaSet")
         digest = template_hash(spec["template"])
-        # Brought about anew from evidence, which keeps a part of the template, it has a note of the hash of the whole one.
+        # A Deployment reproduced from evidence has only a part of its template, and an annotation with the hash of the whole.
         digest = revision_of(owner, digest, digest)
         name = f"{owner['metadata']['name']}-{digest}"
         current = _current(owner, name, sets)
@@ -175,7 +175,7 @@ class DeploymentController(Controller):
         notes = {
             key: value
             for key, value in annotations_of(owner).items()
-            # kubectl's copy of what was applied is about the Deployment, and large.
+            # kubectl's copy of the applied object is large and belongs to the Deployment only.
             if not key.startswith("kubectl.kubernetes.io/")
         }
         revision = str(1 + max((_revision(rs) for rs in sets), default=0))
@@ -185,7 +185,7 @@ class DeploymentController(Controller):
         })  # fmt: skip
 
     def _renumber(self, owner: Object, current: Object, older: list[Object]) -> Object:
-        """A template used again becomes the newest revision; the Deployment carries its number."""
+        """If a template is used again, its ReplicaSet becomes the newest revision; the Deployment carries the number."""
         newest = max((_revision(rs) for rs in older), default=0)
         if _revision(current) <= newest:
             current = self._bench.patch(
@@ -198,7 +198,7 @@ class DeploymentController(Controller):
             self._bench.patch("ReplicaSet", replica_set, {"spec": {"replicas": replicas}})
 
     def _wind_down(self, older: list[Object]) -> bool:
-        """Scale the older sets to nothing; true while pods of theirs are left."""
+        """Scale the older ReplicaSets to 0. Returns True while they have pods."""
         for rs in older:
             self._scale(rs, 0)
         return any(self._bench.owned(rs, "Pod") for rs in older)
@@ -213,7 +213,7 @@ class DeploymentController(Controller):
         rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
         surge = share(rolling.get("maxSurge", "25%"), wanted, up=True)
         missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
-        # As Kubernetes' ResolveFenceposts: percentages of few replicas may both come to 0, and nothing could ever move.
+        # As in Kubernetes' ResolveFenceposts: both percentages of few replicas may round to 0, and then nothing could ever move.
         if surge == missing == 0:
             missing = 1
         there = current["spec"]["replicas"]
@@ -222,17 +222,17 @@ class DeploymentController(Controller):
             self._scale(current, wanted)
         elif there < wanted and total < wanted + surge:
             there = min(wanted, there + wanted + surge - total)
-            # One change a look. The pods that it makes have to show in the status before the older sets may shrink.
+            # One change in each sync: the status must count the new pods before older sets may shrink.
             self._scale(current, there)
             return
         ready_now = status_of(current).get("availableReplicas", 0)
-        # What is removed may not take the number of pods that are ready below this.
+        # The number of ready pods must not fall below this.
         least = wanted - missing
         removable = sum(rs["spec"].get("replicas", 0) for rs in alive) - max(0, least - ready_now)
-        # New pods that are not ready yet don't make up for old ones.
+        # New pods that are not ready yet do not count.
         not_ready = there - min(ready_now, there)
         removable = min(removable, total - least - not_ready)
-        for rs in alive:  # the pods that do not run cost nothing to lose
+        for rs in alive:  # pods that do not run can go
             idle = rs["spec"].get("replicas", 0) - status_of(rs).get("availableReplicas", 0)
             cut = min(max(idle, 0), max(removable, 0))
             if cut:
@@ -301,11 +301,12 @@ class DeploymentController(Controller):
 
 
 def _current(owner: Object, name: str, sets: list[Object]) -> Object | None:
-    """The set of the present template: by the name it gets here, else (another controller made it) the oldest with this template."""
+    """The ReplicaSet of the present template: by the name that it gets here, else (if another controller made it) the oldest one with this
+    template."""
     named = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
     if named is not None:
         return named
-    # The hash is what the set's template has more than the Deployment's (Kubernetes' EqualIgnoreHash).
+    # The set's template differs by the hash label only (Kubernetes' EqualIgnoreHash).
     template = _without_hash(owner["spec"]["template"])
     return next((rs for rs in sets if _without_hash(rs["spec"]["template"]) == template), None)
 
@@ -359,20 +360,20 @@ class StatefulSetController(Controller):
         there = {_ordinal(owner, pod): pod for pod in bench.owned(owner, "Pod")}
         for pod in there.values():
             if is_ended(pod):
-                bench.delete("Pod", pod)  # its place is taken again once it is gone
+                bench.delete("Pod", pod)  # its name can be used again once it is gone
         there = {_ordinal(owner, pod): pod for pod in bench.owned(owner, "Pod")}
         waiting = False
         for ordinal in wanted:
             found = there.get(ordinal)
             if found is None:
                 self._create(owner, ordinal, revision)
-            # OrderedReady: nothing further is done, neither made nor taken away, before this one is ready.
+            # OrderedReady: no other pod is made or deleted before this one is ready.
             if not parallel and (found is None or not is_active(found) or not is_ready(found)):
                 waiting = True
                 break
         if waiting:
             return
-        # The highest first, so that the numbers that stay begin at the start without a gap.
+        # The highest first, so that the remaining numbers have no gap.
         surplus = sorted((ordinal for ordinal in there if ordinal not in wanted), reverse=True)
         for ordinal in surplus:
             bench.delete("Pod", there[ordinal])
@@ -388,7 +389,7 @@ class StatefulSetController(Controller):
         partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
         for ordinal in reversed(wanted):
             pod = there.get(ordinal)
-            # One replacement at a time: the one before it has to be there again.
+            # One replacement at a time: the previous one must be back.
             if pod is None or not is_active(pod):
                 return
             if ordinal >= partition and pod["metadata"]["labels"].get(REVISION_LABEL) != revision:
@@ -419,7 +420,7 @@ class StatefulSetController(Controller):
         )
 
     def _volumes(self, owner: Object, claims: list[Object], pod: str) -> list[Object]:
-        """The pod's volumes, its claims made where they are not there; claims outlive the pods."""
+        """The pod's volumes; missing claims are made. Claims outlive the pods."""
         cluster, namespace = self._bench.cluster, owner["metadata"]["namespace"]
         volumes = list(owner["spec"]["template"]["spec"].get("volumes") or ())
         for claim in claims:
@@ -431,7 +432,7 @@ class StatefulSetController(Controller):
                     "metadata": {"name": name, "namespace": namespace, "labels": claim["metadata"].get("labels") or {}},
                     "spec": claim.get("spec") or {},
                 })  # fmt: skip
-                # Nobody provisions volumes here; unbound, it would keep the pod from being scheduled.
+                # No volumes are provisioned here, and an unbound claim would keep the pod pending.
                 cluster.patch("PersistentVolumeClaim", name, namespace, {"status": {"phase": "Bound"}}, "status")
             volumes = [volume for volume in volumes if volume["name"] != inner]
             volumes.append({"name": inner, "persistentVolumeClaim": {"claimName": name}})
@@ -466,10 +467,10 @@ class DaemonSetController(Controller):
         self._nodes: dict[str, Any] = {}
 
     def concerned(self, event: WatchEvent) -> dict[Reference, None]:
-        """The DaemonSets to look at after a change of a node: all, if it changed in what decides where pods may go."""
+        """All DaemonSets, if a node changed in a way that affects where pods may run."""
         node = event.object
         name = node["metadata"]["name"]
-        # Only labels and taints. A node's status changes all the time, and decides nothing here.
+        # Only labels and taints matter here. A node's status changes all the time.
         facts = None
         if event.type != "DELETED":
             facts = (node["metadata"].get("labels"), (node.get("spec") or {}).get("taints"))
@@ -493,7 +494,7 @@ class DaemonSetController(Controller):
             if is_ended(pod) or (is_active(pod) and (node not in wanted or node in there)):
                 bench.delete("Pod", pod)
             else:
-                # Also one that is leaving: its place is taken once it is gone.
+                # A leaving pod counts too: it is replaced once it is gone.
                 there[node] = pod
         reference = as_owner_reference(owner)
         for node in fitting:
@@ -524,11 +525,11 @@ class DaemonSetController(Controller):
         )
 
     def _update(self, owner: Object, there: dict[str, Object], revision: str) -> None:
-        """Replace pods of an older template one at a time, once the rest are ready."""
+        """Replace pods of an older template one at a time, once the others are ready."""
         if (owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
             return
         old = [p for p in there.values() if p["metadata"]["labels"].get("controller-revision-hash") != revision]
-        # Who is not ready costs nobody anything, so all of these go at once.
+        # Pods that are not ready can all go at once.
         idle = [pod for pod in old if is_active(pod) and not is_ready(pod)]
         for pod in idle:
             self._bench.delete("Pod", pod)
@@ -537,7 +538,7 @@ class DaemonSetController(Controller):
 
 
 def node_of_daemon_pod(pod: Object) -> str:
-    """The node a daemon pod is on, or meant for."""
+    """The node that a daemon pod is on, or is meant for."""
     if name := pod["spec"].get("nodeName"):
         return str(name)
     affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
@@ -550,7 +551,7 @@ def node_of_daemon_pod(pod: Object) -> str:
 
 
 def may_run(template: Object, node: Object) -> bool:
-    """Whether the template's selector, required affinity and tolerations let it onto the node."""
+    """Whether the template's selector, required affinity and tolerations allow the node."""
     spec, labels = template["spec"], node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
@@ -569,7 +570,7 @@ def may_run(template: Object, node: Object) -> bool:
 def _term_holds(term: Object, labels: dict[str, str]) -> bool:
     for wish in term.get("matchExpressions") or ():
         operator, values = wish["operator"], list(wish.get("values") or ())
-        # Both sides must be whole numbers. A label that is none makes the term false, not the object wrong.
+        # A label that is no whole number makes the term false; it is no error of the object.
         if operator in ("Gt", "Lt"):
             value = labels.get(wish["key"], "")
             if not (_INTEGER.fullmatch(value) and len(values) == 1 and _INTEGER.fullmatch(values[0])):
@@ -596,7 +597,7 @@ def _pinned(spec: Object, node: str) -> dict[str, Any]:
     affinity = spec.get("affinity") or {}
     node_affinity = affinity.get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    # Terms are alternatives, so each of them has to name the node.
+    # Terms are alternatives, so each must name the node.
     terms = [{**term, "matchFields": [field]} for term in required.get("nodeSelectorTerms") or [{}]]
     pinned = {**node_affinity, "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {

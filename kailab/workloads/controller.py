@@ -19,7 +19,7 @@ from kailab.model.times import format_time
 Key = tuple[str, str]
 Reference = tuple[str, Key]
 
-_REMEMBERED_SPECS = 256  # beyond, templates are admitted once again
+_REMEMBERED_SPECS = 256  # beyond this, templates are admitted again
 
 
 def make_condition(type: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def set_conditions(old: list[dict[str, Any]] | None, *new: dict[str, Any]) -> li
                 break
         else:
             result.append(wanted)
-    # The old list itself, so that comparing it with what is stored costs nothing.
+    # Return the old list, so that a comparison with the stored one is cheap.
     return old if old is not None and result == old else result
 
 
@@ -208,7 +208,7 @@ class Workbench:
         """Write an event that the cluster refused an object, and remember the owner for a retry."""
         meta = owner["metadata"]
         reference = (kind_key(owner), (meta.get("namespace", ""), meta["name"]))
-        # Once a look, though several objects of the owner may be refused in it.
+        # One event in each step, even if several objects of the owner are refused.
         if reference not in self.stuck:
             self.stuck[reference] = None
             self.cluster.event(
@@ -220,8 +220,8 @@ class Workbench:
 
 
 class Controller:
-    """The controller of one kind, made when the first object of the kind is seen. ``kind``: its kind key. Soft state only: built over
-    a resumed cluster it carries on."""
+    """The controller of one kind, made when its first object is seen. ``kind``: its kind key. It keeps soft state only, so it can be made
+    over a resumed cluster."""
 
     one_look: ClassVar[bool] = False
     """True if one sync is enough: its own writes to the owner cause no further one."""

@@ -20,7 +20,7 @@ _ADDED_TO_SPECS = ("PriorityClass", "RuntimeClass")
 
 
 class WorkloadControllers:
-    """Runs the controller of every kind that has one. Soft state only: built over a resumed cluster it carries on."""
+    """Runs the controller of every kind that has one. It keeps soft state only, so it can be made over a resumed cluster."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -29,7 +29,7 @@ class WorkloadControllers:
         self._unreadable = UnreadableObjects(cluster.event, "workload-controller")
         self._made: dict[str, Controller] = {}
         self._seen: dict[str, _Seen] = {}
-        self._covered: dict[str, int] = {}  # uid -> resource version that was the owner's after the last look
+        self._covered: dict[str, int] = {}  # uid -> resource version of the owner after its last sync
         self._watched: set[str] = set()
         self._watches: list[Watch] = []
         self._learn()

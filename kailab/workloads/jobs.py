@@ -33,7 +33,7 @@ from kailab.model.times import format_time, parse_time
 from kailab.workloads.apps import surplus_order
 from kailab.workloads.controller import Controller, Workbench, make_condition, set_conditions
 
-_LONGEST = 100_000  # indexes in one range: no Job has more
+_LONGEST = 100_000  # the most indexes that a Job may have
 
 
 def parse_indexes(text: str | None) -> list[int]:
@@ -73,13 +73,13 @@ BACK_OFF_LAST = 600.0
 
 
 def back_off(failures: int) -> float:
-    """Seconds from the last of so many failures since the Job's last success until it makes pods anew. Source: the Job controller
-    of Kubernetes 1.35."""
+    """Seconds from the last failure until new pods are made, after this many failures since the Job's last success. Source: the Job
+    controller of Kubernetes 1.35."""
     return min(BACK_OFF_FIRST * 2.0 ** min(failures - 1, 16), BACK_OFF_LAST) if failures else 0.0
 
 
 class PodFailureVerdict(Enum):
-    """What a failed pod counts as."""
+    """The action of a pod failure policy for a failed pod."""
 
     COUNT = "Count"
     IGNORE = "Ignore"
@@ -88,7 +88,7 @@ class PodFailureVerdict(Enum):
 
 
 def judge(job_spec: Object, pod: Object) -> tuple[PodFailureVerdict, str]:
-    """The action of the first rule that fits the pod, and a sentence for the Job's condition."""
+    """The action of the first rule that matches the pod, and a message for the Job's condition."""
     rules = (job_spec.get("podFailurePolicy") or {}).get("rules") or ()
     for number, rule in enumerate(rules):
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
@@ -105,7 +105,7 @@ def judge(job_spec: Object, pod: Object) -> tuple[PodFailureVerdict, str]:
 def _exit_code(wanted: dict[str, Any], pod: Object) -> int | None:
     for entry in pod["status"].get("containerStatuses") or ():
         ended = (entry.get("state") or {}).get("terminated")
-        # Exit code 0 is no failure, not even for NotIn.
+        # Exit code 0 never matches, not even NotIn.
         if not ended or ended["exitCode"] == 0:
             continue
         if wanted.get("containerName") and wanted["containerName"] != entry["name"]:
@@ -133,8 +133,8 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
 def only_ended_count(spec: Object) -> bool:
-    """Whether a pod being deleted is waited for before it counts as failed and is replaced."""
-    # A failure policy judges by how a pod ended, so it has to have ended.
+    """Whether a pod that is being deleted counts as failed, and is replaced, only after it has ended."""
+    # A failure policy looks at the end of a pod.
     default = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
     return bool(spec.get("podReplacementPolicy", default) == "Failed")
 
@@ -153,14 +153,14 @@ def index_failures(job: Object) -> dict[int, int]:
 
 
 def failures_of(job: Object) -> tuple[int, float]:
-    """How many there were since the last success, and when the last one was."""
+    """The number of failures since the last success, and the time of the last one."""
     note = annotations_of(job).get(FAILURES, "")
     count, _, last = note.partition("@")
     return parse_count(count), float(parse_count(last))
 
 
 def _finished(pod: Object) -> float:
-    """When a pod ended: its last container's end, else when its deletion began."""
+    """The end of a pod's last container, else the begin of its deletion."""
     ends = [
         parse_time(ended["finishedAt"])
         for entry in pod["status"].get("containerStatuses") or ()
@@ -175,14 +175,14 @@ def _finished(pod: Object) -> float:
 
 
 class JobCounts:
-    """Counts the pods of Jobs, into their status."""
+    """Counts ended pods of Jobs into their status."""
 
     def __init__(self, bench: Workbench, kind: str) -> None:
         self._bench = bench
         self.kind = kind
 
     def count(self, job: Object, pods: list[Object]) -> tuple[Object, tuple[str, str] | None]:
-        """Count pods that ended since last time; also says why the Job fails, if a failure policy says so."""
+        """Count pods that ended since the last call. Returns the message of a failure policy that fails the Job."""
         spec = job["spec"]
         patient = only_ended_count(spec)
         succeeded: list[Object] = []
@@ -198,9 +198,9 @@ class JobCounts:
             leaving = "deletionTimestamp" in meta
             if phase == "Succeeded":
                 succeeded.append(pod)
-            # A pod that no node has is ended by nobody: it counts as soon as it is to go.
+            # No kubelet ends a pod without a node, so it counts as soon as it is deleted.
             elif phase == "Failed" or (leaving and (not patient or not pod["spec"].get("nodeName"))):
-                # What a suspended Job takes down did not fail.
+                # Pods that a suspended Job deletes have not failed.
                 if not (leaving and spec.get("suspend")):
                     action, message = judge(spec, pod)
                     if action is PodFailureVerdict.FAIL_JOB:
@@ -211,10 +211,10 @@ class JobCounts:
                         failed.append(pod)
             else:
                 continue
-            # Also those that don't count: they keep nothing waiting.
+            # Uncounted pods are released too, because nothing waits for them.
             done.append(pod)
         if done:
-            # On record first, then let go: the other way round a pod could be gone that nobody has counted.
+            # Write the status before the finalizer is removed: otherwise a pod could be gone without being counted.
             job = self._record(job, succeeded, failed, failed_indexes)
             self.release(done)
         return job, verdict
@@ -226,7 +226,7 @@ class JobCounts:
         if spec.get("completionMode") == "Indexed":
             completions = spec.get("completions") or 0
             before = parse_indexes(status.get("completedIndexes"))
-            # An index counts once, however many pods of it succeeded.
+            # An index counts once, even if several of its pods succeeded.
             after = sorted({*before, *(i for pod in succeeded if 0 <= (i := index_of(pod)) < completions)})
             if after:
                 fields["completedIndexes"] = format_indexes(after)
@@ -239,7 +239,7 @@ class JobCounts:
                     note = ",".join(f"{index}={count}" for index, count in sorted(counts.items()))
                     job = bench.patch(self.kind, job, {"metadata": {"annotations": {PER_INDEX: note}}})
                 over = [index for index, count in counts.items() if count > spec["backoffLimitPerIndex"]]
-                # An index that has succeeded is not lost, whatever other pods of it did.
+                # An index that has succeeded has not failed, whatever happened to its other pods.
                 lost = sorted({*parse_indexes(status.get("failedIndexes")), *over, *failed_now} - set(after))
                 fields["failedIndexes"] = format_indexes(lost)
         elif succeeded:
@@ -250,10 +250,10 @@ class JobCounts:
         return self._remember(job, succeeded, failed)
 
     def _remember(self, job: Object, succeeded: list[Object], failed: list[Object]) -> Object:
-        """Keep how many failures there were since the last success, and when the last one was."""
+        """Store the number of failures since the last success, and the time of the last one."""
         count, last = failures_of(job)
         if succeeded:
-            # A success wipes out what failed before it, not what failed after it, though both are counted in one look.
+            # A success clears the failures before it, but not those after it, even if both are counted at once.
             latest = max(map(_finished, succeeded))
             failed = [pod for pod in failed if _finished(pod) > latest]
             count, last = 0, 0.0
@@ -265,7 +265,7 @@ class JobCounts:
         return self._bench.patch(self.kind, job, {"metadata": {"annotations": {FAILURES: note}}})
 
     def release(self, pods: list[Object]) -> None:
-        """Let pods go that are counted, or that never will be."""
+        """Remove the finalizer of pods that are counted or never will be."""
         for pod in pods:
             meta = pod["metadata"]
             current = self._bench.find("Pod", (meta["namespace"], meta["name"]))
@@ -289,27 +289,27 @@ class JobController(Controller):
         self._counts = JobCounts(bench, kind)
 
     def orphaned(self, pod: Object) -> None:
-        """Let go of a pod whose Job is gone."""
+        """Remove the finalizer of a pod whose Job is gone."""
         self._counts.release([pod])
 
     def sync(self, job: Object) -> None:
         bench, spec = self._bench, job["spec"]
         managed_by = spec.get("managedBy")
-        # spec.managedBy hands a Job to another controller (MultiKueue's, for example), which does all of it.
+        # With spec.managedBy another controller (MultiKueue, for example) does everything.
         if is_terminating(job) or (managed_by and managed_by != "kubernetes.io/job-controller"):
             return
         pods = bench.owned(job, "Pod")
         if has_condition(job, "Complete", "Failed"):
-            # An ended Job counts no more, but its pods can't go before somebody takes the finalizer off.
+            # An ended Job counts no pods, but their finalizers must be removed.
             self._counts.release([pod for pod in pods if is_ended(pod) or is_terminating(pod)])
             self._expire(job)
             return
         job, failure = self._counts.count(job, pods)
         status = job.get("status") or {}
-        # A verdict stands once it is given: what the end of the Job does to its pods must not make another one.
+        # The verdict stays: ending the Job changes its pods, which must not change the verdict.
         if failure is None and not has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             failure = self._verdict(job, pods)
-        # The reason is read back from the Job, so that the end goes on with it after a pause or in a resumed lab.
+        # Read the reason from the Job, so that its end goes on later or in a resumed lab.
         target = next((c for c in status.get("conditions") or () if c["type"] == "FailureTarget"), None)
         if failure is None and target is not None:
             failure = (target["reason"], target["message"])
@@ -325,7 +325,7 @@ class JobController(Controller):
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def _verdict(self, job: Object, pods: list[Object]) -> tuple[str, str] | None:
-        """Why the Job fails by now, if it does: (reason, message)."""
+        """Why the Job has failed by now, as (reason, message); None if it has not."""
         spec, status = job["spec"], job.get("status") or {}
         limit = spec.get("backoffLimit", 6)
         exceeded = status.get("failed", 0) > limit
@@ -350,7 +350,7 @@ class JobController(Controller):
             most = spec.get("maxFailedIndexes")
             if most is not None and len(lost) > most:
                 return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
-            # Indexes that are lost fail the Job only when the others are through: they had a right to be tried.
+            # Failed indexes fail the Job only when all others have ended.
             if lost and len(lost) + status.get("succeeded", 0) >= (spec.get("completions") or 0):
                 return "FailedIndexes", "Job has failed indexes"
         return None
@@ -359,16 +359,16 @@ class JobController(Controller):
         spec, status = job["spec"], job.get("status") or {}
         succeeded = status.get("succeeded", 0)
         completions = spec.get("completions")
-        # Met once, also where pods of it changed since.
+        # The criterion stays met, even if pods have changed since.
         if has_condition(job, "SuccessCriteriaMet"):
             return True
         if completions is None:
-            # A work queue: the first success says that the queue is empty, and the others end by themselves.
+            # A work queue: the first success means that the queue is empty, and the other pods end by themselves.
             return succeeded > 0 and not any(map(is_active, self._bench.owned(job, "Pod")))
         return bool(succeeded >= completions)
 
     def _end(self, job: Object, target: str, final: str, reason: str, message: str) -> None:
-        """Delete what still runs; once nothing is on its way out the Job has its last condition."""
+        """Delete running pods; once none is being deleted, set the Job's last condition."""
         bench = self._bench
         for pod in bench.owned(job, "Pod"):
             if is_active(pod):
@@ -377,7 +377,7 @@ class JobController(Controller):
         ended = [pod for pod in still if FINALIZER in (pod["metadata"].get("finalizers") or ()) and not is_active(pod)]
         status = job.get("status") or {}
         fields: dict[str, Any] = {}
-        # What the end of the Job takes down counts as failed, as in Kubernetes.
+        # Pods that the end of the Job deletes count as failed, as in Kubernetes.
         lost = [pod for pod in ended if pod["status"].get("phase") != "Succeeded"]
         if lost:
             fields["failed"] = status.get("failed", 0) + len(lost)
@@ -385,7 +385,7 @@ class JobController(Controller):
         leaving = [pod for pod in bench.owned(job, "Pod") if is_terminating(pod) and not is_ended(pod)]
         now = bench.stamp()
         conditions = [make_condition(target, "True", reason, message, now)]
-        # As since Kubernetes 1.31: the target's condition comes at once, the last one after the last pod.
+        # As since Kubernetes 1.31: first the target's condition, and after the last pod the final one.
         if not leaving:
             conditions.append(make_condition(final, "True", reason, message, now))
             if final == "Complete":
@@ -404,7 +404,7 @@ class JobController(Controller):
         self._expire(job)
 
     def _expire(self, job: Object) -> None:
-        """ttlSecondsAfterFinished: a finished Job goes by itself."""
+        """ttlSecondsAfterFinished: delete a finished Job after this time."""
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or not has_condition(job, "Complete", "Failed"):
             return
@@ -429,7 +429,7 @@ class JobController(Controller):
             self._drop(active)
             active = []
             if not was:
-                # A Job that is resumed begins anew, its deadline with it.
+                # The deadline of a resumed Job begins again.
                 fields["startTime"] = None
         elif status.get("startTime") is None:
             fields["startTime"] = bench.stamp()
@@ -455,7 +455,7 @@ class JobController(Controller):
         )
         deadline = spec.get("activeDeadlineSeconds")
         if deadline is not None and not suspended and (began := job["status"].get("startTime")):
-            # A key of its own: ``wake_at`` has one timer for each owner, and this would take the place of the back-off.
+            # A key of its own, because ``wake_at`` keeps one timer for each owner, and this one would replace that of the back-off.
             bench.cluster.call_at(
                 parse_time(began) + deadline,
                 partial(bench.wake, job),
@@ -464,19 +464,19 @@ class JobController(Controller):
             )
 
     def _drop(self, pods: list[Object]) -> None:
-        """Delete pods that are not wanted any more: no failures, so they are let go first."""
+        """Delete surplus pods. They are no failures, so their finalizer is removed first."""
         self._counts.release(pods)
         for pod in pods:
             self._bench.delete("Pod", pod)
 
     def _adjust(self, job: Object, pods: list[Object], active: list[Object]) -> list[Object]:
-        """Bring the number of active pods to what is wanted; gives the active ones after."""
+        """Create or delete pods until the number of active ones is right. Returns the active ones."""
         bench, spec = self._bench, job["spec"]
         status = job.get("status") or {}
         succeeded = status.get("succeeded", 0)
         completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
         if completions is None:
-            # No pods are made after the first success. Those that run may end.
+            # No new pods after the first success; running ones may end.
             wanted = len(active) if succeeded else parallelism
         else:
             lost = len(parse_indexes(status.get("failedIndexes"))) if "backoffLimitPerIndex" in spec else 0
@@ -488,7 +488,7 @@ class JobController(Controller):
             return [pod for pod in active if pod["metadata"]["uid"] not in names]
         missing = wanted - len(active)
         if only_ended_count(spec):
-            # Pods that are leaving still have their places.
+            # Pods that are being deleted still count.
             missing -= sum(1 for pod in pods if is_terminating(pod) and not is_ended(pod))
         if missing <= 0:
             return active
@@ -496,7 +496,7 @@ class JobController(Controller):
         if count:
             due = last + back_off(count)
             if bench.now < due:
-                # Prompt, since the pods are certain to come: who settles waits for them.
+                # Prompt, because the pods are certain to come, so settling waits for them.
                 bench.wake_at(job, due, prompt=True)
                 return active
         return active + self._create(job, pods, missing)
@@ -507,7 +507,7 @@ class JobController(Controller):
         labels = {
             "batch.kubernetes.io/controller-uid": uid,
             "batch.kubernetes.io/job-name": name,
-            # The names without a prefix are older, and still set by Kubernetes.
+            # Names without prefix are older, and Kubernetes still sets them.
             "controller-uid": uid,
             "job-name": name,
         }
@@ -519,7 +519,7 @@ class JobController(Controller):
                 notes = {INDEX: str(index)}
                 if "backoffLimitPerIndex" in spec:
                     notes[INDEX_FAILURES] = str(index_failures(job).get(index, 0))
-                # The index is in the name, as Kubernetes does it; the rest is random there.
+                # As in Kubernetes, the name has the index and a random suffix; here the suffix is not random.
                 suffix = bench.cluster.store.generate_name("Pod", meta["namespace"], f"{name}-{index}-")
                 pod = bench.create_pod(
                     job,
@@ -578,12 +578,11 @@ class CronJobController(Controller):
         now = bench.now
         if not spec.get("suspend"):
             status = owner.get("status") or {}
-            # From the last start that was due, not from the last that was looked at: so none is lost, nor made twice.
+            # Count from the last due start, not from the last check, so that no start is lost or made twice.
             since = parse_time(status.get("lastScheduleTime") or owner["metadata"]["creationTimestamp"])
             following = schedule.after(since, zone)
             if following is not None and following <= now:
-                # Only the last of those that were missed is made up for, however many they are. Where clocks are set back, the
-                # way backwards may pass one over.
+                # Only the last missed start is made up for. Where clocks are set back, the search backwards may skip one.
                 owner = self._start(owner, max(following, schedule.latest(now, zone)))
                 following = schedule.after(now, zone)
             if following is not None:
@@ -601,14 +600,14 @@ class CronJobController(Controller):
         running = [job for job in bench.owned(owner, "Job") if not has_condition(job, "Complete", "Failed")]
         policy = spec.get("concurrencyPolicy", "Allow")
         if running and policy == "Forbid":
-            # It stays due: the last start that was missed is made up for as soon as the run before has ended, within startingDeadlineSeconds.
+            # It stays due: the last missed start follows as soon as the previous run has ended, within startingDeadlineSeconds.
             return owner
         if policy == "Replace":
             for job in running:
                 bench.delete("Job", job)
         template = spec["jobTemplate"]
         meta = template.get("metadata") or {}
-        # Named by the minute, as Kubernetes does it: a start that is tried again finds its Job there.
+        # Named by the minute, as in Kubernetes, so that a repeated start finds its Job.
         name = f"{owner['metadata']['name']}-{int(due) // 60}"
         annotations = {
             **(meta.get("annotations") or {}),
@@ -622,7 +621,7 @@ class CronJobController(Controller):
         return bench.set_status(self.kind, owner, lastScheduleTime=format_time(due))
 
     def _tidy(self, owner: Object) -> None:
-        """Delete finished Jobs beyond the history limits, the oldest first."""
+        """Delete the oldest finished Jobs beyond the history limits."""
         spec = owner["spec"]
         jobs = self._bench.owned(owner, "Job")
         for condition, limit in (

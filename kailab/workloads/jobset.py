@@ -60,7 +60,7 @@ class JobSetController(Controller):
                         return
                 elif bool(found["spec"].get("suspend")) != bool(spec.get("suspend")):
                     bench.patch("Job", found, {"spec": {"suspend": bool(spec.get("suspend")), **_resumed(spec, entry)}})
-            # The next ones wait for these. Suspended Jobs are all made, as none of them could become ready.
+            # Later ones wait for these. Suspended Jobs are all made, because none could become ready.
             if in_order and not spec.get("suspend") and not _reached(states.get(name), "Ready"):
                 return
 
@@ -104,7 +104,7 @@ class JobSetController(Controller):
         return done > 0 if policy.get("operator") == "Any" else 0 < wanted <= done
 
     def _failed(self, owner: Object, job: Object, restarts: int) -> None:
-        """Start over where restarts are left, else end."""
+        """Start over if restarts are left, else end."""
         bench = self._bench
         limit = (owner["spec"].get("failurePolicy") or {}).get("maxRestarts", 0)
         if restarts >= limit:
@@ -119,7 +119,7 @@ class JobSetController(Controller):
                 f"jobset failed due to one or more job failures (first failed job: {name})",
             )
             return
-        # Counted before anything is deleted: should this end in between, the old Jobs are known as such by their label.
+        # Count the restart before anything is deleted: if this is interrupted, the labels identify the old Jobs.
         bench.set_status(self.kind, owner, restarts=restarts + 1)
         for old in bench.owned(owner, "Job"):
             bench.delete("Job", old)
@@ -140,7 +140,7 @@ class JobSetController(Controller):
         )
 
     def _expire(self, owner: Object) -> None:
-        """ttlSecondsAfterFinished: a JobSet that has ended goes by itself."""
+        """ttlSecondsAfterFinished: delete an ended JobSet after this time."""
         ttl = owner["spec"].get("ttlSecondsAfterFinished")
         if ttl is None:
             return
@@ -177,7 +177,7 @@ class JobSetController(Controller):
 
 
 def _resumed(spec: Object, entry: Object) -> Object:
-    """What may have been changed while the JobSet was suspended, for the Jobs that go on; nothing where they are to stop."""
+    """Fields that may have changed while the JobSet was suspended, for Jobs that are resumed; empty for Jobs that stop."""
     if spec.get("suspend"):
         return {}
     changed = scheduling_directives(entry["template"]["spec"]["template"])
@@ -185,7 +185,7 @@ def _resumed(spec: Object, entry: Object) -> Object:
 
 
 def _marks(owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> dict[str, str]:
-    """Labels of a Job and of its pods, which have the same as annotations."""
+    """Labels of a Job and of its pods; the pods have them as annotations too."""
     meta, spec = owner["metadata"], owner["spec"]
     group = _group(entry)
     before, total = _place(spec["replicatedJobs"], entry)
@@ -216,14 +216,14 @@ def _group(entry: Object) -> str:
 
 
 def _place(entries: Sequence[Object], entry: Object) -> tuple[int, int]:
-    """How many Jobs come before those of this one, and how many there are in all."""
+    """How many Jobs come before those of this entry, and how many there are in all."""
     replicas = [other.get("replicas", 1) for other in entries]
     at = next(number for number, other in enumerate(entries) if other["name"] == entry["name"])
     return sum(replicas[:at]), sum(replicas)
 
 
 def _states(owner: Object, jobs: dict[str, Object]) -> dict[str, dict[str, Any]]:
-    """Counts of a JobSet's Jobs by replicated job, as its status has them."""
+    """Counts of a JobSet's Jobs by replicated job, in the form of its status."""
     rows: dict[str, dict[str, Any]] = {}
     for entry in owner["spec"].get("replicatedJobs") or ():
         row = {"name": entry["name"], "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}

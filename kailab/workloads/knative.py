@@ -1,4 +1,4 @@
-"""Knative Service: a Revision per template, each run by a Deployment of its minimum scale (traffic is nobody's here)."""
+"""Knative Service: a Revision for each template, each run by a Deployment of its minimum scale. There is no traffic here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class KnativeController(Controller):
         template = owner["spec"]["template"]
         digest = template_hash(template)
         revisions = bench.owned(owner, "Revision")
-        # By a note with the template's hash: names of revisions count generations, which other changes raise, too.
+        # By an annotation with the template's hash, because revisions are named by generations, which other changes increase too.
         current = next((r for r in revisions if r["metadata"]["annotations"].get(TEMPLATE) == digest), None)
         meta = template.get("metadata") or {}
         if current is None:
@@ -45,7 +45,7 @@ class KnativeController(Controller):
         status = (deployment or {}).get("status") or {}
         wanted = deployment["spec"]["replicas"] if deployment else 1
         ready = status.get("availableReplicas", 0) >= wanted
-        if ready:  # the old revisions give way once the new one is there
+        if ready:  # old revisions go once the new one is ready
             for old in revisions:
                 if old["metadata"]["uid"] != current["metadata"]["uid"]:
                     bench.delete("Revision", old)
@@ -85,7 +85,7 @@ class KnativeController(Controller):
         return self._bench.create(revision, "Deployment", {
             "metadata": {"name": f"{name}-deployment", "labels": labels},
             "spec": {
-                # At least one: no traffic would bring a service back that was scaled to nothing.
+                # At least 1, because there is no traffic that would scale the service up from 0.
                 "replicas": max(parse_count(scale), 1),
                 "selector": {"matchLabels": {PREFIX + "revisionUID": revision["metadata"]["uid"]}},
                 "template": {"metadata": {"labels": labels, "annotations": inner_notes}, "spec": pod_spec},
@@ -94,7 +94,7 @@ class KnativeController(Controller):
 
 
 def noted_revision(owner: Object, revisions: list[Object]) -> Object:
-    """The newest of a service's revisions, noted as that of its present template: it was made from it, here or elsewhere."""
+    """The newest revision of a service, annotated as made from the service's present template, here or elsewhere."""
     newest = max(revisions, key=lambda one: (str(one["metadata"]["creationTimestamp"]), one["metadata"]["name"]))
     notes = {**annotations_of(newest), TEMPLATE: template_hash(owner["spec"]["template"])}
     return {**newest, "metadata": {**newest["metadata"], "annotations": notes}}

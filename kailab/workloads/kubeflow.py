@@ -43,7 +43,7 @@ _MASTERS = ("Master", "Chief", "Launcher")
 
 
 def job_conditions(job: Object, *wanted: tuple[str, str, str], now: str) -> list[dict[str, Any]]:
-    """Conditions with these (type, reason, message) true; Running and Restarting give way to one another and the end."""
+    """The conditions with these (type, reason, message) true; Running and Restarting exclude each other and the end."""
     rivals = {
         "Running": ("Restarting",),
         "Restarting": ("Running",),
@@ -60,7 +60,7 @@ def job_conditions(job: Object, *wanted: tuple[str, str, str], now: str) -> list
 
 
 class TrainingJobController(Controller):
-    """One kind of training job; ``field`` of its spec has the replicas by role."""
+    """The controller of one kind of training job; ``field`` of its spec has the replicas by role."""
 
     field: ClassVar[str]
 
@@ -69,7 +69,7 @@ class TrainingJobController(Controller):
         return f"{self.kind.lower()}-controller"
 
     def _roles(self, job: Object) -> dict[str, Object]:
-        # Masters first, so that their pods are the older ones; the rest by name, whatever order the manifest has.
+        # Masters first, so that their pods are older; the others by name, so that the order in the manifest does not matter.
         roles: dict[str, Object] = job["spec"].get(self.field) or {}
         return dict(sorted(roles.items(), key=lambda item: (item[0] not in _MASTERS, item[0])))
 
@@ -98,7 +98,7 @@ class TrainingJobController(Controller):
             self._fail_at_limit(job, pods, roles, failure)
             return
         job, failure = self._failures(job, pods, roles)
-        # A pod that has just failed may have been one too many.
+        # A pod that has just failed may exceed the limit.
         if not failure and (exceeded := self._exceeded(job, pods)):
             self._fail_at_limit(job, pods, roles, exceeded)
             return
@@ -109,7 +109,7 @@ class TrainingJobController(Controller):
             message = f"{self.kind} {name} is successfully completed."
             self._report(job, roles, ("Succeeded", f"{self.kind}Succeeded", message), ended=True)
             return
-        # Asked once more: pods that failed are on their way out now.
+        # Look again: failed pods are being deleted now.
         self._create(job, bench.owned(job, "Pod"), roles)
         running = [p for p in bench.owned(job, "Pod") if p["status"].get("phase") == "Running" and is_active(p)]
         lead = [p for p in running if _is_master(p)] if any(role in _MASTERS for role in roles) else running
@@ -125,7 +125,7 @@ class TrainingJobController(Controller):
             for index in range(spec.get("replicas", 1)):
                 pod_name = f"{name}-{role.lower()}-{index}"
                 wanted[pod_name] = None
-                # Also one that is leaving: the next may have its name only when it is gone.
+                # A leaving pod counts too: its name is free only when it is gone.
                 if pod_name in there:
                     continue
                 labels = {
@@ -147,7 +147,7 @@ class TrainingJobController(Controller):
                     name=pod_name,
                     labels=labels,
                     reference=reference,
-                    # No kubelet knows ExitCode: the operator looks at the code and makes the pod again.
+                    # Kubelets do not know ExitCode: the operator reads the exit code and replaces the pod.
                     spec={"restartPolicy": "Never" if policy == "ExitCode" else policy},
                 )
         for pod_name, pod in there.items():
@@ -155,7 +155,7 @@ class TrainingJobController(Controller):
                 bench.delete("Pod", pod)
 
     def _failures(self, job: Object, pods: list[Object], roles: dict[str, Object]) -> tuple[Object, str]:
-        """Make room for pods that are to be made again; says why the job fails, if it does."""
+        """Delete failed pods that are to be replaced. Returns why the job fails, if it does."""
         bench = self._bench
         notes = job["metadata"].get("annotations") or {}
         before = parse_count(notes.get(RESTARTS))
@@ -166,22 +166,22 @@ class TrainingJobController(Controller):
             role = next((r for r in roles if r.lower() == pod["metadata"]["labels"].get(PREFIX + "replica-type")), "")
             rule = (roles.get(role) or {}).get("restartPolicy", "OnFailure")
             code = _exit_code(pod)
-            # Counted already when it was told to go.
+            # It was counted when it was deleted.
             if is_terminating(pod):
                 continue
-            # Codes from 128 on are signals: something from outside ended it, so another try may go well.
+            # Codes from 128 on are signals from outside, so another attempt may succeed.
             if rule in ("OnFailure", "Always") or (rule == "ExitCode" and code >= 128):
                 failures += 1
                 bench.delete("Pod", pod)
             else:
                 return job, f"{self.kind} {job['metadata']['name']} is failed because {role} replica(s) failed."
         if failures != before:
-            # On the job itself, since the pods that failed are gone soon, and with them what could be counted.
+            # Count on the job, because the failed pods are gone soon.
             job = bench.patch(self.kind, job, {"metadata": {"annotations": {RESTARTS: str(failures)}}})
         return job, ""
 
     def _exceeded(self, job: Object, pods: list[Object]) -> str:
-        """Why the job has come to its deadline or to its limit of restarts; empty if to neither."""
+        """Why the job has exceeded its deadline or its limit of restarts; empty if it has not."""
         policy, status = self._run_policy(job), job.get("status") or {}
         failed = f"{self.kind} {job['metadata']['name']} has failed because it"
         limit = policy.get("backoffLimit")
@@ -203,7 +203,7 @@ class TrainingJobController(Controller):
         self._report(job, roles, ("Failed", f"{self.kind}Failed", message), ended=True)
 
     def _resume(self, job: Object) -> Object:
-        """A job that was suspended begins anew, its deadline with it."""
+        """The deadline of a resumed job begins again."""
         now, name = self._bench.stamp(), job["metadata"]["name"]
         mark = make_condition("Suspended", "False", f"{self.kind}Resumed", f"{self.kind} {name} is resumed.", now)
         conditions = set_conditions(status_of(job).get("conditions"), mark)
@@ -309,7 +309,7 @@ class MpiJobController(Controller):
         roles = spec.get("mpiReplicaSpecs") or {}
         policy = spec.get("runPolicy") or {}
         launcher = next(iter(bench.owned(job, "Job")), None)
-        # Its launcher stays: as a Job of its own it goes by its own time to live.
+        # Its launcher stays: it is a Job with a time to live of its own.
         if has_condition(job, "Succeeded", "Failed"):
             self._clean(job, policy)
             return
@@ -352,10 +352,10 @@ class MpiJobController(Controller):
 
     def _workers(self, job: Object, spec: Object) -> None:
         bench, name = self._bench, job["metadata"]["name"]
-        # A worker that ended keeps its name: the operator makes one only where there is none.
+        # An ended worker keeps its name: the operator creates only missing ones.
         there = {pod["metadata"]["name"]: pod for pod in bench.owned(job, "Pod")}
         wanted = [f"{name}-worker-{index}" for index in range(spec.get("replicas", 0))]
-        # A launcher that works, too, is number 0.
+        # A launcher that also works has number 0.
         first = int(_works(job))
         for index, pod_name in enumerate(wanted, first):
             if pod_name not in there:
@@ -387,7 +387,7 @@ class MpiJobController(Controller):
                 "spec": {**template["spec"], "restartPolicy": spec.get("restartPolicy", "OnFailure")},
             }
         }
-        # The launcher decides how the MPIJob ends, so what limits the run limits this Job.
+        # The launcher decides how the MPIJob ends, so the limits of the run apply to this Job.
         for field in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
             if field in policy:
                 job_spec[field] = policy[field]
@@ -431,7 +431,7 @@ class MpiJobController(Controller):
 
 
 def _at_limit(launcher: Object) -> bool:
-    """Whether it failed by its deadline or its backoffLimit."""
+    """Whether it failed because of its deadline or backoffLimit."""
     conditions = conditions_of(launcher)
     return any(
         one["type"] == "Failed" and one["reason"] in ("DeadlineExceeded", "BackoffLimitExceeded") for one in conditions
@@ -450,7 +450,7 @@ STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 class TrainJobController(Controller):
     def concerned(self, event: WatchEvent) -> list[Reference]:
-        """All: any may have waited for this runtime."""
+        """All TrainJobs, because any may wait for this runtime."""
         jobs = self._bench.cluster.list(self.kind)
         return [(self.kind, (job["metadata"]["namespace"], job["metadata"]["name"])) for job in jobs]
 
@@ -486,7 +486,7 @@ class TrainJobController(Controller):
             })  # fmt: skip
             if job_set is None:
                 return
-        # Of what changes later only this is handed down: what a running JobSet is made of is immutable.
+        # Only this change is passed on: other fields of a running JobSet are immutable.
         elif bool(job_set["spec"].get("suspend")) != bool(job["spec"].get("suspend")):
             job_set = bench.patch("JobSet", job_set, {"spec": {"suspend": bool(job["spec"].get("suspend"))}})
         self._report(job, job_set)
@@ -499,9 +499,9 @@ class TrainJobController(Controller):
         return self._bench.find("ClusterTrainingRuntime", ("", name))
 
     def _past_deadline(self, job: Object) -> bool:
-        """Whether activeDeadlineSeconds are over, which begin anew where it is resumed; else it is looked at again then."""
+        """Whether activeDeadlineSeconds have passed. They begin again when the job is resumed. If not, the job is synced again then."""
         deadline = job["spec"].get("activeDeadlineSeconds")
-        # One that has just been resumed says so in its status only after this look, and is looked at again then.
+        # The status of a job that was just resumed changes only after this sync, which causes another one.
         if not deadline or job["spec"].get("suspend") or has_condition(job, "Suspended"):
             return False
         conditions = conditions_of(job)
@@ -513,7 +513,7 @@ class TrainJobController(Controller):
         return False
 
     def _patched(self, job: Object, template: Object) -> Object | None:
-        """The runtime's template with what the job's runtimePatches say, one after the other. None where they can't be carried out, which an event tells."""
+        """The runtime's template with the job's runtimePatches applied in order. None, with an event, if they can't be applied."""
         for place, patch in enumerate(job["spec"].get("runtimePatches") or ()):
             given = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
             where = f"spec.runtimePatches[{place}].trainingRuntimeSpec.template"
@@ -574,7 +574,7 @@ class TrainJobController(Controller):
         for type in ("Completed", "Failed"):
             for entry in conditions_of(job_set):
                 if entry["type"] == type and entry["status"] == "True":
-                    # A JobSet says Completed where a TrainJob says Complete.
+                    # The condition is Completed in a JobSet and Complete in a TrainJob.
                     name = "Complete" if type == "Completed" else type
                     marks.append(make_condition(name, "True", entry["reason"], entry["message"], now))
         rows = [
@@ -591,7 +591,7 @@ class TrainJobController(Controller):
 
 
 def _overridden(container: Object, trainer: Object) -> Object:
-    """The trainer's container with what the TrainJob asks for instead."""
+    """The trainer's container with the values of the TrainJob."""
     if container["name"] not in ("node", "trainer"):
         return container
     changes: dict[str, Any] = {key: trainer[key] for key in ("image", "command", "args") if key in trainer}
@@ -599,6 +599,6 @@ def _overridden(container: Object, trainer: Object) -> Object:
         changes["resources"] = trainer["resourcesPerNode"]
     if "env" in trainer:
         given = {entry["name"] for entry in trainer["env"]}
-        # Of a variable that both name the TrainJob's counts; the others stay.
+        # The TrainJob's value of an environment variable wins; others stay.
         changes["env"] = [e for e in container.get("env") or () if e["name"] not in given] + list(trainer["env"])
     return {**container, **changes}

@@ -1,7 +1,5 @@
-"""LeaderWorkerSet: groups of one leader and its workers.
-
-As the operator does it: a StatefulSet of leaders named like the set, and for each leader pod a StatefulSet of workers that
-the pod owns, so a leader that goes takes its workers along.
+"""LeaderWorkerSet: groups of one leader and its workers. As with the operator, there is a StatefulSet of leaders with the name of the set,
+and for each leader pod a StatefulSet of workers that the pod owns, so that workers go with their leader.
 """
 
 from __future__ import annotations
@@ -68,10 +66,10 @@ class LeaderWorkerSetController(Controller):
         return self._stateful_set(owner, owner, name, labels, spec)
 
     def _group(self, owner: Object, template: Object, size: int, revision: str, leader: Object) -> bool:
-        """Label a leader with its group, and give it its workers; whether the group is ready."""
+        """Label a leader with its group, and create its workers. Returns whether the group is ready."""
         bench, name = self._bench, owner["metadata"]["name"]
         leader_name = leader["metadata"]["name"]
-        # A StatefulSet gives all of its pods the same labels; which group a leader has is told by its name only.
+        # A StatefulSet gives all pods the same labels; only the name tells the group of a leader.
         index = leader_name[len(name) + 1 :]
         labels = {
             PREFIX + "name": name,
@@ -98,7 +96,7 @@ class LeaderWorkerSetController(Controller):
                 PREFIX + "name", PREFIX + "group-index", PREFIX + "group-key")}},
             "template": _labelled(template["workerTemplate"], labels, notes),
         }  # fmt: skip
-        # Owned by the leader's pod: when it goes, the garbage collector takes its workers along.
+        # The leader's pod owns them: when it goes, the garbage collector deletes its workers.
         workers = self._stateful_set(owner, leader, leader_name, labels, spec)
         if workers is None:
             return False
@@ -124,7 +122,7 @@ class LeaderWorkerSetController(Controller):
 
 
 def _segments(template: Object, *, leader: bool = False) -> dict[str, str]:
-    """Annotations that say how a group is cut into subgroups."""
+    """Annotations with the division of a group into subgroups."""
     policy = template.get("subGroupPolicy") or {}
     if not policy.get("subGroupSize"):
         return {}
@@ -134,12 +132,12 @@ def _segments(template: Object, *, leader: bool = False) -> dict[str, str]:
 
 
 def _segment(template: Object, size: int, leader: Object, index: int) -> dict[str, str]:
-    """Labels that say in which subgroup a pod is. ``index``: the worker's, 0 for the leader."""
+    """Labels with the subgroup of a pod. ``index``: the worker's, 0 for the leader."""
     policy = template.get("subGroupPolicy") or {}
     segment = policy.get("subGroupSize")
     if not segment or (index == 0 and policy.get("subGroupPolicyType") == "LeaderExcluded"):
         return {}
-    # Where the workers divide evenly, the leader comes on top of the first subgroup.
+    # If the workers divide evenly, the leader is an extra pod of the first subgroup.
     number = max(index - 1, 0) // segment if (size - 1) % segment == 0 else index // segment
     key = template_hash({"leader": leader["metadata"]["name"], "subgroup": number})
     return {PREFIX + "subgroup-index": str(number), PREFIX + "subgroup-key": key}

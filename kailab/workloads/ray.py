@@ -1,4 +1,4 @@
-"""Ray: a RayCluster is a head pod and groups of workers; RayJob and RayService make one and use it."""
+"""Ray: a RayCluster is a head pod and groups of workers; a RayJob or RayService creates and uses one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RayClusterController(Controller):
             self._report(owner, 0)
             return
         for pod in bench.owned(owner, "Pod"):
-            # Replaced even if it succeeded: a cluster's pods are to run.
+            # Replaced even if it succeeded, because pods of a cluster should run.
             if is_ended(pod):
                 bench.delete("Pod", pod)
         self._group(owner, "headgroup", "head", spec["headGroupSpec"], 1)
@@ -51,7 +51,7 @@ class RayClusterController(Controller):
             "app.kubernetes.io/created-by": "kuberay-operator",
         }
         middle = "head" if role == "head" else f"{group}-worker"
-        # A head that is going is waited for, since two would both be the head.
+        # Wait until the old head is gone, because there must not be two.
         blocked = len(pods) if role == "head" else len(active)
         for _ in range(wanted - blocked):
             pod_name = bench.cluster.store.generate_name("Pod", owner["metadata"]["namespace"], f"{name}-{middle}-")
@@ -74,7 +74,7 @@ class RayClusterController(Controller):
                 "HeadPodReady", str(head_ready), "HeadPodRunningAndReady" if head_ready else "HeadPodNotFound", "", now
             )
         ]
-        # For the first time: it stays true when pods are lost later.
+        # It becomes true once and stays true when pods are lost later.
         if provisioned or has_condition(owner, "RayClusterProvisioned"):
             marks.append(
                 make_condition(
@@ -85,7 +85,7 @@ class RayClusterController(Controller):
                     now,
                 )
             )
-        # Left out where neither holds: the state that was told before stays.
+        # If neither holds, the previous state stays.
         state: dict[str, Any] = {}
         if owner["spec"].get("suspend"):
             state["state"] = "suspended"
@@ -107,18 +107,18 @@ class RayClusterController(Controller):
 
 
 def desired_workers(group: Object) -> int:
-    """Pods of a worker group: replicas between its minimum and maximum, times the hosts of each; none while it is suspended."""
+    """Pods of a worker group: replicas between minimum and maximum, times the hosts of each; 0 while it is suspended."""
     if group.get("suspend"):
         return 0
     least, most = group.get("minReplicas", 0), group.get("maxReplicas", 2**31 - 1)
-    # The maximum holds where it is below the minimum, as with KubeRay.
+    # A maximum below the minimum wins, as with KubeRay.
     wanted = min(max(group.get("replicas") or 0, least), most)
     return int(wanted * (group.get("numOfHosts") or 1))
 
 
 class RayJobController(Controller):
-    """A RayCluster named after the job, then a submitter Job once it is ready. A job that failed is tried again on a cluster of its own, up to backoffLimit, but not
-    where it came to activeDeadlineSeconds (KubeRay, rayjob_controller.go)."""
+    """Creates a RayCluster named after the job, then a submitter Job once the cluster is ready. A failed job is retried on a new cluster, up
+    to backoffLimit, but not after activeDeadlineSeconds (KubeRay, rayjob_controller.go)."""
 
     def sync(self, owner: Object) -> None:
         bench, spec, meta = self._bench, owner["spec"], owner["metadata"]
@@ -143,12 +143,12 @@ class RayJobController(Controller):
             return
         cluster = clusters[0] if clusters else None
         if cluster is None:
-            # It runs on a cluster that its clusterSelector names, which is not followed here.
+            # Clusters named by clusterSelector are not supported here.
             if "rayClusterSpec" not in spec:
                 bench.set_status(self.kind, owner, jobDeploymentStatus="Waiting")
                 return
             name = status.get("rayClusterName") or _cluster_name(bench, meta)
-            # The name goes on record before the cluster exists: its pods' grouping looks it up there.
+            # Store the name before the cluster exists: the grouping of its pods reads it.
             owner = bench.set_status(
                 self.kind,
                 owner,
@@ -174,7 +174,7 @@ class RayJobController(Controller):
             self._failed(owner, "AppFailed", "")
 
     def _past_deadline(self, owner: Object) -> tuple[str, str] | None:
-        """Reason and message once it has come to one of its deadlines; else it is looked at again then."""
+        """Reason and message if a deadline has passed. If not, the job is synced again then."""
         bench, spec, status = self._bench, owner["spec"], owner.get("status") or {}
         running = status.get("jobDeploymentStatus") == "Running"
         fields = ["activeDeadlineSeconds"] if running else ["activeDeadlineSeconds", "preRunningDeadlineSeconds"]
@@ -196,11 +196,11 @@ class RayJobController(Controller):
         )
 
     def _failed(self, owner: Object, reason: str, message: str) -> None:
-        """Try it again where that is left to it, else end."""
+        """Retry if retries are left, else end."""
         bench = self._bench
         failed = status_of(owner).get("failed", 0) + 1
         if reason != "DeadlineExceeded" and failed <= (owner["spec"].get("backoffLimit") or 0):
-            # Counted before anything is deleted, so that it is not counted twice.
+            # Count before deleting, so that nothing is counted twice.
             owner = bench.set_status(
                 self.kind,
                 owner,
@@ -224,7 +224,7 @@ class RayJobController(Controller):
         self._shut_down(owner)
 
     def _shut_down(self, owner: Object) -> None:
-        """shutdownAfterJobFinishes: the cluster of a job that has ended goes, after ttlSecondsAfterFinished."""
+        """shutdownAfterJobFinishes: delete the cluster of an ended job after ttlSecondsAfterFinished."""
         bench, spec, ended = self._bench, owner["spec"], status_of(owner).get("endTime")
         if not spec.get("shutdownAfterJobFinishes") or not ended:
             return
@@ -235,7 +235,7 @@ class RayJobController(Controller):
         for cluster in bench.owned(owner, "RayCluster"):
             bench.delete("RayCluster", cluster)
         for submitter in bench.owned(owner, "Job"):
-            # It talks to the cluster, and ends without it. One that has ended stays, for its logs.
+            # It needs the cluster, so it goes with it. An ended one stays for its logs.
             if not has_condition(submitter, "Complete", "Failed"):
                 bench.delete("Job", submitter)
 
@@ -253,7 +253,7 @@ class RayJobController(Controller):
         }
         template = spec.get("submitterPodTemplate")
         if template is None:
-            # It names no scheduler and no queue, whatever the cluster's pods name.
+            # It has neither scheduler nor queue, whatever the cluster's pods have.
             first = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
             # The requests of KubeRay's own submitter.
             small = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
@@ -268,7 +268,7 @@ class RayJobController(Controller):
 
 
 class RayServiceController(Controller):
-    """A RayCluster that serves; the service is ready when the cluster is."""
+    """A RayCluster for serving; the service is ready when the cluster is."""
 
     def sync(self, owner: Object) -> None:
         bench, meta = self._bench, owner["metadata"]
@@ -307,7 +307,7 @@ def _cluster_name(bench: Workbench, meta: Object) -> str:
 
 
 def _create_cluster(bench: Workbench, kind: str, owner: Object, name: str, spec: Object) -> None:
-    """The RayCluster of a RayJob or RayService, marked with where it comes from."""
+    """Create the RayCluster of a RayJob or RayService, with labels that name its origin."""
     meta = owner["metadata"]
     labels = {
         **(meta.get("labels") or {}),

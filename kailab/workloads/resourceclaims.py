@@ -1,8 +1,6 @@
-"""Resource claims beside their pods: what kube-controller-manager's resourceclaim controller does.
-
-From each template that a pod names it makes a claim that the pod owns, and tells the pod its name. Reservations of pods that
-have gone or ended are taken back; a claim that nobody has reserved gives its devices back; one that was made for a pod goes
-when the pod has ended, or with it.
+"""Resource claims of pods, as kube-controller-manager's resourceclaim controller manages them. From each template that a pod names it
+creates a claim that the pod owns, and writes the claim's name to the pod's status. It removes reservations of pods that are gone or have
+ended; a claim without reservations gives its devices back; a claim that was created for a pod is deleted when the pod ends, or with it.
 """
 
 from __future__ import annotations
@@ -19,29 +17,29 @@ Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
-_LONGEST = 57  # of a name that five characters are put behind
+_LONGEST = 57  # of a name to which five characters are appended
 _NOTHING: Mapping[str, Any] = {}
 
 
 class ResourceClaimController:
-    """Soft state only: built over a resumed cluster it carries on."""
+    """It keeps soft state only, so it can be made over a resumed cluster."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
         self._unreadable = UnreadableObjects(cluster.event, "resource_claim")
         self._wrote = False
         self._watch = cluster.watch(("ResourceClaimTemplate", "Pod", "ResourceClaim"))
-        self._pods: dict[str, Object] = {}  # by UID, those that name claims and have not ended
+        self._pods: dict[str, Object] = {}  # UID -> pod with claims that has not ended
         self._templates: dict[Key, Object] = {}
         self._claims: dict[Key, Object] = {}
         self._reserved: dict[str, dict[Key, None]] = {}  # pod UID -> claims reserved for it
         self._made: dict[str, dict[Key, None]] = {}  # pod UID -> claims made for it
         self._due: dict[str, None] = {}  # pods that may want a claim
-        self._waiting: dict[str, str] = {}  # pods whose template is not there -> what was told
+        self._waiting: dict[str, str] = {}  # pods whose template is missing -> reported message
         self._look: dict[Key, None] = {}
 
     def step(self) -> bool:
-        """Bring claims in line with pods; says whether anything was written."""
+        """Create, update and delete claims for changed pods. Returns whether anything was written."""
         for event in self._watch.poll():
             self._unreadable.spare(event.object, self._hear, event.kind, event.object, event.type == "DELETED")
         if not self._due and not self._look:
@@ -76,7 +74,7 @@ class ResourceClaimController:
             self._templates.pop(key, None)
             if not gone:
                 self._templates[key] = obj
-                # All that wait: which of them wait for this one says only their spec.
+                # All waiting pods, because only their spec tells which template they wait for.
                 self._due.update(dict.fromkeys(self._waiting))
 
     def _hear_pod(self, pod: Object, gone: bool) -> None:
@@ -84,11 +82,11 @@ class ResourceClaimController:
         if gone or is_ended(pod):
             self._pods.pop(uid, None)
             self._waiting.pop(uid, None)
-            # Claims that it shared with others may be free now, and its own are not needed any more.
+            # Its shared claims may be free now, and its own are not needed any more.
             self._look.update({**self._reserved.get(uid, {}), **self._made.get(uid, {})})
         else:
             self._pods[uid] = pod
-            # A pod that is leaving keeps its claims, but is given none.
+            # A pod that is being deleted keeps its claims, but gets no new ones.
             if not is_terminating(pod):
                 self._due[uid] = None
 
@@ -98,7 +96,7 @@ class ResourceClaimController:
         if before is not None:
             self._index(before, key, False)
         if gone:
-            # A claim was deleted under its pod: it is made anew.
+            # The claim of a living pod was deleted: create it again.
             if (owner := _owner(claim)) in self._pods:
                 self._due[owner] = None
             return
@@ -121,7 +119,7 @@ class ResourceClaimController:
     # --- making ------------------------------------------------------------------------------------------------------
 
     def _make(self, uid: str, pod: Object) -> None:
-        """The claims that a pod's templates are to become."""
+        """Create the claims for a pod's templates."""
         metadata = pod["metadata"]
         namespace = metadata["namespace"]
         told = {
@@ -135,7 +133,7 @@ class ResourceClaimController:
             name = told.get(wanted["name"])
             if not template or (name and self._is_made_for((namespace, name), uid)):
                 continue
-            # Found first: after a write that failed between the two, a second claim would hold a second set of devices.
+            # Look for an existing claim first: after a write that failed in between, a second claim would hold a second set of devices.
             found = self._found(uid, wanted["name"]) or self._created(uid, pod, wanted["name"], template)
             if found is not None:
                 made[wanted["name"]] = found
@@ -152,7 +150,7 @@ class ResourceClaimController:
         return claim is not None and _owner(claim) == uid
 
     def _found(self, uid: str, pod_claim: str) -> str | None:
-        """The name of a claim that was made already, only not told to the pod."""
+        """The name of an existing claim that is missing in the pod's status."""
         for key in self._made.get(uid, ()):
             metadata = self._claims[key]["metadata"]
             named = (metadata.get("annotations") or _NOTHING).get(POD_CLAIM)
@@ -173,7 +171,7 @@ class ResourceClaimController:
         spec = template["spec"]
         own = spec.get("metadata") or _NOTHING
         claim = {
-            # The template's, whose version decides how requests are written.
+            # The template's version, which decides how requests are written.
             "apiVersion": template["apiVersion"],
             "kind": "ResourceClaim",
             "metadata": {
@@ -192,21 +190,21 @@ class ResourceClaimController:
     # --- tidying up --------------------------------------------------------------------------------------------------
 
     def _tidy(self, key: Key, claim: Object) -> None:
-        """Take back what is reserved for pods that are not there any more, and what nobody needs then."""
+        """Remove reservations of pods that do not exist any more, and claims that nobody needs then."""
         status = claim.get("status") or _NOTHING
         users = status.get("reservedFor") or []
-        # Who else may reserve a claim is not known here, so only pods are looked for.
+        # Only pods are checked, because other consumers are unknown here.
         valid = [user for user in users if user.get("resource") != "pods" or user.get("uid") in self._pods]
         namespace, name = key
         if len(valid) < len(users) or (status.get("allocation") is not None and not valid):
-            # The devices go back in the same write: no state in between has devices that nobody has reserved.
+            # In the same write, so that devices are never allocated without a reservation.
             left: dict[str, Any] = {"reservedFor": valid} if valid else {"reservedFor": None, "allocation": None}
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"status": left}, "status")
             self._wrote = True
         if valid:
             return
         held = claim["metadata"].get("finalizers") or []
-        # It kept the claim there as long as it had devices.
+        # This finalizer kept the claim while it had devices.
         if CLAIM_FINALIZER in held and (claim.get("status") or _NOTHING).get("allocation") is None:
             left = {"finalizers": [one for one in held if one != CLAIM_FINALIZER] or None}
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"metadata": left})
@@ -218,7 +216,7 @@ class ResourceClaimController:
 
 
 def _base(pod: str, pod_claim: str) -> str:
-    """``pod-claim-``, both cut in proportion where that is too long."""
+    """``pod-claim-``, with both parts cut in proportion if it is too long."""
     base = f"{pod}-{pod_claim}-"
     if len(base) <= _LONGEST:
         return base
@@ -226,7 +224,7 @@ def _base(pod: str, pod_claim: str) -> str:
 
 
 def _owner(claim: Object) -> str:
-    """UID of the pod that a claim was made for; empty where it was not made for one."""
+    """UID of the pod that a claim was created for, else ""."""
     for reference in owner_references(claim):
         if reference.get("kind") == "Pod" and reference.get("controller"):
             return str(reference["uid"])

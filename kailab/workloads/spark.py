@@ -12,7 +12,7 @@ from kailab.model.times import parse_time
 from kailab.workloads.controller import Controller
 
 _MEBIBYTES = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
-_LEAST_OVERHEAD_MIB = 384  # Spark's own minimum, beside the factor
+_LEAST_OVERHEAD_MIB = 384  # the minimum of Spark's overhead factor
 _RETRY_SECONDS = 5  # the operator's default
 _JVM_OVERHEAD, _OTHER_OVERHEAD = 0.1, 0.4
 """Parts of the memory that are added: of an application in Java or Scala, and of one in Python or R."""
@@ -34,7 +34,7 @@ class SparkController(Controller):
             driver = self._pod(owner, owner, "driver", f"{name}-driver", selector)
             if driver is None:
                 return
-            # A driver that was evicted is made again as part of the same attempt.
+            # An evicted driver is replaced in the same attempt.
             if state in ("", "PENDING_RERUN"):
                 attempts = status_of(owner).get("executionAttempts", 0) + 1
                 owner = bench.set_status(
@@ -65,7 +65,8 @@ class SparkController(Controller):
         )
 
     def _ended(self, owner: Object, driver: Object, *, succeeded: bool) -> str:
-        """The state of an application whose driver has ended: its restartPolicy may have it run again, after a pause that grows with each attempt."""
+        """The state of an application whose driver has ended. Its restartPolicy may run it again, after a pause that grows with each
+        attempt."""
         bench, status, policy = self._bench, owner.get("status") or {}, owner["spec"].get("restartPolicy") or {}
         attempts, kind = status.get("executionAttempts", 0), policy.get("type", "Never")
         retried = kind == "OnFailure" and not succeeded and attempts <= policy.get("onFailureRetries", -1)
@@ -80,7 +81,7 @@ class SparkController(Controller):
         return "PENDING_RERUN"
 
     def _expire(self, owner: Object) -> None:
-        """timeToLiveSeconds: an application that has ended goes by itself."""
+        """timeToLiveSeconds: delete an ended application after this time."""
         ttl, ended = owner["spec"].get("timeToLiveSeconds"), owner["status"].get("terminationTime")
         if not ttl or not ended:
             return
@@ -91,11 +92,11 @@ class SparkController(Controller):
             self._bench.wake_at(owner, when, prompt=False)
 
     def _executors(self, owner: Object, driver: Object, executors: list[Object], selector: str) -> None:
-        """As many as asked for; one that is lost is made anew under the next number."""
+        """Create missing executors; a lost one is replaced with the next number."""
         bench, meta = self._bench, owner["metadata"]
         wanted = owner["spec"].get("executor", {}).get("instances", 1)
         alive = [pod for pod in executors if is_active(pod)]
-        # Numbers are never used again, as in Spark; the note outlives the pods that had them.
+        # Numbers are never reused, as in Spark, so an annotation keeps the last one.
         last = parse_count((meta.get("annotations") or {}).get("kailab.dev/executors"))
         for pod in executors:
             if is_ended(pod):
@@ -155,7 +156,7 @@ class SparkController(Controller):
 
 
 def _resources(app: Object, role: str) -> dict[str, dict[str, Any]]:
-    """Requests and limits as Spark makes them from cores, memory with overhead, and GPUs."""
+    """Requests and limits from cores, memory with overhead, and GPUs, as Spark computes them."""
     spec = app.get(role) or {}
     memory = f"{_memory(app, role)}Mi"
     requests: dict[str, Any] = {"cpu": str(spec.get("coreRequest") or spec.get("cores", 1)), "memory": memory}
@@ -171,9 +172,8 @@ def _resources(app: Object, role: str) -> dict[str, dict[str, Any]]:
 
 
 def _memory(app: Object, role: str) -> int:
-    """MiB that a pod asks for. What the application says of a role goes before its sparkConf, which goes before Spark's defaults.
-
-    Source: Spark, BasicDriverFeatureStep and ResourceProfile.getResourcesForClusterManager."""
+    """MiB of a pod. A value of the application for a role wins over its sparkConf, which wins over Spark's defaults. Source: Spark,
+    BasicDriverFeatureStep and ResourceProfile.getResourcesForClusterManager."""
     spec, conf = app.get(role) or {}, app.get("sparkConf") or {}
     size = mebibytes(spec.get("memory") or conf.get(f"spark.{role}.memory") or "1g")
     overhead = spec.get("memoryOverhead") or conf.get(f"spark.{role}.memoryOverhead")
@@ -189,7 +189,7 @@ def _memory(app: Object, role: str) -> int:
         extra = max(int(size * float(factor)), _LEAST_OVERHEAD_MIB)
     if role == "executor":
         if str(conf.get("spark.memory.offHeap.enabled", "")).lower() == "true":
-            # In bytes where it names no unit, unlike all others.
+            # In bytes if it has no unit, unlike all others.
             extra += mebibytes(conf.get("spark.memory.offHeap.size", "0"), "b")
         if app.get("type") == "Python":
             extra += mebibytes(conf.get("spark.executor.pyspark.memory", "0"))
@@ -197,12 +197,12 @@ def _memory(app: Object, role: str) -> int:
 
 
 def mebibytes(text: object, unit: str = "m") -> float:
-    """An amount of memory as Spark reads it. ``unit``: of a number without one.
+    """An amount of memory as Spark parses it. ``unit``: of a number without one.
 
     >>> mebibytes("4g"), mebibytes("512"), mebibytes("2048k")
     (4096.0, 512.0, 2.0)
     """
-    # ``4g``, ``4gb`` and ``4gib`` are one amount to Spark: binary units. ``4b`` is in bytes, ``4`` in MiB.
+    # ``4g``, ``4gb`` and ``4gib`` are the same amount in Spark, in binary units. ``4b`` is in bytes, ``4`` in MiB.
     text = str(text).strip().lower()
     number = text.rstrip("bigkmt")
     return float(number) * _MEBIBYTES[text[len(number) :][:1] or unit]

@@ -41,7 +41,7 @@ def test_a_full_window_gives_what_the_scheduler_s_own_history_gives():
         UsageInterval(40.0, (8.0, 1.0, 1.0), {"a": (2.0, 0.0, 0.0), "b": (4.0, 0.0, 0.0)}),
     ]
     history = UsageHistory(None, UsageParams(window=64.0, half_life=16.0), pieces)  # type: ignore[arg-type]
-    exact = history.reckon(64.0)
+    exact = history.compute(64.0)
     assert {queue: shares["gpu"] for queue, shares in exact.items()} == pytest.approx(ours, rel=1e-9)
 
 

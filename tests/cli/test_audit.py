@@ -28,7 +28,7 @@ def test_findings_as_a_table(faulty) -> None:
     assert done.code == 1
     rows = [line.split(None, 2) for line in done.out.splitlines()]
     assert rows[0] == ["SEVERITY", "CODE", "WHAT"]
-    assert ["warning", "QueueParentMissing", "team-b leads to no root: the parent, nowhere, is not there."] in rows
+    assert ["warning", "QueueParentMissing", "team-b leads to no root: the parent, nowhere, does not exist."] in rows
     assert rows[-2][:2] == ["QUEUE", "WAITING"]
     assert rows[-1][0] == "team-a"
     assert "1 more are worth knowing: --all" in done.err

@@ -50,7 +50,7 @@ def test_a_file_that_is_there_is_kept(busy, home: Path) -> None:
     ("arguments", "told"),
     [
         (["open", "none.snap"], "none.snap: there is no such file or folder"),
-        (["open", "notes"], "notes: is nothing that can be opened; expected a snapshot"),
+        (["open", "notes"], "notes: can't be opened; expected a snapshot"),
         (["open", "notes", "--at", "last"], "--at is for evidence and for KAI's archive"),
         (["open", "notes", "t"], "a test is for evidence, a folder"),
         (["open", "notes", "--assume-runtime", "soon"], "--assume-runtime: "),

@@ -65,10 +65,10 @@ def test_settings_are_held_against_one_of_them_seed_by_seed(kailab, study) -> No
     assert setting == {"limits": {"red": 8}}
     assert (difference["measure"], difference["seeds"]) == ("evictions", 3)
     for arguments, said in (
-        (("--compare", "green mean wait"), "there is no queue 'green'"),
-        (("--compare", "cost"), "that takes a file of prices"),
-        (("--compare", "haste"), "no measure is called"),
-        (("--compare", "evictions", "--against", "fifo"), "no setting is told so"),
+        (("--compare", "green mean wait"), "no queue 'green'"),
+        (("--compare", "cost"), "needs a file of prices"),
+        (("--compare", "haste"), "unknown measure"),
+        (("--compare", "evictions", "--against", "fifo"), "no such setting"),
     ):
         done = kailab("sweep", "study.yaml", *arguments)
         assert (done.code, said in done.err) == (2, True), done.err
@@ -84,5 +84,5 @@ def test_what_can_not_be_is_refused(kailab, study, home) -> None:
     study.write_text("trace: trace.csv\nfleet: lesson\ngrid: {limits: [{green: 8}]}\n")
     done = kailab("sweep", "study.yaml")
     assert done.code == 2
-    assert "there is no queue 'green'" in done.err
+    assert "no queue 'green'" in done.err
     assert not (home / "studies").exists()

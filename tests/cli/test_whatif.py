@@ -68,7 +68,7 @@ def test_two_alternatives_stand_side_by_side(busy, state) -> None:
 def test_time_alone_and_all_of_it(busy) -> None:
     done = busy("whatif", "--for", "10m", "--all")
     assert "After 10m of lab time" in done.out
-    assert "time passes: no workload and no queue stands otherwise" in done.out
+    assert "time passes: no workload and no queue changes" in done.out
     assert "16 run, 4 wait" in done.out
 
 

@@ -210,7 +210,7 @@ def test_every_row_is_as_the_engine_counts(drawn):
     finally:
         session.close()
     looking = SchedulingStateReader(cluster, EngineConfig(), None, ["kai-scheduler"])
-    picture = Picture(cluster, DecisionLog(NameIndex(cluster), cluster.now()), looking.present)
+    picture = Picture(cluster, DecisionLog(NameIndex(cluster), cluster.now()), looking.scheduling_state)
     assert picture.shares["team"].allocated == team.allocated[2]
     assert picture.shares["team"].requested == team.request[2]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.advice.audit import audit
-from kailab.advice.audit.finding import Audit, Finding, FindingCode, Severity
+from kailab.advice.audit.finding import Audit, AuditFinding, FindingCode, Severity
 from kailab.engine.report.unplaceable import unplaceable_groups
 from kailab.lab import Lab
 from kailab.scheduler.scheduling_state import SchedulingStateReader
@@ -32,7 +32,7 @@ RING = {
 """KAI's grouper refuses workers without replicas."""
 
 
-def found(lab, code: FindingCode) -> list[Finding]:
+def found(lab, code: FindingCode) -> list[AuditFinding]:
     return [one for one in audited(lab).findings if one.code is code]
 
 
@@ -70,7 +70,7 @@ def test_a_starved_queue_and_what_blocks_the_return(queue, job):
         assert "a holds 24 GPUs beyond its own: 32 GPUs of a are protected by a minimum runtime until" in one.sentence
         (borrower,) = found(lab, FindingCode.BORROWING)
         assert borrower.numbers["from"] == {"b": 24_000}
-        assert "against its return: 32 GPUs of a are protected" in borrower.sentence
+        assert "its return is prevented by: 32 GPUs of a are protected" in borrower.sentence
         lab.advance(3601)
         assert not found(lab, FindingCode.STARVED)
 
@@ -171,7 +171,7 @@ def test_a_ring_of_parents(lab, queue):
     )  # nobody can apply it, but an API server takes it
     lab.settle()
     one = next(one for one in found(lab, FindingCode.QUEUE_PARENT_MISSING) if one.objects == ("queue/leaf",))
-    assert "its parents are a ring" in one.sentence
+    assert "its parents form a cycle" in one.sentence
 
 
 def test_work_that_no_emptied_cluster_holds(lab, queue, job):
@@ -246,7 +246,7 @@ def test_under_kube_scheduler_shares_are_not_judged(queue, job):
         lab.settle()
         told = audited(lab)
         assert not [one for one in told.findings if one.code in (FindingCode.STARVED, FindingCode.BORROWING)]
-        assert "knows no queues" in told.unknown[0]
+        assert "has no queues" in told.unknown[0]
 
 
 def test_a_gang_within_a_domain_where_the_scheduler_keeps_no_mirror(queue, job):
@@ -262,9 +262,9 @@ def test_a_gang_within_a_domain_where_the_scheduler_keeps_no_mirror(queue, job):
         lab.apply(job("big", "team", 9, gang=True, annotations=where))
         lab.settle()
         reader = SchedulingStateReader(lab.cluster, lab.config, None, ["kai-scheduler"])
-        moment = reader.present().moment()
+        moment = reader.scheduling_state().cycle_input()
         (one,) = unplaceable_groups(moment.snapshot, moment.config, moment.now)
-        assert reader.present().podgroup(one.podgroups[0]).startswith("default/pg-big")
+        assert reader.scheduling_state().podgroup(one.podgroups[0]).startswith("default/pg-big")
         reader.close()
 
 

@@ -120,7 +120,7 @@ def test_work_that_the_scheduler_says_nothing_of(lab, queue, job):
         part.step()
     for part in lab._parts.controllers:
         part.step()
-    assert "2 pods wait, and the scheduler has not been through a cycle" in problems(lab)
+    assert "2 pods wait, and the scheduler has not run a cycle" in problems(lab)
     lab.settle()
     assert health(lab).healthy
 
@@ -149,7 +149,7 @@ def test_under_kube_scheduler_what_is_not_known_is_said(queue, job):
         found = health(lab)
         assert found.healthy
         assert found.cycle is None
-        assert "tells nothing of its cycles" in found.unknown[0]
+        assert "does not report its cycles" in found.unknown[0]
 
 
 def test_a_process_by_its_decision_file_alone():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.advice.policykinds.meaning import Verdict
+from kailab.advice.policykinds.meaning import FieldVerdict
 from kailab.advice.policykinds.translating import KINDS, Translation, translate
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
@@ -58,7 +58,7 @@ def amounts(found: Translation) -> dict[str, tuple[Any, Any]]:
 def test_quota_and_burst_are_quota_and_limit_in_a_lab() -> None:
     quota = policy("Quota", namespace="llm", guaranteedQuota={"gpus": 8, "maxPodsPerDay": 50}, burstQuota={"gpus": 4})
     found = translated(quota)
-    assert meanings(found)["spec.guaranteedQuota.maxPodsPerDay"].verdict is Verdict.NONE
+    assert meanings(found)["spec.guaranteedQuota.maxPodsPerDay"].verdict is FieldVerdict.NONE
     with Lab.open() as lab:
         lab.apply(found.objects)
         lab.apply(job("train", "llm", 20))
@@ -187,7 +187,7 @@ def test_every_rule_is_reached_by_a_field() -> None:
 
 def test_a_field_that_no_document_has_is_told() -> None:
     found = meanings(translated(policy("Quota", namespace="a", boost={"by": 2})))
-    assert found["spec.boost.by"].verdict is Verdict.NONE
+    assert found["spec.boost.by"].verdict is FieldVerdict.NONE
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kailab.advice.practice.checking import lint
-from kailab.advice.practice.rules import RULES, Finding
+from kailab.advice.practice.rules import RULES, PracticeFinding
 from kailab.errors import InputError
 from kailab.fleet import load_fleet
 from kailab.model.manifests import from_objects
@@ -59,7 +59,7 @@ def priority_class(name: str, value: int) -> dict[str, Any]:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
-def found(*objects: dict[str, Any], fleet: str = "lesson") -> list[Finding]:
+def found(*objects: dict[str, Any], fleet: str = "lesson") -> list[PracticeFinding]:
     return lint(from_objects(objects), load_fleet(fleet) if fleet else None).findings
 
 

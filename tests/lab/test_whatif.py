@@ -49,7 +49,7 @@ def test_nothing_done_changes_nothing(lab):
     found = what_if(lab, [Alternative("nothing")], seconds=3600)
     assert found.comparisons[0].workloads == ()
     assert found.comparisons[0].queues == ()
-    assert found.comparisons[0].summary() == "no workload and no queue stands otherwise"
+    assert found.comparisons[0].summary() == "no workload and no queue changes"
     assert found.end == lab.now + 3600
 
 
@@ -141,7 +141,7 @@ def test_fields_are_set_by_name(lab):
         ("queue/a.gpu.quota=nan", "gpu.quota is a number"),
         ("queue/a.priority=1.5", "priority is a whole number"),
         ("queue/z.gpu.quota=3", "'z' not found"),
-        ("configmap/z.data=3", "no field of a ConfigMap can be set so"),
+        ("configmap/z.data=3", "no field of a ConfigMap can be set this way"),
         ("quue/a.gpu.quota=3", "quue"),
     ],
 )

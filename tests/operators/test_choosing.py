@@ -27,7 +27,7 @@ def test_names_are_taken_once_and_in_one_order() -> None:
     [
         ("jobsets", "there is no operator 'jobsets'; there are jobset, lws, trainer"),
         ("jobset,,ray", "there is no operator 'ray'"),
-        ("kueue", "'kueue' is a scheduler and no operator: expected it as --scheduler kueue"),
+        ("kueue", "'kueue' is a scheduler, not an operator; use --scheduler kueue"),
         ("", "expected names of operators"),
         (" , ", "expected names of operators"),
         ("mpi-operator,training-operator", "can't run together: both make the pods of MPIJob; leave one out"),

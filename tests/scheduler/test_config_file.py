@@ -155,7 +155,7 @@ usageDBConfig: {clientType: prometheus, connectionString: 'http://prometheus:909
         "plugin proportion is not listed, but has its effect",
         "plugin reflectjoborder has no effect",
         "scenarioSearchBudgets: durations are counted as sets of victims simulated",
-        "no database is asked",
+        "without a database",
     ):
         assert told in notices
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.scheduler.status.queue_status import AT_ONCE, AT_ONCE_WHILE_BUSY, MOST_HELD_SECONDS, QueueStatus
+from kailab.scheduler.status.queue_status import AT_ONCE, AT_ONCE_WHILE_BUSY, MOST_DELAY_SECONDS, QueueStatus
 from tests.scheduler.conftest import Obj, SmallLab, member, podgroup, queue
 
 
@@ -42,13 +42,13 @@ def test_no_podgroup_waits_for_ever() -> None:
     field = Busy()
     field.apply("early")
     field.status.step()
-    field.lab.cluster.advance(MOST_HELD_SECONDS / 2)
+    field.lab.cluster.advance(MOST_DELAY_SECONDS / 2)
     field.apply("late")
     field.status.step()
-    field.lab.cluster.advance(MOST_HELD_SECONDS / 2)
+    field.lab.cluster.advance(MOST_DELAY_SECONDS / 2)
     field.status.step()
     assert set(field.told()) == {"early"}
-    field.lab.cluster.advance(MOST_HELD_SECONDS / 2)
+    field.lab.cluster.advance(MOST_DELAY_SECONDS / 2)
     field.status.step()
     assert set(field.told()) == {"early", "late"}
 
@@ -70,7 +70,7 @@ def test_many_are_written_in_steps() -> None:
     field = Busy()
     field.apply(*(f"group-{number:03}" for number in range(AT_ONCE + 50)))
     field.status.step()
-    field.lab.cluster.advance(MOST_HELD_SECONDS)
+    field.lab.cluster.advance(MOST_DELAY_SECONDS)
     assert field.status.step()
     assert len(field.told()) == AT_ONCE_WHILE_BUSY
     field.binding = False

@@ -32,16 +32,16 @@ def test_the_documents_example() -> None:
     _, past = history(UsageParams(window=36_000))
     past.observe(0, [state("q", 8)], CAPACITY)
     past.observe(3 * 3600, [state("q", 0)], CAPACITY)
-    assert past.reckon(36_000)["q"]["gpu"] == pytest.approx(0.24)
+    assert past.compute(36_000)["q"]["gpu"] == pytest.approx(0.24)
 
 
 def test_what_is_older_than_the_window_does_not_count() -> None:
     _, past = history(UsageParams(window=3600))
     past.observe(0, [state("q", 10)], CAPACITY)
     past.observe(3600, [state("q", 0)], CAPACITY)
-    assert past.reckon(3600)["q"]["gpu"] == pytest.approx(1.0)
-    assert past.reckon(5400)["q"]["gpu"] == pytest.approx(0.5)
-    assert past.reckon(7200) == {}
+    assert past.compute(3600)["q"]["gpu"] == pytest.approx(1.0)
+    assert past.compute(5400)["q"]["gpu"] == pytest.approx(0.5)
+    assert past.compute(7200) == {}
 
 
 def test_use_one_half_life_ago_weighs_half() -> None:
@@ -51,25 +51,25 @@ def test_use_one_half_life_ago_weighs_half() -> None:
     past.observe(0, [state("old", 10)], CAPACITY)
     past.observe(1, [], CAPACITY)
     past.observe(half_life, [state("new", 10)], CAPACITY)
-    found = past.reckon(half_life + 1)
+    found = past.compute(half_life + 1)
     assert found["old"]["gpu"] / found["new"]["gpu"] == pytest.approx(0.5)
 
 
 def test_a_cron_window_begins_anew_when_the_expression_says() -> None:
     _, past = history(UsageParams(window_type="cron", cron="@daily"))
     past.observe(0, [state("q", 10)], CAPACITY)
-    assert past.reckon(86_399)["q"]["gpu"] == pytest.approx(1.0)
+    assert past.compute(86_399)["q"]["gpu"] == pytest.approx(1.0)
     past.observe(86_400 + 21_600, [state("q", 0)], CAPACITY)
-    assert past.reckon(86_400 + 43_200)["q"]["gpu"] == pytest.approx(0.5)
-    assert past.reckon(2 * 86_400 + 1).get("q", {}).get("gpu", 0.0) == 0.0
+    assert past.compute(86_400 + 43_200)["q"]["gpu"] == pytest.approx(0.5)
+    assert past.compute(2 * 86_400 + 1).get("q", {}).get("gpu", 0.0) == 0.0
 
 
 def test_a_tumbling_window_begins_anew() -> None:
     _, past = history(UsageParams(window=100, window_type="tumbling"))
     past.observe(0, [state("q", 10)], CAPACITY)
-    assert past.reckon(99)["q"]["gpu"] == pytest.approx(1.0)
+    assert past.compute(99)["q"]["gpu"] == pytest.approx(1.0)
     past.observe(100, [state("q", 0)], CAPACITY)
-    assert past.reckon(150) == {}
+    assert past.compute(150) == {}
 
 
 @settings(max_examples=60)
@@ -87,8 +87,8 @@ def test_pieces_add_up_to_samples_taken_often(pieces: list[tuple[int, int]], hal
         now += length
     weights = [0.5 ** ((now - when) / half_life) if half_life else 1.0 for when, _ in samples]
     expected = sum(w * gpus for w, (_, gpus) in zip(weights, samples)) / (10 * math.fsum(weights))
-    assert past.reckon(float(now)).get("q", {"gpu": 0.0})["gpu"] == pytest.approx(expected, abs=0.02)
-    assert 0.0 <= past.reckon(float(now)).get("q", {"gpu": 0.0})["gpu"] <= 1.0
+    assert past.compute(float(now)).get("q", {"gpu": 0.0})["gpu"] == pytest.approx(expected, abs=0.02)
+    assert 0.0 <= past.compute(float(now)).get("q", {"gpu": 0.0})["gpu"] <= 1.0
 
 
 def test_joining_old_pieces_keeps_their_sum() -> None:
@@ -96,7 +96,7 @@ def test_joining_old_pieces_keeps_their_sum() -> None:
     for second in range(2000):
         past.observe(float(second), [state("q", second % 3)], CAPACITY)
     expected = sum(second % 3 for second in range(2000)) / (10 * 2000)
-    assert past.reckon(2000.0)["q"]["gpu"] == pytest.approx(expected)
+    assert past.compute(2000.0)["q"]["gpu"] == pytest.approx(expected)
 
 
 def test_it_is_kept_with_the_cluster() -> None:
@@ -104,7 +104,7 @@ def test_it_is_kept_with_the_cluster() -> None:
     past.observe(0, [state("q", 8)], CAPACITY)
     past.observe(50, [state("q", 2)], CAPACITY)
     again = UsageHistory.load(cluster, UsageParams(half_life=100))
-    assert again.reckon(80) == past.reckon(80)
+    assert again.compute(80) == past.compute(80)
     assert not again.observe(60, [state("q", 2)], CAPACITY)
 
 
@@ -112,7 +112,7 @@ def test_a_damaged_record_begins_anew() -> None:
     cluster, past = history()
     past.observe(0, [state("q", 8)], CAPACITY)
     cluster.patch("ConfigMap", "kailab-queue-usage", "kai-scheduler", {"data": {"history": "{"}})
-    assert UsageHistory.load(cluster, UsageParams()).reckon(10) == {}
+    assert UsageHistory.load(cluster, UsageParams()).compute(10) == {}
 
 
 def test_it_is_off_unless_asked_for(lab, build) -> None:

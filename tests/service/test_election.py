@@ -19,8 +19,8 @@ def test_one_of_two_leads_and_the_other_stands_by(world, build) -> None:
     assert (a.election.leading, b.election.leading) == (True, False)
     assert lease(world)["holderIdentity"] == "a"
     assert world.node_of("p") == "n1"
-    assert b.service.standing.role == "standing by; a leads"
-    assert b.service.standing.ready() == (True, "ok: standing by; a leads")
+    assert b.service.health.role == "standing by; a leads"
+    assert b.service.health.ready() == (True, "ok: standing by; a leads")
     assert not b.service.cluster.written
 
 
@@ -76,7 +76,7 @@ def test_a_holder_that_can_not_renew_stops_writing_before_anyone_may_take_over(w
     world.cluster.create(build.pod("p"))
     world.run(1)
     assert world.node_of("p") == ""
-    assert a.service.standing.role == "standing by; nobody leads"
+    assert a.service.health.role == "standing by; nobody leads"
     world.run(10)
     assert b.election.leading
     assert world.node_of("p") == "n1"

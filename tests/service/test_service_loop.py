@@ -69,20 +69,20 @@ def test_an_error_of_the_server_is_waited_out_with_growing_pauses(service, world
         raise Forbidden("pods is forbidden: no rights today")
 
     monkeypatch.setattr(world.cluster, "watch", refuse)
-    service._put_down()
+    service._end_term()
     with caplog.at_level(logging.WARNING, "kailab.scheduler"):
         turns(service, world, 60)
     pauses = [later - earlier for earlier, later in pairwise(moments)]
     assert pauses[3] > pauses[0]
     assert len(moments) < 15
-    assert service.standing.ready() == (False, "pods is forbidden: no rights today")
-    assert service.standing.live()[0]
+    assert service.health.ready() == (False, "pods is forbidden: no rights today")
+    assert service.health.live()[0]
     assert metric(service, "kailab_turn_failures_total", error="Forbidden") == len(moments)
     monkeypatch.setattr(world.cluster, "watch", watch)
     world.cluster.create(build.pod("p"))
     turns(service, world, 60)
     assert world.node_of("p") == "n1"
-    assert service.standing.ready() == (True, "ok: leading")
+    assert service.health.ready() == (True, "ok: leading")
 
 
 def test_a_defect_is_logged_and_the_state_made_anew(service, world, build, monkeypatch, caplog) -> None:

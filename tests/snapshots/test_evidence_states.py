@@ -93,11 +93,11 @@ def test_what_was_changed_in_the_folder_is_told(run: Path) -> None:
     assert told["decision"] == "bind"
     file.write_text(json.dumps({**told, "node": "elsewhere"}) + "\n" + rest)
     with pytest.raises(
-        EvidenceError, match=r"cycle 3 can't be brought about again: it was decided in cycle \d+: .* on elsewhere"
+        EvidenceError, match=r"cycle 3 can't be reproduced: the recorded decision is in cycle \d+: .* on elsewhere"
     ):
         opening.read(run, "", "3")
     found = opening.read(run, "", "last")
-    assert "can't be brought about again" in found.notices[0]
+    assert "can't be reproduced" in found.notices[0]
     assert "workloads that own the pods are not in the evidence" in found.notices[1]
     with lab_of(found.snapshot) as lab:
         assert sorted(
@@ -121,5 +121,5 @@ def test_what_is_not_there_is_told(run: Path, test: str, at: str, told: str) -> 
 
 
 def test_a_folder_without_evidence(tmp_path: Path) -> None:
-    with pytest.raises(EvidenceError, match="no evidence is there"):
+    with pytest.raises(EvidenceError, match="there is no evidence"):
         opening.read(tmp_path)

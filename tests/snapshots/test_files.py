@@ -91,7 +91,7 @@ def test_labels_stay_that_something_selects_by(tmp_path: Path) -> None:
 
 def test_nothing_is_written_over(taken: Path) -> None:
     found = snapshot.read(taken)
-    with pytest.raises(InputError, match=r"lab\.snap: is there already"):
+    with pytest.raises(InputError, match=r"lab\.snap: exists already"):
         snapshot.write(taken, found)
     snapshot.write(taken, found, force=True)
     assert snapshot.read(taken) == found
@@ -152,15 +152,15 @@ def folder(path: Path) -> None:
     [
         (cut_short, "damaged: .* bytes expected"),
         (flipped, "damaged: its checksum does not match"),
-        (headless, "is nothing that can be opened"),
+        (headless, "can.t be opened; expected a snapshot"),
         (later_format, "is in format 2, of a newer kailab; this one reads format 1"),
         (bomb, "unpacks to more than 64 MiB"),
         (another_shape, "damaged: Expected `object`, got `array`"),
         (half_packed, "damaged: the compressed part ends early"),
         (no_names, r"Pod 0: metadata\.name: damaged: expected a name"),
-        (manifest, "is nothing that can be opened"),
-        (empty, "is nothing that can be opened"),
-        (folder, "no evidence is there"),
+        (manifest, "can.t be opened; expected a snapshot"),
+        (empty, "can.t be opened; expected a snapshot"),
+        (folder, "there is no evidence"),
     ],
 )
 def test_what_can_not_be_opened_is_told(spoil: Callable[[Path], None], told: str, taken: Path) -> None:

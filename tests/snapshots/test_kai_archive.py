@@ -211,7 +211,7 @@ def empty(path: Path, content: Any) -> None:
         (flipped, "damaged: "),
         (bomb, "unpacks to more than 64 MiB"),
         (deep, "is no snapshot of KAI's: "),
-        (empty, "holds no object that says when it was made"),
+        (empty, "contains no object with a time"),
     ],
 )
 def test_what_can_not_be_opened_is_told(

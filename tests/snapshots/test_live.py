@@ -214,7 +214,7 @@ def test_a_right_that_is_missing_is_named(
     ) as refused:
         taking.of_cluster(looker)
     assert "looker" in str(refused.value)
-    with pytest.raises(InputError, match=r"list what it may not: queues\.scheduling\.run\.ai"):
+    with pytest.raises(InputError, match=r"list that are missing: queues\.scheduling\.run\.ai"):
         taking.of_cluster(looker, partial=True)
     role["rules"].append({"apiGroups": ["scheduling.run.ai"], "resources": ["queues"], "verbs": ["get", "list"]})
     busy.apply(role)

@@ -118,7 +118,7 @@ def test_quotas_by_need_get_there_with_fewer(question: Any) -> None:
 
 def test_what_can_not_be_asked_is_refused_before_anything_is_begun(question: Any, tmp_path: Path) -> None:
     for target, said in (
-        ("use > 60%", "more GPUs do not bring that nearer"),
+        ("use > 60%", "more GPUs do not help this target"),
         ("blue p99 wait < 1h", "no queue 'blue'"),
     ):
         with pytest.raises(InputError, match=said):

@@ -69,7 +69,7 @@ def test_a_setting_is_named_as_it_is_told() -> None:
     made = swept([1, 2, 3], [11, 12.5, 13])
     assert [one.verdict for one in differences(made)] == ["more"]
     assert [one.verdict for one in differences(made, "policies p1")] == ["less"]
-    with pytest.raises(InputError, match="no setting is told so; there are: policies p0; policies p1"):
+    with pytest.raises(InputError, match="no such setting; expected one of: policies p0; policies p1"):
         read_compare(made.study, ["evictions"], "policies p2")
 
 

@@ -97,10 +97,13 @@ def test_the_clusters_own_policy_keeps_its_parameters(study_file: Write, tmp_pat
     [
         ({"fleet": "lesson", "clusters": "clusters.yaml"}, "fleet: expected one of fleet and clusters"),
         ({"fleet": ""}, "fleet: expected one of fleet and clusters"),
-        ({"fleet": "", "clusters": "clusters.yaml", "size": "40"}, "size: is of one fleet"),
-        ({"fleet": "", "clusters": "clusters.yaml", "grid": "{limits: [{red: 8}]}"}, "grid.limits: is of one fleet"),
-        ({"dispatch": "most-free"}, "dispatch: expected clusters with it"),
-        ({"grid": "{dispatch: [most-free]}"}, "grid.dispatch: expected clusters with it"),
+        ({"fleet": "", "clusters": "clusters.yaml", "size": "40"}, "size: applies only to a single fleet"),
+        (
+            {"fleet": "", "clusters": "clusters.yaml", "grid": "{limits: [{red: 8}]}"},
+            "grid.limits: applies only to a single fleet",
+        ),
+        ({"dispatch": "most-free"}, "dispatch: expected clusters together with dispatch"),
+        ({"grid": "{dispatch: [most-free]}"}, "grid.dispatch: expected clusters together with dispatch"),
     ],
 )
 def test_what_is_of_one_fleet_does_not_go_with_clusters(study_file: Write, fields, told) -> None:
@@ -120,5 +123,5 @@ def test_a_policy_that_does_not_dispatch_is_refused_before_anything(
 def test_least_cost_takes_prices(study_file: Write, tmp_path: Path) -> None:
     clusters_file(tmp_path, {"name": "west", "nodes": 1, "gpus": 8})
     study = read_study(study_file(fleet="", clusters="clusters.yaml", find="{target: mean wait < 5m, least: cost}"))
-    with pytest.raises(InputError, match="least cost: that takes a file of prices"):
+    with pytest.raises(InputError, match="least cost needs a file of prices"):
         sweep(study, tmp_path / "studies", workers=1)

@@ -22,7 +22,7 @@ from tests.studies.conftest import Write
         ({"grid": "{limits: []}"}, "grid.limits"),
         ({"grid": "{checkpoint: [1h, 0s]}"}, "grid.checkpoint[1]"),
         ({"grid": "{colour: [red]}"}, "unknown field"),
-        ({"arrivalsOnly": "true", "checkpoint": "1h"}, "no job has an end"),
+        ({"arrivalsOnly": "true", "checkpoint": "1h"}, "because jobs do not end"),
         ({"find": "{measure: waited_mean}"}, "expected one of below and above"),
         ({"find": "{target: wait < 1h}"}, "find.target"),
         ({"find": "{target: [p99 wait < 1h, use > much]}"}, "find.target[1]"),
@@ -30,7 +30,7 @@ from tests.studies.conftest import Write
         ({"find": "{least: gpus}"}, "expected one of target and measure"),
         ({"size": "0"}, "size"),
         ({"find": "{measure: waiting, below: 1}"}, "find.measure"),
-        ({"find": "{measure: lost, below: 1, least: quotas}"}, "nothing that the study varies"),
+        ({"find": "{measure: lost, below: 1, least: quotas}"}, "the study does not vary"),
         ({"seeds": "0"}, "seeds: 0 is not valid; expected how many (1 to 10000), or a list of different whole numbers"),
         (
             {"seeds": "[1, 1]"},
@@ -84,6 +84,6 @@ def test_a_run_is_another_where_a_file_is(study_file: Write, tmp_path: Path) -> 
 
 
 def test_a_target_of_cost_takes_prices(study_file: Write, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="takes a file of prices"):
+    with pytest.raises(InputError, match="needs a file of prices"):
         sweep(read_study(study_file(find="{target: cost < 100}")), tmp_path / "studies")
     assert not (tmp_path / "studies").exists()

@@ -106,9 +106,12 @@ def test_it_is_the_same_whoever_does_the_runs_and_goes_on_where_it_was(study_fil
     "search, told",
     [
         ("{over: {policies: [[]]}, trials: 2}", "expected one of minimise and maximise"),
-        ("{over: {policies: [[]]}, trials: 2, minimise: happiness}", "no measure is called 'happiness'"),
-        ("{over: {limits: {red: {from: 9, to: 3, step: 1}}}, trials: 2, minimise: lost}", "expected the smaller first"),
-        ("{over: {size: {from: 8, to: 9, step: 4}}, trials: 2, minimise: lost}", "leaves only 8"),
+        ("{over: {policies: [[]]}, trials: 2, minimise: happiness}", "unknown measure 'happiness'"),
+        (
+            "{over: {limits: {red: {from: 9, to: 3, step: 1}}}, trials: 2, minimise: lost}",
+            "expected the smaller number first",
+        ),
+        ("{over: {size: {from: 8, to: 9, step: 4}}, trials: 2, minimise: lost}", "has only the value 8"),
         ("{over: {for: [1h]}, trials: 2, minimise: lost}", "for"),
         ("{over: {policies: [[]]}, minimise: lost}", "trials"),
     ],
@@ -120,7 +123,7 @@ def test_a_search_that_can_not_be_is_refused_with_its_place(study_file: Write, s
 
 def test_a_queue_that_there_is_not_is_told_before_anything_is_done(study_file: Write, tmp_path: Path) -> None:
     study = read_study(study_file(search="{over: {policies: [[]]}, trials: 1, minimise: green p99 wait}"))
-    with pytest.raises(InputError, match="green p99 wait: there is no queue 'green'"):
+    with pytest.raises(InputError, match="green p99 wait: no queue 'green'"):
         sweep(study, tmp_path)
     assert not list((tmp_path / study.name / "runs").iterdir())
 

@@ -128,7 +128,7 @@ def test_a_result_that_is_damaged_is_told(study_file: Write, tmp_path: Path) -> 
     with folder.held():
         (run,) = study.runs()
         (folder.path / "runs" / f"{run.key}.json").write_text("{")
-    with pytest.raises(StateError, match="is no result of a run"):
+    with pytest.raises(StateError, match="is not a result of a run"):
         sweep(study, tmp_path)
 
 

@@ -34,17 +34,17 @@ def test_a_sentence_says_measure_queue_and_amount(text: str, expected: StudyTarg
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no target"),
-        ("p99 wait", "is no target"),
-        ("p99 wait <= 1h", "is no target"),
-        ("wait < 1h", "no measure is called 'wait'"),
-        ("a b p99 wait < 1h", "no measure is called 'a b p99 wait'"),
+        ("", "is not a target"),
+        ("p99 wait", "is not a target"),
+        ("p99 wait <= 1h", "is not a target"),
+        ("wait < 1h", "unknown measure 'wait'"),
+        ("a b p99 wait < 1h", "unknown measure 'a b p99 wait'"),
         ("red use > 60%", "of the whole fleet"),
         ("p99 wait < soon", "is not a duration"),
         ("p99 wait < -1h", "is negative"),
         ("p99 wait < 60%", "is not a duration"),
         ("use > nan", "a part such as 60%"),
-        ("lost < 3 h", "is no amount"),
+        ("lost < 3 h", "is not an amount"),
         ("p99 wait < 1h < 2h", "is not a duration"),
     ],
 )

@@ -20,11 +20,11 @@ SOUND = "schedulers: [kailab, kube-scheduler]\non: [lending]\nisolation: embedde
         ("on: [lending]\n", "trial.yaml:1: trial: schedulers: is required"),
         (SOUND + "schedulrs: []\n", "trial.yaml:4: trial: schedulrs: unknown field; did you mean schedulers"),
         (SOUND.replace("kube-scheduler", "kubescheduler"), r"trial.yaml:1: .*schedulers\[1\]: there is no scheduler 'kubescheduler'"),
-        (SOUND.replace("lending", "borrowing"), r"trial.yaml:2: .*on\[0\]: borrowing: there is no such file or folder"),
+        (SOUND.replace("lending", "borrowing"), r"trial.yaml:2: .*on\[0\]: borrowing: no such file or folder"),
         (SOUND.replace("embedded", "virtual"), "there is no backend 'virtual'; expected one of"),
-        (SOUND.replace(", kube-scheduler", ", kailab"), "two contenders are called kailab"),
-        (SOUND.replace("kube-scheduler", "kai=bin"), "can't be compared on embedded: a real KAI needs a real API server"),
-        (SOUND + "reference: kai\n", "the reference 'kai' is none of the contenders"),
+        (SOUND.replace(", kube-scheduler", ", kailab"), "two contenders are named kailab"),
+        (SOUND.replace("kube-scheduler", "kai=bin"), "cannot run on embedded: a real KAI needs a real API server"),
+        (SOUND + "reference: kai\n", "the reference 'kai' is not a contender"),
         (SOUND + "fleet: large\n", "large"),
         (SOUND + "with: [jobset]\n", "--with: the backend embedded does not understand it"),
         (SOUND.replace("embedded", "controlplane") + "with: [jobsets]\n", "there is no operator 'jobsets'; there are jobset"),
@@ -33,7 +33,7 @@ SOUND = "schedulers: [kailab, kube-scheduler]\non: [lending]\nisolation: embedde
         (SOUND + "time: {ratio: 1}\n", "time.ratio: 1 is too small; expected more than 1"),
         (SOUND + "compare: [speed]\n", r"compare\[0\]: 'speed' is not valid; expected verdict or outcome"),
         (SOUND.replace("kube-scheduler", "{scheduler: kailab, config: none.yaml}"), "none.yaml: can't be read: No such file"),
-        (SOUND.replace("kube-scheduler", "{scheduler: kube-scheduler, config: trial.yaml}"), "it takes no configuration"),
+        (SOUND.replace("kube-scheduler", "{scheduler: kube-scheduler, config: trial.yaml}"), "takes no configuration"),
         ("[]", "trial.yaml:1: trial: a list is not valid; expected a mapping"),
         ("", "0 documents; expected one trial"),
     ],
@@ -51,7 +51,7 @@ def test_all_faults_at_once(home: Path) -> None:
     first, second, third = str(caught.value).splitlines()
     assert "trial: schedulers[0]: there is no scheduler 'nobody'" in first
     assert "/x: can't be read" in second
-    assert "trial: on[0]: nowhere: there is no such file or folder" in third
+    assert "trial: on[0]: nowhere: no such file or folder" in third
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_the_command_line(trial: Trial, home: Path) -> None:
         (("run", "lending"), "say what is compared"),
         (("run", "trial.yaml", "--isolation", "kind"), "--isolation: the file trial.yaml says that"),
         (("run", "--scheduler", "kube-scheduler", "--scheduler", "kailab", "--config", "nowhere.yaml", "lending"), "nowhere.yaml"),
-        (("show", "nothing"), "nothing: no trial is there"),
-        (("clean", "nothing"), "nothing: no trial is there"),
+        (("show", "nothing"), "nothing: no such trial"),
+        (("clean", "nothing"), "nothing: no such trial"),
     ):  # fmt: skip
         done = trial(*arguments)
         assert (done.code, told in done.err, done.out) == (2, True, ""), (arguments, done)
@@ -96,5 +96,5 @@ def test_an_exercise_and_scenarios_of_one_name_are_told_apart(home: Path) -> Non
     (home / "more" / "lending").mkdir(parents=True)
     (home / "more" / "lending" / "test_lending.py").write_text("")
     (home / "trial.yaml").write_text(SOUND.replace("[lending]", "[lending, more/lending]"))
-    with pytest.raises(InputError, match="would both be called lending"):
+    with pytest.raises(InputError, match="would both be named lending"):
         read_trial(home / "trial.yaml")

@@ -162,4 +162,4 @@ def test_a_folder_without_tests_is_told(home: Path) -> None:
     assert run(folder) != 0
     result = folder.result
     assert result is not None
-    assert "it has no tests" in result.error
+    assert "no tests found" in result.error

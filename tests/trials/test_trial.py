@@ -64,7 +64,7 @@ def test_a_table_and_what_differs(ran: tuple[Path, Done]) -> None:
 
 def test_what_is_there_is_shown_again_and_not_run_again(trial: Trial) -> None:
     first = trial("run", "trial.yaml", "-o", "json")
-    assert "4 of 4 cells are there already" in first.err
+    assert "4 of 4 cells are done already" in first.err
     shown = trial("show", "small", "-o", "json")
     assert (shown.code, told(shown)) == (1, told(first))
 
@@ -120,7 +120,7 @@ def test_a_contender_alone_is_run_and_compared_with_nobody(trial: Trial, home: P
     assert "no longer different" not in done.out
     joined = trial(*alone, "--scheduler", "kailab", "lending", "returning.yaml")
     assert joined.code == 1
-    assert "2 of 4 cells are there already" in joined.err
+    assert "2 of 4 cells are done already" in joined.err
 
 
 def test_both_sides_have_evidence_and_the_first_decision_that_differs(trial: Trial, home: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_baseline_that_cannot_be_added_to_stays_as_it_is(trial: Trial, home: P
     file.write_text("accepted: [{contender: kube-*, test: 'gone/*', reason: was once}]\n")
     done = trial("accept", "small", "--baseline", "flow.yaml", "--reason", "x")
     assert done.code == 2
-    assert "flow.yaml: can't be added to: expected the key accepted" in done.err
+    assert "flow.yaml: cannot append entries: expected the key accepted" in done.err
     assert file.read_text() == "accepted: [{contender: kube-*, test: 'gone/*', reason: was once}]\n"
     assert not list(home.glob(".flow.yaml*"))
     done = trial("accept", "small", "--baseline", "new.yaml", "--reason", " ")
@@ -212,7 +212,7 @@ def test_one_that_changed_is_run_again(trial: Trial, home: Path) -> None:
     (home / "returning.yaml").write_text(text.replace("team-b: {gpus: 16}", "team-b: {gpus: 12}"))
     done = trial("run", "trial.yaml", "--name", "changed", "-o", "json")
     (home / "returning.yaml").write_text(text)
-    assert "2 of 4 cells are there already" in done.err
+    assert "2 of 4 cells are done already" in done.err
     (row,) = [row for row in told(done)["rows"] if row["test"] == "returning/the-owner-returns"]
     assert {result["verdict"] for result in row["results"].values()} == {"failed"}
 

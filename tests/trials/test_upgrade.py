@@ -79,7 +79,7 @@ def test_a_scheduler_whose_account_was_made_anew_runs_and_is_deaf(folders: list[
 
 def test_who_does_not_read_kais_objects_is_refused() -> None:
     plan = UpgradePlan(choose_scheduler("kailab"), choose_scheduler("kube-scheduler"), load_fleet("lesson"))
-    with pytest.raises(InputError, match="kube-scheduler does not read KAI's"):
+    with pytest.raises(InputError, match="read KAI's objects; kube-scheduler does not"):
         plan.check()
 
 

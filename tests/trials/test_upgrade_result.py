@@ -101,7 +101,9 @@ def test_what_people_read() -> None:
     )
     told = list(lines(Upgrade(before="kai v1", after="kai v2", filled=24, changes=(change,), promise=40.0)))
     assert told[:3] == ["from kai v1", "to   kai v2", "24 pods ran when it began"]
-    assert "  schedules again: not within the patience" in told
-    assert "  deaf, though its processes run: scheduler: the pod has a PodGroup, and no BindRequest" in told
+    assert "  schedules again: not within the time limit" in told
+    assert (
+        "  does not schedule although its processes run: scheduler: the pod has a PodGroup, and no BindRequest" in told
+    )
     assert "  lost: 7: Pod default/p-0, Pod default/p-1, Pod default/p-2, Pod default/p-3, Pod default/p-4, ..." in told
-    assert told[-2:] == ["  gang: as it should", "  reclaim: owner has 1 pods, not 12"]
+    assert told[-2:] == ["  gang: passed", "  reclaim: owner has 1 pods, not 12"]

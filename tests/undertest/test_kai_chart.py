@@ -139,11 +139,11 @@ class TestName:
         check_lab(backend, "kai@v0.16.8", {"kai_chart": tmp_path})
 
     def test_it_is_not_run_from_a_folder_too(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="--kai-bin: kai is installed by its chart"):
+        with pytest.raises(InputError, match="--kai-bin applies only to a KAI in a folder"):
             choose_scheduler("kai@v0.16.8", {"kai": tmp_path}).check_options()
 
     def test_a_chart_is_for_a_release(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="--kai-chart: it is for a KAI that its chart installs"):
+        with pytest.raises(InputError, match="--kai-chart applies only to a KAI that its chart installs"):
             choose_scheduler("kai", {"kai_chart": tmp_path}).check_options()
 
 

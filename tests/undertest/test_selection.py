@@ -102,5 +102,5 @@ def test_the_name_of_a_kind_is_taken(names: Path) -> None:
 
 def test_what_is_said_twice_is_refused(names: Path) -> None:
     for text in ("kai=x", f"old@{names}"):
-        with pytest.raises(InputError, match=f"--kai-bin: the scheduler {text} says it already"):
+        with pytest.raises(InputError, match=f"--kai-bin: the name of the scheduler, {text}, contains it already"):
             choose_scheduler(text, {"kai": "y"})

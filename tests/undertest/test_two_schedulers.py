@@ -51,8 +51,8 @@ def test_it_is_the_same_each_time() -> None:
 @pytest.mark.parametrize(
     ("scheduler", "backend", "told"),
     [
-        (BOTH, "kubeconfig", "is not kailab's to start"),
-        (KAI_AND_DEFAULT, "kubeconfig", "is not kailab's to start"),
+        (BOTH, "kubeconfig", "kailab does not start the default scheduler"),
+        (KAI_AND_DEFAULT, "kubeconfig", "kailab does not start the default scheduler"),
         (KAI_AND_DEFAULT, "embedded", "needs a real API server"),
     ],
 )

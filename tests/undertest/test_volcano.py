@@ -145,7 +145,10 @@ def test_one_that_says_nothing_is_called_by_its_folder(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "told"),
     [
-        ("scheduler", "is not there; a Volcano is these programs in one folder: scheduler, controller-manager"),
+        (
+            "scheduler",
+            "is not there; a Volcano consists of these programs in one folder: scheduler, controller-manager",
+        ),
         ("crds/b.yaml", "has no CRD jobflows.flow.volcano.sh; a lab with Volcano needs it"),
     ],
 )

@@ -1,16 +1,19 @@
-"""The whole queue tree looked through at once: who is kept short and by whom, what is idle, what can never work."""
+"""Audit the whole queue tree at once: queues that lack GPUs and those that hold them, idle quota, work that can never run.
+
+``checks`` finds, ``finding`` has the records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from kailab.advice.audit import checks
-from kailab.advice.audit.finding import Audit, Finding, FindingCode, QueueWait, Severity
+from kailab.advice.audit.finding import Audit, AuditFinding, FindingCode, QueueWait, Severity
 from kailab.lab.picture import Picture
 
-__all__ = ["Audit", "Finding", "FindingCode", "QueueWait", "Severity", "audit"]
+__all__ = ["Audit", "AuditFinding", "FindingCode", "QueueWait", "Severity", "audit"]
 
-_LOOKS: tuple[Callable[[Picture], Iterable[Finding]], ...] = (
+_CHECKS: tuple[Callable[[Picture], Iterable[AuditFinding]], ...] = (
     checks.above_bounds,
     checks.borrowing,
     checks.idle,
@@ -20,9 +23,9 @@ _LOOKS: tuple[Callable[[Picture], Iterable[Finding]], ...] = (
 
 
 def audit(picture: Picture) -> Audit:
-    """Everything that is found in a lab at one moment."""
+    """All findings in a lab at one moment."""
     nowhere = list(checks.fitting_nowhere(picture))
-    found = [*nowhere, *(finding for look in _LOOKS for finding in look(picture))]
+    found = [*nowhere, *(finding for check in _CHECKS for finding in check(picture))]
     found += checks.starved(picture, checks.helpless(picture, nowhere))
     found.sort(key=lambda one: (one.severity.rank, list(FindingCode).index(one.code), one.objects))
     return Audit(
@@ -36,6 +39,6 @@ def audit(picture: Picture) -> Audit:
 def _unknown(picture: Picture) -> Iterable[str]:
     who = picture.scheduler.title
     if not picture.scheduler.knows_queues:
-        yield f"{who} knows no queues: nobody is held to a share, so who starves or borrows is not judged"
+        yield f"{who} has no queues, so starvation and borrowing are not judged"
     elif not picture.scheduler.reports_shares:
-        yield f"{who} keeps its fair shares to itself: starvation is judged by quotas, what could be taken back by kailab's rules"
+        yield f"{who} reports no fair shares: starvation is judged by quotas, and returns by kailab's rules"

@@ -1,4 +1,4 @@
-"""Quotas that promise more than there is: of children beyond their parent's, of the queues at the top beyond the fleet's."""
+"""The checks of an audit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import quantiles
 from typing import Any, Literal
 
-from kailab.advice.audit.finding import Finding, FindingCode, QueueWait, Severity
+from kailab.advice.audit.finding import AuditFinding, FindingCode, QueueWait, Severity
 from kailab.advice.unserved_work import served_pool, ungrouped, unscheduled
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
@@ -22,15 +22,16 @@ from kailab.scheduler.reading.podgroups import LAST_EVICTION, node_pool
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 
 
-def beyond_capacity(picture: Picture) -> Iterable[Finding]:
-    """Per resource. Quotas without bound at the top are left out: they are meant to take what there is."""
+def beyond_capacity(picture: Picture) -> Iterable[AuditFinding]:
+    """Quotas that add up to more than the parent's quota, at the top to more than the fleet, per resource. Unlimited quotas at the top do
+    not count, because they are meant to take everything."""
     totals = {one.resource: one.total for one in picture.present.divisions if not one.parent}
     for resource in RESOURCES:
-        shares = standings(picture, resource)
+        shares = amounts_of(picture, resource)
         for parent in ("", *sorted({queue.parent for queue in shares.queues.values()} & shares.queues.keys())):
             bound = totals.get(RESOURCES[resource]) if not parent else shares[parent].quota
             if bound is not None and bound != UNLIMITED:
-                # A queue whose parent is missing stands at the top, and owns nothing there.
+                # A queue whose parent is missing is at the top but owns nothing there.
                 yield from _beyond(
                     resource, parent, bound, [one for one in shares.children(parent) if one.parent == parent]
                 )
@@ -38,7 +39,7 @@ def beyond_capacity(picture: Picture) -> Iterable[Finding]:
             return
 
 
-def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueAmounts]) -> Iterable[Finding]:
+def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueAmounts]) -> Iterable[AuditFinding]:
     named = RESOURCES[resource]
     promised = sum(queue.quota for queue in children if queue.quota != UNLIMITED)
     endless = [queue.name for queue in children if queue.quota == UNLIMITED] if parent else []
@@ -47,11 +48,11 @@ def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueA
     whose = f"the quota of {parent}" if parent else "what the available nodes have"
     largest = sorted(children, key=lambda queue: (queue.quota != UNLIMITED, -queue.quota, queue.name))
     each = [f"{queue.name} {amount_text(named, queue.quota)}" for queue in largest if queue.quota]
-    told = "no bound" if endless else amount_text(named, promised)
-    yield Finding(
+    total = "no bound" if endless else amount_text(named, promised)
+    yield AuditFinding(
         FindingCode.QUOTA_BEYOND_CAPACITY,
         Severity.WARNING,
-        f"{named} quotas {f'below {parent}' if parent else 'at the top'} add up to {told}; {whose} is "
+        f"{named} quotas {f'below {parent}' if parent else 'at the top'} add up to {total}; {whose} is "
         f"{amount_text(named, bound)} ({some(each)}).",
         tuple(f"queue/{name}" for name in ((parent,) if parent else ()) + tuple(queue.name for queue in children)),
         {
@@ -63,32 +64,29 @@ def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueA
     )
 
 
-# Work that waits though no emptied cluster would hold it.
-
-
-def fitting_nowhere(picture: Picture) -> Iterable[Finding]:
-    """By the engine, which is loaded only where something waits."""
+def fitting_nowhere(picture: Picture) -> Iterable[AuditFinding]:
+    """Pending work that would not fit on the empty cluster. The engine is loaded only if something waits."""
     if not picture.pending:
         return
     from kailab.engine.report import unplaceable
 
     present = picture.compute_present()
-    moment = present.moment()
+    moment = present.cycle_input()
     for one in unplaceable.unplaceable_groups(moment.snapshot, moment.config, moment.now):
         names = sorted(present.podgroup(uid) for uid in one.podgroups)
         size = f"{one.pods} pods that start together" if one.pods > 1 else "1 pod"
         alike = f"Each of {count(len(names), 'pod group')} ({some(names)}; " if len(names) > 1 else f"{names[0]} ("
-        yield Finding(
+        yield AuditFinding(
             FindingCode.FITS_NOWHERE,
             Severity.ERROR,
-            f"{alike}{size}, {gpus(one.gpu)}) would find no room on the emptied cluster either: {one.message}.",
+            f"{alike}{size}, {gpus(one.gpu)}) would not fit on the empty cluster either: {one.message}.",
             tuple(f"podgroup/{name}" for name in names),
             {"pods": one.pods, "gpu": one.gpu, "placed": one.placed, "groups": len(names)},
         )
 
 
-def helpless(picture: Picture, nowhere: Iterable[Finding]) -> dict[str, TaskAmounts]:
-    """Queue -> what of its work asks for that no share would help: it fits nowhere, or lacks pods of its own."""
+def helpless(picture: Picture, nowhere: Iterable[AuditFinding]) -> dict[str, TaskAmounts]:
+    """Queue -> the requests of its work that no larger share would help: it fits nowhere, or lacks pods."""
     known = {name.partition("/")[2] for finding in nowhere for name in finding.objects}
     found: dict[str, TaskAmounts] = {}
     for name, entry in picture.pending.items():
@@ -102,16 +100,13 @@ def helpless(picture: Picture, nowhere: Iterable[Finding]) -> dict[str, TaskAmou
     return found
 
 
-# Queues that hold more than their limit, or more that nobody may take back than their quota: bounds that were lowered under work that
-# runs. The scheduler takes nothing away for it.
-
-
-def above_bounds(picture: Picture) -> Iterable[Finding]:
-    """In every resource, at every level of the tree."""
+def above_bounds(picture: Picture) -> Iterable[AuditFinding]:
+    """Queues that hold more than their limit, or more non-preemptible work than their quota, in each resource. That happens if a bound is
+    lowered while work runs; the scheduler evicts nothing for it."""
     for resource, named in RESOURCES.items():
-        for name, queue in sorted(standings(picture, resource).queues.items()):
+        for name, queue in sorted(amounts_of(picture, resource).queues.items()):
             if queue.limit != UNLIMITED and queue.allocated > queue.limit:
-                yield Finding(
+                yield AuditFinding(
                     FindingCode.ABOVE_LIMIT,
                     Severity.WARNING,
                     f"{name} holds {amount_text(named, queue.allocated)}, above its limit of {amount_text(named, queue.limit)}: nothing is evicted for that, "
@@ -120,7 +115,7 @@ def above_bounds(picture: Picture) -> Iterable[Finding]:
                     {"resource": named, "allocated": queue.allocated, "limit": queue.limit},
                 )
             if beyond_quota(queue.non_preemptible, queue.quota):
-                yield Finding(
+                yield AuditFinding(
                     FindingCode.NON_PREEMPTIBLE_ABOVE_QUOTA,
                     Severity.WARNING,
                     f"{name} holds {amount_text(named, queue.non_preemptible)} of non-preemptible work, above its quota of "
@@ -132,28 +127,26 @@ def above_bounds(picture: Picture) -> Iterable[Finding]:
             return
 
 
-# Who holds less than its due and who more than its quota, what stands against taking it back, and quota that nobody uses.
-
 SHOWN = 3
-"""Queues that a sentence names; the numbers have all."""
+"""Queues in a sentence; the numbers have all."""
 
 Resource = Literal["gpu", "cpu", "memory"]
 RESOURCES: dict[Resource, QueueResource] = {"gpu": "GPU", "cpu": "CPU", "memory": "Memory"}
 
 
-def standings(picture: Picture, resource: Resource) -> QueueTreeShares:
-    """Where queues stand in one resource."""
+def amounts_of(picture: Picture, resource: Resource) -> QueueTreeShares:
+    """The amounts of queues in one resource."""
     if resource == "gpu" or not picture.scheduler.knows_queues:
         return picture.shares
     return QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.reports_shares, resource=resource)
 
 
-def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[Finding]:
-    """Leaf queues whose work waits while they hold less than their due: of the first resource that they wait for. ``helpless``: what
-    of their work asks for that no share would help."""
+def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[AuditFinding]:
+    """Leaf queues that hold less than their due while their work waits, by the first resource that it waits for. ``helpless``: requests that
+    no larger share would help."""
     if not picture.scheduler.knows_queues:
         return
-    every: dict[Resource, QueueTreeShares] = {resource: standings(picture, resource) for resource in RESOURCES}
+    every: dict[Resource, QueueTreeShares] = {resource: amounts_of(picture, resource) for resource in RESOURCES}
     parents = {queue.parent for queue in picture.shares.queues.values()}
     pairs = _pairs(picture)
     reasons: dict[str, Counter[str]] = {}
@@ -190,7 +183,7 @@ def _starved(
     resource: QueueResource,
     claims: list[Return],
     reasons: Counter[str],
-) -> Finding:
+) -> AuditFinding:
     by_quota, due = queue.allocated < queue.entitled_to, queue.due
     which = f"its quota of {amount_text(resource, queue.quota)}" if by_quota else "its fair share"
     parts = [
@@ -222,11 +215,11 @@ def _starved(
     }
     objects = (f"queue/{queue.name}", *(f"queue/{one.taker.beside}" for one in claims))
     severity = Severity.ERROR if by_quota else Severity.WARNING
-    return Finding(FindingCode.STARVED, severity, ". ".join(parts) + ".", objects, numbers)
+    return AuditFinding(FindingCode.STARVED, severity, ". ".join(parts) + ".", objects, numbers)
 
 
-def borrowing(picture: Picture) -> Iterable[Finding]:
-    """Every queue that lives on more than its quota: whose it is, and what stands against its return."""
+def borrowing(picture: Picture) -> Iterable[AuditFinding]:
+    """Queues that hold more than their quota: from whom, and what prevents the return."""
     if not picture.scheduler.knows_queues:
         return
     shares = picture.shares
@@ -237,18 +230,18 @@ def borrowing(picture: Picture) -> Iterable[Finding]:
         each = [f"{gpus(amount)} of the quota of {lender}" for lender, amount in lenders]
         own = [one for one in entitled(back[queue.name]) if one.taker.beside == queue.name]
         against = list(dict.fromkeys(text for one in own for text in stops(picture, one)))
-        tail = f"; against its return: {'; '.join(against)}" if against else ""
-        yield Finding(
+        tail = f"; its return is prevented by: {'; '.join(against)}" if against else ""
+        yield AuditFinding(
             FindingCode.BORROWING,
             Severity.INFO,
-            f"{queue.name} holds {gpus(queue.borrowed)} beyond its quota of {gpus(queue.quota)}; unused: {some(each) or 'nothing beside it'}{tail}.",
+            f"{queue.name} holds {gpus(queue.borrowed)} beyond its quota of {gpus(queue.quota)}; unused beside it: {some(each) or 'nothing'}{tail}.",
             (f"queue/{queue.name}", *(f"queue/{lender}" for lender, _ in lenders if lender != NOBODY)),
             {"borrowed": queue.borrowed, "from": dict(lenders), "returns": [return_data(picture, one) for one in own]},
         )
 
 
-def idle(picture: Picture) -> Iterable[Finding]:
-    """Leaf queues with quota that neither they nor anybody else uses."""
+def idle(picture: Picture) -> Iterable[AuditFinding]:
+    """Leaf queues with quota that nobody uses."""
     shares = picture.shares
     parents = {queue.parent for queue in shares.queues.values()}
     for name, queue in sorted(shares.queues.items()):
@@ -257,7 +250,7 @@ def idle(picture: Picture) -> Iterable[Finding]:
         lent = shares.lent(name)
         if queue.unused > lent:
             rest = f", of which others use {gpus(lent)}" if lent else ""
-            yield Finding(
+            yield AuditFinding(
                 FindingCode.IDLE_QUOTA,
                 Severity.INFO,
                 f"{name} uses {gpus(queue.allocated)} of its quota of {gpus(queue.quota)} and asks for no more; "
@@ -267,11 +260,8 @@ def idle(picture: Picture) -> Iterable[Finding]:
             )
 
 
-# Queues in which nothing can ever run as they are, and work that names no queue that could run it.
-
-
-def unusable(picture: Picture) -> Iterable[Finding]:
-    """Where work waits in such a queue, or names it, this is an error, else a warning."""
+def unusable(picture: Picture) -> Iterable[AuditFinding]:
+    """Queues in which nothing can run, and work that no queue or scheduler serves. Errors if work waits for it, else warnings."""
     if not picture.scheduler.knows_queues:
         return
     objects = {queue["metadata"]["name"]: queue for queue in picture.cluster.list("Queue")}
@@ -281,33 +271,33 @@ def unusable(picture: Picture) -> Iterable[Finding]:
     served = served_pool(picture.scheduler)
     for name in sorted(objects):
         line = queue_ancestry(name, parents)
-        # A parent keeps back what waits in any queue below it.
+        # A parent affects the work in all queues below it.
         below = sum(number for queue, number in waiting.items() if name in queue_ancestry(queue, parents))
         if name in inner and waiting[name]:
             yield _finding(FindingCode.QUEUE_NOT_LEAF, name, waiting[name], _not_leaf(name, parents))
-        # The end of the line still names a parent: one that is not there, or one that comes round again.
+        # The last queue of the line names a parent: one that does not exist, or one in a cycle.
         if (top := parents[line[-1]]) and (len(line) == 1 or name not in inner):
             yield _finding(FindingCode.QUEUE_PARENT_MISSING, name, below, _no_root(line, top, objects))
         elif served is not None and (pool := node_pool(objects[name]["metadata"])) != served:
-            told = f"belongs to node pool {pool}, which this scheduler does not serve (it serves {served})"
-            yield _finding(FindingCode.NODE_POOL_NOT_SERVED, name, below, told)
+            text = f"belongs to node pool {pool}, which this scheduler does not serve (it serves {served})"
+            yield _finding(FindingCode.NODE_POOL_NOT_SERVED, name, below, text)
         elif not any(((objects[name].get("spec") or {}).get("resources") or {}).values()):
-            told = "has no resources block, so its limits are 0 and nothing in it can run"
-            yield _finding(FindingCode.QUEUE_HAS_NO_RESOURCES, name, below, told)
+            text = "has no resources block, so its limits are 0 and nothing in it can run"
+            yield _finding(FindingCode.QUEUE_HAS_NO_RESOURCES, name, below, text)
         else:
             yield from _limits(picture, name, below)
     for name in sorted(waiting.keys() - objects.keys()):
-        which = f"names queue {name}, which is not there" if name else "names no queue"
-        yield Finding(
+        which = f"names queue {name}, which does not exist" if name else "names no queue"
+        yield AuditFinding(
             FindingCode.QUEUE_MISSING,
             Severity.ERROR,
             f"Work of {count(waiting[name], 'pod group')} {which}.",
             (f"queue/{name}",) if name else (),
             {"waiting": waiting[name]},
         )
-    # What names other schedulers too, as a lab may be told, is not known of a picture: those that name this one are looked at.
+    # A picture does not have the lab's --adopt-default-scheduler, so only pods that name this scheduler are checked.
     for why, pods in ungrouped(picture, picture.scheduler.scheduler_names(False)).items():
-        yield Finding(
+        yield AuditFinding(
             FindingCode.NOT_GROUPED,
             Severity.ERROR,
             f"{count(len(pods), 'pod')} ({some(pods)}) can't be grouped, so the scheduler never looks at {'it' if len(pods) == 1 else 'them'}: "
@@ -316,20 +306,20 @@ def unusable(picture: Picture) -> Iterable[Finding]:
             {"pods": len(pods), "reason": why},
         )
     for scheduler, pods in unscheduled(picture).items():
-        yield Finding(
+        yield AuditFinding(
             FindingCode.SCHEDULER_MISSING,
             Severity.ERROR,
-            f"{count(len(pods), 'pod')} ({some(pods)}) {'waits' if len(pods) == 1 else 'wait'} for the scheduler {scheduler}, which is not "
-            f"here: {picture.scheduler.scheduler_name} leaves {'it' if len(pods) == 1 else 'them'} alone.",
+            f"{count(len(pods), 'pod')} ({some(pods)}) {'waits' if len(pods) == 1 else 'wait'} for the scheduler {scheduler}, which does not "
+            f"run here: {picture.scheduler.scheduler_name} leaves {'it' if len(pods) == 1 else 'them'} alone.",
             tuple(f"pod/{name}" for name in pods),
             {"pods": len(pods), "scheduler": scheduler},
         )
 
 
-def _finding(code: FindingCode, name: str, waiting: int, told: str) -> Finding:
+def _finding(code: FindingCode, name: str, waiting: int, text: str) -> AuditFinding:
     tail = f"; {count(waiting, 'pod group')} of it {'waits' if waiting == 1 else 'wait'}" if waiting else ""
     severity = Severity.ERROR if waiting else Severity.WARNING
-    return Finding(code, severity, f"{name} {told}{tail}.", (f"queue/{name}",), {"waiting": waiting})
+    return AuditFinding(code, severity, f"{name} {text}{tail}.", (f"queue/{name}",), {"waiting": waiting})
 
 
 def _not_leaf(name: str, parents: dict[str, str]) -> str:
@@ -339,26 +329,23 @@ def _not_leaf(name: str, parents: dict[str, str]) -> str:
 
 def _no_root(line: list[str], top: str, objects: dict[str, Object]) -> str:
     if top in objects:
-        return f"leads to no root: its parents are a ring ({' < '.join([*line, top])})"
+        return f"leads to no root: its parents form a cycle ({' < '.join([*line, top])})"
     via = f" of {line[-1]}" if len(line) > 1 else ""
-    return f"leads to no root: the parent{via}, {top}, is not there"
+    return f"leads to no root: the parent{via}, {top}, does not exist"
 
 
-def _limits(picture: Picture, name: str, below: int) -> Iterable[Finding]:
-    """A limit of 0 here; that of a parent is told of the parent."""
+def _limits(picture: Picture, name: str, below: int) -> Iterable[AuditFinding]:
+    """A limit of 0 of this queue; that of a parent is found for the parent."""
     none = [
-        RESOURCES[one] for one in RESOURCES if name in (shares := standings(picture, one)) and shares[name].limit == 0
+        RESOURCES[one] for one in RESOURCES if name in (shares := amounts_of(picture, one)) and shares[name].limit == 0
     ]
     if none:
-        told = f"has a limit of 0 for {', '.join(none)}: nothing that asks for {'it' if len(none) == 1 else 'one of them'} can run"
-        yield _finding(FindingCode.LIMIT_ZERO, name, below, told)
-
-
-# How long work of each queue has been waiting.
+        text = f"has a limit of 0 for {', '.join(none)}: nothing that asks for {'it' if len(none) == 1 else 'one of them'} can run"
+        yield _finding(FindingCode.LIMIT_ZERO, name, below, text)
 
 
 def waits(picture: Picture) -> Iterable[QueueWait]:
-    """Queues by their longest wait. A group that was evicted waits since then."""
+    """Queues by their longest wait. An evicted group waits since its eviction."""
     queues: dict[str, list[tuple[float, str]]] = {}
     for name, entry in picture.pending.items():
         namespace, _, bare = name.partition("/")
@@ -377,6 +364,6 @@ def waits(picture: Picture) -> Iterable[QueueWait]:
 def _wait(queue: str, waiting: list[tuple[float, str]]) -> QueueWait:
     seconds = sorted(each for each, _ in waiting)
     longest, name = max(waiting, key=lambda one: (one[0], one[1]))
-    # Of a single value there are no quantiles: it is all of them.
+    # ``quantiles`` needs two values.
     spread = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
     return QueueWait(queue, len(waiting), name, longest, p50=spread[49], p99=spread[98])

@@ -1,4 +1,4 @@
-"""What an audit gives: findings, and how long work of each queue waits."""
+"""The records of an audit: findings, and waiting times by queue."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """``error``: work waits for good, or for what it is entitled to. ``warning``: it may, or will once somebody asks. ``info``: worth
-    knowing."""
+    """``error``: work waits for good, or for its entitlement. ``warning``: it may, or will with the next request. ``info``: worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -23,29 +22,29 @@ class Severity(StrEnum):
 
 
 class FindingCode(StrEnum):
-    """What is found."""
+    """Codes of findings, in the order in which they are listed."""
 
-    STARVED = "Starved"  # holds less than its due, and waits
-    ABOVE_LIMIT = "AboveLimit"  # holds more than its limit, which was lowered
-    NON_PREEMPTIBLE_ABOVE_QUOTA = "NonPreemptibleAboveQuota"  # holds more that nobody may take back than its quota
+    STARVED = "Starved"  # holds less than its due while work waits
+    ABOVE_LIMIT = "AboveLimit"  # holds more than its limit, which has been lowered
+    NON_PREEMPTIBLE_ABOVE_QUOTA = "NonPreemptibleAboveQuota"  # holds more non-preemptible work than its quota
     BORROWING = "Borrowing"  # holds more than its quota
-    IDLE_QUOTA = "IdleQuota"  # nobody uses what it owns
-    QUOTA_BEYOND_CAPACITY = "QuotaBeyondCapacity"  # quotas add up to more than there is
-    QUEUE_MISSING = "QueueMissing"  # work names a queue that is not there
+    IDLE_QUOTA = "IdleQuota"  # nobody uses a part of its quota
+    QUOTA_BEYOND_CAPACITY = "QuotaBeyondCapacity"  # quotas add up to more than the fleet, or the parent's quota
+    QUEUE_MISSING = "QueueMissing"  # work names a queue that does not exist
     QUEUE_PARENT_MISSING = "QueueParentMissing"
     QUEUE_NOT_LEAF = "QueueNotLeaf"
     QUEUE_HAS_NO_RESOURCES = "QueueHasNoResources"
     LIMIT_ZERO = "LimitZero"
-    NOT_GROUPED = "NotGrouped"  # its pods can't have a PodGroup, so that no cycle looks at them
-    SCHEDULER_MISSING = "SchedulerMissing"  # its pods name a scheduler that is not there
+    NOT_GROUPED = "NotGrouped"  # no PodGroup can be made for its pods, so no cycle looks at them
+    SCHEDULER_MISSING = "SchedulerMissing"  # its pods name a scheduler that does not exist
     NODE_POOL_NOT_SERVED = "NodePoolNotServed"
-    FITS_NOWHERE = "FitsNowhere"  # no emptied cluster holds it
+    FITS_NOWHERE = "FitsNowhere"  # does not fit on the empty cluster
 
 
 @dataclass(frozen=True)
-class Finding:
-    """``objects``: ``queue/NAME``, ``podgroup/NAMESPACE/NAME`` ..., the one that it is about first. ``numbers``: what the sentence is
-    made of, in engine units (milli-GPU, millicores, bytes)."""
+class AuditFinding:
+    """``objects``: ``queue/NAME``, ``podgroup/NAMESPACE/NAME`` ..., the main object first. ``numbers``: those of the sentence, in engine
+    units (milli-GPU, millicores, bytes)."""
 
     code: FindingCode
     severity: Severity
@@ -56,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class QueueWait:
-    """PodGroups of one queue that wait, for how many seconds: since they were made, or last evicted as a whole. ``longest``: the
+    """Pending PodGroups of one queue and their waiting times in seconds, since they were made or last evicted as a whole. ``longest``: the
     name of the one that waits longest."""
 
     queue: str
@@ -72,12 +71,12 @@ class Audit:
     """Findings by severity, then code, then object; queues by their longest wait. ``unknown``: what could not be judged."""
 
     queues: int
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     waits: tuple[QueueWait, ...]
     unknown: tuple[str, ...] = ()
 
-    def at_least(self, severity: Severity) -> list[Finding]:
-        """Findings that are as severe, or more."""
+    def at_least(self, severity: Severity) -> list[AuditFinding]:
+        """Findings of at least this severity."""
         return [one for one in self.findings if one.severity.rank <= severity.rank]
 
     def data(self) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""How a scheduler is doing: its last cycle, what the cluster refuses, whom it evicts, whom it does not serve, how far writes lag."""
+"""The health of a scheduler: its last cycle, refused binds, evictions, work that it does not serve, and late writes.
+
+``checks`` finds loops of evictions and asks the scheduler's process, ``report`` has the records.
+"""
 
 from __future__ import annotations
 
@@ -27,43 +30,43 @@ __all__ = ["Evictions", "Health", "Lag", "LastCycle", "Loop", "Refusal", "Served
 
 WINDOW_SECONDS = 600.0
 LAG_SECONDS = 10.0
-"""So long may it take until a decided bind is to be seen."""
+"""A decided bind that the cluster does not show after this time is a problem."""
 
 _REFUSED = ("BindingError", "FailedBinding")
 _WHICH = re.compile(r"^Failed to bind pod \S+ to node \S+\. ")
-"""What differs from pod to pod in the text of one refusal."""
+"""The part of a refusal that differs from pod to pod."""
 
 
 def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
-    """Of the scheduler of a lab. ``window``: evictions of so many seconds are looked at."""
+    """The health of the scheduler of a lab. ``window``: seconds in which evictions count."""
     picture = lab.picture()
-    log, tells = picture.log, picture.scheduler.reports_shares
+    log, reports = picture.log, picture.scheduler.reports_shares
     now = picture.now - lab.opened
     workload = checks.workloads(log.evictions, lambda podgroup: _owner(picture, podgroup))
     url = lab.venue.answers_at(picture.scheduler)
-    said = checks.ask(url) if url is not None else None
+    answer = checks.ask(url) if url is not None else None
     lag = _lag(picture) if log.last is not None else None
     found = Health(
         scheduler=picture.scheduler.title,
-        cycle=_cycle(log.last, log.cycle, picture.now, said),
+        cycle=_cycle(log.last, log.cycle, picture.now, answer),
         refusals=tuple(Refusal(row.name, _why_refused(lab, row)) for row in picture.rows if _is_refused(row)),
-        evictions=checks.told(log.evictions, now, window, workload),
+        evictions=checks.summarize_evictions(log.evictions, now, window, workload),
         loops=checks.loops(log.evictions, now, window, workload),
         unserved=_unserved(picture),
         lag=lag,
-        metrics=said.metrics if said is not None else {},
+        metrics=answer.metrics if answer is not None else {},
     )
     ended = [f"the process {one.name} does not run: {one.why}" for one in lab.venue.processes() if not one.running]
-    unconsidered = [*(_unconsidered(picture) if tells else ()), *_of_nobody(lab, picture)]
-    problems = [*ended, *(said.troubles if said is not None else ()), *_problems(found), *unconsidered]
-    return _with(found, problems, _unknown(found, tells, picture.scheduler.title))
+    unconsidered = [*(_unconsidered(picture) if reports else ()), *_never_considered(lab, picture)]
+    problems = [*ended, *(answer.troubles if answer is not None else ()), *_problems(found), *unconsidered]
+    return _with(found, problems, _unknown(found, reports, picture.scheduler.title))
 
 
 def health_of_process(decided: SchedulerDecisions | None, url: str | None, window: float = WINDOW_SECONDS) -> Health:
-    """Of kailab's scheduler as a process, from its decision file, from where it serves its metrics, or both: what only the cluster
-    shows is not known."""
-    said = checks.ask(url) if url is not None else None
-    found = Health(scheduler="kailab", metrics=said.metrics if said is not None else {})
+    """The health of kailab's scheduler as a process, from its decision file, its metrics, or both. Facts that only the cluster shows are
+    unknown."""
+    answer = checks.ask(url) if url is not None else None
+    found = Health(scheduler="kailab", metrics=answer.metrics if answer is not None else {})
     unknown = [
         "refused binds by pod, node pools and queues that are not served, the lag of writes: these are in the cluster"
     ]
@@ -72,8 +75,8 @@ def health_of_process(decided: SchedulerDecisions | None, url: str | None, windo
         workload = checks.workloads(decided.evictions)
         found = Health(
             scheduler="kailab",
-            cycle=_cycle(decided.last, decided.cycle, decided.time, said),
-            evictions=checks.told(decided.evictions, now, window, workload),
+            cycle=_cycle(decided.last, decided.cycle, decided.time, answer),
+            evictions=checks.summarize_evictions(decided.evictions, now, window, workload),
             loops=checks.loops(decided.evictions, now, window, workload),
             metrics=found.metrics,
         )
@@ -81,17 +84,17 @@ def health_of_process(decided: SchedulerDecisions | None, url: str | None, windo
         unknown.append("evictions: give its --decisions file")
     if found.cycle is not None and found.cycle.took is None:
         unknown.append("how long its last cycle took: give the --url of its metrics")
-    return _with(found, [*(said.troubles if said is not None else ()), *_problems(found)], unknown)
+    return _with(found, [*(answer.troubles if answer is not None else ()), *_problems(found)], unknown)
 
 
 def _with(found: Health, problems: Iterable[str], unknown: Iterable[str]) -> Health:
     return replace(found, problems=tuple(problems), unknown=tuple(unknown))
 
 
-def _cycle(last: Decisions | None, number: int, now: float, said: checks.Said | None) -> LastCycle | None:
+def _cycle(last: Decisions | None, number: int, now: float, answer: checks.ProcessAnswer | None) -> LastCycle | None:
     if last is None:
         return None
-    took = said.metrics.get("last_cycle_milliseconds") if said is not None else None
+    took = answer.metrics.get("last_cycle_milliseconds") if answer is not None else None
     return LastCycle(
         number=number,
         decided_at=last.now,
@@ -104,7 +107,7 @@ def _cycle(last: Decisions | None, number: int, now: float, said: checks.Said | 
 
 
 def _is_refused(row: PodRow) -> bool:
-    """At the last try: while it is held back after it, too."""
+    """At the last attempt; also while the pod is held back after it."""
     return not row.node and (row.reason in _REFUSED or REFUSED in row.message)
 
 
@@ -117,7 +120,7 @@ def _why_refused(lab: Lab, row: PodRow) -> str:
 
 
 def _owner(picture: Picture, podgroup: str) -> str:
-    """By a pod that is there; the PodGroup's own name where there is none."""
+    """The owner of a PodGroup by its pods; without pods the PodGroup itself."""
     rows = picture.by_group.get(podgroup)
     return f"{podgroup.partition('/')[0]}/{rows[0].owner}" if rows and rows[0].owner else podgroup
 
@@ -150,7 +153,7 @@ def _lag(picture: Picture) -> Lag | None:
 
 
 def _unconsidered(picture: Picture) -> list[str]:
-    """Pods that wait, and of which the scheduler has said nothing: neither gated ones, nor those of a node pool that is not its."""
+    """Pending pods of which the scheduler has said nothing. Gated pods and pods of other node pools do not count."""
     gated = {name for name, pod in picture.pods_by_name.items() if pod["spec"].get("schedulingGates")}
     served = served_pool(picture.scheduler)
     theirs = {
@@ -168,28 +171,28 @@ def _unconsidered(picture: Picture) -> list[str]:
         and group_of(row) not in theirs
     ]
     if picture.log.last is None and waiting:
-        return [f"{_that_wait(len(waiting))}, and the scheduler has not been through a cycle"]
+        return [f"{_waiting_pods(len(waiting))}, and the scheduler has not run a cycle"]
     silent = [row.name for row in waiting if not row.reason and group_of(row) not in picture.pending]
-    return [f"{_that_wait(len(silent))}, and the scheduler has said nothing of it: {some(silent)}"] if silent else []
+    return [f"{_waiting_pods(len(silent))}, and the scheduler has given no reason: {some(silent)}"] if silent else []
 
 
-def _of_nobody(lab: Lab, picture: Picture) -> list[str]:
-    """Pods that can't be grouped, and pods that name a scheduler which is not in the lab: no cycle ever looks at them."""
+def _never_considered(lab: Lab, picture: Picture) -> list[str]:
+    """Pods that can't be grouped, and pods of schedulers that are not in the lab: no cycle looks at them."""
     if not picture.scheduler.knows_queues:
         return []
     names = lab.under_test.scheduler_names(lab.adopt_default_scheduler)
     told = [
-        f"{_that_wait(len(pods))} and can't be grouped, so the scheduler never looks at {'it' if len(pods) == 1 else 'them'} "
+        f"{_waiting_pods(len(pods))} and can't be grouped, so the scheduler never looks at {'it' if len(pods) == 1 else 'them'} "
         f"({some(pods)}): {why}"
         for why, pods in ungrouped(picture, names).items()
     ]
     return told + [
-        f"{_that_wait(len(pods))} for the scheduler {name}, which is not in this lab: {some(pods)}"
+        f"{_waiting_pods(len(pods))} for the scheduler {name}, which is not in this lab: {some(pods)}"
         for name, pods in unscheduled(picture).items()
     ]
 
 
-def _that_wait(pods: int) -> str:
+def _waiting_pods(pods: int) -> str:
     return f"{count(pods, 'pod')} {'waits' if pods == 1 else 'wait'}"
 
 
@@ -214,10 +217,10 @@ def _problems(found: Health) -> Iterable[str]:
         )
 
 
-def _unknown(found: Health, tells: bool, title: str) -> Iterable[str]:
-    if not tells:
-        yield f"{title} tells nothing of its cycles: evictions are read off the cluster, node pools and the lag of writes are not known"
+def _unknown(found: Health, reports: bool, title: str) -> Iterable[str]:
+    if not reports:
+        yield f"{title} does not report its cycles: evictions are read from the cluster, node pools and the lag of writes are unknown"
     elif found.cycle is None:
-        yield "the last cycle: there has been none"
+        yield "the last cycle: none has run yet"
     elif found.cycle.took is None:
-        yield "how long the last cycle took: nobody measures it where the scheduler is no process of its own"
+        yield "how long the last cycle took: it is measured only for a scheduler in its own process"

@@ -11,14 +11,14 @@ from kailab.evidence.entries import PodEvicted
 from kailab.undertest.programs import fetch_url
 
 TURNS = 4
-"""To and fro twice: A for B, B for A, A for B, B for A. Once may be the order in which two of them came."""
+"""Alternating evictions of a loop: A for B, B for A, A for B, B for A. Two may be due to the order in which the work came."""
 
 Workload = Callable[[str], str]
 
 
 def workloads(evictions: Iterable[PodEvicted], otherwise: Workload = str) -> Workload:
-    """What a PodGroup (``namespace/name``) belongs to, as ``namespace/Kind/name``: new pods of a controller have PodGroups of new
-    names. Known of those of which a pod was evicted; of all others ``otherwise`` tells."""
+    """A function from a PodGroup (``namespace/name``) to its workload, as ``namespace/Kind/name``, because new pods of a controller have
+    PodGroups with new names. ``otherwise`` is used for PodGroups without an evicted pod."""
     owners = {
         entry.podgroup: f"{entry.podgroup.partition('/')[0]}/{entry.owner}"
         for entry in evictions
@@ -27,8 +27,8 @@ def workloads(evictions: Iterable[PodEvicted], otherwise: Workload = str) -> Wor
     return lambda podgroup: owners.get(podgroup) or otherwise(podgroup)
 
 
-def told(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: Workload) -> Evictions:
-    """Of the last ``seconds`` before ``now``; both as the entries' ``t`` has it. A younger lab is looked at from its begin."""
+def summarize_evictions(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: Workload) -> Evictions:
+    """The evictions of the last ``seconds`` before ``now`` (both in the time of the entries' ``t``), or since the lab began."""
     seconds = min(seconds, now) if now > 0 else seconds
     recent = [entry for entry in evictions if entry.t >= now - seconds]
     served = Counter(
@@ -40,12 +40,12 @@ def told(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: 
 
 
 def loops(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: Workload) -> tuple[Loop, ...]:
-    """Pairs of which each was evicted for the other, in turn, at least twice, the last time within the last ``seconds``."""
+    """Pairs of workloads that were evicted for each other in turn, at least ``TURNS`` times, the last time within the last ``seconds``."""
     pairs: dict[tuple[str, str], list[PodEvicted]] = {}
     for entry in evictions:
         if entry.beneficiary:
             gone, served = workload(entry.podgroup), workload(entry.beneficiary)
-            # A workload that makes room for itself (by new pods) is no loop of two.
+            # A workload whose new pods evict its old ones is no loop.
             if gone != served:
                 pairs.setdefault((min(gone, served), max(gone, served)), []).append(entry)
     found = []
@@ -61,8 +61,6 @@ def loops(evictions: Sequence[PodEvicted], now: float, seconds: float, workload:
     return tuple(found)
 
 
-# What kailab's scheduler says of itself as a process: whether it lives and is ready, and what it counts.
-
 _COUNTED = {
     "kai_e2e_scheduling_latency_milliseconds": "last_cycle_milliseconds",
     "kailab_cycle_seconds_count": "cycles",
@@ -73,24 +71,24 @@ _COUNTED = {
 _REFUSED = "kailab_decisions_not_carried_out_total"
 
 
-class Said(NamedTuple):
-    """``metrics``: by our names, sums over their labels; ``refused_VERB``: decisions that were not carried out. ``troubles``: why it
-    is not well."""
+class ProcessAnswer(NamedTuple):
+    """``metrics``: by kailab's names, summed over labels; ``refused_VERB``: decisions that were not carried out. ``troubles``: why the
+    process is not healthy."""
 
     metrics: dict[str, float]
     troubles: tuple[str, ...]
 
 
-def ask(url: str) -> Said:
-    """A scheduler that serves its health and metrics at ``url``."""
+def ask(url: str) -> ProcessAnswer:
+    """Ask a scheduler that serves its health and metrics at ``url``."""
     troubles = [
         trouble for path in ("livez", "readyz") if (trouble := fetch_url(f"{url.rstrip('/')}/{path}")[1]) is not None
     ]
     text, trouble = fetch_url(f"{url.rstrip('/')}/metrics")
     if trouble is not None:
         troubles.append(trouble)
-    # Once each: where nothing answers, all three say so.
-    return Said(_read(text), tuple(dict.fromkeys(troubles)))
+    # If nothing answers, all three have the same text.
+    return ProcessAnswer(_read(text), tuple(dict.fromkeys(troubles)))
 
 
 def _read(text: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What is known of how a scheduler is doing, and what is wrong with it."""
+"""The records of a scheduler's health."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LastCycle:
-    """``decided_at``: seconds since the epoch, on the cluster's clock; ``age``: seconds since then. ``took``: how long it took, None
-    where nobody measures it. ``waiting``: groups that it left waiting."""
+    """``decided_at``: seconds since the epoch, on the cluster's clock; ``age``: seconds since then. ``took``: its duration in seconds, None
+    if it is not measured. ``waiting``: groups that stay pending."""
 
     number: int
     decided_at: float
@@ -23,7 +23,7 @@ class LastCycle:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A pod that waits because the cluster refused to carry out what was decided for it."""
+    """A pod that is pending because the cluster refused its bind."""
 
     pod: str
     message: str
@@ -31,7 +31,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Served:
-    """For which workload (and queue) so many pods were evicted, and by which action. Empty: for nobody (a stale gang)."""
+    """The number of pods that were evicted for a workload (and queue) by an action. Empty: for nobody (a stale gang)."""
 
     beneficiary: str
     queue: str
@@ -41,7 +41,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Evictions:
-    """Of the last ``seconds``."""
+    """Evictions of the last ``seconds``."""
 
     seconds: float
     pods: int = 0
@@ -54,8 +54,8 @@ class Evictions:
 
 @dataclass(frozen=True)
 class Loop:
-    """Two workloads that are evicted for each other in turn. ``turns``: how often it went to and fro; ``every``: seconds from one
-    turn to the next; ``pods``: evicted in all."""
+    """Two workloads that are evicted for each other in turn. ``turns``: number of alternating evictions; ``every``: seconds between two of
+    them; ``pods``: evicted in all."""
 
     one: str
     other: str
@@ -74,8 +74,8 @@ class Lag:
 
 @dataclass(frozen=True)
 class Health:
-    """``unserved``: kind -> node pool -> how many objects of it belong to a pool that the scheduler does not serve. ``metrics``: what
-    the process itself counts. ``problems``: why it is not healthy, as sentences. ``unknown``: what nobody tells here."""
+    """``unserved``: kind -> node pool -> number of objects in pools that the scheduler does not serve. ``metrics``: of the process.
+    ``problems``: why it is not healthy, as sentences. ``unknown``: facts that are unknown here."""
 
     scheduler: str
     cycle: LastCycle | None = None
@@ -94,6 +94,6 @@ class Health:
 
     def data(self) -> dict[str, Any]:
         """For programs."""
-        told = asdict(self)
-        told["evictions"]["per_minute"] = self.evictions.per_minute
-        return {"healthy": self.healthy, **told}
+        data = asdict(self)
+        data["evictions"]["per_minute"] = self.evictions.per_minute
+        return {"healthy": self.healthy, **data}

@@ -20,13 +20,13 @@ from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
 UNLIMITED = -1
 MAIN = "default"
-"""The SchedulingShard that KAI's chart makes: of all nodes without a pool of their own."""
+"""The SchedulingShard that KAI's chart makes, for all nodes without a node pool."""
 
 
 @dataclass
 class Building:
-    """``gpus``: of the cluster, where anybody says. ``placements``: strategies of all SchedulingPolicies; several take a shard
-    each. ``given_classes``: values of PriorityClasses that are there."""
+    """The objects and settings so far. ``gpus``: of the cluster, if known. ``placements``: strategies of all SchedulingPolicies; if there
+    are several, each gets a shard. ``given_classes``: values of existing PriorityClasses."""
 
     gpus: Fraction | None = None
     placements: set[str] = field(default_factory=set)
@@ -38,12 +38,12 @@ class Building:
     _said: dict[tuple[str, ...], tuple[Any, Given]] = field(default_factory=dict)
 
     def queue(self, name: str, given: Given, parent: str = "") -> Object:
-        """The Queue's spec. One without an amount of its own gets nothing guaranteed and any amount at most."""
+        """The spec of a Queue. Without amounts nothing is guaranteed and nothing is limited."""
         if parent:
             self.once(("queue", name, "parentQueue"), parent, given)
         if name not in self.queues:
             amounts = {one: {"quota": 0, "limit": UNLIMITED, "overQuotaWeight": 1} for one in ("gpu", "cpu", "memory")}
-            # What documents give by GPU alone leaves CPU and memory to whoever is first.
+            # The documents set only GPUs, so CPU and memory are unlimited.
             amounts["cpu"]["quota"] = amounts["memory"]["quota"] = UNLIMITED
             spec: Object = {"resources": amounts}
             self.queues[name] = {
@@ -58,13 +58,13 @@ class Building:
         return spec
 
     def amount(self, queue: str, resource: str, key: str, value: Any, given: Given) -> str:
-        """Set one; says which field it is."""
+        """Set an amount; returns a description of the field."""
         self.once(("queue", queue, resource, key), value, given)
         self.queue(queue, given)["resources"][resource][key] = value
         return f"Queue/{queue} spec.resources.{resource}.{key}: {value}"
 
     def shard(self, name: str, *path: str, value: Any, given: Given) -> str:
-        """Set a field of a SchedulingShard; says which it is."""
+        """Set a field of a SchedulingShard; returns a description of the field."""
         self.once(("shard", name, *path), value, given)
         made = {
             "apiVersion": api_version_of("SchedulingShard"),
@@ -78,11 +78,11 @@ class Building:
         for step in path[:-1]:
             at = at.setdefault(step, {})
         at[path[-1]] = value
-        told = "true" if value is True else "false" if value is False else value
-        return f"SchedulingShard/{name} spec.{'.'.join(path)}: {told}"
+        text = "true" if value is True else "false" if value is False else value
+        return f"SchedulingShard/{name} spec.{'.'.join(path)}: {text}"
 
     def policy(self, *path: str | int, value: Any, given: Given) -> str:
-        """Set a field of kailab's section of the scheduler's configuration; says which it is."""
+        """Set a field of kailab's section of the scheduler's configuration; returns a description of the field."""
         self.once(("config", *map(str, path)), value, given)
         at = self.config.setdefault("kailab", {})
         for step in path[:-1]:
@@ -91,7 +91,7 @@ class Building:
         return f"kailab.{'.'.join(map(str, path))}: {value}"
 
     def without(self, action: str, given: Given) -> str:
-        """Take an action out."""
+        """Disable an action."""
         return self.shard(MAIN, "actions", action, "enabled", value=False, given=given)
 
     def priority_class(self, name: str, value: int, given: Given) -> str:
@@ -104,7 +104,7 @@ class Building:
         return f"PriorityClass/{name} value: {value}"
 
     def once(self, key: tuple[str, ...], value: Any, given: Given) -> None:
-        """Raises InputError where two fields want different things of one of KAI's."""
+        """Raises InputError if two fields set one field of KAI to different values."""
         before, by = self._said.setdefault(key, (value, given))
         if before != value:
             raise InputError(
@@ -125,28 +125,26 @@ class Building:
             found["actions"] = ", ".join(name for name in ACTIONS if name not in off)
         if placement := shard.get("placementStrategy"):
             arguments = {"gpu": "binpack", "cpu": "binpack", **placement}
-            told = {"nodeplacement": {"arguments": arguments}}
-            found["tiers"] = [{"plugins": [{"name": name, **told.get(name, {})} for name in DEFAULT_PLUGINS]}]
+            configured = {"nodeplacement": {"arguments": arguments}}
+            found["tiers"] = [{"plugins": [{"name": name, **configured.get(name, {})} for name in DEFAULT_PLUGINS]}]
         if depth := shard.get("queueDepthPerAction"):
             found["queueDepthPerAction"] = depth
         return {**found, **self.config}
 
     def pool(self, policy: str) -> str:
-        """The shard of a SchedulingPolicy: the main one, or, where policies place differently, its own."""
+        """The shard of a SchedulingPolicy: the main one, or its own if policies place differently."""
         return MAIN if len(self.placements) < 2 else policy
 
     def pooled(self, name: str) -> str:
-        return "" if name == MAIN else f"; nodes and work say {labels.NODE_POOL}: {name}"
+        return "" if name == MAIN else f"; nodes and work need the label {labels.NODE_POOL}: {name}"
 
 
-# Rules for fields that come to the same whatever else is said: read for their form, or taken as a switch.
-
-Rule = Callable[[Given, Building], Meaning]
-"""What a field comes to. Raises InputError for what it can't say."""
+FieldRule = Callable[[Given, Building], Meaning]
+"""Gives the meaning of a field. Raises InputError for an invalid value."""
 
 
-def always_means(meaning: Meaning, read: Callable[[Given], object] = lambda given: None) -> Rule:
-    """The same for every value that can be ``read``."""
+def always_means(meaning: Meaning, read: Callable[[Given], object] = lambda given: None) -> FieldRule:
+    """A rule with the same meaning for every value that ``read`` accepts."""
 
     def rule(given: Given, building: Building) -> Meaning:
         read(given)
@@ -155,8 +153,8 @@ def always_means(meaning: Meaning, read: Callable[[Given], object] = lambda give
     return rule
 
 
-def switch(on: Meaning, off: Meaning) -> Rule:
-    """Of true and false."""
+def switch(on: Meaning, off: Meaning) -> FieldRule:
+    """A rule for true and false."""
 
     def rule(given: Given, building: Building) -> Meaning:
         return on if given.flag() else off
@@ -164,11 +162,8 @@ def switch(on: Meaning, off: Meaning) -> Rule:
     return rule
 
 
-# Shares and quotas: what comes to Queues.
-
-
 def team(given: Given) -> str:
-    """Whose quota it is: the namespace that it names or is in, else its own name."""
+    """The team of a quota: the namespace in its spec or its own namespace, else its name."""
     obj = given.manifest.object
     for path in ("spec.namespace", "metadata.namespace", "metadata.name"):
         if value_at(obj, path) is not None:
@@ -179,7 +174,7 @@ def team(given: Given) -> str:
 def namespace(given: Given, building: Building) -> Meaning:
     name = given.text()
     building.queue(name, given)
-    return acts(f"Queue/{name}; KAI looks at no namespace: work says {labels.QUEUE}: {name} by itself")
+    return acts(f"Queue/{name}; KAI does not read the namespace: work needs the label {labels.QUEUE}: {name}")
 
 
 def guaranteed_gpus(given: Given, building: Building) -> Meaning:
@@ -238,18 +233,17 @@ def hierarchy_name(given: Given, building: Building) -> Meaning:
 
 
 def hierarchy_weight(given: Given, building: Building) -> Meaning:
-    """The share of the parent's GPUs that a weight stands for, and the weight for what is lent beyond it."""
+    """The quota that a weight amounts to, and the weight for GPUs beyond quotas."""
     name = given.beside("name").text()
     told = [building.amount(name, "gpu", "overQuotaWeight", plain(given.number()), given)]
     share = share_of(given, building)
     if share is None:
-        return acts(f"{told[0]}; its quota is a share of GPUs that nobody counts here: give --gpus")
+        return acts(f"{told[0]}; its quota is a share of the cluster's GPUs, whose number is unknown: give --gpus")
     return acts(", ".join([building.amount(name, "gpu", "quota", plain(share), given), *told]))
 
 
 def share_of(given: Given, building: Building) -> Fraction | None:
-    """GPUs: the part of the parent's that the weight of the node around ``given`` is of its siblings'. None where the cluster's
-    are not known."""
+    """The GPUs of a node of the hierarchy: its part of the parent's, by the weights of its siblings. None if the cluster's GPUs are unknown."""
     node = given.path.rpartition(".")[0]
     around, _, _ = node.rpartition("[")
     siblings = given.at(around).value
@@ -261,7 +255,7 @@ def share_of(given: Given, building: Building) -> Fraction | None:
 
 
 def parent_of(given: Given) -> str:
-    """The name of the node of the hierarchy above; empty at its top."""
+    """The name of the parent node in the hierarchy; empty at the top."""
     around = given.path.rpartition("[")[0].rpartition(".children")[0]
     return given.at(f"{around}.name").text() if around else ""
 
@@ -270,8 +264,6 @@ def plain(value: Fraction) -> int | float:
     """As a manifest writes it."""
     return int(value) if value.denominator == 1 else round(float(value), 3)
 
-
-# How to decide: what comes to a SchedulingShard, to pods, or to kailab's own policies.
 
 _PLACEMENTS = {
     "bin-pack": "binpack",
@@ -293,7 +285,7 @@ def _placed(way: str, where: str) -> Meaning:
 
 
 def placement_of(given: Given) -> str:
-    """``binpack`` or ``spread``; empty for a strategy that is neither."""
+    """``binpack`` or ``spread``; empty for another strategy."""
     return _PLACEMENTS.get(given.one_of((*_PLACEMENTS, "SingleNode")), "")
 
 

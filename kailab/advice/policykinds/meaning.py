@@ -1,4 +1,4 @@
-"""What a field of a document comes to, and the field itself, read with errors that say where it stands."""
+"""The meaning of a field in KAI, and readers of field values with errors that name the place."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kailab.model import quantities, times
 from kailab.model.manifests import Manifest, value_at
 
 
-class Verdict(StrEnum):
-    """``KAI``: a field of KAI's acts so. ``ALWAYS``: KAI does so without being told. ``KAILAB``: KAI has none, a policy of kailab's
-    own acts so. ``NONE``: nobody has it."""
+class FieldVerdict(StrEnum):
+    """``KAI``: a field of KAI acts this way. ``ALWAYS``: KAI always does so. ``KAILAB``: KAI can't, a policy of kailab can. ``NONE``:
+    neither can."""
 
     KAI = "acts as"
     ALWAYS = "KAI always"
@@ -25,24 +25,24 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    verdict: Verdict
+    verdict: FieldVerdict
     text: str
 
 
 def acts(text: str) -> Meaning:
-    return Meaning(Verdict.KAI, text)
+    return Meaning(FieldVerdict.KAI, text)
 
 
 def always(text: str) -> Meaning:
-    return Meaning(Verdict.ALWAYS, text)
+    return Meaning(FieldVerdict.ALWAYS, text)
 
 
 def own(text: str) -> Meaning:
-    return Meaning(Verdict.KAILAB, text)
+    return Meaning(FieldVerdict.KAILAB, text)
 
 
 def none(text: str) -> Meaning:
-    return Meaning(Verdict.NONE, text)
+    return Meaning(FieldVerdict.NONE, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Given:
         return int(value)
 
     def megabytes(self) -> int:
-        """As Queues count memory: of 10^6 bytes, a broken one left out."""
+        """Memory in the unit of Queues: 10^6 bytes, rounded down."""
         if isinstance(self.value, bool) or not isinstance(self.value, int | float | str):
             raise self.refuse('an amount of memory such as "960Gi"')
         return quantities.mem_bytes(self.value, self.manifest.where(self.path)) // 10**6

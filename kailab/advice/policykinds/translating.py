@@ -1,4 +1,4 @@
-"""Every field of every policy, looked up by its kind and path."""
+"""The table of all fields of all policy kinds, and the translation of manifests by it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 from kailab.advice.policykinds import builders
-from kailab.advice.policykinds.builders import Building, Rule
+from kailab.advice.policykinds.builders import Building, FieldRule
 from kailab.advice.policykinds.meaning import Given, Meaning, none
 from kailab.errors import InputError, InputErrors
 from kailab.model.manifests import Manifest, Manifests, from_objects
 
 GROUP = "kai.nvidia.com"
 
-_QUOTA: Mapping[str, Rule] = {
+_QUOTA: Mapping[str, FieldRule] = {
     "namespace": builders.namespace,
     "guaranteedQuota.gpus": builders.guaranteed_gpus,
     "guaranteedQuota.memory": builders.guaranteed_memory,
@@ -29,8 +29,8 @@ _QUOTA: Mapping[str, Rule] = {
     "preemptionAllowed": builders.preemption_allowed,
 }
 
-KINDS: Mapping[str, Mapping[str, Rule]] = {
-    # [] stands for any place of a list, * for any depth of children.
+KINDS: Mapping[str, Mapping[str, FieldRule]] = {
+    # [] stands for any index of a list, * for any depth of children.
     "ResourceQuota": {
         "hierarchy*.name": builders.hierarchy_name,
         "hierarchy*.weight": builders.hierarchy_weight,
@@ -95,12 +95,12 @@ KINDS: Mapping[str, Mapping[str, Rule]] = {
         "queueDrainingPolicy": builders.draining_policy,
     },
 }
-"""Kind -> field below ``spec`` -> what it comes to."""
+"""Kind -> field below ``spec`` -> its rule."""
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a document's policy and what it comes to."""
+class TranslatedField:
+    """One field of a policy and its meaning."""
 
     given: Given
     meaning: Meaning
@@ -108,41 +108,41 @@ class Field:
 
 @dataclass(frozen=True)
 class Translation:
-    """``objects``: KAI's, ready to be applied. ``configuration``: the scheduler's file, with kailab's own policies.
-    ``passed_over``: what is none of these kinds."""
+    """``objects``: KAI's, ready to apply. ``configuration``: the scheduler's file, with kailab's own policies. ``passed_over``: manifests of
+    other kinds."""
 
-    fields: list[Field]
+    fields: list[TranslatedField]
     objects: list[dict[str, Any]]
     configuration: dict[str, Any]
     passed_over: list[Manifest]
 
 
 def translate(manifests: Manifests, gpus: Fraction | None = None) -> Translation:
-    """``gpus``: of the cluster, for weights that are shares of it. Raises InputError(s), also where none is of these kinds."""
+    """``gpus``: of the cluster, for weights that are shares of it. Raises InputError(s), also if no manifest has one of these kinds."""
     ours = [one for one in manifests if str(one.object["apiVersion"]).startswith(f"{GROUP}/")]
     if not ours:
         raise InputError(f"nothing to translate; expected kinds of {GROUP}: {', '.join(KINDS)}")
     errors: list[InputError] = []
     building = Building()
-    fields: list[Field] = []
+    fields: list[TranslatedField] = []
     try:
-        _look_ahead(ours, manifests, building, gpus)
+        _read_context(ours, manifests, building, gpus)
         for given in (field for one in ours for field in _fields(one)):
             try:
-                fields.append(Field(given, _rule(given)(given, building)))
+                fields.append(TranslatedField(given, _rule(given)(given, building)))
             except InputError as error:
                 errors.append(error)
     except InputError as error:
         errors.append(error)
     if errors:
         raise InputErrors.of(list({str(error): error for error in errors}.values()))
-    from_objects(building.objects())  # what KAI would refuse is an error here
+    from_objects(building.objects())  # raises errors that KAI's API server would raise
     passed = [one for one in manifests if one not in ours]
     return Translation(fields, building.objects(), building.configuration(), passed)
 
 
-def _look_ahead(ours: list[Manifest], every: Manifests, building: Building, gpus: Fraction | None) -> None:
-    """What fields need to know of others, wherever they stand."""
+def _read_context(ours: list[Manifest], every: Manifests, building: Building, gpus: Fraction | None) -> None:
+    """Collect values that the rules of other fields need."""
     building.gpus = gpus
     building.given_classes = {
         one.object["metadata"]["name"]: one.object["value"] for one in every if one.kind == "PriorityClass"
@@ -163,7 +163,7 @@ def _look_ahead(ours: list[Manifest], every: Manifests, building: Building, gpus
 
 
 def _fields(one: Manifest) -> Iterator[Given]:
-    """Every field that has a rule of its own, and every other leaf."""
+    """Every field that has a rule, and every other leaf."""
     kind = str(one.object["kind"])
 
     def walk(value: Any, path: str) -> Iterator[Given]:
@@ -181,7 +181,7 @@ def _fields(one: Manifest) -> Iterator[Given]:
         yield from walk(value, f"spec.{key}")
 
 
-def _rule(given: Given) -> Rule:
+def _rule(given: Given) -> FieldRule:
     return KINDS[str(given.manifest.object["kind"])].get(_pattern(given.path), _unknown)
 
 
@@ -191,7 +191,7 @@ def _unknown(given: Given, building: Building) -> Meaning:
         one.startswith((f"{pattern}.", f"{pattern}[", f"{pattern}*")) for one in known
     ):
         raise given.refuse("what it holds field by field, as the documents write it")
-    return none("nor do the documents say what it is for")
+    return none("the documents do not explain it either")
 
 
 def _pattern(path: str) -> str:

@@ -1,8 +1,11 @@
-"""Manifests held against what practice asks for: each finding with its rule, its place, why, and the cure."""
+"""Check manifests against rules of good practice. Each finding has its rule, its place, a reason and a cure.
+
+``rules`` has the rules, ``checks`` and ``checking`` find.
+"""
 
 from __future__ import annotations
 
 from kailab.advice.practice.checking import lint
-from kailab.advice.practice.rules import RULES, Finding, Rule
+from kailab.advice.practice.rules import RULES, PracticeFinding, PracticeRule
 
-__all__ = ["RULES", "Finding", "Rule", "lint"]
+__all__ = ["RULES", "PracticeFinding", "PracticeRule", "lint"]

@@ -1,4 +1,4 @@
-"""All rules, over manifests that are to be applied together."""
+"""Check all rules on manifests that are to be applied together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kailab.advice.practice import checks
 from kailab.advice.practice.checks import check_guaranteed, check_queues
-from kailab.advice.practice.rules import MOST_CLASSES, RULES, Finding
+from kailab.advice.practice.rules import MOST_CLASSES, RULES, PracticeFinding
 from kailab.cluster.base_objects import KAI_PRIORITY_CLASSES
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
@@ -28,13 +28,12 @@ from kailab.undertest.translation import AppliedQueues
 class Linted:
     """Findings by place. ``unknown``: what could not be judged."""
 
-    findings: list[Finding]
+    findings: list[PracticeFinding]
     unknown: list[str]
 
 
 def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
-    """``fleet``: what the cluster has; without it rules about its size find nothing. Raises InputError for queues that no cluster
-    takes."""
+    """``fleet``: the nodes of the cluster; without it rules about its size find nothing. Raises InputError for queues that no cluster takes."""
     cluster = EmbeddedCluster()
     nodes = fleet.nodes() if fleet is not None else []
     for node in nodes:
@@ -48,13 +47,13 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
     largest = max((_gpus(node) for node in nodes), default=0)
     found = [
         *map(
-            Finding.of,
+            PracticeFinding.of,
             (
                 *manifests.notices,
                 *notices,
                 *_named(manifests),
                 *_under_kai(manifests, cluster),
-                *_nobodys(manifests),
+                *_for_no_scheduler(manifests),
                 *warn_unknown_fields(manifests),
             ),
         ),
@@ -65,7 +64,7 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
         *checks.check_ends(placed),
         *checks.check_gang_labels(manifests),
     ]
-    # A notice without a rule is about files, not about what is in them.
+    # A notice without a rule is about files, not about their content.
     found = list(dict.fromkeys(one for one in found if one.rule in RULES))
     found.sort(key=lambda one: (one.where.file, one.where.line, list(RULES).index(one.rule)))
     return Linted(found, unknown)
@@ -77,15 +76,16 @@ def _named(manifests: Manifests) -> list[Notice]:
 
 
 def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notice]:
-    """A class that is among the manifests is told of by itself."""
+    """Notices about PriorityClasses in the manifests are left out, because ``_classes`` checks them."""
     mine = {one.object["metadata"]["name"] for one in manifests if one.kind == "PriorityClass"}
     for notice in advice.under_kai(cluster, manifests, "default", adopted=False):
         if notice.rule != "class-non-preemptible" or not any(f"{name!r} has" in notice.message for name in mine):
             yield notice
 
 
-def _nobodys(manifests: Manifests) -> Iterator[Notice]:
-    """Work for GPUs that says in no way that it is KAI's. Work that names a queue is told of with the rest; whoever names a scheduler means it."""
+def _for_no_scheduler(manifests: Manifests) -> Iterator[Notice]:
+    """GPU work that names neither KAI's scheduler nor a queue. ``_under_kai`` checks work with a queue; a named scheduler is taken as
+    intended."""
     for one in manifests:
         pods = list(pod_templates(one.object))
         holders = [one.object, *(pod for _, pod in pods)]
@@ -93,7 +93,7 @@ def _nobodys(manifests: Manifests) -> Iterator[Notice]:
             continue
         for path, pod in pods:
             if not pod["spec"].get("schedulerName") and _asks_for_gpus(pod):
-                text = f"is missing: KAI does not schedule these pods; say {labels.SCHEDULER_NAME}, and a queue by the label {labels.QUEUE}"
+                text = f"is missing: KAI does not schedule these pods; set {labels.SCHEDULER_NAME}, and a queue with the label {labels.QUEUE}"
                 yield Notice(text, one.where(f"{path}spec.schedulerName"), "no-scheduler")
 
 
@@ -112,15 +112,15 @@ def _asks_for_gpus(pod: Object) -> bool:
     )
 
 
-def _classes(manifests: Sequence[Manifest]) -> Iterator[Finding]:
+def _classes(manifests: Sequence[Manifest]) -> Iterator[PracticeFinding]:
     classes = [one for one in manifests if one.kind == "PriorityClass"]
     if len(classes) > MOST_CLASSES:
-        yield Finding("many-classes", classes[-1].where(), f"is one of {len(classes)} PriorityClasses")
+        yield PracticeFinding("many-classes", classes[-1].where(), f"is one of {len(classes)} PriorityClasses")
     for one in classes:
         value = one.object["value"]
         if value >= NON_PREEMPTIBLE_FROM and one.object["metadata"]["name"] not in KAI_PRIORITY_CLASSES:
             why = f"is {value}: from {NON_PREEMPTIBLE_FROM} on work is never evicted, and runs only within its queue's quota"
-            yield Finding("class-non-preemptible", one.where("value"), why)
+            yield PracticeFinding("class-non-preemptible", one.where("value"), why)
 
 
 def _gpus(node: Object) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kailab.advice.practice.rules import GUARANTEED_PERCENT, Finding
+from kailab.advice.practice.rules import GUARANTEED_PERCENT, PracticeFinding
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import UNLIMITED
 from kailab.lab.wording import count, gpus
@@ -21,25 +21,24 @@ from kailab.undertest.translation import AppliedQueues, TemplateWork, WorkReader
 _GPU = "spec.resources.gpu"
 
 
-def check_queues(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[Finding]:
-    """``given``: the manifests, by name. A limit of 0 is told when manifests are read."""
+def check_queues(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[PracticeFinding]:
+    """``given``: the manifests, by name. The loader reports a limit of 0."""
     for queue in queues.leaves:
         if (one := given.get(queue.name)) is None or queue.gpu.limit == 0:
             continue
         if queue.gpu.quota == 0:
             why = "has no GPU guaranteed: it runs only what others leave idle, and gives that back"
-            yield Finding("queue-no-quota", one.where(f"{_GPU}.quota"), why)
+            yield PracticeFinding("queue-no-quota", one.where(f"{_GPU}.quota"), why)
         if queue.gpu.quota == UNLIMITED:
             why = "is unlimited: all that the queue takes counts as its own"
-            yield Finding("queue-endless-quota", one.where(f"{_GPU}.quota"), why)
+            yield PracticeFinding("queue-endless-quota", one.where(f"{_GPU}.quota"), why)
         if all(queues.by_name[name].gpu.limit == UNLIMITED for name in queues.line(queue.name)):
             why = "has no limit, nor has any queue above it: it may hold all GPUs while others need none"
-            yield Finding("queue-no-limit", one.where(f"{_GPU}.limit"), why)
+            yield PracticeFinding("queue-no-limit", one.where(f"{_GPU}.limit"), why)
 
 
-def check_guaranteed(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[Finding]:
-    """What is guaranteed in all against the cluster's GPUs, where they are known. An unlimited queue guarantees what those below it
-    do."""
+def check_guaranteed(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[PracticeFinding]:
+    """All guaranteed GPUs against those of the cluster, if they are known. An unlimited queue guarantees what the queues below it do."""
     there = queues.capacity("gpu")
     top = list(queues.below(""))
     counted = []
@@ -57,18 +56,16 @@ def check_guaranteed(given: Mapping[str, Manifest], queues: AppliedQueues) -> It
     ):
         largest = max(ours, key=lambda queue: (queue.gpu.quota, queue.name))
         why = f"quotas guarantee {gpus(promised)}, more than {GUARANTEED_PERCENT} % of {gpus(there)}"
-        yield Finding("quotas-over-share", given[largest.name].where(f"{_GPU}.quota"), why)
+        yield PracticeFinding("quotas-over-share", given[largest.name].where(f"{_GPU}.quota"), why)
 
-
-# Work as practice wants it: gangs that can run, labels that agree, an end that saves what was done.
 
 _FAILURES = 6
 """Kubernetes' default for backoffLimit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """The pods of one template of a manifest. ``milli``: GPUs that each asks for, in thousandths."""
+class TemplatePods:
+    """The pods of one template of a manifest. ``milli``: milli-GPU of each."""
 
     manifest: Manifest
     work: TemplateWork
@@ -79,12 +76,12 @@ class Placed:
         return self.manifest.where(f"{self.work.path}{path}")
 
 
-def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[Placed], list[str]]:
-    """All work that KAI is to place, and what can't be judged: names with the reason."""
+def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[TemplatePods], list[str]]:
+    """All work that KAI is to schedule, and names of work that can't be judged, with the reason."""
     reading = WorkReader([one.object for one in manifests], cluster, "kailab lint")
     pods = [(one, path, _pod(one.object, pod)) for one in manifests for path, pod in pod_templates(one.object)]
     accounts = GpuAccounts(cluster, [pod for _, _, pod in pods], {})
-    found: list[Placed] = []
+    found: list[TemplatePods] = []
     unknown: list[str] = []
     for one in manifests:
         try:
@@ -93,54 +90,56 @@ def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[Placed],
             unknown.append(f"{one.name}: not judged as a gang: {error.concept}")
             continue
         mine = [(path, pod) for other, path, pod in pods if other is one and path in works]
-        found += [Placed(one, works[path], pod["spec"], accounts.gpus(pod)) for path, pod in mine]
+        found += [TemplatePods(one, works[path], pod["spec"], accounts.gpus(pod)) for path, pod in mine]
     return found, unknown
 
 
-def check_room(placed: Sequence[Placed], queues: AppliedQueues, largest: int) -> Iterator[Finding]:
-    """``largest``: GPUs of the largest node, in thousandths; 0 where no nodes are known."""
+def check_room(placed: Sequence[TemplatePods], queues: AppliedQueues, largest: int) -> Iterator[PracticeFinding]:
+    """``largest``: milli-GPU of the largest node; 0 if no nodes are known."""
     capacity = queues.capacity("gpu")
     for one in placed:
         if largest and one.milli > largest:
             why = f"a pod asks for {gpus(one.milli)}; the largest node has {gpus(largest)}"
-            yield Finding("pod-over-node", one.field("spec.containers"), why)
+            yield PracticeFinding("pod-over-node", one.field("spec.containers"), why)
     for one, needed in _gangs(placed):
         many = one.work.min_member > 1
         who = f"{one.work.min_member} pods that start together ask for" if many else "a pod asks for"
         who = f"{who} {gpus(needed)}"
         if capacity and needed > capacity:
-            yield Finding("gang-over-cluster", one.field("spec.containers"), f"{who}; the cluster has {gpus(capacity)}")
+            yield PracticeFinding(
+                "gang-over-cluster", one.field("spec.containers"), f"{who}; the cluster has {gpus(capacity)}"
+            )
         line = (
             [queues.by_name[name] for name in queues.line(one.work.queue)] if one.work.queue in queues.by_name else []
         )
         for queue in line:
             if queue.gpu.limit != UNLIMITED and needed > queue.gpu.limit:
                 why = f"{who}; queue {queue.name} has a limit of {gpus(queue.gpu.limit)}"
-                yield Finding("gang-over-limit", one.field("spec.containers"), why)
+                yield PracticeFinding("gang-over-limit", one.field("spec.containers"), why)
             elif not one.work.preemptible and queue.gpu.quota != UNLIMITED and needed > queue.gpu.quota:
                 why = f"{who}, non-preemptible; queue {queue.name} has a quota of {gpus(queue.gpu.quota)}"
-                yield Finding("non-preemptible-over-quota", one.field("spec.containers"), why)
+                yield PracticeFinding("non-preemptible-over-quota", one.field("spec.containers"), why)
 
 
-def check_ends(placed: Sequence[Placed]) -> Iterator[Finding]:
-    """What becomes of GPU work that is evicted."""
+def check_ends(placed: Sequence[TemplatePods]) -> Iterator[PracticeFinding]:
+    """GPU work that loses its state, or fails, if it is evicted."""
     for one in placed:
         if not one.milli or not one.work.preemptible:
             continue
         hooks = any(((c.get("lifecycle") or {}).get("preStop")) for c in one.spec.get("containers") or ())
         if not hooks and one.spec.get("terminationGracePeriodSeconds") is None:
             why = "may be evicted, and has neither a preStop hook nor a grace period of its own: what it did is lost"
-            yield Finding("no-grace", one.field("spec.terminationGracePeriodSeconds"), why)
+            yield PracticeFinding("no-grace", one.field("spec.terminationGracePeriodSeconds"), why)
         spec = one.manifest.object.get("spec") or {}
         if one.manifest.kind == "Job" and not spec.get("podFailurePolicy"):
             pods, limit = spec.get("parallelism", 1), spec.get("backoffLimit", _FAILURES)
             if isinstance(pods, int) and isinstance(limit, int) and pods > limit:
                 why = f"is {limit}: each evicted pod counts as a failure, and the Job has {pods} at a time"
-                yield Finding("evictions-end-job", one.manifest.where("spec.backoffLimit"), why)
+                yield PracticeFinding("evictions-end-job", one.manifest.where("spec.backoffLimit"), why)
 
 
-def check_gang_labels(manifests: Sequence[Manifest]) -> Iterator[Finding]:
-    """Bare pods with the same job-id, as documents label them."""
+def check_gang_labels(manifests: Sequence[Manifest]) -> Iterator[PracticeFinding]:
+    """Bare pods with the same job-id label, as the documents use it."""
     gangs: dict[tuple[str, str], list[Manifest]] = {}
     for one in manifests:
         meta = one.object["metadata"]
@@ -152,21 +151,21 @@ def check_gang_labels(manifests: Sequence[Manifest]) -> Iterator[Finding]:
         for pod in pods:
             if (size := _label(pod, labels.JOB_SIZE)) != usual:
                 why = f"is {size or 'missing'}; other pods of {name} say {usual or 'none'}"
-                yield Finding("gang-labels", pod.where(f"metadata.labels[{labels.JOB_SIZE}]"), why)
+                yield PracticeFinding("gang-labels", pod.where(f"metadata.labels[{labels.JOB_SIZE}]"), why)
         if len(sizes) == 1 and usual.isdigit() and int(usual) != len(pods):
             why = f"is {usual}, but {name} has {count(len(pods), 'pod')}"
-            yield Finding("gang-labels", pods[0].where(f"metadata.labels[{labels.JOB_SIZE}]"), why)
+            yield PracticeFinding("gang-labels", pods[0].where(f"metadata.labels[{labels.JOB_SIZE}]"), why)
         first: dict[str, Manifest] = {}
         for pod in pods:
             index = _label(pod, labels.JOB_INDEX)
             if index and first.setdefault(index, pod) is not pod:
                 why = f"is {index}, as that of {first[index].name}"
-                yield Finding("gang-labels", pod.where(f"metadata.labels[{labels.JOB_INDEX}]"), why)
+                yield PracticeFinding("gang-labels", pod.where(f"metadata.labels[{labels.JOB_INDEX}]"), why)
 
 
-def _gangs(placed: Sequence[Placed]) -> Iterator[tuple[Placed, int]]:
-    """Each gang once, by its first template, with GPUs that it asks for at least."""
-    gangs: dict[tuple[str, str], list[Placed]] = {}
+def _gangs(placed: Sequence[TemplatePods]) -> Iterator[tuple[TemplatePods, int]]:
+    """Each gang once, by its first template, with the GPUs that it needs at least."""
+    gangs: dict[tuple[str, str], list[TemplatePods]] = {}
     for number, one in enumerate(placed):
         key = (one.work.namespace, one.work.gang) if one.work.gang else ("", str(number))
         gangs.setdefault(key, []).append(one)

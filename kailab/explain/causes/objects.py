@@ -22,7 +22,7 @@ from kailab.model import labels
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS, QUEUE
 from kailab.model.validation.advice import pod_templates
-from kailab.scheduler.binding.bind_backoff import PASSING, REFUSED
+from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 
 
 def suspended(case: Case) -> Iterable[Cause]:
@@ -156,7 +156,7 @@ def refused(case: Case) -> Iterable[Cause]:
 
 
 def _last_binding(case: Case, row: PodRow) -> str | None:
-    """``REFUSED`` or ``PASSING`` where the last that became of a pod is that; None where anything else is known of it."""
+    """``REFUSED`` or ``UNCONFIRMED`` where the last that became of a pod is that; None where anything else is known of it."""
     if not case.picture.scheduler.reports_shares:
         # Its binder is another process, and writes only events: the last one tells.
         latest = latest_event(case.lab, [case.pod(row)["metadata"]["uid"]])
@@ -165,10 +165,10 @@ def _last_binding(case: Case, row: PodRow) -> str | None:
     words = [text for task in case.tasks if f"{task.namespace}/{task.name}" == row.name for text in task.shape.blocked]
     entry = case.entry
     if not words and entry is None:
-        words = [{"BindingError": REFUSED, "BindingUnconfirmed": PASSING}.get(row.reason, row.message)]
+        words = [{"BindingError": REFUSED, "BindingUnconfirmed": UNCONFIRMED}.get(row.reason, row.message)]
     elif not words and entry is not None:
         words = [reason for fit in entry.fits if fit.pod == row.name for reason, _ in fit.reasons]
-    return next((kind for kind in (REFUSED, PASSING) if any(kind in text for text in words)), None)
+    return next((kind for kind in (REFUSED, UNCONFIRMED) if any(kind in text for text in words)), None)
 
 
 def _words_of_binding(case: Case, row: PodRow) -> str:

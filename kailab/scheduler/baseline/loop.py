@@ -22,6 +22,7 @@ from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.engine.snapshot.records import Node, PodTerm, Shape
 from kailab.errors import ApiError, NotFound
 from kailab.model.labels import DEFAULT_SCHEDULER_NAME, GPU_RESOURCE
+from kailab.model.objects import conditions_of, is_ended
 from kailab.scheduler.baseline.table import (
     Amounts,
     BaselineNodeTable,
@@ -46,41 +47,40 @@ OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules
 def affinity_refusals(
     pod: BaselinePod, table: BaselineNodeTable, placed: Iterable[BaselinePod], keeping_away: Mapping[str, BaselinePod]
 ) -> list[tuple[Mask, str]]:
-    """(nodes refused, reason) in the order in which kube-scheduler looks.
+    """The nodes refused by required pod affinity and anti-affinity, with a reason, in kube-scheduler's order.
 
-    ``keeping_away``: placed pods that have anti-affinity of their own.
+    ``keeping_away``: placed pods with anti-affinity of their own.
     """
-    found: list[tuple[Mask, str]] = []
-    wanted = [term for term in pod.shape.affinity if not term.weight]
-    hated = [term for term in pod.shape.anti_affinity if not term.weight]
-    # Walked several times below.
-    others = list(placed) if wanted or hated else []
-    if wanted:
-        # Only pods that all terms mean count, for each term.
-        meant = [other for other in others if _all_mean(wanted, other)]
-        near = [_near(term, table, meant) for term in wanted]
-        # The first of a series that wants its own kind may start anywhere that has the topology.
-        if not any(nodes.any() for nodes in near) and _all_mean(wanted, pod):
-            near = [_has_key(term, table) for term in wanted]
-        found.append((~np.logical_and.reduce(near), AFFINITY))
-    if hated:
+    refusals: list[tuple[Mask, str]] = []
+    affinity = [term for term in pod.shape.affinity if not term.weight]
+    anti_affinity = [term for term in pod.shape.anti_affinity if not term.weight]
+    others = list(placed) if affinity or anti_affinity else []
+    if affinity:
+        # Only pods that all terms select count.
+        selected = [other for other in others if _all_select(affinity, other)]
+        near = [_near(term, table, selected) for term in affinity]
+        # The first pod of a series that selects itself may start anywhere in the topology.
+        if not any(nodes.any() for nodes in near) and _all_select(affinity, pod):
+            near = [_has_key(term, table) for term in affinity]
+        refusals.append((~np.logical_and.reduce(near), AFFINITY))
+    if anti_affinity:
         refused = np.zeros(len(table), bool)
-        for term in hated:
-            refused |= _near(term, table, [other for other in others if _all_mean([term], other)])
-        found.append((refused, ANTI_AFFINITY))
+        for term in anti_affinity:
+            refused |= _near(term, table, [other for other in others if _all_select([term], other)])
+        refusals.append((refused, ANTI_AFFINITY))
     refused = np.zeros(len(table), bool)
-    # Anti-affinity holds both ways: a pod that is there may refuse the new one.
+    # The anti-affinity of placed pods also refuses the new one.
     for other in keeping_away.values():
         for term in other.shape.anti_affinity:
             if not term.weight and pod.matches(term.requirements, term.namespaces):
                 refused |= _domain(term.topology_key, other.node, table)
     if refused.any():
-        found.append((refused, OTHERS_ANTI_AFFINITY))
-    return found
+        refusals.append((refused, OTHERS_ANTI_AFFINITY))
+    return refusals
 
 
 def affinity_points(pod: BaselinePod, table: BaselineNodeTable, placed: Iterable[BaselinePod]) -> np.ndarray | None:
-    """Points from preferred terms, per node; None where the pod has none."""
+    """The points of preferred terms for each node; None without such terms."""
     terms = [(term, 1) for term in pod.shape.affinity if term.weight]
     terms += [(term, -1) for term in pod.shape.anti_affinity if term.weight]
     if not terms:
@@ -94,15 +94,15 @@ def affinity_points(pod: BaselinePod, table: BaselineNodeTable, placed: Iterable
     return points
 
 
-def _all_mean(terms: Iterable[PodTerm], pod: BaselinePod) -> bool:
+def _all_select(terms: Iterable[PodTerm], pod: BaselinePod) -> bool:
     return all(pod.matches(term.requirements, term.namespaces) for term in terms)
 
 
-def _near(term: PodTerm, table: BaselineNodeTable, meant: Iterable[BaselinePod]) -> Mask:
-    """Nodes in a domain of the term's topology with one of these pods."""
+def _near(term: PodTerm, table: BaselineNodeTable, selected: Iterable[BaselinePod]) -> Mask:
+    """Nodes in a domain of the term's topology that has one of these pods."""
     values = {
         table.labels[position].get(term.topology_key)
-        for other in meant
+        for other in selected
         if (position := table.index.get(other.node)) is not None
     } - {None}
     if not values:
@@ -115,7 +115,7 @@ def _has_key(term: PodTerm, table: BaselineNodeTable) -> Mask:
 
 
 def _domain(key: str, node: str, table: BaselineNodeTable) -> Mask:
-    """Nodes in the same domain as one node; none if it has no such label."""
+    """Nodes in the domain of a node; none if it lacks the label."""
     position = table.index.get(node)
     value = table.labels[position].get(key) if position is not None else None
     if value is None:
@@ -127,9 +127,9 @@ Scores = npt.NDArray[np.float64]
 
 
 class ShapeScores:
-    """Where pods of one shape fit and what each node scores for its resources, kept up to date node by node.
+    """The fitting nodes for one shape and their scores for resources, updated node by node.
 
-    Most pods are like the one before them, and since then a single node has changed.
+    Most pods have the shape of the pod before them, and only one node has changed since.
     """
 
     def __init__(self, pod: BaselinePod, table: BaselineNodeTable) -> None:
@@ -142,7 +142,7 @@ class ShapeScores:
     def refresh(self) -> None:
         table, pod = self._table, self._pod
         changes = table.changes
-        # Beyond some share of the nodes the array expressions are faster than node by node.
+        # For many changed nodes the array expressions are faster.
         if self._seen < 0 or len(changes) - self._seen > len(table) // 8:
             self.fits = table.allowed(pod.shape)[0] & table.fitting(pod.needs, table.free)
             self.scores = _resource_scores(pod, table)
@@ -157,22 +157,22 @@ class ShapeScores:
 def best_node(
     pod: BaselinePod, table: BaselineNodeTable, fits: Mask, resources: Scores, placed: Iterable[BaselinePod]
 ) -> int:
-    """The position of the node to take; ``fits`` has at least one. ``resources``: scores of all nodes for resources."""
+    """The position of the best node. ``fits`` has at least one node. ``resources``: the scores of all nodes for resources."""
     candidates = np.flatnonzero(fits)
     scores = resources[candidates]
-    counts = table.kin.get(pod.kin) if pod.kin else None
+    counts = table.by_controller.get(pod.controller) if pod.controller else None
     if counts is not None:
         own = counts[candidates]
         most = own.max()
         if most:
-            # Whole points, as in kube-scheduler: fractions would break ties that it has.
+            # Whole points, as in kube-scheduler: fractions would break its ties.
             scores += 2 * np.floor((most - own) * 100 / most)
     if pod.shape.preferred:
         scores += 2 * _up_to_100(_preferred(pod, table, candidates))
     if table.soft_taints:
         bad = _soft_taints(pod, table, candidates)
         if bad.any():
-            # The other way round: the node with the most taints that are not tolerated gets nothing.
+            # Inverted: the node with the most untolerated taints gets 0.
             scores += 3 * (100 - _up_to_100(bad))
     points = affinity_points(pod, table, placed) if pod.shape.affinity or pod.shape.anti_affinity else None
     if points is not None:
@@ -181,12 +181,12 @@ def best_node(
         if width:
             scores += 2 * np.floor((near - near.min()) * 100 / width)
     best = candidates[scores == scores.max()]
-    # argmin gives the first of several, and the table is in the order of names.
+    # Of several, argmin gives the first by name.
     return int(best[int(np.argmin(table.count[best]))])
 
 
 def _resource_scores(pod: BaselinePod, table: BaselineNodeTable) -> Scores:
-    """Least allocated and balanced, over cpu and memory."""
+    """The sum of the scores for least allocated and balanced allocation, over cpu and memory."""
     cpu, memory = scored_needs(pod)
     capacity = table.allocatable[:2]
     used = table.scored + np.array([[cpu], [memory]], np.int64)
@@ -199,7 +199,7 @@ def _resource_scores(pod: BaselinePod, table: BaselineNodeTable) -> Scores:
 
 
 def _resource_score(pod: BaselinePod, table: BaselineNodeTable, position: int) -> float:
-    """The same for one node."""
+    """As ``_resource_scores``, for one node."""
     free = 0
     parts = []
     for row, wanted in enumerate(scored_needs(pod)):
@@ -239,8 +239,8 @@ def _soft_taints(pod: BaselinePod, table: BaselineNodeTable, candidates: npt.NDA
     )
 
 
-# kube-scheduler's defaults: candidates for a tenth of the nodes are enough, but no fewer than a hundred.
 FEWEST_CANDIDATES = 100
+"""kube-scheduler's default: preemption considers a tenth of the nodes, but at least this many."""
 
 
 class NodePreemption(NamedTuple):
@@ -249,17 +249,16 @@ class NodePreemption(NamedTuple):
 
 
 def find_victims(pod: BaselinePod, table: BaselineNodeTable, free: Amounts, lowest: int) -> NodePreemption | None:
-    """The node where making room hurts least; None if no node can be made to fit.
+    """The node with the least costly victims; None if evictions don't let the pod fit anywhere.
 
-    ``free``: with what is kept for other nominated pods taken off. ``lowest``: the lowest priority there is on any
-    node.
+    ``free``: without the capacity reserved for other nominated pods. ``lowest``: the lowest priority on any node.
     """
     if not pod.preempts or pod.priority <= lowest:
         return None
     allowed, _ = table.allowed(pod.shape)
     enough = max(FEWEST_CANDIDATES, len(table) // 10)
     best: tuple[tuple[int, int, int, float, str], NodePreemption] | None = None
-    found = 0
+    candidates = 0
     for position, name in enumerate(table.names):
         if not allowed[position]:
             continue
@@ -268,24 +267,26 @@ def find_victims(pod: BaselinePod, table: BaselineNodeTable, free: Amounts, lowe
             continue
         highest = max(victim.priority for victim in victims)
         earliest = min(victim.created for victim in victims if victim.priority == highest)
-        # DefaultPreemption's criteria. The offset leaves no priority negative, so that more victims are never better.
+        # DefaultPreemption's criteria. With the offset no priority is negative, so that more victims are never better.
         key = (highest, sum(victim.priority + 2**31 for victim in victims), len(victims), -earliest, name)
         if best is None or key < best[0]:
             best = (key, NodePreemption(name, victims))
-        found += 1
-        if found >= enough:
+        candidates += 1
+        if candidates >= enough:
             break
     return best[1] if best else None
 
 
 def _victims_on(position: int, pod: BaselinePod, table: BaselineNodeTable, free: Amounts) -> list[BaselinePod]:
-    """The fewest important pods of one node without which ``pod`` fits; empty if even all of them are not enough."""
-    lower = [other for other in table.pods[position].values() if other.priority < pod.priority and not other.leaving]
+    """The least important pods of a node without which ``pod`` fits; empty if all lower-priority pods are not enough."""
+    lower = [
+        other for other in table.pods[position].values() if other.priority < pod.priority and not other.terminating
+    ]
     if not lower:
         return []
     room: dict[str, int] = {}
     for name, amount in pod.needs.items():
-        # A resource that no node has is not to be had by evicting.
+        # Evictions can't free a resource that no node has.
         row = table.rows.get(name)
         if row is None:
             return []
@@ -293,7 +294,7 @@ def _victims_on(position: int, pod: BaselinePod, table: BaselineNodeTable, free:
     if min(room.values()) < 0 or _ports_taken(position, pod, table):
         return []
     victims = []
-    # The most important, and of those the oldest, are let off first.
+    # The most important pods, and of those the oldest, are spared first.
     for other in sorted(lower, key=lambda other: (-other.priority, other.created, other.uid)):
         if all(left >= other.needs.get(name, 0) for name, left in room.items()) and not pod.shape.ports:
             for name in room:
@@ -304,7 +305,7 @@ def _victims_on(position: int, pod: BaselinePod, table: BaselineNodeTable, free:
 
 
 def _ports_taken(position: int, pod: BaselinePod, table: BaselineNodeTable) -> bool:
-    """Host ports held by pods that may not be evicted."""
+    """Whether pods that can't be evicted hold a host port that the pod requests."""
     held = {
         port[1:]
         for other in table.pods[position].values()
@@ -315,14 +316,13 @@ def _ports_taken(position: int, pod: BaselinePod, table: BaselineNodeTable) -> b
 
 
 COMPONENT = "default-scheduler"
-_TERMINAL = ("Succeeded", "Failed")
 
 
 class Baseline:
-    """What kube-scheduler would do with the pods of ``scheduler_names``; all other pods on nodes only use them up."""
+    """Schedules the pods of ``scheduler_names`` as kube-scheduler would. Other pods on nodes only use capacity."""
 
     wake_at: float | None = None
-    """Nothing here waits for a time."""
+    """The baseline never waits for a time."""
 
     def __init__(self, cluster: Cluster, scheduler_names: Iterable[str] = (DEFAULT_SCHEDULER_NAME,)) -> None:
         self._cluster = cluster
@@ -334,25 +334,25 @@ class Baseline:
         self._nodes: dict[str, Node] = {}
         self._placed: dict[str, BaselinePod] = {}
         self._waiting: dict[str, BaselinePod] = {}  # in order of arrival
-        self._new: dict[str, None] = {}  # of those waiting: not tried yet
+        self._new: dict[str, None] = {}  # waiting pods that have not been tried yet
         self._keeping_away: dict[str, BaselinePod] = {}
         self._table: BaselineNodeTable | None = None
-        # Equal pods fail alike as long as nothing moves: of thousands that wait, one is tried.
-        self._failed: dict[tuple[Shape, int], tuple[int, str]] = {}  # why, and at which version of the table
-        self._standings: dict[Shape, ShapeScores] = {}
-        self._nominated: dict[str, BaselinePod] = {}  # of those waiting: room is being made for them
+        # Equal pods fail alike until the table changes, so one of them is tried.
+        self._failed: dict[tuple[Shape, int], tuple[int, str]] = {}  # version of the table, and the reason
+        self._scores: dict[Shape, ShapeScores] = {}
+        self._nominated: dict[str, BaselinePod] = {}  # waiting pods for which victims are being evicted
         self._messages: dict[str, str] = {}
         self.cycles = 0
 
     def waiting(self) -> dict[str, str]:
-        """UID of each pod that fits nowhere, with the reason."""
+        """Why each waiting pod fits nowhere, by UID."""
         return {uid: self._messages[uid] for uid in self._waiting if uid in self._messages}
 
     def close(self) -> None:
         self._watch.close()
 
     def step(self) -> bool:
-        """Take in what changed and try the pods that it may concern; True if anything was written."""
+        """Take in changes and try the pods that they may concern. Returns whether anything was written."""
         freed = self._take(self._watch.poll())
         wanted = self._waiting if freed else {uid: self._waiting[uid] for uid in self._new if uid in self._waiting}
         if not wanted:
@@ -362,17 +362,17 @@ class Baseline:
         if self._table is None:
             self._table = BaselineNodeTable(self._nodes, self._placed.values())
             self._failed.clear()
-            self._standings.clear()
+            self._scores.clear()
         wrote = False
         # The order of kube-scheduler's PrioritySort.
         for pod in sorted(wanted.values(), key=lambda pod: (-pod.priority, pod.created)):
             wrote |= self._schedule(pod, self._table)
         return wrote
 
-    # --- taking in changes -------------------------------------------------------------------------------------------
+    # --- watch events -------------------------------------------------------------------------------------------------
 
     def _take(self, events: Iterable[WatchEvent]) -> bool:
-        """True if something changed that may let a waiting pod in."""
+        """Returns whether a change may let a waiting pod fit."""
         latest: dict[str, dict[str, WatchEvent]] = {"PriorityClass": {}, "Node": {}, "Pod": {}}
         for event in events:
             metadata = event.object["metadata"]
@@ -402,7 +402,7 @@ class Baseline:
         return True
 
     def _pod(self, uid: str, pod: Object | None) -> bool:
-        if pod is None or (pod.get("status") or {}).get("phase") in _TERMINAL:
+        if pod is None or is_ended(pod):
             self._drop(uid)
             return self._unplace(uid)
         shape = self._shapes.of(pod)
@@ -416,9 +416,9 @@ class Baseline:
             return False
         spec = pod["spec"]
         ours = (spec.get("schedulerName") or DEFAULT_SCHEDULER_NAME) in self._scheduler_names
-        if not ours or spec.get("schedulingGates") or new.leaving:
+        if not ours or spec.get("schedulingGates") or new.terminating:
             self._drop(uid)
-            # The room that was kept for it is free again.
+            # The capacity reserved for it is free again.
             return bool(new.nominated)
         if uid not in self._waiting:
             self._new[uid] = None
@@ -430,7 +430,7 @@ class Baseline:
         return False
 
     def _drop(self, uid: str) -> None:
-        """It waits no longer."""
+        """Remove a pod that no longer waits."""
         for table in (self._waiting, self._new, self._messages, self._nominated):
             table.pop(uid, None)
 
@@ -445,7 +445,7 @@ class Baseline:
         if before is None:
             table.add(pod)
         elif (position := table.index.get(pod.node)) is not None:
-            # It counts already; what is replaced is its present state, which says whether it is leaving.
+            # The pod counts already; replace its state, which may be terminating now.
             table.pods[position][pod.uid] = pod
 
     def _unplace(self, uid: str) -> bool:
@@ -459,38 +459,37 @@ class Baseline:
 
     def _schedule(self, pod: BaselinePod, table: BaselineNodeTable) -> bool:
         failed = self._failed.get((pod.shape, pod.priority))
-        # Whether terms of affinity hold depends on the pod's labels too, which are not in the key.
-        looks_around = bool(pod.shape.affinity or pod.shape.anti_affinity or self._keeping_away)
-        # A nominated pod is tried each time: its room may just have become free.
-        if failed is not None and failed[0] == table.version and not pod.nominated and not looks_around:
+        # The result of affinity terms also depends on the pod's labels, which are not in the key.
+        has_terms = bool(pod.shape.affinity or pod.shape.anti_affinity or self._keeping_away)
+        # A nominated pod is tried each time, because its victims may have ended.
+        if failed is not None and failed[0] == table.version and not pod.nominated and not has_terms:
             return self._give_up(pod, failed[1])
         free = self._free_for(pod, table)
-        standing = self._standing(pod, table)
-        fits, others = self._fits(pod, table, free, standing)
+        scores = self._shape_scores(pod, table)
+        fits, refusals = self._fits(pod, table, free, scores)
         if fits.any():
-            position = best_node(pod, table, fits, standing.scores, self._placed.values())
+            position = best_node(pod, table, fits, scores.scores, self._placed.values())
             return self._bind(pod, table.names[position])
-        message = self._why(pod, table, free, others)
+        message = self._failure_message(pod, table, free, refusals)
         preempted = self._preempt(pod, table, free)
         if not preempted:
             self._failed[pod.shape, pod.priority] = (table.version, message)
         return self._give_up(pod, message) or preempted
 
-    def _standing(self, pod: BaselinePod, table: BaselineNodeTable) -> ShapeScores:
-        standing = self._standings.get(pod.shape)
-        if standing is None:
-            standing = self._standings[pod.shape] = ShapeScores(pod, table)
-        standing.refresh()
-        return standing
+    def _shape_scores(self, pod: BaselinePod, table: BaselineNodeTable) -> ShapeScores:
+        scores = self._scores.get(pod.shape)
+        if scores is None:
+            scores = self._scores[pod.shape] = ShapeScores(pod, table)
+        scores.refresh()
+        return scores
 
     def _free_for(self, pod: BaselinePod, table: BaselineNodeTable) -> Amounts:
-        """Free resources less what is kept for nominated pods that are as important or more so."""
+        """The free capacity without that reserved for nominated pods of equal or higher priority."""
         free = table.free
         for other in self._nominated.values():
             position = table.index.get(other.nominated)
             if position is None or other.uid == pod.uid or other.priority < pod.priority:
                 continue
-            # The table itself counts no nominations: they hold against less important pods only.
             free = free.copy() if free is table.free else free
             for name, amount in other.needs.items():
                 row = table.rows.get(name)
@@ -499,23 +498,25 @@ class Baseline:
         return free
 
     def _fits(
-        self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts, standing: ShapeScores
+        self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts, scores: ShapeScores
     ) -> tuple[Mask, list[tuple[Mask, str]]]:
-        fits = standing.fits
-        # The standing is of the table's own figures.
+        fits = scores.fits
+        # The scores are of the table's own free capacity.
         if free is not table.free:
             fits = table.allowed(pod.shape)[0] & table.fitting(pod.needs, free)
         if pod.shape.ports:
             fits = fits & ~table.port_conflicts(pod.shape)
-        others: list[tuple[Mask, str]] = []
+        refusals: list[tuple[Mask, str]] = []
         if pod.shape.affinity or pod.shape.anti_affinity or self._keeping_away:
-            others = affinity_refusals(pod, table, self._placed.values(), self._keeping_away)
-            for refused, _ in others:
+            refusals = affinity_refusals(pod, table, self._placed.values(), self._keeping_away)
+            for refused, _ in refusals:
                 fits = fits & ~refused
-        return fits, others
+        return fits, refusals
 
-    def _why(self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts, others: list[tuple[Mask, str]]) -> str:
-        """kube-scheduler's text: each node counts for the first plugin that refuses it."""
+    def _failure_message(
+        self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts, refusals: list[tuple[Mask, str]]
+    ) -> str:
+        """kube-scheduler's message: each node counts for the first plugin that refuses it."""
         if not len(table):
             return "no nodes available to schedule pods"
         counts: dict[str, int] = {}
@@ -525,13 +526,13 @@ class Baseline:
             reasons = [refused[position]] if refused[position] else []
             if not reasons and conflicts[position]:
                 reasons = ["node(s) didn't have free ports for the requested pod ports"]
-            # The order of kube-scheduler's filters: taints and affinity, ports, resources, then other pods.
+            # In the order of kube-scheduler's filters: taints and affinity, ports, resources, other pods.
             reasons = reasons or table.lacking(position, pod.needs, free)
-            reasons = reasons or [reason for mask, reason in others if mask[position]][:1]
+            reasons = reasons or [reason for mask, reason in refusals if mask[position]][:1]
             for reason in reasons:
                 counts[reason] = counts.get(reason, 0) + 1
-        told = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-        return f"0/{len(table)} nodes are available: {told}."
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{len(table)} nodes are available: {parts}."
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -542,21 +543,20 @@ class Baseline:
             self._drop(pod.uid)
             return False
         except ApiError as error:
-            # So that the next step tries it without waiting for a change.
+            # The next step tries again.
             self._new[pod.uid] = None
             return self._give_up(pod, f"binding rejected: {error}", "SchedulerError")
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._cluster.event(pod.object, "Normal", "Scheduled", text, COMPONENT)
         self._drop(pod.uid)
-        # At once: the pods after it in this step must find its place taken.
+        # At once, because later pods of this step must see its place as taken.
         self._place(msgspec.structs.replace(pod, node=node, nominated=""))
         return True
 
     def _give_up(self, pod: BaselinePod, message: str, reason: str = "Unschedulable") -> bool:
-        """Say why a pod waits; True if that is news."""
+        """Report why a pod waits. Returns whether its conditions changed."""
         self._messages[pod.uid] = message
-        current = (pod.object.get("status") or {}).get("conditions") or ()
-        conditions = with_condition(current, not_scheduled(message, reason), self._cluster.now())
+        conditions = with_condition(conditions_of(pod.object), not_scheduled(message, reason), self._cluster.now())
         if conditions is None:
             return False
         self._cluster.event(pod.object, "Warning", "FailedScheduling", message, COMPONENT)
@@ -567,28 +567,27 @@ class Baseline:
         try:
             self._cluster.patch("Pod", pod.name, pod.namespace, {"status": status}, "status")
         except ApiError:
-            return  # gone meanwhile, or told again when it is tried again
+            return  # the pod is gone, or the next try writes it
 
     def _preempt(self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts) -> bool:
         nominated = table.index.get(pod.nominated) if pod.nominated else None
         if nominated is not None and any(
-            other.leaving and other.priority < pod.priority for other in table.pods[nominated].values()
+            other.terminating and other.priority < pod.priority for other in table.pods[nominated].values()
         ):
-            return False  # room is being made already
-        # Where nothing less important runs there is no node worth looking at.
+            return False  # victims are already ending there
         lowest = min((other.priority for other in self._placed.values()), default=pod.priority)
-        found = find_victims(pod, table, free, lowest)
-        if found is None:
+        preemption = find_victims(pod, table, free, lowest)
+        if preemption is None:
             return False
-        for victim in found.victims:
+        for victim in preemption.victims:
             text = f"{COMPONENT}: preempting to accommodate a higher priority pod"
             try:
                 self._cluster.evict(victim.namespace, victim.name, "PreemptionByScheduler", text)
             except NotFound:
                 continue
             except ApiError:
-                return True  # what went is gone; the pod is tried again when that shows
-            told = f"Preempted by pod {pod.uid} on node {found.node}"
-            self._cluster.event(victim.object, "Normal", "Preempted", told, COMPONENT)
-        self._patch_status(pod, {"nominatedNodeName": found.node})
+                return True  # the pod is tried again once the evicted victims are gone
+            message = f"Preempted by pod {pod.uid} on node {preemption.node}"
+            self._cluster.event(victim.object, "Normal", "Preempted", message, COMPONENT)
+        self._patch_status(pod, {"nominatedNodeName": preemption.node})
         return True

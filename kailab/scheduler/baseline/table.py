@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,18 +12,18 @@ from kailab.cluster.protocol import Object
 from kailab.engine.placing.fit import untolerated_reason
 from kailab.engine.snapshot.records import GPU, UNREPORTED_CAPACITY, Node, Requirement, Shape, Taint
 from kailab.model import labels as names
+from kailab.model.objects import controller_of, is_terminating, labels_of, status_of
 from kailab.scheduler.reading.affinity import tolerates
 from kailab.scheduler.reading.podgroups import PriorityClasses
 from kailab.scheduler.reading.queues import creation_time
 
-_NOTHING: Mapping[str, Any] = {}
-# Of these kube-scheduler's system defaults spread the pods; those of Jobs have no such default.
+# kube-scheduler's system defaults spread the pods of these controllers, but not those of Jobs.
 _SPREAD_OWNERS = ("ReplicaSet", "StatefulSet", "ReplicationController")
 
 
 class BaselinePod(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """``needs``: resource -> amount (cpu in millicores, memory in bytes, devices whole). ``kin``: the controller whose
-    pods are spread over nodes; "" for none. ``node``: where it is bound. ``leaving``: being deleted."""
+    """``needs``: resource -> amount (cpu in millicores, memory in bytes, whole devices). ``controller``: UID of the controller whose pods are
+    spread over nodes, or "". ``node``: the node that it is bound to, or ""."""
 
     uid: str
     name: str
@@ -34,20 +33,20 @@ class BaselinePod(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     priority: int
     preempts: bool
     labels: Mapping[str, str]
-    kin: str = ""
+    controller: str = ""
     node: str = ""
-    leaving: bool = False
+    terminating: bool = False
     created: float = 0.0
     nominated: str = ""
     object: Object
 
     def matches(self, requirements: tuple[Requirement, ...], namespaces: tuple[str, ...]) -> bool:
-        """Whether a pod affinity term means this pod."""
+        """Whether a pod affinity term selects this pod."""
         return self.namespace in namespaces and all(requirement_holds(r, self.labels) for r in requirements)
 
 
 def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """One label requirement. ``NotIn`` holds where the label is missing, as in Kubernetes."""
+    """Whether labels meet a requirement. As in Kubernetes, ``NotIn`` also holds without the label."""
     value = labels.get(requirement.key)
     operator = requirement.operator
     if operator == "In":
@@ -64,12 +63,12 @@ def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bo
 
 
 def pod_needs(shape: Shape) -> dict[str, int]:
-    """What a pod takes of a node: one place for a pod, and its resources."""
+    """A pod's use of its node: one pod slot, and its resources."""
     needs = {"cpu": shape.cpu, "memory": shape.memory, "pods": 1}
     if shape.gpu.mig:
         needs.update(shape.gpu.mig)
     elif shape.gpu.devices:
-        # Whole devices: to kube-scheduler KAI's annotations mean nothing, and ``ShapeCache(sharing=False)`` reads none.
+        # Whole devices: ``ShapeCache(sharing=False)`` ignores KAI's annotations, as kube-scheduler does.
         needs[names.GPU_RESOURCE] = shape.gpu.devices * shape.gpu.portion // GPU
     needs.update(shape.extended)
     return {name: amount for name, amount in needs.items() if amount}
@@ -77,17 +76,13 @@ def pod_needs(shape: Shape) -> dict[str, int]:
 
 def baseline_pod(pod: Object, shape: Shape, needs: Mapping[str, int], priorities: PriorityClasses) -> BaselinePod:
     metadata, spec = pod["metadata"], pod["spec"]
-    status = pod.get("status") or _NOTHING
     class_name = spec.get("priorityClassName") or ""
     priority = spec.get("priority")
-    # Admission fills it in; objects from elsewhere may lack it.
+    # Admission sets it; objects of files may lack it.
     if priority is None:
         priority = priorities.values.get(class_name, priorities.default(0))
     policy = spec.get("preemptionPolicy") or ("Never" if class_name in priorities.never_preempt else "")
-    kin = ""
-    for owner in metadata.get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("kind") in _SPREAD_OWNERS:
-            kin = owner.get("uid", "")
+    owner = controller_of(pod)
     return BaselinePod(
         uid=metadata["uid"],
         name=metadata["name"],
@@ -96,12 +91,12 @@ def baseline_pod(pod: Object, shape: Shape, needs: Mapping[str, int], priorities
         needs=needs,
         priority=int(priority),
         preempts=policy != "Never",
-        labels=metadata.get("labels") or _NOTHING,
-        kin=kin,
+        labels=labels_of(pod),
+        controller=owner.get("uid", "") if owner and owner.get("kind") in _SPREAD_OWNERS else "",
         node=spec.get("nodeName") or "",
-        leaving=bool(metadata.get("deletionTimestamp")),
+        terminating=is_terminating(pod),
         created=creation_time(metadata),
-        nominated=status.get("nominatedNodeName") or "",
+        nominated=status_of(pod).get("nominatedNodeName") or "",
         object=pod,
     )
 
@@ -111,12 +106,13 @@ Amounts = npt.NDArray[np.int64]
 
 _NOT_READY = Taint(key="node.kubernetes.io/not-ready")
 _CORDON = Taint(key="node.kubernetes.io/unschedulable")
-# What kube-scheduler's scores take for pods that ask for nothing.
+# kube-scheduler's scores count these for pods without requests: millicores and bytes.
 _DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 1024 * 1024
 
 
 class BaselineNodeTable:
-    """``version`` moves with every change of use. ``pods``: those on each node, by UID, in order of arrival."""
+    """The nodes as arrays, with the pods on them. Each change of use raises ``version``. ``pods``: the pods of each node by UID, in order of
+    arrival."""
 
     def __init__(self, nodes: Mapping[str, Node], placed: Iterable[BaselinePod]) -> None:
         self.names = sorted(nodes)
@@ -134,11 +130,11 @@ class BaselineNodeTable:
             for name, amount in (*UNREPORTED_CAPACITY.items(), *own.items(), *node.extended):
                 self.allocatable[self.rows[name], position] = amount
         self.free: Amounts = self.allocatable.copy()
-        # cpu and memory in use with the defaults filled in: for scores alone
+        # cpu and memory in use with the defaults filled in, only for scores
         self.scored: Amounts = np.zeros((2, len(self.nodes)), np.int64)
         self.pods: list[dict[str, BaselinePod]] = [{} for _ in self.nodes]
         self.count: Amounts = np.zeros(len(self.nodes), np.int64)  # of pods
-        self.kin: dict[str, Amounts] = {}
+        self.by_controller: dict[str, Amounts] = {}  # pods of each controller on each node
         self.version = 0
         self.changes: list[int] = []  # positions of nodes whose use changed, in order
         self.soft_taints = any(t.effect == "PreferNoSchedule" for node in self.nodes for t in node.taints)
@@ -149,7 +145,7 @@ class BaselineNodeTable:
     def __len__(self) -> int:
         return len(self.names)
 
-    # --- pods coming and going ---------------------------------------------------------------------------------------
+    # --- pods ---------------------------------------------------------------------------------------------------------
 
     def add(self, pod: BaselinePod) -> None:
         self._change(pod, 1)
@@ -175,23 +171,22 @@ class BaselineNodeTable:
             self.pods[position][pod.uid] = pod
         else:
             self.pods[position].pop(pod.uid, None)
-        if pod.kin:
-            counts = self.kin.get(pod.kin)
+        if pod.controller:
+            counts = self.by_controller.get(pod.controller)
             if counts is None:
-                counts = self.kin[pod.kin] = np.zeros(len(self.nodes), np.int64)
+                counts = self.by_controller[pod.controller] = np.zeros(len(self.nodes), np.int64)
             counts[position] += sign
 
-    # --- what fits where ---------------------------------------------------------------------------------------------
+    # --- filters ------------------------------------------------------------------------------------------------------
 
     def allowed(self, shape: Shape) -> tuple[Mask, list[str]]:
-        """Nodes that a pod may use at all (cordon, taints, selector, affinity), and for each node why not ("": it
-        may)."""
-        # The table is made anew when a node changes, so this never grows stale.
-        found = self._static.get(shape)
-        if found is None:
+        """The nodes allowed by cordon, taints, selector and affinity, and the reason of each refusal ("": allowed)."""
+        # A changed node makes a new table, so this cache is never stale.
+        result = self._static.get(shape)
+        if result is None:
             reasons = [self._refusal(position, shape) for position in range(len(self.nodes))]
-            found = self._static[shape] = (np.array([not reason for reason in reasons], bool), reasons)
-        return found
+            result = self._static[shape] = (np.array([not reason for reason in reasons], bool), reasons)
+        return result
 
     def _refusal(self, position: int, shape: Shape) -> str:
         node, labels = self.nodes[position], self.labels[position]
@@ -199,7 +194,7 @@ class BaselineNodeTable:
         if "unschedulable" in node.unavailable and not any(tolerates(t, _CORDON) for t in tolerations):
             return "node(s) were unschedulable"
         taints = node.taints
-        # The node lifecycle controller sets this taint; in an embedded cluster there is none to do it.
+        # The node lifecycle controller sets this taint; an embedded cluster has none.
         if "NotReady" in node.unavailable and not any(taint.key == _NOT_READY.key for taint in taints):
             taints = (*taints, _NOT_READY)
         for taint in taints:
@@ -210,7 +205,7 @@ class BaselineNodeTable:
         return ""
 
     def fitting(self, needs: Mapping[str, int], free: Amounts) -> Mask:
-        """Nodes with enough of everything in ``free``."""
+        """Nodes with enough free capacity of every resource."""
         mask = np.ones(len(self.nodes), bool)
         for name, amount in needs.items():
             row = self.rows.get(name)
@@ -220,7 +215,7 @@ class BaselineNodeTable:
         return mask
 
     def lacking(self, position: int, needs: Mapping[str, int], free: Amounts) -> list[str]:
-        """What one node has too little of, in kube-scheduler's words."""
+        """kube-scheduler's reasons for a node with too little capacity."""
         reasons = []
         for name, amount in needs.items():
             row = self.rows.get(name)
@@ -229,7 +224,7 @@ class BaselineNodeTable:
         return reasons
 
     def port_conflicts(self, shape: Shape) -> Mask:
-        """Nodes on which a host port that is asked for is taken."""
+        """Nodes on which a requested host port is in use."""
         mask = np.zeros(len(self.nodes), bool)
         if shape.ports:
             for position, pods in enumerate(self.pods):
@@ -243,7 +238,7 @@ def scored_needs(pod: BaselinePod) -> tuple[int, int]:
 
 
 def is_selected(name: str, labels: Mapping[str, str], shape: Shape) -> bool:
-    """Both nodeSelector and required node affinity hold."""
+    """Whether a node meets both nodeSelector and required node affinity."""
     if not all(requirement_holds(requirement, labels) for requirement in shape.selector):
         return False
     if not shape.terms:

@@ -1,13 +1,11 @@
-"""ResourceClaims on their way to a node: devices allocated and the claim reserved for its pods, before those are bound.
+"""Allocates ResourceClaims before their pods are bound: chooses devices and reserves the claims for the pods.
 
-The engine decides on the node by counting devices; which ones a claim gets is decided here, and written to the claim's status
-as kube-scheduler writes it: first the finalizer that keeps a claim in use from being deleted, then allocation and
-reservations, each only on the state of the claim that was decided on. Devices that a claim may have been given, because no
-answer said so, are nobody else's until the cluster tells of the claim.
+The engine picks the node by counting devices. ``ClaimAllocator`` picks the devices and writes the claim's status as kube-scheduler does:
+first the finalizer that protects a claim in use, then allocation and reservations, each with a resourceVersion precondition. After a write
+without an answer, its devices stay taken until the watch reports the claim.
 
-What becomes of claims afterwards is the work of Kubernetes' resourceclaim controller (in the embedded cluster
-``kailab.workloads.resourceclaims``): it makes them from templates, takes back the reservations of pods that have gone or ended,
-and frees devices that nobody has reserved. Left to a scheduler is to take back what it reserved for pods that it then could
+Kubernetes' resourceclaim controller (embedded: ``kailab.workloads.resourceclaims``) does the rest: it makes claims from templates, removes
+the reservations of ended pods, and frees devices that nobody reserves. The scheduler only takes back reservations for pods that it could
 not bind. Source: resource.k8s.io/v1, kube-scheduler's DynamicResources plugin.
 """
 
@@ -22,6 +20,7 @@ from kailab.engine.snapshot.devices import DeviceChoice, DeviceId, choose_device
 from kailab.engine.working.claims import MOST_HOLDERS
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
+from kailab.model.objects import spec_of, status_of
 from kailab.scheduler.binding.preparation import Binding
 from kailab.scheduler.reading.claims import DeviceInventory, held_devices, read_device_requests
 
@@ -29,19 +28,19 @@ Key: TypeAlias = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
 
 
-class _Change:
-    """What one claim is to become."""
+class _ClaimUpdate:
+    """The planned state of one claim."""
 
     def __init__(self, claim: Object) -> None:
         self.claim = claim
-        status = claim.get("status") or _NOTHING
+        status = status_of(claim)
         self.allocation: Mapping[str, Any] | None = status.get("allocation")
         self.reserved: list[Mapping[str, Any]] = list(status.get("reservedFor") or ())
         self.chosen: list[DeviceChoice] = []
-        self.pods: list[str] = []  # that depend on it in this round
+        self.pods: list[str] = []  # UIDs of pods of this round that need it
 
     def finalizers(self) -> list[str] | None:
-        """As they have to be; None where they are."""
+        """The finalizers to write; None if they are right."""
         before = list(self.claim["metadata"].get("finalizers") or ())
         after = [name for name in before if name != CLAIM_FINALIZER] + (
             [CLAIM_FINALIZER] if self.allocation is not None else []
@@ -53,7 +52,7 @@ class _Change:
 
 
 class ClaimAllocator:
-    """Allocates at bind."""
+    """Allocates claims when their pods are bound (a ``Preparation``)."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -62,30 +61,32 @@ class ClaimAllocator:
         self._classes: dict[str, Object] = {}
         self._claims: dict[Key, Object] = {}
         self._taken: dict[DeviceId, Key] = {}
-        self._perhaps: dict[Key, list[DeviceId]] = {}  # what a claim may have been given: the next news of it says
+        self._unanswered: dict[
+            Key, list[DeviceId]
+        ] = {}  # devices of writes without an answer, until the next event of the claim
         self._users: dict[str, dict[Key, None]] = {}  # pod UID -> claims reserved for it
 
     # --- before binding ----------------------------------------------------------------------------------------------
 
     def prepare(self, bindings: Sequence[Binding]) -> dict[str, ApiError]:
-        """Allocate and reserve the claims of these pods."""
-        # Most cycles bind no pod with claims: then not even the watch is looked at.
+        """Allocate and reserve the claims of these pods. Returns the errors of pods that can't be bound, by UID."""
+        # Most cycles bind no pod with claims; they do not even poll the watch.
         if not any(binding.pod["spec"].get("resourceClaims") for binding in bindings):
             return {}
         self._take()
         refused: dict[str, ApiError] = {}
-        changes: dict[Key, _Change] = {}
+        changes: dict[Key, _ClaimUpdate] = {}
         taken: dict[DeviceId, None] = {}
         for binding in bindings:
             try:
-                # One pod after the other: devices planned for an earlier one are taken for the later ones.
+                # In order: later pods can't have devices planned for earlier ones.
                 self._plan(binding, changes, taken)
             except ApiError as error:
                 refused[binding.uid] = error
         return refused | self._write(changes)
 
     def undo(self, pods: Iterable[str]) -> None:
-        """Take back what is reserved for pods that were not bound, and free what nobody else has reserved."""
+        """Remove the reservations of pods that were not bound, and free devices that nobody else reserves."""
         self._release(pods)
 
     def step(self) -> bool:
@@ -95,12 +96,12 @@ class ClaimAllocator:
     def close(self) -> None:
         self._watch.close()
 
-    def _plan(self, binding: Binding, changes: dict[Key, _Change], taken: dict[DeviceId, None]) -> None:
-        """Add what one pod needs to what is to be written: all of it, or nothing. Raises ApiError."""
-        planned: list[tuple[Key, _Change, Mapping[str, Any] | None, list[DeviceChoice]]] = []
+    def _plan(self, binding: Binding, changes: dict[Key, _ClaimUpdate], taken: dict[DeviceId, None]) -> None:
+        """Plan all claims of one pod, or none of them. Raises ApiError."""
+        planned: list[tuple[Key, _ClaimUpdate, Mapping[str, Any] | None, list[DeviceChoice]]] = []
         own: dict[DeviceId, None] = {}
         for key in self._names(binding):
-            # Pods of one round may share a claim: the later one finds it as the earlier one leaves it.
+            # Pods of one round may share a claim: each continues from the plan of the one before.
             change = changes.get(key)
             if change is None:
                 claim = self._claims.get(key)
@@ -108,7 +109,7 @@ class ClaimAllocator:
                     raise NotFound(f"resourceclaim {key[0]}/{key[1]} not found")
                 if "deletionTimestamp" in claim["metadata"]:
                     raise Invalid(f"resourceclaim {key[0]}/{key[1]} is being deleted")
-                change = _Change(claim)
+                change = _ClaimUpdate(claim)
             if len(change.reserved) >= MOST_HOLDERS:
                 raise Invalid(
                     f"resourceclaim {key[0]}/{key[1]} is reserved for {MOST_HOLDERS} pods, the most there may be"
@@ -116,11 +117,11 @@ class ClaimAllocator:
             allocation, chosen = change.allocation, list[DeviceChoice]()
             if allocation is None:
                 chosen = self._choose(key, change.claim, binding.node, taken | own)
-                # Administrative access takes a device from nobody.
+                # A request with admin access does not use the device up.
                 own.update((device_id(choice.device), None) for choice in chosen if not choice.admin)
                 allocation = self._allocation(change.claim, chosen, binding.node)
             planned.append((key, change, allocation, chosen))
-        # Only now, with all claims of the pod planned: a pod that lacks one of them takes nothing from the others.
+        # Only after all claims of the pod are planned: a pod that lacks one of them takes nothing.
         taken.update(own)
         metadata = binding.pod["metadata"]
         consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
@@ -132,33 +133,31 @@ class ClaimAllocator:
             changes[key] = change
 
     def _names(self, binding: Binding) -> list[Key]:
-        """The claims of a pod. Raises NotFound for one that is still to be made."""
+        """The claims of a pod. Raises NotFound for a claim that does not exist yet."""
         pod = binding.pod
         namespace = pod["metadata"]["namespace"]
         made = {
-            entry["name"]: entry.get("resourceClaimName")
-            for entry in (pod.get("status") or _NOTHING).get("resourceClaimStatuses") or ()
+            entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
         }
-        found = []
+        keys = []
         for wanted in pod["spec"].get("resourceClaims") or ():
             name = wanted.get("resourceClaimName") or made.get(wanted["name"])
             if name:
-                found.append((namespace, name))
-            # A status without a name says that there is deliberately no claim: the pod needs none.
+                keys.append((namespace, name))
+            # A status without a name says that the pod needs no claim.
             elif wanted["name"] not in made:
                 template = wanted.get("resourceClaimTemplateName")
                 raise NotFound(f"its resource claim {wanted['name']} has not been made from template {template} yet")
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(keys))
 
     def _choose(self, key: Key, claim: Object, node: str, taken: Mapping[DeviceId, None]) -> list[DeviceChoice]:
-        # A write without an answer may have given these away: nobody else gets them until the watch tells.
-        perhaps = {device for other, devices in self._perhaps.items() if other != key for device in devices}
+        unanswered = {device for other, devices in self._unanswered.items() if other != key for device in devices}
 
         def is_taken(device: DeviceId) -> bool:
-            # What this very claim was given already is no obstacle to it.
-            return device in taken or device in perhaps or self._taken.get(device, key) != key
+            # This claim may keep a device that it already has.
+            return device in taken or device in unanswered or self._taken.get(device, key) != key
 
-        wanted = read_device_requests(claim.get("spec") or _NOTHING, self._classes)
+        wanted = read_device_requests(spec_of(claim), self._classes)
         chosen = choose_devices(wanted, self._inventory.on(node), is_taken)
         if isinstance(chosen, str):
             raise Invalid(f"resourceclaim {key[0]}/{key[1]} can't be allocated on node {node}: {chosen}")
@@ -180,46 +179,45 @@ class ClaimAllocator:
         config = self._config(claim)
         if config:
             devices["config"] = config
-        # By field and not by label, as for all devices of one node: the hostname label may differ from the name.
+        # By field, not by label: the hostname label may differ from the node's name.
         at = {"key": "metadata.name", "operator": "In", "values": [node]}
         return {"devices": devices, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [at]}]}}
 
     def _config(self, claim: Object) -> list[dict[str, Any]]:
-        """What drivers are to be told: of the classes first, so that the claim has the last word."""
-        spec = (claim.get("spec") or _NOTHING).get("devices") or _NOTHING
-        found = []
+        """The configuration for drivers: that of the classes first, so that the claim's overrides it."""
+        spec = spec_of(claim).get("devices") or _NOTHING
+        entries = []
         for request in spec.get("requests") or ():
             wish = request.get("exactly") or request
             device_class = self._classes.get(wish.get("deviceClassName") or "", _NOTHING)
-            for entry in (device_class.get("spec") or _NOTHING).get("config") or ():
-                found.append({**entry, "source": "FromClass", "requests": [request["name"]]})
-        return found + [{**entry, "source": "FromClaim"} for entry in spec.get("config") or ()]
+            for entry in spec_of(device_class).get("config") or ():
+                entries.append({**entry, "source": "FromClass", "requests": [request["name"]]})
+        return entries + [{**entry, "source": "FromClaim"} for entry in spec.get("config") or ()]
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def _write(self, changes: Mapping[Key, _Change]) -> dict[str, ApiError]:
-        """By UID, the pods of which a claim could not be written. The finalizer comes on before the allocation."""
+    def _write(self, changes: Mapping[Key, _ClaimUpdate]) -> dict[str, ApiError]:
+        """Write the finalizers, then allocations and reservations. Returns the errors of pods whose claim could not be written, by UID."""
         refused: dict[str, ApiError] = {}
-        guarded: dict[Key, _Change] = {}
+        unprotected: set[Key] = set()
         versions: dict[Key, str] = {key: change.claim["metadata"]["resourceVersion"] for key, change in changes.items()}
         wanting = {key: names for key, change in changes.items() if (names := change.finalizers()) is not None}
         chains = [[_finalizers(key, names, versions[key])] for key, names in wanting.items()]
-        # Of a claim without its finalizer nothing is allocated: deleted in between, its devices would be free and in
-        # use at once.
+        # Without the finalizer nothing is allocated: if the claim were deleted in between, its devices would be free and in use at once.
         for key, outcome in zip(wanting, self._cluster.write_all(chains), strict=True):
             if outcome.error is not None:
                 refused.update(dict.fromkeys(changes[key].pods, outcome.error))
-                guarded[key] = changes[key]
-            # This write has moved the version on: the next one is made on the state after it.
+                unprotected.add(key)
+            # The write has changed the version that the next one requires.
             elif (written := outcome.objects[0]) is not None:
                 versions[key] = written["metadata"]["resourceVersion"]
-        self._take()  # from here on news is news of the allocation
-        going = {key: change for key, change in changes.items() if key not in guarded}
-        for key, error in self._write_status(going, versions).items():
+        self._take()  # events after this are about the allocation
+        protected = {key: change for key, change in changes.items() if key not in unprotected}
+        for key, error in self._write_status(protected, versions).items():
             refused.update(dict.fromkeys(changes[key].pods, error))
         return refused
 
-    def _write_status(self, changes: Mapping[Key, _Change], versions: Mapping[Key, str]) -> dict[Key, ApiError]:
+    def _write_status(self, changes: Mapping[Key, _ClaimUpdate], versions: Mapping[Key, str]) -> dict[Key, ApiError]:
         chains = [
             [
                 PatchWrite(
@@ -238,32 +236,32 @@ class ClaimAllocator:
                 failed[key] = outcome.error
                 if outcome.error.doubtful:
                     chosen = changes[key].chosen
-                    given = [device_id(choice.device) for choice in chosen if not choice.admin]
-                    # Added to, not replaced: an earlier try in doubt may have been carried out instead of this one.
-                    self._perhaps.setdefault(key, []).extend(given)
+                    devices = [device_id(choice.device) for choice in chosen if not choice.admin]
+                    # Extended, not replaced: the server may have carried out an earlier unanswered write instead.
+                    self._unanswered.setdefault(key, []).extend(devices)
         return failed
 
     def _release(self, leaving: Iterable[str]) -> bool:
-        """Take reservations back. What is refused is news to come, or the controller's to do."""
+        """Remove the reservations of pods (by UID). Refused writes are left to the watch and the resourceclaim controller."""
         pods = dict.fromkeys(leaving)
         if not pods:
             return False
         self._take()
-        changes: dict[Key, _Change] = {}
+        changes: dict[Key, _ClaimUpdate] = {}
         reserved = [key for uid in pods for key in self._users.get(uid, ())]
         for key in dict.fromkeys(reserved):
             claim = self._claims.get(key)
             if claim is None:
                 continue
-            change = changes[key] = _Change(claim)
-            # Devices that nobody has reserved are free: left allocated, they would wait for the controller.
+            change = changes[key] = _ClaimUpdate(claim)
+            # Free unreserved devices at once instead of waiting for the controller.
             change.reserved = [user for user in change.reserved if user.get("uid") not in pods]
             if not change.reserved:
                 change.allocation = None
         if not changes:
             return False
         versions = {key: change.claim["metadata"]["resourceVersion"] for key, change in changes.items()}
-        # The reverse of allocating: the finalizer goes last, when nothing is allocated any more.
+        # The finalizer goes last, when nothing is allocated any more.
         failed = self._write_status(changes, versions)
         self._take()
         freed = {
@@ -275,7 +273,7 @@ class ClaimAllocator:
         self._cluster.write_all([[_finalizers(key, names, current[key])] for key, names in freed.items()])
         return len(failed) < len(changes)
 
-    # --- what the watch says -----------------------------------------------------------------------------------------
+    # --- watch events -------------------------------------------------------------------------------------------------
 
     def _take(self) -> None:
         for event in self._watch.poll():
@@ -292,10 +290,10 @@ class ClaimAllocator:
     def _claim(self, claim: Object, gone: bool) -> None:
         key = (claim["metadata"]["namespace"], claim["metadata"]["name"])
         before = self._claims.pop(key, None)
-        self._perhaps.pop(key, None)
+        self._unanswered.pop(key, None)
         if before is not None:
             for device in held_devices(before):
-                # News of two claims may come in either order: the device may be the next one's already.
+                # Events of two claims may arrive in either order: the device may already belong to the other one.
                 if self._taken.get(device) == key:
                     del self._taken[device]
             for user in _users(before):
@@ -316,4 +314,4 @@ def _finalizers(key: Key, names: Sequence[str], version: str) -> PatchWrite:
 
 
 def _users(claim: Object) -> list[str]:
-    return [str(user["uid"]) for user in (claim.get("status") or _NOTHING).get("reservedFor") or () if user.get("uid")]
+    return [str(user["uid"]) for user in status_of(claim).get("reservedFor") or () if user.get("uid")]

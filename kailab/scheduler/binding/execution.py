@@ -24,6 +24,7 @@ from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.snapshot.records import ACTIVE, Shape
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
+from kailab.model.objects import conditions_of, name_of, namespace_of, phase_of
 from kailab.model.times import format_time
 from kailab.scheduler.binding.bind_backoff import BindBackoff
 from kailab.scheduler.binding.preparation import Binding, Preparation
@@ -34,22 +35,22 @@ from kailab.scheduler.reading.podgroups import node_pool
 from kailab.scheduler.reading.tasks import group_labels
 from kailab.scheduler.status.conditions import not_scheduled, with_condition
 
-DEFAULT_GRACE = 30  # Kubernetes' default of terminationGracePeriodSeconds
+DEFAULT_GRACE = 30  # seconds: Kubernetes' default of terminationGracePeriodSeconds
 
 
 def request_checkpoint(cluster: Cluster, mirror: Mirror, evict: Evict, policy: Checkpoint) -> float | None:
-    """Tell a victim that has a checkpoint hook and runs; the grace period for its eviction. Raises ApiError."""
+    """Ask a running victim with a checkpoint hook to save its state. Returns the grace period for the eviction in seconds; None: the
+    pod's own. Raises ApiError."""
     pod = mirror.pods.get(evict.task)
     if pod is None:
         return policy.grace
-    metadata = pod["metadata"]
-    if can_save(pod) and (pod.get("status") or {}).get("phase") == "Running":
-        told = {names.CHECKPOINT_REQUESTED: format_time(cluster.now())}
-        asked = cluster.patch("Pod", metadata["name"], metadata["namespace"], {"metadata": {"annotations": told}})
+    if can_save(pod) and phase_of(pod) == "Running":
+        annotations = {names.CHECKPOINT_REQUESTED: format_time(cluster.now())}
+        patched = cluster.patch("Pod", name_of(pod), namespace_of(pod), {"metadata": {"annotations": annotations}})
         own = pod["spec"].get("terminationGracePeriodSeconds")
         grace = policy.grace if policy.grace is not None else DEFAULT_GRACE if own is None else own
         message = f"Asked to save its state for {mirror.podgroup_name(evict.beneficiary)}: it has {grace:g} s"
-        cluster.event(asked, "Normal", "Checkpointing", message)
+        cluster.event(patched, "Normal", "Checkpointing", message)
     return policy.grace
 
 
@@ -58,17 +59,16 @@ _EMPTY: Object = {"metadata": {}}
 
 
 def received_resource_type(shape: Shape) -> str:
-    """What kind of GPU a pod was given, in KAI's words."""
+    """KAI's name for the kind of GPU that a pod received."""
     if shape.gpu.mig:
         return "MigInstance"
     return "Fraction" if shape.gpu.shared else "Regular"
 
 
 class DecisionExecutor:
-    """Writes binds and evictions. ``bound`` and ``evicted``: PodGroup UIDs that the last call touched, each once, in
-    order. ``preparations``: what has to be in place before a pod is bound. ``sparing``: no event that says only what another
-    one says. ``ahead``: binds that need nothing but themselves are handed over, where the cluster can do that; ``settle`` takes
-    in what became of them."""
+    """Writes binds and evictions. ``bound`` and ``evicted``: UIDs of PodGroups in the order of the last ``execute``. ``preparations`` run
+    before a pod is bound. ``sparing``: leave out events that repeat another one. ``ahead``: submit independent binds without waiting, if
+    the cluster can do that; ``take_outcomes`` handles their results."""
 
     def __init__(
         self,
@@ -86,10 +86,12 @@ class DecisionExecutor:
         self._mirror = mirror
         self._checkpoint = checkpoint
         self._preparations = preparations
-        self._complained: dict[str, str] = {}  # uid -> what was told last of its failing
-        self._labelled: dict[str, tuple[str, ...]] = {}  # uid -> GPU groups of a try in doubt: the pod may name them
+        self._reported: dict[str, str] = {}  # uid -> the message of its last reported failure
+        self._labelled: dict[
+            str, tuple[str, ...]
+        ] = {}  # uid -> GPU groups of an unanswered bind: the pod may have the labels
         self._evictions: Retries[str] = Retries()
-        self.held_back = BindBackoff(mirror)
+        self.bind_backoff = BindBackoff(mirror)
         self.unreachable = False
         self.bound: dict[str, None] = {}
         self.evicted: dict[str, None] = {}
@@ -97,48 +99,48 @@ class DecisionExecutor:
         self.wrote = False
 
     def carry_on(self, other: DecisionExecutor) -> None:
-        """Remember what another remembers."""
-        self._complained |= other._complained
+        """Take over the state of another executor."""
+        self._reported |= other._reported
         self._labelled |= other._labelled
         self._evictions.carry_on(other._evictions)
-        self.held_back.carry_on(other.held_back)
+        self.bind_backoff.carry_on(other.bind_backoff)
 
     @property
     def retry_at(self) -> float | None:
-        """When something that failed is to be tried again."""
-        moments = (self.held_back.next_at, self._evictions.next_at)
+        """When the next failed bind or eviction is tried again."""
+        moments = (self.bind_backoff.next_at, self._evictions.next_at)
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def due_since(self, since: float) -> float | None:
-        """When something that failed is tried again that is worth waiting for."""
-        moments = (self.held_back.due_since(since), self._evictions.due_since(since))
+    def next_retry_since(self, since: float) -> float | None:
+        """When the next failed bind or eviction that is worth waiting for is tried again."""
+        moments = (self.bind_backoff.next_retry_since(since), self._evictions.due_since(since))
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def look(self, now: float) -> None:
-        """See what may be tried again."""
-        self.held_back.look(now)
+    def release_due(self, now: float) -> None:
+        """Release pods whose pause is over."""
+        self.bind_backoff.release_due(now)
         self._evictions.due(now)
 
-    def carry_out(self, decisions: Decisions) -> None:
-        """Binds, then evictions: the order of the actions that decide them."""
+    def execute(self, decisions: Decisions) -> None:
+        """Write binds, then evictions: the order of the actions that decide them."""
         self.bound, self.evicted, self.wrote = {}, {}, False
         self._bind_all(decisions.binds)
         self._evict_all(decisions.evictions)
-        # Memory of pods that are gone: it would grow with every pod that ever failed.
-        for uid in [uid for uid in self._complained if uid not in self._mirror.pods]:
-            del self._complained[uid]
+        # Forget pods that are gone.
+        for uid in [uid for uid in self._reported if uid not in self._mirror.pods]:
+            del self._reported[uid]
             self._evictions.done(uid)
         for uid in [uid for uid in self._labelled if uid not in self._mirror.pods]:
             del self._labelled[uid]
 
-    def failed(self) -> tuple[tuple[RefusedDecision, ...], bool]:
-        """What has failed since the last call, and whether anything was left undone because the server did not answer."""
-        told = tuple(self.failures), self.unreachable
+    def take_failures(self) -> tuple[tuple[RefusedDecision, ...], bool]:
+        """Return and clear the failures since the last call, and whether something was not sent because the server did not answer."""
+        result = tuple(self.failures), self.unreachable
         self.failures, self.unreachable = [], False
-        return told
+        return result
 
-    def settle(self) -> bool:
-        """Take in what became of the binds that were handed over. Returns whether any was answered."""
+    def take_outcomes(self) -> bool:
+        """Handle the outcomes of submitted binds. Returns whether there were any."""
         answered = False
         for (bind, name), outcome in self._handed.answered():
             answered = True
@@ -151,19 +153,19 @@ class DecisionExecutor:
     def _hand_over(self, binds: Sequence[tuple[Bind, Chain]]) -> None:
         assert self._handing is not None
         named = [(bind, self._mirror.pod_name(bind.task)) for bind, _ in binds]
-        # They count as started: what is to be bound is protected as what is bound.
+        # They count as started: pods being bound are protected like bound pods.
         self.bound |= dict.fromkeys(bind.podgroup for bind, _ in binds)
         self._handed.add(self._handing.hand_over([chain for _, chain in binds]), named)
         self.wrote = True
-        # A cluster that answers at once has answered.
-        self.settle()
+        # A cluster may answer at once.
+        self.take_outcomes()
 
-    def _waited_for(self, binds: Iterable[tuple[Bind, Chain]]) -> set[str]:
-        """PodGroups whose binds are waited for: where something has to be in place before a pod is bound, or a refusal holds up
-        the rest of a gang, what became of one decides what becomes of the next."""
+    def _groups_to_await(self, binds: Iterable[tuple[Bind, Chain]]) -> set[str]:
+        """PodGroups whose binds must be awaited: those with preparations or earlier refusals, where one outcome decides about the other
+        pods of the gang."""
         if self._handing is None:
             return {bind.podgroup for bind, _ in binds}
-        refused = self.held_back.refused
+        refused = self.bind_backoff.refused
         return {
             bind.podgroup
             for bind, chain in binds
@@ -172,22 +174,22 @@ class DecisionExecutor:
 
     def _bind_all(self, binds: Iterable[Bind]) -> None:
         planned = [(bind, chain) for bind in binds if (chain := self._chain(bind)) is not None]
-        # For all pods at once: each preparation then costs one round of writes, not one for each pod.
+        # All pods at once: each preparation costs one round of writes.
         refused = self._prepare([bind for bind, _ in planned])
-        # What was refused by a preparation is not sent, and stands as that pod's error.
+        # Binds that a preparation refused are not sent.
         ready = [(bind, chain) for bind, chain in planned if bind.task not in refused]
-        waited_for = self._waited_for(planned)
-        planned = [(bind, chain) for bind, chain in planned if bind.podgroup in waited_for or bind.task in refused]
-        if ahead := [(bind, chain) for bind, chain in ready if bind.podgroup not in waited_for]:
+        awaited = self._groups_to_await(planned)
+        planned = [(bind, chain) for bind, chain in planned if bind.podgroup in awaited or bind.task in refused]
+        if ahead := [(bind, chain) for bind, chain in ready if bind.podgroup not in awaited]:
             self._hand_over(ahead)
-        errors = self._write_binds([entry for entry in ready if entry[0].podgroup in waited_for]) | refused
-        put_off = [bind.task for bind, _ in planned if bind.task not in errors]
-        # One of which no answer came may be bound all the same: what it needs stays in place.
+        errors = self._write_binds([entry for entry in ready if entry[0].podgroup in awaited]) | refused
+        postponed = [bind.task for bind, _ in planned if bind.task not in errors]
+        # A bind without an answer may have succeeded: keep its preparation.
         failed = [task for task, error in errors.items() if error is not None and not isinstance(error, Unavailable)]
         for preparation in self._preparations:
-            preparation.undo([*failed, *put_off])
+            preparation.undo([*failed, *postponed])
         for bind, _ in planned:
-            # Put off, and not even tried: there is nothing to tell, and no pause.
+            # Postponed binds were not tried: no report and no pause.
             if bind.task not in errors:
                 continue
             task = self._mirror.tasks[bind.task]
@@ -197,7 +199,7 @@ class DecisionExecutor:
                 self.bound[bind.podgroup] = None
                 self._was_bound(bind, name)
                 continue
-            # It may run: its group counts as started, so that a min-runtime protects it.
+            # The pod may run: its group counts as started, so that a min-runtime protects it.
             if error.doubtful:
                 self.bound[bind.podgroup] = None
             if bind.gpu_groups and bind.task not in refused:
@@ -208,59 +210,61 @@ class DecisionExecutor:
             self._not_bound(bind, name, error)
 
     def _write_binds(self, binds: Sequence[tuple[Bind, Chain]]) -> dict[str, ApiError | None]:
-        """By UID, what came of it. Those that were refused before go first; if one of a gang that is only beginning is refused
-        again, the rest of the gang is put off, and has no entry."""
-        before = self.held_back.refused
-        first = [entry for entry in binds if entry[0].task in before]
+        """Bind pods; returns errors by UID. Pods that were refused before go first. If one of them is refused again and nothing of its
+        gang runs, the rest of the gang is postponed and has no entry."""
+        refused_before = self.bind_backoff.refused
+        first = [entry for entry in binds if entry[0].task in refused_before]
         errors = self._write(first)
-        waiting = {
+        postponed = {
             bind.podgroup
             for bind, _ in first
             if errors[bind.task] is not None
-            # A gang of which something runs is not begun in vain: the rest of it is bound as usual.
+            # The rest of a gang that already runs in part is bound as usual.
             and not any(ACTIVE[task.status] for task in self._mirror.members(bind.podgroup))
         }
-        rest = [(bind, chain) for bind, chain in binds if bind.task not in before and bind.podgroup not in waiting]
-        return errors | self._write(rest)
+        others = [
+            (bind, chain) for bind, chain in binds if bind.task not in refused_before and bind.podgroup not in postponed
+        ]
+        return errors | self._write(others)
 
     def _write(self, binds: Sequence[tuple[Bind, Chain]]) -> dict[str, ApiError | None]:
         outcomes = self._cluster.write_all([chain for _, chain in binds]) if binds else []
         return {bind.task: outcome.error for (bind, _), outcome in zip(binds, outcomes, strict=True)}
 
     def _prepare(self, binds: Sequence[Bind]) -> dict[str, ApiError]:
-        """Put in place what the pods need on their nodes. By UID, those that can't be bound, and why."""
+        """Run the preparations. Returns the errors of pods that can't be bound, by UID."""
         refused: dict[str, ApiError] = {}
         bindings = [Binding(self._mirror.pods[bind.task], bind.node, bind.gpu_groups) for bind in binds]
         for preparation in self._preparations:
-            # In their order, and only what is left: nothing is reserved for a pod that lacks its claims.
+            # In order, without pods that were refused: nothing is reserved for a pod that lacks its claims.
             refused |= preparation.prepare([binding for binding in bindings if binding.uid not in refused])
         return refused
 
     def _chain(self, bind: Bind) -> Chain | None:
-        """What binding a pod takes; None for one that is gone."""
+        """The writes that bind a pod; None if the pod is gone."""
         task = self._mirror.tasks.get(bind.task)
         if task is None or bind.task not in self._mirror.pods:
             return None
         # The binding carries the annotations, which saves a write for each pod.
-        told = {names.RECEIVED_RESOURCE_TYPE: received_resource_type(task.shape)}
+        annotations = {names.RECEIVED_RESOURCE_TYPE: received_resource_type(task.shape)}
         if bind.numa_zones:
-            told[PREDICTED] = zones_annotation(bind.numa_zones)
-        chain: list[Write] = [BindPod(task.namespace, task.name, bind.node, told)]
+            annotations[PREDICTED] = zones_annotation(bind.numa_zones)
+        chain: list[Write] = [BindPod(task.namespace, task.name, bind.node, annotations)]
         if bind.gpu_groups:
-            # Of a try that failed there may be labels left.
+            # An earlier failed try may have left labels.
             left = (task.gpu_groups, self._labelled.get(bind.task, ()))
             labels = {label: None for groups in left for label in group_labels(groups)} | group_labels(bind.gpu_groups)
-            # Before the binding: whoever sees the pod on its node must see which shared GPU it sits on, or counts none for it.
+            # Before the binding: a reader that sees the pod on its node must also see its shared GPU, or it counts none.
             chain.insert(0, PatchWrite("Pod", task.name, task.namespace, {"metadata": {"labels": labels}}))
         return chain
 
     def _was_bound(self, bind: Bind, name: str) -> None:
-        self._complained.pop(bind.task, None)
+        self._reported.pop(bind.task, None)
         self._labelled.pop(bind.task, None)
-        self.held_back.bound(bind.task)
+        self.bind_backoff.bound(bind.task)
         self.wrote = True
         pod = self._mirror.pods.get(bind.task)
-        # Gone again, if it was not waited for.
+        # The pod may be gone by now if the bind was submitted ahead.
         if pod is None:
             return
         pool = node_pool((self._mirror.podgroup_objects.get(bind.podgroup) or _EMPTY)["metadata"])
@@ -274,15 +278,15 @@ class DecisionExecutor:
         self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
 
     def _unlabel(self, namespace: str, name: str, groups: tuple[str, ...]) -> None:
-        """A pod that is not bound must not look as if it sat on a GPU."""
+        """Remove the GPU labels of a pod whose binding failed."""
         try:
             self._cluster.patch("Pod", name, namespace, {"metadata": {"labels": dict.fromkeys(group_labels(groups))}})
         except ApiError:
-            return  # gone, or as unreachable as before: the next cycle sees what is there
+            return  # the pod is gone, or the server still does not answer: the next cycle sees the labels
 
     def _evict_all(self, evictions: Iterable[Evict]) -> None:
         planned = [(evict, write) for evict in evictions if (write := self._eviction(evict)) is not None]
-        # A chain each: a victim whose eviction is refused keeps no other in place.
+        # One chain each: a refused eviction must not stop the others.
         outcomes = self._cluster.write_all([[write] for _, write in planned])
         for (evict, write), outcome in zip(planned, outcomes, strict=True):
             if outcome.error is not None:
@@ -290,7 +294,7 @@ class DecisionExecutor:
                 self._failed("evict", evict.task, text, outcome.error)
                 continue
             self.wrote = True
-            self._complained.pop(evict.task, None)
+            self._reported.pop(evict.task, None)
             self._evictions.done(evict.task)
             self.evicted[evict.podgroup] = None
             podgroup = self._mirror.podgroup_objects.get(evict.podgroup)
@@ -298,13 +302,12 @@ class DecisionExecutor:
                 self._cluster.event(podgroup, "Normal", "Evict", write.message)
 
     def _eviction(self, evict: Evict) -> EvictPod | None:
-        """How a pod is evicted; None for one that is gone, or whose eviction has failed and is not due again."""
+        """The write that evicts a pod; None if the pod is gone, or if its eviction failed and is not due again."""
         task = self._mirror.tasks.get(evict.task)
         if task is None or self._evictions.held(evict.task, self._cluster.now()):
             return None
         message = evict.message or self._eviction_message(evict, f"{task.namespace}/{task.name}")
-        # The victim's own terminationGracePeriodSeconds.
-        grace = None
+        grace = None  # the victim's own terminationGracePeriodSeconds
         if self._checkpoint is not None:
             try:
                 grace = request_checkpoint(self._cluster, self._mirror, evict, self._checkpoint)
@@ -315,7 +318,7 @@ class DecisionExecutor:
         return EvictPod(task.namespace, task.name, EVICTION_REASON, message, grace)
 
     def _eviction_message(self, evict: Evict, pod: str) -> str:
-        """KAI's words for an eviction, by action."""
+        """KAI's message for an eviction by this action."""
         beneficiary = self._mirror.podgroup_name(evict.beneficiary)
         if evict.action == "consolidation":
             return f"Pod {pod} was preempted and rescheduled due to bin packing (resource consolidation) procedure"
@@ -326,34 +329,31 @@ class DecisionExecutor:
         return f"Workload doesn't meet the minimum required number of pods, evicting remaining pod: {pod}"
 
     def _failed(self, verb: str, uid: str, message: str, error: ApiError) -> None:
-        """Tell once per pod and text; a refusal that repeats every second is no news."""
+        """Handle a failed write: plan a retry and report it, once per pod and message."""
         self.failures.append(RefusedDecision(verb=verb, task=uid, message=message))
         pod = self._mirror.pods.get(uid)
-        # Of a pod that is gone there is nobody to tell, and nothing to try again.
+        # For a pod that is gone there is nothing to report or to try again.
         if pod is None or isinstance(error, NotFound):
             return
         now = self._cluster.now()
         if isinstance(error, Unavailable) and not error.doubtful:
-            self.unreachable = True  # it was not even sent: none of the pod's
+            self.unreachable = True  # not sent, so the pod itself is no problem
         elif verb == "bind":
-            self.held_back.failed(uid, error, now)
+            self.bind_backoff.failed(uid, error, now)
         else:
             self._evictions.failed(uid, now)
-        # Tries and pauses go on as before; only the words are not repeated.
-        if self._complained.get(uid) == message:
+        # Retries go on; only the report is not repeated.
+        if self._reported.get(uid) == message:
             return
-        self._complained[uid] = message
+        self._reported[uid] = message
         self.wrote = True
         self._cluster.event(pod, "Warning", "FailedBinding" if verb == "bind" else "FailedEviction", message)
         if verb == "bind":
-            current = (pod.get("status") or {}).get("conditions") or ()
             reason = "BindingUnconfirmed" if error.doubtful or isinstance(error, Unavailable) else "BindingError"
-            conditions = with_condition(current, not_scheduled(message, reason), now)
+            conditions = with_condition(conditions_of(pod), not_scheduled(message, reason), now)
             if conditions is not None:
-                metadata = pod["metadata"]
+                patch = {"status": {"conditions": conditions}}
                 try:
-                    self._cluster.patch(
-                        "Pod", metadata["name"], metadata["namespace"], {"status": {"conditions": conditions}}, "status"
-                    )
+                    self._cluster.patch("Pod", name_of(pod), namespace_of(pod), patch, "status")
                 except ApiError:
-                    return  # the event says it
+                    return  # the event has reported it

@@ -1,4 +1,4 @@
-"""What has to be in place on a real cluster before a pod is bound, and is taken back where it is not bound after all."""
+"""The interface of preparations: what a cluster needs before a pod is bound, and what is undone if the binding fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kailab.errors import ApiError
 
 
 class Binding(NamedTuple):
-    """A pod that is about to be bound. ``gpu_groups``: the shared GPUs it gets a part of."""
+    """A pod that is about to be bound. ``gpu_groups``: the shared GPUs of which it gets a part."""
 
     pod: Object
     node: str
@@ -20,20 +20,15 @@ class Binding(NamedTuple):
     def uid(self) -> str:
         return str(self.pod["metadata"]["uid"])
 
-    @property
-    def name(self) -> str:
-        metadata = self.pod["metadata"]
-        return f"{metadata['namespace']}/{metadata['name']}"
-
 
 class Preparation(Protocol):
-    """Also a controller: ``step`` keeps in order what it has put in place."""
+    """A controller that also prepares bindings. ``step`` maintains what it has made."""
 
     def prepare(self, bindings: Sequence[Binding]) -> dict[str, ApiError]:
-        """By UID, the pods that can't be bound, and why."""
+        """Prepare these bindings. Returns the errors of pods that can't be bound, by UID."""
 
     def undo(self, pods: Iterable[str]) -> None:
-        """These (by UID) were prepared and could not be bound."""
+        """Undo the preparation of pods (by UID) that could not be bound."""
 
     def step(self) -> bool: ...
 

@@ -1,14 +1,14 @@
-"""GPUs that are shared, reserved as a whole: a pod for each keeps everybody else off it.
+"""Reservation pods: one pod for each shared GPU requests the whole GPU.
 
-A share of a GPU is no resource that Kubernetes counts: to kube-scheduler, and to whoever else adds up requests, a GPU of
-which four pods have a quarter each is free. So for each shared GPU (a *GPU group*, named by a label on the pods that share
-it) one pod in a namespace of its own asks for a whole one on the same node. It comes before the first pod of the group is
-bound and goes with the last. Names and labels are KAI's, so that a KAI beside us counts the same.
+Kubernetes does not count shares of a GPU: kube-scheduler sees a GPU shared by four pods as free. So for each shared GPU (a *GPU group*,
+named by a label on the pods that share it) one pod in a namespace of its own requests a whole GPU on the same node. It is made before the
+first pod of the group is bound and deleted after the last one. Names and labels are KAI's, so that a KAI in the same cluster counts the
+same.
 
-Where this ends: on a node with GPUs the reserving container is given one by the device plugin, and KAI's reads which one it
-is and tells the binder, which passes it on to the sharing containers (NVIDIA_VISIBLE_DEVICES). Here nobody asks for that
-index: on fake nodes there is no device plugin to answer (KAI's binder has ``--fake-gpu-nodes`` for them), so what is reserved
-is the count, and no pod learns which device it shares. Source: KAI pkg/binder/binding/resourcereservation.
+On a node with real GPUs the device plugin gives the reservation pod a device; KAI's pod reports its index to the binder, which passes it
+to the sharing containers (NVIDIA_VISIBLE_DEVICES). kailab does not do this: fake nodes have no device plugin (KAI's binder has
+``--fake-gpu-nodes`` for them). So only the count is reserved, and no pod learns which device it shares.
+Source: KAI pkg/binder/binding/resourcereservation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kailab.cluster.retries import Retries
 from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.errors import AlreadyExists, ApiError, NotFound
 from kailab.model import labels as names
-from kailab.model.objects import is_ended
+from kailab.model.objects import is_active, is_ended, is_terminating, labels_of, name_of, node_of
 from kailab.scheduler.binding.preparation import Binding
 from kailab.scheduler.reading.tasks import gpu_groups
 
@@ -32,16 +32,15 @@ OURS = "kailab"
 IMAGE = "registry.k8s.io/pause:3.10"
 
 _NOTHING: Mapping[str, Any] = {}
-_ENDED = ("Succeeded", "Failed")
 
 
 def reservation_name(node: str, group: str) -> str:
-    """The same for all who reserve the same, so that no GPU is reserved twice."""
+    """A name that depends only on node and group, so that no GPU is reserved twice."""
     return f"gpu-reservation-{hashlib.sha256(f'{node}/{group}'.encode()).hexdigest()[:16]}"
 
 
 def reservation_pod(node: str, group: str, tolerations: Sequence[Any] = (), image: str = IMAGE) -> Object:
-    """``tolerations``: of a pod that shares the GPU, so that this one may stay where that one may."""
+    """``tolerations``: of a pod that shares the GPU, so that both may stay on the node."""
     amount = {names.GPU_RESOURCE: "1"}
     return {
         "apiVersion": "v1",
@@ -50,16 +49,15 @@ def reservation_pod(node: str, group: str, tolerations: Sequence[Any] = (), imag
             "name": reservation_name(node, group),
             "namespace": names.RESERVATION_NAMESPACE,
             "labels": {"app": APP, names.GPU_GROUP: group, MANAGED_BY: OURS},
-            # KAI's binder sets it as well: a node whose shared GPUs are in use must not be consolidated away by
-            # Karpenter.
+            # As KAI's binder: Karpenter must not consolidate a node whose shared GPUs are in use.
             "annotations": {"karpenter.sh/do-not-disrupt": "true"},
         },
         "spec": {
-            # Placed by no scheduler: it has to be on the very node that was decided on.
+            # No scheduler places it: it must run on the node that was decided on.
             "nodeName": node,
             "automountServiceAccountToken": False,
             "tolerations": list(tolerations),
-            # Nothing in it has to end in order, and the GPU is waited for.
+            # The container needs no shutdown, and other work waits for the GPU.
             "terminationGracePeriodSeconds": 0,
             "containers": [
                 {
@@ -81,8 +79,8 @@ def reservation_pod(node: str, group: str, tolerations: Sequence[Any] = (), imag
 
 
 class ReservationPods:
-    """Keeps a reservation for every shared GPU, and none for others. Those that somebody else made serve as well as ours,
-    but are left alone. What an earlier scheduler left behind is cleared up at the first step."""
+    """Keeps exactly one reservation for every shared GPU (a ``Preparation``). Reservations that others made count too, but are never
+    deleted. The first step deletes what an earlier scheduler left behind."""
 
     def __init__(self, cluster: Cluster, image: str = IMAGE) -> None:
         self._cluster = cluster
@@ -95,40 +93,39 @@ class ReservationPods:
         self._retries: Retries[str] = Retries()
 
     def prepare(self, bindings: Sequence[Binding]) -> dict[str, ApiError]:
-        """Reserve what pods that share GPUs will sit on."""
+        """Reserve the GPUs that these pods share. Returns the errors of pods whose GPU could not be reserved, by UID."""
         self._take()
         wanted: dict[str, Binding] = {}
         for binding in bindings:
-            # A reservation that is there already serves, whoever made it.
             for group in binding.gpu_groups:
                 if not self._reserved(group):
                     wanted.setdefault(group, binding)
-        refused = self._reserve({group: (one.node, one.pod) for group, one in wanted.items()})
-        # A GPU that could not be reserved takes all pods with it that were to share it in this round.
+        refused = self._reserve({group: (binding.node, binding.pod) for group, binding in wanted.items()})
+        # If a GPU could not be reserved, none of the pods of this round that share it can be bound.
         return {binding.uid: refused[group] for binding in bindings for group in binding.gpu_groups if group in refused}
 
     def undo(self, pods: Iterable[str]) -> None:
-        """Nothing at once: the next step sees whether anybody shares those GPUs."""
+        """Do nothing: the next step deletes reservations of GPUs that nobody shares."""
 
     def step(self) -> bool:
-        """Reserve what is shared and not reserved, let go what nobody shares. True if anything was written."""
+        """Make missing reservations and delete needless ones. Returns whether anything was written."""
         self._take()
         now = self._cluster.now()
         self._dirty.update(dict.fromkeys(self._retries.due(now)))
-        # Only groups with news are looked at, and those whose pause after a failure is over.
+        # Only groups with new events, and groups whose pause after a failure is over.
         groups, self._dirty = self._dirty, {}
         missing: dict[str, tuple[str, Object]] = {}
         doomed: list[tuple[str, Object]] = []
         for group in groups:
-            # A pod may carry the label of a GPU that it was not bound to after all.
-            sharing = [pod for pod in self._sharing.get(group, _NOTHING).values() if pod["spec"].get("nodeName")]
+            # A pod may have the label of a GPU although its binding failed.
+            sharing = [pod for pod in self._sharing.get(group, _NOTHING).values() if node_of(pod)]
             ours = [pod for pod in self._reserving.get(group, _NOTHING).values() if _is_ours(pod)]
             needless = [pod for pod in ours if not sharing or is_ended(pod)]
-            doomed += [(group, pod) for pod in needless if "deletionTimestamp" not in pod["metadata"]]
-            # One that has ended keeps the name until it is gone, which will be news.
+            doomed += [(group, pod) for pod in needless if not is_terminating(pod)]
+            # An ended reservation blocks the name until it is deleted, which the watch will report.
             if sharing and not needless and not self._reserved(group):
-                missing[group] = (sharing[0]["spec"]["nodeName"], sharing[0])
-        chains = [[DeleteWrite("Pod", pod["metadata"]["name"], names.RESERVATION_NAMESPACE, 0)] for _, pod in doomed]
+                missing[group] = (node_of(sharing[0]), sharing[0])
+        chains = [[DeleteWrite("Pod", name_of(pod), names.RESERVATION_NAMESPACE, 0)] for _, pod in doomed]
         failed: dict[str, ApiError] = self._reserve(missing)
         for (group, _), outcome in zip(doomed, self._cluster.write_all(chains), strict=True):
             if outcome.error is not None and not isinstance(outcome.error, NotFound):
@@ -144,7 +141,7 @@ class ReservationPods:
         self._watch.close()
 
     def _reserve(self, wanted: Mapping[str, tuple[str, Object]]) -> dict[str, ApiError]:
-        """Groups for which that failed. ``wanted``: group -> node, a pod that shares it."""
+        """Make reservations. ``wanted``: group -> (node, a pod that shares it). Returns the errors by group."""
         pods = [
             reservation_pod(node, group, pod["spec"].get("tolerations") or (), self._image)
             for group, (node, pod) in wanted.items()
@@ -156,12 +153,9 @@ class ReservationPods:
         return refused
 
     def _reserved(self, group: str) -> bool:
-        return any(
-            not is_ended(pod) and "deletionTimestamp" not in pod["metadata"]
-            for pod in self._reserving.get(group, _NOTHING).values()
-        )
+        return any(is_active(pod) for pod in self._reserving.get(group, _NOTHING).values())
 
-    # --- what the watch says -----------------------------------------------------------------------------------------
+    # --- watch events -------------------------------------------------------------------------------------------------
 
     def _take(self) -> None:
         for event in self._watch.poll():
@@ -172,7 +166,7 @@ class ReservationPods:
             if not groups and uid not in self._groups_of:
                 continue  # most pods share nothing
             table = self._reserving if metadata["namespace"] == names.RESERVATION_NAMESPACE else self._sharing
-            # An ended pod shares nothing any more, though its labels stay.
+            # An ended pod keeps its labels but shares nothing.
             if table is self._sharing and is_ended(pod):
                 groups = ()
             before = self._groups_of.pop(uid, ())
@@ -188,4 +182,4 @@ class ReservationPods:
 
 
 def _is_ours(pod: Object) -> bool:
-    return (pod["metadata"].get("labels") or _NOTHING).get(MANAGED_BY) == OURS
+    return labels_of(pod).get(MANAGED_BY) == OURS

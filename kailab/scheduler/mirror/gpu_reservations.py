@@ -1,12 +1,10 @@
-"""What a node gives to the pods that reserve its shared GPUs, one for each (``kailab.scheduler.binding.reservation_pods``).
+"""Counts the reservation pods of shared GPUs (``kailab.scheduler.binding.reservation_pods``) on their nodes.
 
-The GPU of such a reservation counts through the pods that share it, and what else it holds by itself: a pod slot, and what its
-containers ask for. Source: KAI node_info.addTaskResources. Where a GPU is shared and no reservation is there, as in an embedded
-lab, a *stand-in* holds the slot that one would.
+The GPU of a reservation counts through the pods that share it; its pod slot and other requests count as its own. Source: KAI
+node_info.addTaskResources. If a GPU is shared without a reservation, as in an embedded lab, a *stand-in* task holds the pod slot.
 
-Where no pod shares the GPU (not any more, or not after all) its reservation is *lone*. It is about to go, but until it is gone
-the API server has it on its node: whoever takes that GPU for free takes it twice. It counts as a pod that is leaving with a whole
-GPU, so that its place may be waited for and not be taken. KAI never counts the GPU of a reservation.
+A *lone* reservation is one whose GPU no pod shares. It will be deleted, but until then the API server counts its GPU on the node. So it
+counts as a releasing pod with a whole GPU: other pods may wait for that GPU but can't take it. KAI never counts the GPU of a reservation.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from kailab.engine.snapshot.records import NO_GPU, Shape, Status, Task
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
 
-_SLOT = Shape()  # asks for nothing, and so takes a pod slot
+_SLOT = Shape()  # no requests: only a pod slot
 
 
 class GpuReservations:
-    """Who shares which GPU, and who reserves it: pods by UID, shared GPUs by their group. ``refresh``: reads a pod anew."""
+    """The pods that share or reserve each GPU group, by UID. ``refresh`` reads a pod again."""
 
     def __init__(self, working: WorkingSet, refresh: Callable[[str], None]) -> None:
         self._working = working
@@ -32,10 +30,10 @@ class GpuReservations:
         self._sharing: dict[str, dict[str, None]] = {}  # group -> pods
         self._reserved: dict[str, tuple[str, ...]] = {}  # reservation -> groups
         self._reserving: dict[str, dict[str, None]] = {}  # group -> reservations
-        self._nodes: dict[str, str] = {}  # of pods that share
+        self._nodes: dict[str, str] = {}  # node of each sharing pod
 
-    def shares(self, pod: str, node: str, groups: tuple[str, ...]) -> None:
-        """A pod on ``node`` ("": on none) shares these from now on."""
+    def set_sharing(self, pod: str, node: str, groups: tuple[str, ...]) -> None:
+        """Set the GPU groups that a pod on ``node`` ("": not on a node) shares."""
         if not node:
             groups = ()
         before = self._shared.get(pod, ())
@@ -48,8 +46,8 @@ class GpuReservations:
             del self._nodes[pod]
         self._count((*before, *groups))
 
-    def reserves(self, reservation: Task, groups: tuple[str, ...]) -> Task:
-        """A reservation stands for these from now on. Returns the record by which it counts."""
+    def set_reservation(self, reservation: Task, groups: tuple[str, ...]) -> Task:
+        """Set the GPU groups that a pod reserves. Returns the task as which it counts."""
         before = self._reserved.get(reservation.uid, ())
         if before != groups:
             _note(self._reserved, self._reserving, reservation.uid, groups)
@@ -59,19 +57,19 @@ class GpuReservations:
         return structs.replace(reservation, status=Status.RELEASING)
 
     def forget(self, pod: str) -> None:
-        """It neither shares nor reserves any longer."""
-        self.shares(pod, "", ())
+        """Forget a pod that is gone."""
+        self.set_sharing(pod, "", ())
         if groups := self._reserved.get(pod):
             _note(self._reserved, self._reserving, pod, ())
             self._count(groups)
 
     def _count(self, groups: Iterable[str], known: str = "") -> None:
-        """Bring what is held for these in line with who is there. ``known``: who is being read."""
+        """Refresh the reservations and stand-ins of these groups, except the reservation ``known``, which is being read."""
         for group in dict.fromkeys(groups):
             for reservation in tuple(self._reserving.get(group, ())):
                 if reservation != known:
                     self._refresh(reservation)
-            # No UID of a pod has a colon.
+            # A pod's UID never has a colon.
             uid, pods = f"reservation:{group}", self._sharing.get(group)
             if not pods or group in self._reserving:
                 self._working.remove_task(uid)

@@ -17,6 +17,7 @@ from kailab.cluster.unreadable_objects import EventSink, UnreadableObjects
 from kailab.engine.snapshot.records import Node, Numa, PodGroup, Queue, Status, Task, Topology
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
+from kailab.model.objects import spec_of
 from kailab.scheduler.mirror.gpu_reservations import GpuReservations
 from kailab.scheduler.mirror.pod_shapes import PodShapes
 from kailab.scheduler.reading import references
@@ -38,17 +39,17 @@ KINDS = (
     "Namespace", "PriorityClass", "Topology", *CLAIM_KINDS, *references.REFERENCED_KINDS, "NodeResourceTopology", "Node", "Queue",
     "PodGroup", "Pod",
 )  # fmt: skip
-"""What is watched, in the order in which it is taken in."""
+"""The watched kinds, in the order in which their events are taken in."""
 
 COUNTED_KINDS = ("PriorityClass", *CLAIM_KINDS, "Node", "Queue", "PodGroup", "Pod")
-"""What is enough to count who holds what, and to know whose turn it is; not to place anything."""
+"""The kinds that suffice to count allocations and to compute the serving order, but not to place pods."""
 
 
 _NOTHING: Mapping[str, Any] = {}
 
 
 def only_status_differs(before: Object, after: Object) -> bool:
-    """True if certainly nothing but the status differs. Clusters share what a write leaves alone, so identity tells."""
+    """True if certainly only the status differs. A write shares the unchanged parts of an object, so identity is enough."""
     old, new = before["metadata"], after["metadata"]
     return (
         before.get("spec") is after.get("spec")
@@ -58,7 +59,7 @@ def only_status_differs(before: Object, after: Object) -> bool:
 
 
 def pod_state(pod: Object) -> tuple[Any, ...]:
-    """What of a pod's life matters here, beside its spec, labels and annotations."""
+    """The fields of a pod's status and metadata that its task depends on, besides spec, labels and annotations."""
     status = pod.get("status") or _NOTHING
     return (
         status.get("phase"),
@@ -69,7 +70,7 @@ def pod_state(pod: Object) -> tuple[Any, ...]:
 
 
 class NodeRecords:
-    """Nodes and topologies, handed to the working set as they change. ``pool``: nodes of others are left out."""
+    """Passes changed nodes and topologies to the working set. ``pool``: nodes of other pools are left out."""
 
     def __init__(self, working: WorkingSet, claims: ClaimIndex, pool: str) -> None:
         self.nodes: dict[str, Node] = {}
@@ -82,7 +83,7 @@ class NodeRecords:
         self._topologies: dict[str, Topology] = {}
 
     def capacity(self) -> dict[str, int]:
-        """What the available nodes offer, in engine units."""
+        """The capacity of the available nodes, in engine units."""
         nodes = [node for node in self.nodes.values() if not node.unavailable]
         return {
             "gpu": sum(node.gpus for node in nodes),
@@ -101,7 +102,7 @@ class NodeRecords:
         self.refresh(name)
 
     def take_zones(self, event: WatchEvent) -> None:
-        """Zones of a node, which is to be refreshed."""
+        """Take in the NUMA zones of a node; the caller refreshes the node."""
         name = event.object["metadata"]["name"]
         zones = numa_record(event.object) if event.type != "DELETED" else None
         if zones is None:
@@ -110,13 +111,13 @@ class NodeRecords:
             self._numa[name] = zones
 
     def take_topology(self, event: WatchEvent) -> bool:
-        """True if aliases of levels have changed: PodGroups that name levels by them then mean others."""
+        """Returns whether aliases of levels have changed, which PodGroups may use."""
         name = event.object["metadata"]["name"]
         if event.type == "DELETED":
             self._topologies.pop(name, None)
             self._working.remove_topology(name)
             return self.aliases.pop(name, None) is not None
-        levels = (event.object.get("spec") or {}).get("levels") or ()
+        levels = spec_of(event.object).get("levels") or ()
         record = Topology(name=name, levels=tuple(level["nodeLabel"] for level in levels))
         if self._topologies.get(name) != record:
             self._topologies[name] = record
@@ -127,12 +128,12 @@ class NodeRecords:
         return changed
 
     def refresh(self, name: str) -> None:
-        """Bring one node's record in line with what is known of it."""
-        # Zones and slices may come before their node, and stay after it.
+        """Make a node's record again."""
+        # Zones and slices may exist before and after their node.
         obj = self._objects.get(name)
         if obj is None:
             return
-        # Heartbeats make most news of nodes, and equal records: those go no further.
+        # Most events of nodes are heartbeats, which leave the record equal.
         record = node_record(obj, self._claims.gpus_on(name), self._claims.devices_on(name), self._numa.get(name))
         if self.nodes.get(name) != record:
             self.nodes[name] = record
@@ -141,16 +142,16 @@ class NodeRecords:
 
 _GONE = (Status.FAILED, Status.UNKNOWN)
 _UNPLACED = (Status.PENDING, Status.GATED, Status.SUCCEEDED)
-_TIMELESS = (Status.PENDING, Status.GATED, Status.BOUND, Status.RUNNING)  # that a pod has until it changes
+_TIMELESS = (Status.PENDING, Status.GATED, Status.BOUND, Status.RUNNING)  # statuses that do not depend on the time
 
 GroupName = tuple[str, str]
-"""Namespace and name of a PodGroup, as pods give it."""
+"""Namespace and name of a PodGroup."""
 
 
 class Mirror:
-    """``scheduler_names``: whose pods are to be placed; pods of others only use up nodes. ``node_pool``: as KAI's
-    shards, nodes, queues and PodGroups of other pools are left out. ``kinds``: what is looked at.
-    ``tell``: who hears of objects that can't be read; by default they get an event."""
+    """Keeps a WorkingSet equal to the cluster. ``scheduler_names``: the schedulers whose pods are placed; other pods only use capacity.
+    ``node_pool``: as in KAI's shards, nodes, queues and PodGroups of other pools are left out. ``kinds``: the watched kinds. ``tell``
+    reports objects that can't be read; by default as an event."""
 
     def __init__(
         self,
@@ -167,8 +168,8 @@ class Mirror:
         self.podgroup_objects: dict[str, Object] = {}
         self.queues: dict[str, Queue] = {}
         self.priorities = PriorityClasses()
-        self.conditioned: dict[str, None] = {}  # PodGroups whose status carries a scheduling condition
-        self.marked_stale: dict[str, None] = {}  # PodGroups whose annotations say since when they are stale
+        self.conditioned: dict[str, None] = {}  # UIDs of PodGroups with a scheduling condition
+        self.marked_stale: dict[str, None] = {}  # UIDs of PodGroups with a stale-since annotation
         self._scheduler_names = frozenset(scheduler_names)
         self.pool = node_pool
         self._claims = ClaimIndex(self.working)
@@ -186,16 +187,16 @@ class Mirror:
         self._unreadable = UnreadableObjects(tell or cluster.event, "scheduler")
         self._watch = cluster.watch(kinds)
 
-    # --- what others ask ---------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     def members(self, podgroup: str) -> list[Task]:
-        """Tasks of a PodGroup (by UID), in order of arrival."""
+        """The tasks of a PodGroup (by UID), in order of arrival."""
         record = self.podgroups.get(podgroup)
         uids = self._members.get((record.namespace, record.name), _NOTHING) if record else ()
         return [task for uid in uids if (task := self.tasks.get(uid)) is not None]
 
     def pod_name(self, uid: str) -> str:
-        """``namespace/name``; empty if the pod is not known."""
+        """``namespace/name``, or "" for an unknown pod."""
         task = self.tasks.get(uid)
         return f"{task.namespace}/{task.name}" if task else ""
 
@@ -204,25 +205,25 @@ class Mirror:
         return f"{record.namespace}/{record.name}" if record else ""
 
     def capacity(self) -> dict[str, int]:
-        """What the available nodes offer, in engine units."""
+        """The capacity of the available nodes, in engine units."""
         return self._nodes.capacity()
 
     @property
     def stuck_at(self) -> float | None:
-        """When the next pod being deleted will count as stuck, if it is still there."""
+        """When the next terminating pod will count as stuck."""
         return min(self._leaving.values()) if self._leaving else None
 
-    def hold_back(self, uid: str, why: str | None) -> None:
-        """Let a pod that waits count as blocked, ``why`` told; None: no longer."""
-        self._shapes.hold_back(uid, why)
+    def hold_back(self, uid: str, reason: str | None) -> None:
+        """Count a pending pod as blocked for ``reason``; None: no longer."""
+        self._shapes.hold_back(uid, reason)
         if uid in self.pods:
             self._refresh(uid)
 
-    def why_held_back(self, uid: str) -> str | None:
-        return self._shapes.why_held_back(uid)
+    def held_back_reason(self, uid: str) -> str | None:
+        return self._shapes.held_back_reason(uid)
 
     def agrees(self, other: Mirror) -> bool:
-        """Whether the records are the same."""
+        """Whether the records of both mirrors are equal."""
         mine, theirs = self.working, other.working
         return (
             self.tasks == other.tasks
@@ -239,10 +240,10 @@ class Mirror:
     def close(self) -> None:
         self._watch.close()
 
-    # --- taking in changes -------------------------------------------------------------------------------------------
+    # --- watch events -------------------------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """Take in what the watch delivered since the last call."""
+        """Take in the watch events since the last call."""
         now = self._now = self._cluster.now()
         events = self._watch.poll()
         if events:
@@ -253,9 +254,9 @@ class Mirror:
                 self._refresh(uid)
 
     def update_like(self, before: Mirror) -> None:
-        """As ``update``, of a mirror that is new: what ``before`` has read of the same objects is not read again."""
-        alike = (before.pool, before._scheduler_names) == (self.pool, self._scheduler_names)
-        self._before = before if alike else None
+        """As ``update``, for a new mirror: takes over the records that ``before`` has of the same objects."""
+        same = (before.pool, before._scheduler_names) == (self.pool, self._scheduler_names)
+        self._before = before if same else None
         self.update()
         self._before = None
 
@@ -263,15 +264,15 @@ class Mirror:
         latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in KINDS}
         for event in events:
             metadata = event.object["metadata"]
-            # By UID: an object deleted and made anew under its name is two, and both events count.
+            # By UID: an object deleted and created again under its name is two objects, and both events count.
             latest[event.kind][metadata.get("uid") or metadata["name"]] = event
-        # Kinds in the order in which records need each other: a PodGroup needs priorities and the aliases of topologies,
-        # a node its zones and devices, a pod its PodGroup and what its shape is made of.
+        # In the order in which records need each other: a PodGroup needs priorities and the aliases of topologies, a node its zones and
+        # devices, a pod its PodGroup and the parts of its shape.
         shapes_stale = pods_stale = groups_stale = False
         for event in latest["Namespace"].values():
             shapes_stale |= self._shapes.take_namespace(event)
         for event in latest["PriorityClass"].values():
-            # Any class may be the default of PodGroups that name none: all are looked at again, which rarely happens.
+            # Any class may be the default of PodGroups that name none, so all are refreshed. This is rare.
             groups_stale = True
             self._take_one(self._priority_class, event)
         for event in latest["Topology"].values():
@@ -279,7 +280,7 @@ class Mirror:
         nodes: dict[str, None] = {}
         for kind in CLAIM_KINDS:
             for event in latest[kind].values():
-                # Nodes are noted and refreshed once, after all slices and zones are known.
+                # Each node is refreshed once, after all slices and zones are known.
                 nodes.update(dict.fromkeys(self._take_one(self._claim_object, event)))
                 pods_stale = True
         for event in latest["NodeResourceTopology"].values():
@@ -298,29 +299,28 @@ class Mirror:
             for obj in list(self.podgroup_objects.values()):
                 if not self._unreadable.spare(obj, self._refresh_podgroup, obj):
                     self._drop_podgroup(obj["metadata"]["uid"])
-        # A PodGroup deleted and made anew under its name: the old one goes before the new one comes.
+        # For a PodGroup deleted and created again under its name, the old one goes first.
         for event in sorted(latest["PodGroup"].values(), key=lambda event: event.type != "DELETED"):
             self._take_one(self._podgroup, event)
         for uid, event in latest["Pod"].items():
-            if self._before is not None and self._pod_as(self._before, uid, event.object):
+            if self._before is not None and self._copy_task(self._before, uid, event.object):
                 continue
             if event.type == "DELETED" or not self._unreadable.spare(event.object, self._pod, uid, event.object):
                 self._forget_pod(uid)
         if shapes_stale:
             self._shapes.forget_all()
             self._refresh_all()
-        # Otherwise these have been refreshed with the rest.
         elif pods_stale:
-            for uid in self._shapes.naming_others():
+            for uid in self._shapes.dependent_pods():
                 self._refresh(uid)
 
     def _take_one(self, take: Callable[[WatchEvent], Any], event: WatchEvent) -> Any:
-        """Take in one object; one that can't be read is as good as gone."""
+        """Take in one object. An object that can't be read counts as deleted."""
         try:
             return take(event)
         except Exception as error:
             self._unreadable.note(event.object, error)
-            # A record of an earlier, readable state would be decided on as if it were the present one.
+            # Otherwise cycles would decide on the record of its earlier state.
             return take(event._replace(type="DELETED"))
 
     def _priority_class(self, event: WatchEvent) -> None:
@@ -330,7 +330,7 @@ class Mirror:
             self.priorities.set(event.object)
 
     def _claim_object(self, event: WatchEvent) -> Iterable[str]:
-        """A claim, a template, a class or a slice; the nodes that it concerns."""
+        """Take in a claim, template, class or slice. Returns the nodes that it concerns."""
         return self._claims.take(event.kind, event.object, event.type == "DELETED")
 
     def _queue(self, event: WatchEvent) -> None:
@@ -361,7 +361,7 @@ class Mirror:
             self.conditioned[uid] = None
         else:
             self.conditioned.pop(uid, None)
-        # With a schedulingBackoff a condition in the status says that KAI has given the group up.
+        # With a schedulingBackoff the status decides whether KAI has given the group up.
         if (
             before is None
             or not only_status_differs(before, obj)
@@ -375,7 +375,7 @@ class Mirror:
         if node_pool(metadata) != self.pool or has_given_up(obj):
             self._drop_podgroup(uid)
             return
-        record = self._podgroup_as(uid, obj) or podgroup_record(obj, self.priorities, self._nodes.aliases)
+        record = self._known_podgroup(uid, obj) or podgroup_record(obj, self.priorities, self._nodes.aliases)
         before = self.podgroups.get(uid)
         if before == record:
             return
@@ -385,19 +385,19 @@ class Mirror:
         else:
             self.marked_stale.pop(uid, None)
         self.working.set_podgroup(record)
-        # Pods may have come before their PodGroup.
+        # Pods may arrive before their PodGroup.
         if before is None:
             self._uids[record.namespace, record.name] = uid
             for member in self._members.get((record.namespace, record.name), _NOTHING):
                 self._refresh(member)
 
-    def _podgroup_as(self, uid: str, obj: Object) -> PodGroup | None:
-        """The record that another mirror has of it; None where it is to be read."""
+    def _known_podgroup(self, uid: str, obj: Object) -> PodGroup | None:
+        """The record that the mirror of ``update_like`` has of the PodGroup; None if it must be made."""
         before = self._before
         if before is None or before.podgroup_objects.get(uid) is not obj:
             return None
-        alike = self.priorities.said == before.priorities.said and self._nodes.aliases == before._nodes.aliases
-        return before.podgroups.get(uid) if alike else None
+        same = self.priorities == before.priorities and self._nodes.aliases == before._nodes.aliases
+        return before.podgroups.get(uid) if same else None
 
     def _drop_podgroup(self, uid: str) -> None:
         record = self.podgroups.pop(uid, None)
@@ -416,7 +416,7 @@ class Mirror:
     def _pod(self, uid: str, pod: Object) -> None:
         known = self.pods.get(uid)
         self.pods[uid] = pod
-        # Most news of pods is of their status alone, much of it written by ourselves: no record changes by it.
+        # Most events of pods change only their status, and no record.
         if known is not None and only_status_differs(known, pod) and pod_state(known) == pod_state(pod):
             return
         metadata = pod["metadata"]
@@ -432,13 +432,13 @@ class Mirror:
         self._shapes.take_pod(uid, pod)
         self._refresh(uid)
 
-    def _pod_as(self, before: Mirror, uid: str, pod: Object) -> bool:
-        """Take over the task that another mirror has of it. False where it is to be read: it is another object, or its task depends on
-        more than itself and its PodGroup."""
+    def _copy_task(self, before: Mirror, uid: str, pod: Object) -> bool:
+        """Take over the pod's task from another mirror. Returns False if the task must be made: the object differs, or the task depends on
+        more than the pod and its PodGroup."""
         task, group = before.tasks.get(uid), before._group_of.get(uid)
         if task is None or group is None or before.pods.get(uid) is not pod or task.podgroup != self._uids.get(group):
             return False
-        if task.status not in _TIMELESS or task.gpu_groups or not self._shapes.as_in(before._shapes, uid, task.shape):
+        if task.status not in _TIMELESS or task.gpu_groups or not self._shapes.same_in(before._shapes, uid, task.shape):
             return False
         self.pods[uid] = pod
         self._group_of[uid] = group
@@ -473,20 +473,20 @@ class Mirror:
             self._refresh(uid)
 
     def _refresh(self, uid: str) -> None:
-        """Bring one pod's task in line with the pod."""
+        """Make the task of a pod again. A pod that can't be read has none."""
         pod = self.pods[uid]
         try:
-            self._bring_in_line(uid, pod)
+            self._update_task(uid, pod)
         except Exception as error:
             self._unreadable.note(pod, error)
             self._drop_task(uid)
 
-    def _bring_in_line(self, uid: str, pod: Object) -> None:
+    def _update_task(self, uid: str, pod: Object) -> None:
         group = self._group_of.get(uid)
         podgroup = self._uids.get(group, "") if group is not None else ""
         spec = pod["spec"]
         node = spec.get("nodeName")
-        # A pod of another scheduler, or of no PodGroup, matters only once it is on a node: there it uses up room.
+        # A pod of another scheduler or without a PodGroup matters only on a node, where it uses capacity.
         if not node and (not podgroup or spec.get("schedulerName") not in self._scheduler_names):
             self._drop_task(uid)
             return
@@ -496,10 +496,10 @@ class Mirror:
             self._drop_task(uid)
             return
         if task.namespace == names.RESERVATION_NAMESPACE:
-            task = self._reservations.reserves(task, gpu_groups(pod["metadata"].get("labels") or _NOTHING))
+            task = self._reservations.set_reservation(task, gpu_groups(pod["metadata"].get("labels") or _NOTHING))
         else:
-            self._reservations.shares(uid, node or "", task.gpu_groups if status is not Status.SUCCEEDED else ())
-        # Nothing is told when it gets stuck: only time passes, so somebody has to look again.
+            self._reservations.set_sharing(uid, node or "", task.gpu_groups if status is not Status.SUCCEEDED else ())
+        # No event reports that a pod is stuck, so ``update`` refreshes it at that time.
         if status is Status.RELEASING and (pod.get("status") or _NOTHING).get("phase") == "Running":
             self._leaving[uid] = stuck_at(pod["metadata"]["deletionTimestamp"])
         if self.tasks.get(uid) != task:

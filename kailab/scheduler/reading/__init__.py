@@ -1,4 +1,5 @@
-"""Objects of the cluster to records of the engine: one kind of object, or one part of a pod, per module.
+"""Reads objects into records of the engine: one kind of object, or one part of a pod, per module.
 
-Nothing here keeps state or asks a cluster: objects in, records out.
+``tasks`` and ``shapes`` read pods (with ``requests``, ``affinity``, ``numa``, ``references``), ``podgroups``, ``queues``, ``nodes`` and
+``claims`` their kinds. ``accounts`` counts GPUs for tables. None of them writes to a cluster.
 """

@@ -1,6 +1,6 @@
-"""What pods and nodes count for in GPUs: a pod as the scheduler reads it, in the engine's amounts.
+"""The GPU amounts of pods and nodes for tables and expectations, counted as the scheduler counts them.
 
-For the objects of one moment, without a mirror of the cluster: what rows, tables and expectations show. Amounts are milli-GPU.
+They are computed from the objects of one moment, without a mirror. Amounts are milli-GPU.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from kailab.engine.snapshot import counting
 from kailab.engine.snapshot.records import GPU, ON_NODE, GpuRequest
 from kailab.errors import InputError
 from kailab.model import labels as names
+from kailab.model.objects import labels_of, name_of, namespace_of, node_of
 from kailab.scheduler.reading.claims import ClaimIndex, claim_record
 from kailab.scheduler.reading.nodes import gpu_memory, node_record
 from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.reading.tasks import gpu_groups, task_status
 
-# What reading a malformed object raises. Rows and tables leave its amount out; the scheduler tells of it.
+# Errors of reading a malformed object. Tables leave its amount out; the scheduler reports it.
 _MISFORMED = (TypeError, ValueError, AttributeError, KeyError, InputError)
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 
 
 class CountedPod(Protocol):
-    """A pod's row: where it is, and what it counts for there."""
+    """A row of a table of pods: its node and its amount there."""
 
     @property
     def node(self) -> str: ...
@@ -38,46 +39,43 @@ class CountedPod(Protocol):
 
 
 class GpuAccounts:
-    """``pods`` and ``nodes``: all that there are. Claims are looked up in ``cluster`` when they matter."""
+    """``pods`` and ``nodes``: all of the cluster. Claims are read from ``cluster`` on demand."""
 
     def __init__(self, cluster: Cluster, pods: Sequence[Object], nodes: Mapping[str, Object]) -> None:
         self._cluster = cluster
         self._pods = pods
         self._nodes = nodes
         self._shapes = ShapeCache()
-        self._requests: dict[int, GpuRequest | None] = {}  # by id of a pod, all of which are kept
+        self._requests: dict[int, GpuRequest | None] = {}  # by id of a pod; ``_pods`` keeps them alive
 
     def holds(self, pod: Object) -> bool:
-        """Whether it takes room on its node: from when it is bound until it has ended or is gone."""
-        if not pod["spec"].get("nodeName") or self._request(pod) is None or not ON_NODE[task_status(pod, 0.0)]:
+        """Whether a pod uses capacity of its node: from its binding until it ends."""
+        if not node_of(pod) or self._request(pod) is None or not ON_NODE[task_status(pod, 0.0)]:
             return False
-        return pod["metadata"].get("namespace") != names.RESERVATION_NAMESPACE or self._is_lone(pod)
+        return namespace_of(pod) != names.RESERVATION_NAMESPACE or self._is_lone(pod)
 
     def gpus(self, pod: Object) -> int:
-        """What it holds, or asks for while it holds nothing. A pod that reserves a GPU for others that share it counts through
-        them, and by itself where there are none."""
-        if pod["metadata"].get("namespace") == names.RESERVATION_NAMESPACE and not self._is_lone(pod):
+        """The milli-GPU that a pod holds, or requests while it is pending. A reservation pod counts only if no pod shares its GPU."""
+        if namespace_of(pod) == names.RESERVATION_NAMESPACE and not self._is_lone(pod):
             return 0
         request = self._request(pod)
         if request is None:
             return 0
         if not request.memory_mib:
             return counting.fixed_gpus(request)
-        node = pod["spec"].get("nodeName")
-        # GPU memory becomes a part of a device: of the node's, once it is known; until then of the smallest there is.
+        node = node_of(pod)
+        # GPU memory is a part of the node's device; before the binding, of the smallest device.
         if not node:
             return counting.wanted_gpus(request, self._smallest_device)
         return counting.held_gpus(request, self._devices.get(node, self._smallest_device))
 
     @cached_property
     def used(self) -> dict[str, int]:
-        """Node -> what is held there. A device that pods share through one claim counts once."""
-        return self._summed(
-            (pod, pod["spec"].get("nodeName") or "", self.gpus(pod)) for pod in self._pods if self.holds(pod)
-        )
+        """Node -> milli-GPU in use. A device that pods share through one claim counts once."""
+        return self._summed((pod, node_of(pod), self.gpus(pod)) for pod in self._pods if self.holds(pod))
 
     def used_by(self, rows: Sequence[CountedPod]) -> dict[str, int]:
-        """The same of rows of these pods, in their order."""
+        """As ``used``, from rows of these pods in the same order."""
         if self.know_claims:
             return self._summed((pod, row.node, row.milli_gpus) for pod, row in zip(self._pods, rows) if row.holds)
         used = dict.fromkeys(self._nodes, 0)
@@ -99,8 +97,8 @@ class GpuAccounts:
         return bool(self._claim_gpus)
 
     def added(self, held: Iterable[tuple[Object, str, int]]) -> Iterator[int]:
-        """What each of these pods adds to what its node has in use. The first pod of a shared claim counts its devices; for the others
-        they are taken off again. Given: the pod, its node, and what it counts for by itself."""
+        """What each pod adds to the amount in use on its node. ``held``: pod, node, and the pod's own amount. Only the first pod of a
+        shared claim counts the claim's devices."""
         counted: set[tuple[str, str]] = set()
         for pod, node, amount in held:
             if amount > 0 and pod["spec"].get("resourceClaims"):
@@ -111,18 +109,18 @@ class GpuAccounts:
             yield max(0, amount)
 
     def sliced(self, node: str) -> int:
-        """How many GPUs of a node are told by resource slices."""
+        """The number of GPUs in a node's resource slices."""
         return self._claims.gpus_on(node)
 
     def offered(self, node: Object) -> int:
-        """All that a node has."""
+        """The milli-GPU of a node; 0 if it can't be read."""
         try:
-            return counting.offered_gpus(node_record(node, self._claims.gpus_on(node["metadata"]["name"])))
+            return counting.offered_gpus(node_record(node, self._claims.gpus_on(name_of(node))))
         except _MISFORMED:
             return 0
 
     def _request(self, pod: Object) -> GpuRequest | None:
-        """None for a pod that can't be read: the scheduler leaves it out, and tells of it."""
+        """None for a pod that can't be read."""
         if id(pod) not in self._requests:
             try:
                 self._requests[id(pod)] = self._read(pod)
@@ -144,8 +142,7 @@ class GpuAccounts:
 
     @cached_property
     def _devices(self) -> dict[str, int]:
-        labels = {name: node["metadata"].get("labels") or {} for name, node in self._nodes.items()}
-        return {name: counting.device_memory(gpu_memory(own)) for name, own in labels.items()}
+        return {name: counting.device_memory(gpu_memory(labels_of(node))) for name, node in self._nodes.items()}
 
     @cached_property
     def _smallest_device(self) -> int:
@@ -161,21 +158,21 @@ class GpuAccounts:
 
     @cached_property
     def _claim_gpus(self) -> dict[str, int]:
-        """Claim, as ``namespace/name`` -> milli-GPU."""
+        """``namespace/name`` of a claim -> milli-GPU."""
         records = (claim_record(claim) for claim in self._cluster.list("ResourceClaim"))
         return {record.name: record.gpus * GPU for record in records}
 
     @cached_property
     def _shared(self) -> set[str]:
-        """Groups of GPUs that some pod shares now."""
+        """GPU groups that pods share now."""
         return {
             group
             for pod in self._pods
-            if pod["metadata"].get("namespace") != names.RESERVATION_NAMESPACE
-            and (groups := gpu_groups(pod["metadata"].get("labels") or {}))
+            if namespace_of(pod) != names.RESERVATION_NAMESPACE
+            and (groups := gpu_groups(labels_of(pod)))
             and self.holds(pod)
             for group in groups
         }
 
     def _is_lone(self, reservation: Object) -> bool:
-        return not self._shared.intersection(gpu_groups(reservation["metadata"].get("labels") or {}))
+        return not self._shared.intersection(gpu_groups(labels_of(reservation)))

@@ -1,4 +1,4 @@
-"""Node and pod affinity, taints and tolerations: from Kubernetes' form to the engine's records."""
+"""Reads node and pod affinity, taints and tolerations into the engine's records."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 Namespaces = Callable[[Mapping[str, Any]], tuple[str, ...]]
-"""Names of the namespaces that a namespaceSelector selects, sorted."""
+"""Returns the names of the namespaces that a namespaceSelector selects, sorted."""
 
 
 def requirements(expressions: Any) -> tuple[Requirement, ...]:
-    """``matchExpressions`` (or ``matchFields``). An operator that Kubernetes does not have matches nothing."""
-    found = []
+    """``matchExpressions`` or ``matchFields``. An unknown operator matches nothing."""
+    parsed = []
     for expression in expressions or ():
         operator = _OPERATORS.get(expression.get("operator", ""))
-        # YAML reads an unquoted 1 or true as no text; labels are text.
+        # Labels are text, while YAML reads an unquoted 1 or true as another type.
         values = tuple(str(value) for value in expression.get("values") or ())
         if operator is None:
-            found.append(Requirement(key=expression.get("key", ""), operator="In", values=()))
+            parsed.append(Requirement(key=expression.get("key", ""), operator="In", values=()))
         else:
-            found.append(Requirement(key=expression.get("key", ""), operator=operator, values=values))
-    return tuple(found)
+            parsed.append(Requirement(key=expression.get("key", ""), operator=operator, values=values))
+    return tuple(parsed)
 
 
 def selector(labels: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
-    """A ``nodeSelector`` or ``matchLabels`` mapping, by key."""
+    """A ``nodeSelector`` or ``matchLabels`` mapping, ordered by key."""
     return tuple(
         Requirement(key=key, operator="In", values=(str(value),)) for key, value in sorted((labels or {}).items())
     )
@@ -58,17 +58,17 @@ def node_terms(affinity: Mapping[str, Any]) -> tuple[NodeTerm, ...]:
 
 
 def preferred_nodes(affinity: Mapping[str, Any]) -> tuple[PreferredNodes, ...]:
-    found = []
+    terms = []
     for entry in (affinity.get("nodeAffinity") or {}).get(_PREFERRED) or ():
         preference = entry.get("preference") or {}
-        found.append(
+        terms.append(
             PreferredNodes(
                 weight=int(entry.get("weight", 1)),
                 requirements=requirements(preference.get("matchExpressions")),
                 fields=requirements(preference.get("matchFields")),
             )
         )
-    return tuple(found)
+    return tuple(terms)
 
 
 def pod_terms(
@@ -76,8 +76,8 @@ def pod_terms(
 ) -> tuple[PodTerm, ...]:
     """Terms of ``podAffinity`` or ``podAntiAffinity``, required ones (weight 0) first.
 
-    ``namespace``, ``labels``: of the pod that has them; a term without namespaces looks at its own, and
-    ``matchLabelKeys`` ask for the pod's own values.
+    ``namespace`` and ``labels`` are the pod's: a term without namespaces selects the pod's own, and ``matchLabelKeys`` select the pod's
+    own values.
     """
     if not block:
         return ()
@@ -87,11 +87,11 @@ def pod_terms(
     for weight, term in wanted:
         selected = label_selector(term.get("labelSelector"))
         if selected is None:
-            continue  # selects no pod: an affinity that no pod can meet is refused by the API server
+            continue  # selects no pod
         extra = []
         for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
             for key in term.get(keys) or ():
-                # Kubernetes passes over keys that the pod itself lacks.
+                # Kubernetes ignores keys that the pod itself lacks.
                 if key in labels:
                     extra.append(Requirement(key=key, operator=_OPERATORS[operator], values=(labels[key],)))
         where = {str(name) for name in term.get("namespaces") or ()}
@@ -123,7 +123,7 @@ def tolerations(entries: Any) -> tuple[Toleration, ...]:
 
 
 def taints(entries: Any) -> tuple[Taint, ...]:
-    """Taints that keep pods away (``PreferNoSchedule`` included)."""
+    """Taints with an effect on scheduling, including ``PreferNoSchedule``."""
     return tuple(
         Taint(key=entry.get("key", ""), value=str(entry.get("value") or ""), effect=entry["effect"])
         for entry in entries or ()
@@ -132,7 +132,7 @@ def taints(entries: Any) -> tuple[Taint, ...]:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Kubernetes' rule: effect, key and value agree, an empty effect or key standing for all."""
+    """Kubernetes' rule: effect, key and value match; an empty effect or key matches all."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -19,6 +19,7 @@ from kailab.engine.snapshot.records import ResourceClaim
 from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device, Semver, selector
+from kailab.model.objects import annotations_of, labels_of, name_of, owner_references, spec_of, status_of
 from kailab.model.quantities import parse
 from kailab.model.validation.fields import MOST_AMOUNT
 
@@ -30,7 +31,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class DeviceInventory:
-    """Devices by node, from ResourceSlices: of each pool its newest generation, once all slices of that are there."""
+    """The devices of each node, from ResourceSlices: the newest complete generation of each pool."""
 
     def __init__(self) -> None:
         self._slices: dict[str, Object] = {}
@@ -38,67 +39,65 @@ class DeviceInventory:
         self._nodes: dict[str, tuple[Device, ...]] | None = None
 
     def take(self, slice_: Object, gone: bool) -> None:
-        """One that can't be read raises, and is as good as gone."""
+        """Take in a slice. A slice that can't be read raises an error and counts as deleted."""
         name = slice_["metadata"]["name"]
         self._slices.pop(name, None)
         self._devices.pop(name, None)
-        # Put together when somebody asks: slices come one by one, and a pool counts only once it is complete.
+        # Computed on demand: slices arrive one by one, and a pool counts only once it is complete.
         self._nodes = None
         if not gone:
             self._devices[name] = _devices(slice_["spec"])
             self._slices[name] = slice_
 
     def on(self, node: str) -> tuple[Device, ...]:
-        """Those of a node, by driver, pool and name."""
+        """The devices of a node, ordered by driver, pool and name."""
         if self._nodes is None:
-            found: dict[str, list[Device]] = {}
+            by_node: dict[str, list[Device]] = {}
             for slices in self._pools().values():
                 for slice_ in slices:
-                    found.setdefault(slice_["spec"]["nodeName"], []).extend(self._devices[slice_["metadata"]["name"]])
-            self._nodes = {name: tuple(sorted(devices, key=_natural)) for name, devices in found.items()}
+                    by_node.setdefault(slice_["spec"]["nodeName"], []).extend(self._devices[name_of(slice_)])
+            self._nodes = {name: tuple(sorted(devices, key=_natural_order)) for name, devices in by_node.items()}
         return self._nodes.get(node, ())
 
     def _pools(self) -> dict[tuple[str, str], list[Object]]:
         pools: dict[tuple[str, str], list[Object]] = {}
         for slice_ in self._slices.values():
             spec = slice_["spec"]
-            # Not tied to one node: not known here (see above).
+            # Devices that belong to no single node are not supported.
             if not spec.get("nodeName"):
                 continue
             key = spec["driver"], spec["pool"]["name"]
             known = pools.get(key, [])
-            newest = max((_generation(one) for one in known), default=-1)
+            newest = max(map(_generation, known), default=-1)
             if _generation(slice_) > newest:
                 pools[key] = [slice_]
-            # Slices of older generations are about to be deleted by their driver.
+            # The driver is about to delete slices of older generations.
             elif _generation(slice_) == newest:
                 known.append(slice_)
         return {
             key: slices
             for key, slices in pools.items()
-            # A driver that replaces its slices is half-way through otherwise: its devices are neither all new nor all
-            # old.
+            # Otherwise the driver is still replacing its slices.
             if len(slices) >= int(slices[0]["spec"]["pool"].get("resourceSliceCount") or 1)
         }
 
 
 def _devices(spec: Mapping[str, Any]) -> list[Device]:
-    read = (_device(spec, entry) for entry in spec.get("devices") or ())
-    return [device for device in read if device is not None]
+    devices = (_device(spec, entry) for entry in spec.get("devices") or ())
+    return [device for device in devices if device is not None]
 
 
 def _generation(slice_: Object) -> int:
     return int(slice_["spec"]["pool"].get("generation") or 0)
 
 
-def _natural(device: Device) -> tuple[str, str, int, str]:
-    """gpu-2 before gpu-10."""
-    # Shorter names first: within one prefix that is the order of the numbers.
+def _natural_order(device: Device) -> tuple[str, str, int, str]:
+    """A sort key that puts gpu-2 before gpu-10: shorter names first."""
     return device.driver, device.pool, len(device.name), device.name
 
 
 def _device(spec: Mapping[str, Any], entry: Mapping[str, Any]) -> Device | None:
-    """None for one that draws on shared counters."""
+    """The device of an entry; None if it draws on shared counters."""
     body = entry.get("basic") or entry  # resource.k8s.io/v1beta1 has one level more
     if body.get("consumesCounters"):
         return None
@@ -120,19 +119,19 @@ def _qualified(name: str, driver: str) -> tuple[str, str]:
 
 
 def _value(value: Mapping[str, Any]) -> Any:
-    """The one there is of ``string``, ``int``, ``bool`` and ``version``."""
+    """The value under ``string``, ``int``, ``bool`` or ``version``."""
     if "version" in value:
         return Semver.parse(value["version"])
     return next(iter(value.values()), None)
 
 
-# --- what claims ask for ---------------------------------------------------------------------------------------------
+# --- requests of claims -----------------------------------------------------------------------------------------------
 
 
 def read_device_requests(spec: Mapping[str, Any], classes: Mapping[str, Object]) -> DeviceRequests:
-    """What a ResourceClaim's spec asks for, with the selectors of its classes."""
+    """The device requests of a ResourceClaim's spec, with the selectors of its classes."""
     devices = spec.get("devices") or _NOTHING
-    # Faults are kept, not raised: the claim is read all the same, and its pods are told why it can't be served.
+    # Faults are recorded, not raised: the pods of the claim then report why it can't be allocated.
     faults: list[str] = []
     same = []
     for constraint in devices.get("constraints") or ():
@@ -165,7 +164,7 @@ def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], fau
         faults.append(f'deviceclass "{class_name}" not found')
     if wish.get("capacity"):
         faults.append(f"request {name} asks for a part of a device, which is not known here")
-    expressions = [*_expressions((device_class or _NOTHING).get("spec") or _NOTHING), *_expressions(wish)]
+    expressions = [*_expressions(spec_of(device_class or _NOTHING)), *_expressions(wish)]
     for expression in expressions:
         try:
             selector(expression)
@@ -178,7 +177,7 @@ def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], fau
         expressions=tuple(expressions),
         count=0 if everything else max(1, int(wish.get("count") or 1)),
         admin=bool(wish.get("adminAccess")),
-        tolerations=tuple(_toleration(one) for one in wish.get("tolerations") or ()),
+        tolerations=tuple(map(_toleration, wish.get("tolerations") or ())),
     )
 
 
@@ -203,32 +202,34 @@ def is_gpu_class(name: str) -> bool:
 
 
 def claim_record(claim: Object, classes: Mapping[str, Object] = _NOTHING) -> ResourceClaim:
-    """A ResourceClaim object as the engine sees it. ``classes``: the DeviceClasses there are, for what it may be given."""
-    metadata, spec, status = claim["metadata"], claim.get("spec") or _NOTHING, claim.get("status") or _NOTHING
+    """The engine's record of a ResourceClaim. ``classes``: all DeviceClasses by name."""
+    metadata, spec, status = claim["metadata"], spec_of(claim), status_of(claim)
     gpus = sum(requested_gpu_devices(spec).values())
     allocation = status.get("allocation")
-    of_one_pod = any(owner.get("kind") == "Pod" for owner in metadata.get("ownerReferences") or ())
+    of_one_pod = any(owner.get("kind") == "Pod" for owner in owner_references(claim))
     return ResourceClaim(
         name=f"{metadata.get('namespace', '')}/{metadata['name']}",
         requests=read_device_requests(spec, classes),
         gpus=gpus,
         allocated=allocation is not None,
         held=held_devices(claim),
-        node=_node_of(allocation or _NOTHING),
+        node=_allocated_node(allocation or _NOTHING),
         reserved=tuple(user["uid"] for user in status.get("reservedFor") or () if user.get("uid")),
-        queue=(metadata.get("labels") or _NOTHING).get(names.QUEUE, "") if gpus and not of_one_pod else None,
+        queue=labels_of(claim).get(names.QUEUE, "") if gpus and not of_one_pod else None,
     )
 
 
 def held_devices(claim: Object) -> tuple[DeviceId, ...]:
-    """The devices that a claim has for itself."""
-    allocation = (claim.get("status") or _NOTHING).get("allocation") or _NOTHING
+    """The devices allocated to a claim, except those with admin access."""
+    allocation = status_of(claim).get("allocation") or _NOTHING
     results = (allocation.get("devices") or _NOTHING).get("results") or ()
-    return tuple((one["driver"], one["pool"], one["device"]) for one in results if not one.get("adminAccess"))
+    return tuple(
+        (result["driver"], result["pool"], result["device"]) for result in results if not result.get("adminAccess")
+    )
 
 
-def _node_of(allocation: Mapping[str, Any]) -> str:
-    """The one node that an allocation is bound to; "" if it is bound to none, or to several."""
+def _allocated_node(allocation: Mapping[str, Any]) -> str:
+    """The single node of an allocation, or ""."""
     terms = (allocation.get("nodeSelector") or _NOTHING).get("nodeSelectorTerms") or []
     fields = terms[0].get("matchFields") if len(terms) == 1 else None
     for field in fields or ():
@@ -242,28 +243,27 @@ def _node_of(allocation: Mapping[str, Any]) -> str:
 
 
 def requested_gpu_devices(spec: Mapping[str, Any]) -> dict[str, int]:
-    """Device class -> devices, of a ResourceClaim's spec (the one inside a template, too). At most ``MOST_AMOUNT``: the API server takes
-    any number, and no claim is ever given more than a few."""
-    found: dict[str, int] = {}
+    """Device class -> GPU devices that a ResourceClaim's spec requests, capped at ``MOST_AMOUNT``: the API server accepts any number."""
+    counts: dict[str, int] = {}
     first = ""
     for request in (spec.get("devices") or _NOTHING).get("requests") or ():
         wish = request.get("exactly") or request
         name = wish.get("deviceClassName") or ""
-        # KAI's test is the class's name; what it costs is that a class of other devices with "gpu" in its name counts.
+        # As in KAI, any class with "gpu" in its name counts.
         if not is_gpu_class(name) or wish.get("adminAccess"):
             continue
         mode = wish.get("allocationMode") or "ExactCount"
         if mode not in ("ExactCount", "All"):
             continue
         first = first or name
-        # As in KAI's dra.go, the whole of a claim counts under the first GPU class that it names.
+        # As in KAI's dra.go, the whole claim counts under its first GPU class.
         count = max(1, int(wish.get("count") or 1)) if mode == "ExactCount" else 1
-        found[first] = min(MOST_AMOUNT, found.get(first, 0) + count)
-    return found
+        counts[first] = min(MOST_AMOUNT, counts.get(first, 0) + count)
+    return counts
 
 
 class ClaimIndex:
-    """ResourceClaims, templates, classes and the devices of ResourceSlices. The claims are told to ``working``, if there is one."""
+    """ResourceClaims, templates, classes and the devices of ResourceSlices. Keeps the claims of ``working`` up to date, if given."""
 
     def __init__(self, working: WorkingSet | None = None) -> None:
         self._working = working
@@ -275,8 +275,8 @@ class ClaimIndex:
         self._slices: dict[str, tuple[str, int]] = {}  # name -> node, GPUs
 
     def take(self, kind: str, obj: Object, gone: bool) -> Iterable[str]:
-        """Take in one change; gives the nodes whose devices may have changed."""
-        metadata, spec = obj["metadata"], obj.get("spec") or _NOTHING
+        """Take in one change. Returns the nodes whose devices may have changed."""
+        metadata, spec = obj["metadata"], spec_of(obj)
         if kind == "ResourceSlice":
             self._inventory.take(obj, gone)
             return self._slice(metadata["name"], spec, gone)
@@ -288,13 +288,13 @@ class ClaimIndex:
         if gone:
             table.pop(key, None)
         elif kind == "ResourceClaim":
-            extended = (metadata.get("annotations") or _NOTHING).get(_EXTENDED) == "true"
-            # Made by the API server for an extended resource: its GPUs count in the pod's containers already.
+            # The API server makes such a claim for an extended resource, which the pod's containers already request.
+            extended = annotations_of(obj).get(_EXTENDED) == "true"
             table[key] = {} if extended else requested_gpu_devices(spec)
         else:
             table[key] = requested_gpu_devices(spec.get("spec") or _NOTHING)
         if kind == "ResourceClaim":
-            self._tell(key, None if gone else obj)
+            self._update(key, None if gone else obj)
         return ()
 
     def _class(self, device_class: Object, gone: bool) -> None:
@@ -302,11 +302,11 @@ class ClaimIndex:
         self._classes.pop(name, None)
         if not gone:
             self._classes[name] = device_class
-        # The selectors of a class are part of what claims of it ask for.
+        # The requests of claims include the selectors of their classes.
         for key, claim in self._objects.items():
-            self._tell(key, claim)
+            self._update(key, claim)
 
-    def _tell(self, key: tuple[str, str], claim: Object | None) -> None:
+    def _update(self, key: tuple[str, str], claim: Object | None) -> None:
         if self._working is None:
             return
         if claim is None:
@@ -321,43 +321,41 @@ class ClaimIndex:
         node = spec.get("nodeName") or ""
         if not gone and node:
             self._slices[name] = (node, len(spec.get("devices") or ()) if is_gpu_class(spec.get("driver") or "") else 0)
-        # A slice may have moved to another node: both are to be refreshed.
+        # A slice may move to another node: both nodes change.
         return {before, node} - {""}
 
     def gpus_on(self, node: str) -> int:
         return sum(count for at, count in self._slices.values() if at == node)
 
     def devices_on(self, node: str) -> tuple[Device, ...]:
-        """What claims can be served from there."""
+        """The devices of a node that claims can be allocated from."""
         return self._inventory.on(node)
 
     def of_pod(self, pod: Object) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, ...]]:
-        """(device class, count) wanted; names ``namespace/name`` of the claims; what is missing, a sentence each.
+        """Requested counts by device class, ``namespace/name`` of the pod's claims, and messages about missing ones.
 
-        A claim that is still to be made from its template counts with what the template says.
+        A claim that does not exist yet counts with the requests of its template.
         """
         namespace = pod["metadata"].get("namespace", "")
         made = {
-            entry["name"]: entry.get("resourceClaimName")
-            for entry in (pod.get("status") or _NOTHING).get("resourceClaimStatuses") or ()
+            entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
         }
         counts: dict[str, int] = {}
         names, missing = [], []
         for wanted in pod["spec"].get("resourceClaims") or ():
             name = wanted.get("resourceClaimName") or made.get(wanted.get("name"))
             template = wanted.get("resourceClaimTemplateName")
-            found = self._claims.get((namespace, name)) if name else None
-            # Nothing is made from a template before the pod exists: until then the template says what it will ask for.
-            if found is None and template:
-                found = self._templates.get((namespace, template))
-                if found is None:
+            requested = self._claims.get((namespace, name)) if name else None
+            if requested is None and template:
+                requested = self._templates.get((namespace, template))
+                if requested is None:
                     missing.append(f'resourceclaimtemplate "{template}" not found')
                 elif not name:
                     missing.append(f'resource claim {wanted["name"]} is still to be made from template "{template}"')
-            elif found is None:
+            elif requested is None:
                 missing.append(f'resourceclaim "{name}" not found')
             if name:
                 names.append(f"{namespace}/{name}")
-            for device_class, count in (found or {}).items():
+            for device_class, count in (requested or {}).items():
                 counts[device_class] = min(MOST_AMOUNT, counts.get(device_class, 0) + count)
         return tuple(sorted(counts.items())), tuple(sorted(names)), tuple(missing)

@@ -1,4 +1,4 @@
-"""Node objects to engine nodes. Source: KAI node_info.NewNodeInfo, scheduler_util.CheckNodeConditionPredicate."""
+"""Reads Node objects into engine nodes. Source: KAI node_info.NewNodeInfo, scheduler_util.CheckNodeConditionPredicate."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import CORDONED, GPU, NOT_READY, UNREPORTED_CAPACITY, Node, Numa
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
+from kailab.model.objects import labels_of, spec_of, status_of
 from kailab.scheduler.reading import affinity, requests
 
-_MIB_LIMIT = 1 << 20  # a label at or above this many MiB was written in bytes (a fault of GPU feature discovery)
+_MIB_LIMIT = 1 << 20  # GPU feature discovery writes labels above this in bytes by mistake
 _NOT_EXTENDED = ("cpu", "memory", "pods")
 _BAD_IF_TRUE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 DEFAULT_PODS = 110
@@ -25,21 +26,20 @@ def node_record(
     *,
     gpu_resources: tuple[str, ...] = names.GPU_RESOURCES,
 ) -> Node:
-    """``gpu_resources``: what counts as GPUs, all as one. ``dra_gpus``: GPUs that the node's ResourceSlices offer; they count beside those of the device plugin. ``devices``:
-    all that they offer. ``numa``: the node's zones."""
-    metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-    labels = metadata.get("labels") or {}
-    # Manifests of fake nodes often give the capacity alone.
+    """``dra_gpus``: the GPUs of the node's ResourceSlices, in addition to those of the device plugin. ``devices``: all devices of the
+    slices. ``numa``: the node's zones. ``gpu_resources``: the resources that count as GPUs."""
+    spec, status, labels = spec_of(node), status_of(node), labels_of(node)
+    # Manifests of fake nodes often have only the capacity.
     allocatable = status.get("allocatable") or status.get("capacity") or {}
     totals = {name: requests.parse_amount(name, quantity) for name, quantity in allocatable.items()}
     extended = tuple(
         (name, count)
         for name, count in sorted(totals.items())
-        # Of what counts as unknown where it is not told, nothing is an amount too.
+        # For resources that may be unreported, 0 is an amount too.
         if (count or name in UNREPORTED_CAPACITY) and name not in _NOT_EXTENDED and name not in gpu_resources
     )
     return Node(
-        name=metadata["name"],
+        name=node["metadata"]["name"],
         cpu=totals.get("cpu", 0),
         memory=totals.get("memory", 0),
         gpus=(sum(totals.get(name, 0) for name in gpu_resources) + dra_gpus) * GPU,
@@ -58,21 +58,21 @@ def node_record(
 
 
 def gpu_memory(labels: Mapping[str, Any]) -> int:
-    """MiB of each GPU from the label, cut to hundreds; 0 where the label is missing or no number."""
+    """MiB of each GPU from the node's label, rounded down to hundreds; 0 without a valid label."""
     try:
         memory = int(str(labels.get(names.GPU_NODE_MEMORY, "")), 10)
     except ValueError:
         return 0
-    # KAI's getNodeGpuMemory floors to hundreds, so that each hundredth of a device is a whole number of MiB.
+    # As in KAI's getNodeGpuMemory, so that a hundredth of a device is a whole number of MiB.
     if memory >= _MIB_LIMIT:
         memory //= 1 << 20
     return max(0, memory - memory % 100)
 
 
 def unavailable(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
-    """Why nothing new may go there, in KAI's words; empty when it is available."""
+    """Why no new pod may go to the node, in KAI's words; "" for an available node."""
     reasons = [CORDONED] if spec.get("unschedulable") else []
-    # An Unknown state counts against the node, too: nobody has heard of it.
+    # The status Unknown also makes a node unavailable.
     for condition in status.get("conditions") or ():
         kind, state = condition.get("type"), condition.get("status")
         if kind == "Ready" and state != "True":

@@ -1,4 +1,4 @@
-"""NUMA zones as the cluster tells of them: what nodes report (NodeResourceTopology) and what pods hold (annotations).
+"""Reads NUMA zones: those of nodes (NodeResourceTopology) and those that pods hold (annotations).
 
 Source: KAI node_info.BuildNumaTopology, numa plugin's requests and seed_placements.
 """
@@ -13,8 +13,8 @@ from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import ContainerRequest, Numa, NumaZone, ZoneShare
 from kailab.scheduler.reading import requests
 
-OBSERVED = "kai.scheduler/numa-placement-observed"  # by an agent on the node, which knows
-PREDICTED = "kai.scheduler/numa-placement-predicted"  # by the scheduler, when it bound the pod
+OBSERVED = "kai.scheduler/numa-placement-observed"  # written by an agent on the node
+PREDICTED = "kai.scheduler/numa-placement-predicted"  # written by the scheduler with the binding
 
 _NOTHING: Mapping[str, Any] = {}
 _Policy = Literal["none", "best-effort", "restricted", "single-numa-node"]
@@ -22,14 +22,14 @@ _POLICIES: dict[str, _Policy] = {
     "best-effort": "best-effort",
     "restricted": "restricted",
     "single-numa-node": "single-numa-node",
-    "BestEffort": "best-effort",  # the older field's names
+    "BestEffort": "best-effort",  # names of the older field
     "Restricted": "restricted",
     "SingleNUMANode": "single-numa-node",
 }
 
 
 def numa_record(topology: Object) -> Numa | None:
-    """A NodeResourceTopology object as zones; None if it reports no NUMA zones."""
+    """The zones of a NodeResourceTopology; None if it has no NUMA zones."""
     zones = tuple(
         NumaZone(
             name=zone.get("name") or "",
@@ -41,21 +41,25 @@ def numa_record(topology: Object) -> Numa | None:
             ),
         )
         for zone in topology.get("zones") or ()
-        # As KAI and the upstream plugin: zones of other types are no NUMA nodes.
+        # As in KAI and the upstream plugin, zones of other types are no NUMA nodes.
         if zone.get("type") == "Node"
     )
     if not zones:
         return None
-    told = {entry.get("name"): entry.get("value") for entry in topology.get("attributes") or ()}
-    old = next(iter(topology.get("topologyPolicies") or ()), "")
-    policy = told.get("topologyManagerPolicy") or old.removesuffix("PodLevel").removesuffix("ContainerLevel")
-    of_pod = told.get("topologyManagerScope") == "pod" if "topologyManagerPolicy" in told else old.endswith("PodLevel")
-    return Numa(policy=_POLICIES.get(policy, "none"), scope="pod" if of_pod else "container", zones=zones)
+    attributes = {entry.get("name"): entry.get("value") for entry in topology.get("attributes") or ()}
+    legacy = next(iter(topology.get("topologyPolicies") or ()), "")
+    policy = attributes.get("topologyManagerPolicy")
+    if policy is None:
+        pod_scope = legacy.endswith("PodLevel")
+    else:
+        pod_scope = attributes.get("topologyManagerScope") == "pod"
+    policy = policy or legacy.removesuffix("PodLevel").removesuffix("ContainerLevel")
+    return Numa(policy=_POLICIES.get(policy, "none"), scope="pod" if pod_scope else "container", zones=zones)
 
 
 def zones_held(annotations: Mapping[str, str]) -> tuple[ZoneShare, ...]:
-    """What a pod holds of its node's zones, if its annotations say so. Text that can't be read counts as absent."""
-    # What was seen on the node goes before what was expected.
+    """The amounts that a pod holds of its node's zones, by its annotations. Invalid text counts as absent."""
+    # The observed placement takes precedence over the predicted one.
     for key in (OBSERVED, PREDICTED):
         if key not in annotations:
             continue
@@ -78,7 +82,7 @@ def zones_held(annotations: Mapping[str, str]) -> tuple[ZoneShare, ...]:
 
 
 def zones_annotation(zones: tuple[ZoneShare, ...]) -> str:
-    """The text of ``PREDICTED`` for zones; the inverse of ``zones_held``."""
+    """The value of the annotation ``PREDICTED``; the inverse of ``zones_held``."""
     entries = [
         {"zone": share.zone, "amount": {name: f"{n}m" if name == "cpu" else str(n) for name, n in share.amounts}}
         for share in zones
@@ -87,7 +91,7 @@ def zones_annotation(zones: tuple[ZoneShare, ...]) -> str:
 
 
 def container_requests(spec: Mapping[str, Any]) -> tuple[ContainerRequest, ...]:
-    """Requests container by container; empty where one container asks for all that the pod asks for."""
+    """The requests of each container; empty if a single container has all requests of the pod."""
     init, apps = spec.get("initContainers") or (), spec.get("containers") or ()
     if not init and len(apps) == 1 and not spec.get("overhead"):
         return ()

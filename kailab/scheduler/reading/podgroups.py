@@ -1,4 +1,4 @@
-"""PodGroup objects to engine pod groups. Source: KAI podgroup_info.SetPodGroup, subgroup_info.FromPodGroup,
+"""Reads PodGroup and PriorityClass objects into engine records. Source: KAI podgroup_info.SetPodGroup, subgroup_info.FromPodGroup,
 cluster_info.setPodGroupPriorityAndPreemptibility."""
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
+from kailab.model.objects import annotations_of, spec_of, status_of
 from kailab.model.quantities import parse_count
 from kailab.scheduler.reading.queues import creation_time, duration_or_none, timestamp_or_none
 
-DEFAULT_PODGROUP_PRIORITY = 50  # KAI's DefaultPodGroupPriority, that of its class train
+DEFAULT_PODGROUP_PRIORITY = 50  # KAI's DefaultPodGroupPriority, the value of its class train
 NON_PREEMPTIBLE_FROM = 100  # the value of KAI's class build
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
 DEFAULT_NODE_POOL = "default"
@@ -23,7 +24,7 @@ Aliases = Mapping[str, Mapping[str, str]]
 
 
 class PriorityClasses:
-    """PriorityClasses by name, with the global default (50 where no class says so)."""
+    """PriorityClasses by name, with the global default (50 without a default class). Equal instances give equal priorities."""
 
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
@@ -46,29 +47,26 @@ class PriorityClasses:
         self.never_preempt.discard(name)
 
     def default(self, otherwise: int = DEFAULT_PODGROUP_PRIORITY) -> int:
-        # KAI takes any one of several; the first by name is always the same.
+        # KAI takes any of several defaults; the first by name is deterministic.
         return self._defaults[min(self._defaults)] if self._defaults else otherwise
 
-    @property
-    def said(self) -> tuple[Any, ...]:
-        """All of it: where it is equal every name counts the same."""
-        return self.values, self.never_preempt, self._defaults
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PriorityClasses) and vars(self) == vars(other)
 
     def of(self, name: str) -> int:
-        """An unknown class counts as the default."""
+        """The value of a class; the default for an unknown one."""
         value = self.values.get(name)
         return self.default() if value is None else value
 
 
 def is_preemptible(spec: Mapping[str, Any], priority: int) -> bool:
-    """What a PodGroup's spec says; where it says nothing, by the value of its PriorityClass."""
+    """The ``preemptibility`` of a PodGroup's spec; without one, by the value of its PriorityClass."""
     wanted = spec.get("preemptibility")
     return wanted == "preemptible" or (wanted != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM)
 
 
 def podgroup_record(podgroup: Object, priorities: PriorityClasses, aliases: Aliases) -> PodGroup:
-    metadata, spec = podgroup["metadata"], podgroup.get("spec") or {}
-    annotations = metadata.get("annotations") or {}
+    metadata, spec, annotations = podgroup["metadata"], spec_of(podgroup), annotations_of(podgroup)
     priority = priorities.of(spec.get("priorityClassName") or "")
     delay = duration_or_none(spec.get("preemptionDelay") or annotations.get(names.PREEMPTION_DELAY))
     return PodGroup(
@@ -91,8 +89,7 @@ def podgroup_record(podgroup: Object, priorities: PriorityClasses, aliases: Alia
 def subgroup_tree(spec: Mapping[str, Any], aliases: Aliases) -> SubGroup:
     """The tree of subgroups; without any, one PodSet ``default`` with the group's own minMember (1 if not given).
 
-    As KAI does, a list that makes no tree (a name twice, a parent that is not there, a circle) counts as no list at
-    all.
+    As in KAI, a list that is no tree (duplicate names, missing parents, cycles) counts as no list.
     """
     constraint = _constraint(spec.get("topologyConstraint"), aliases)
     subgroups = spec.get("subGroups") or ()
@@ -108,7 +105,7 @@ def subgroup_tree(spec: Mapping[str, Any], aliases: Aliases) -> SubGroup:
     return _plain_tree(1 if minimum is None else int(minimum), constraint, _optional(spec.get("minSubGroup")))
 
 
-# Most PodGroups are like many others: equal ones share a tree.
+# Many PodGroups have equal trees and share them.
 @lru_cache(maxsize=1024)
 def _plain_tree(minimum: int, constraint: Constraint | None, min_members: int | None) -> SubGroup:
     podset = PodSet(name=DEFAULT_PODSET, min_available=minimum)
@@ -121,7 +118,7 @@ def _is_tree(by_name: Mapping[str, Any], children: Mapping[str, list[str]]) -> b
         name = waiting.pop()
         reached += 1
         waiting.extend(children.get(name, ()))
-    # What a walk from the root does not reach hangs on a circle, or on a parent that is not there.
+    # Entries that a walk from the root does not reach are in a cycle or have a missing parent.
     return reached == len(by_name)
 
 
@@ -134,7 +131,7 @@ def _subgroup(
     aliases: Aliases,
 ) -> SubGroup:
     groups, podsets = [], []
-    # By name: the order in a manifest decides nothing.
+    # By name, so that the order in a manifest does not matter.
     for child in sorted(children.get(name, ())):
         entry = by_name[child]
         wanted = _constraint(entry.get("topologyConstraint"), aliases)
@@ -168,23 +165,21 @@ def _constraint(block: Mapping[str, Any] | None, aliases: Aliases) -> Constraint
 
 
 def node_pool(metadata: Mapping[str, Any]) -> str:
-    """The node pool that an object belongs to by its label; ``default`` without one."""
+    """The node pool of an object, by its label; ``default`` without one."""
     return (metadata.get("labels") or {}).get(names.NODE_POOL) or DEFAULT_NODE_POOL
 
 
 def has_given_up(podgroup: Object) -> bool:
-    """``schedulingBackoff: 1``: one failed round in this node pool is enough, KAI does not try again."""
-    spec = podgroup.get("spec") or {}
-    backoff = spec.get("schedulingBackoff")
+    """Whether KAI no longer tries a PodGroup: with ``schedulingBackoff: 1`` after one failed cycle in its node pool."""
+    backoff = spec_of(podgroup).get("schedulingBackoff")
     if backoff is None or backoff == -1:
         return False
-    # As in KAI's isPodGroupUpForScheduler, only the last condition counts, whichever pool it is of.
+    # As in KAI's isPodGroupUpForScheduler, only the last condition counts, of whichever pool.
     last = last_condition(podgroup)
     return last is not None and last.get("nodePool") == node_pool(podgroup["metadata"])
 
 
 def last_condition(podgroup: Object) -> dict[str, Any] | None:
-    """The scheduling condition with the highest transitionID, wherever it stands in the list; of equals the first. None
-    without any. Source: KAI GetLastSchedulingCondition."""
-    conditions = (podgroup.get("status") or {}).get("schedulingConditions") or ()
+    """The scheduling condition with the highest transitionID (the first of equals), or None. Source: KAI GetLastSchedulingCondition."""
+    conditions = status_of(podgroup).get("schedulingConditions") or ()
     return max(conditions, key=lambda condition: parse_count(condition.get("transitionID"), -1), default=None)

@@ -1,4 +1,4 @@
-"""Queue objects to engine queues. Source: KAI queue_info.NewQueueInfo."""
+"""Reads Queue objects into engine queues. Source: KAI queue_info.NewQueueInfo."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, Share
 from kailab.errors import InputError
+from kailab.model.objects import spec_of
 from kailab.model.times import duration_seconds, time_or_none
 
 _GPU, _CPU, _MEMORY = 1000, 1, 10**6  # milli-GPU, millicores, bytes for one unit of a Queue's spec
@@ -15,11 +16,11 @@ DEFAULT_QUEUE_PRIORITY = 100
 
 
 def queue_record(queue: Object) -> Queue:
-    """Units: GPUs become milli-GPU, memory (megabytes of 10^6) bytes; CPU is millicores already.
+    """Units: GPUs become milli-GPU, memory (megabytes of 10^6) becomes bytes; CPU is in millicores.
 
-    Without a resources block every number is 0, the limit too: such a queue runs nothing, as in KAI.
+    Without a resources block every number is 0, including the limit, so the queue runs nothing, as in KAI.
     """
-    metadata, spec = queue["metadata"], queue.get("spec") or {}
+    metadata, spec = queue["metadata"], spec_of(queue)
     resources = spec.get("resources") or {}
     priority = spec.get("priority")
     return Queue(
@@ -52,7 +53,7 @@ def _amount(value: Any, unit: int) -> int:
 
 
 def duration_or_none(value: Any) -> float | None:
-    """Seconds of a Go duration; None where there is none or it can't be read."""
+    """Seconds of a Go duration; None if it is missing or invalid."""
     if not value:
         return None
     try:
@@ -62,10 +63,10 @@ def duration_or_none(value: Any) -> float | None:
 
 
 def creation_time(metadata: Mapping[str, Any]) -> float:
-    """The creationTimestamp in seconds since the epoch; 0 where it is missing."""
+    """The creationTimestamp in seconds since the epoch; 0 if it is missing or invalid."""
     return timestamp_or_none(metadata.get("creationTimestamp")) or 0.0
 
 
 def timestamp_or_none(text: Any) -> float | None:
-    """An RFC 3339 time in seconds since the epoch; None where there is none or it can't be read."""
+    """An RFC 3339 time in seconds since the epoch; None if it is missing or invalid."""
     return time_or_none(text) if text else None

@@ -1,7 +1,6 @@
-"""Objects a pod can't run without: its volumes' claims and the ConfigMaps it names.
+"""The objects that a pod requires: PersistentVolumeClaims and ConfigMaps.
 
-Source: KAI predicates ConfigMapPredicate and VolumeBinding: a pod whose ConfigMap or PersistentVolumeClaim does not
-exist fits no node.
+A pod whose ConfigMap or PersistentVolumeClaim does not exist fits no node. Source: KAI predicates ConfigMapPredicate and VolumeBinding.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object
+from kailab.model.objects import annotations_of, namespace_of
 
 _SHARED_GPU = "runai/shared-gpu-configmap"
 REFERENCED_KINDS = ("ConfigMap", "PersistentVolumeClaim")
@@ -22,22 +22,21 @@ class ObjectReference(NamedTuple):
 
 
 def referenced_objects(pod: Object) -> tuple[ObjectReference, ...]:
-    """What must exist for the pod to be placed; most pods need nothing."""
+    """The objects that must exist before the pod is placed. Most pods need none."""
     spec = pod["spec"]
     volumes = spec.get("volumes")
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     if not volumes and not any("env" in c or "envFrom" in c for c in containers):
         return ()
-    metadata = pod["metadata"]
-    namespace = metadata.get("namespace", "")
-    shared = (metadata.get("annotations") or {}).get(_SHARED_GPU)
+    namespace = namespace_of(pod)
+    shared = annotations_of(pod).get(_SHARED_GPU)
     mounted = {mount.get("name") for c in containers for mount in c.get("volumeMounts") or ()}
     found = []
     for volume in volumes or ():
         claim = volume.get("persistentVolumeClaim")
         if claim:
             found.append(ObjectReference("PersistentVolumeClaim", namespace, claim.get("claimName", "")))
-        # As KAI's ConfigMapPredicate: a volume that no container mounts is needed by nobody.
+        # As in KAI's ConfigMapPredicate, a volume that no container mounts is not required.
         if volume.get("name") in mounted:
             found.extend(ObjectReference("ConfigMap", namespace, name) for name in _volume_maps(volume))
     for container in containers:
@@ -52,7 +51,7 @@ def missing_message(missing: ObjectReference) -> str:
 
 
 def _is_shared(name: str, shared: str | None) -> bool:
-    """The binder makes this ConfigMap itself when it binds the pod."""
+    """Whether it is the ConfigMap that KAI's binder makes when it binds the pod."""
     return bool(shared) and name.startswith(str(shared))
 
 

@@ -1,9 +1,8 @@
-"""What a pod asks of a node, summed over its containers.
+"""The resource requests of a pod, summed over its containers.
 
-Source: kubelet's rule as KAI applies it (pod_info.getPodResourceRequest): containers add up; init containers that
-run one after another count by their peak; init containers that stay (sidecars, ``restartPolicy: Always``) add to all
-that comes after them; the overhead of the runtime class is added. A limit stands in for a request that is not given,
-as the API server does.
+Containers add up. Init containers run one after another, so their peak counts; sidecars (``restartPolicy: Always``) add to everything that
+starts after them. The overhead of the runtime class is added. A limit without a request counts as the request, as in the API server.
+Source: KAI pod_info.getPodResourceRequest, which follows the kubelet.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Totals = dict[str, int]
 
 
 def parse_amount(resource: str, quantity: Any) -> int:
-    """One quantity in the units of ``Totals``. Text that is no quantity counts as 0: admission is not our task."""
+    """A quantity in the units of ``Totals``. Invalid text counts as 0: admission checks it."""
     try:
         return cpu_millis(quantity) if resource == "cpu" else mem_bytes(quantity)
     except InputError:
@@ -27,12 +26,12 @@ def parse_amount(resource: str, quantity: Any) -> int:
 
 
 def container_amounts(container: Mapping[str, Any]) -> Totals:
-    """Requests of one container, limits standing in where there is no request."""
+    """The requests of one container; limits where there is no request."""
     resources = container.get("resources")
     if not resources:
         return {}
     limits, requests = resources.get("limits"), resources.get("requests")
-    # Also for objects that no API server has defaulted, those of a file for example.
+    # Objects of a file have no defaults of an API server.
     merged = {**limits, **requests} if limits and requests else (requests or limits or {})
     return {name: parse_amount(name, quantity) for name, quantity in merged.items()}
 
@@ -43,7 +42,7 @@ def add_amounts(into: Totals, other: Mapping[str, int]) -> None:
 
 
 def sum_of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
-    """The plain sum, as KAI's podgroupcontroller counts."""
+    """The plain sum over containers, as KAI's podgroupcontroller counts."""
     total: Totals = {}
     for container in containers:
         add_amounts(total, container_amounts(container))
@@ -51,7 +50,7 @@ def sum_of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
 
 
 def pod_amounts(spec: Mapping[str, Any]) -> Totals:
-    """What the whole pod needs on its node."""
+    """The requests of the whole pod on its node."""
     total = sum_of_containers(spec.get("containers") or ())
     init = spec.get("initContainers")
     if init:
@@ -62,12 +61,12 @@ def pod_amounts(spec: Mapping[str, Any]) -> Totals:
             if container.get("restartPolicy") == "Always":
                 add_amounts(sidecars, wanted)
                 continue
-            # Sidecars that were started before it run on beside it.
+            # Sidecars started earlier run beside this init container.
             add_amounts(wanted, sidecars)
             for name, value in wanted.items():
                 peak[name] = max(value, peak.get(name, 0))
         add_amounts(total, sidecars)
-        # They have ended before the containers begin: of both needs the larger counts, resource by resource.
+        # Init containers end before the containers start: the larger amount counts for each resource.
         for name, value in peak.items():
             total[name] = max(value, total.get(name, 0))
     overhead = spec.get("overhead")
@@ -77,7 +76,7 @@ def pod_amounts(spec: Mapping[str, Any]) -> Totals:
 
 
 def is_guaranteed(spec: Mapping[str, Any]) -> bool:
-    """QoS class Guaranteed: every container has cpu and memory limits, and requests equal to them."""
+    """Whether the QoS class is Guaranteed: every container has cpu and memory limits and equal requests."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     for container in containers:
         resources = container.get("resources") or {}

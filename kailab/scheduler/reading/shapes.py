@@ -1,7 +1,7 @@
-"""Pods to engine shapes: everything about a pod that decides where it may go, interned.
+"""Reads pods into engine shapes: everything of a pod that decides where it may run, interned.
 
-A pod's shape is looked up by a cheap key of the parts of its spec that matter, so that thousands of equal pods cost one
-building. Source of the GPU rules: KAI pod_info.updatePodAdditionalFields.
+A cheap key of the relevant fields looks up the shape, so that thousands of equal pods build it once. Source of the GPU rules: KAI
+pod_info.updatePodAdditionalFields.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kailab.scheduler.reading.numa import container_requests
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
-_MOST = 2**31 - 1  # devices, or MiB of one: sums over all pods stay within 64 bits
+_MOST = 2**31 - 1  # devices, or MiB of a device: sums over all pods fit into 64 bits
 _NATIVE = ("cpu", "memory")
 _SHARING = frozenset((names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES))
 
 
 class ShapeCache:
-    """Interned shapes. ``sharing`` False reads pods as kube-scheduler does: KAI's GPU annotations mean nothing, and AMD's GPUs are a resource
-    of their own."""
+    """Interned shapes. ``namespaces`` resolves namespace selectors. ``sharing`` False: read pods as kube-scheduler does, which ignores KAI's
+    GPU annotations and counts AMD's GPUs as a resource of their own."""
 
     def __init__(self, namespaces: affinity.Namespaces = lambda selector: (), *, sharing: bool = True) -> None:
         self._namespaces = namespaces
@@ -40,19 +40,19 @@ class ShapeCache:
         return len(self._interned)
 
     def forget(self) -> None:
-        """Build anew from here on: what namespace selectors select has changed."""
-        # Interned shapes stay: overlays are keyed by their identity.
+        """Build shapes again, after a change of the namespaces that selectors select."""
+        # Interned shapes stay, because overlays use their identity as a key.
         self._by_key.clear()
 
     def intern(self, shape: Shape) -> Shape:
         return self._interned.setdefault(shape, shape)
 
     def of(self, pod: Object) -> Shape:
-        """The shape of a pod, as far as the pod itself says."""
+        """The shape of a pod, without overlays."""
         metadata, spec = pod["metadata"], pod["spec"]
         annotations = metadata.get("annotations") or _NOTHING
         pod_affinity = spec.get("affinity")
-        # All that ``_build`` reads has to be in the key: what is left out would give unlike pods one shape.
+        # The key needs every field that ``_build`` reads.
         key = _encode(
             (
                 [(c.get("resources"), c.get("ports")) for c in spec.get("containers") or ()],
@@ -64,8 +64,7 @@ class ShapeCache:
                 spec.get("tolerations"),
                 spec.get("overhead"),
                 self._gpu_annotations(annotations) if self._sharing and annotations else None,
-                # Terms of pod affinity depend on the pod's own namespace and labels; without them they stay out of the
-                # key.
+                # Only terms of pod affinity depend on the pod's own namespace and labels.
                 (pod_affinity, metadata.get("namespace"), metadata.get("labels")) if pod_affinity else None,
             )
         )
@@ -76,10 +75,10 @@ class ShapeCache:
 
     @staticmethod
     def _gpu_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
-        found = [
+        relevant = [
             (key, value) for key, value in annotations.items() if key in _SHARING or key.startswith(names.MIG_PREFIX)
         ]
-        return sorted(found) if found else None
+        return sorted(relevant) if relevant else None
 
     def _build(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> Shape:
         totals = requests.pod_amounts(spec)
@@ -111,9 +110,9 @@ class ShapeCache:
 
 
 def gpu_request(devices: int, mig: Mapping[str, int], annotations: Mapping[str, Any]) -> GpuRequest:
-    """Whole devices, unless an annotation asks for a share, for GPU memory, or (older style) for MIG profiles.
+    """Whole devices, unless an annotation requests a share, GPU memory, or (older style) MIG profiles.
 
-    An annotation that can't be read, and a fraction outside 0..1, count as absent.
+    Invalid annotations and fractions outside 0..1 count as absent.
     """
     legacy = {
         key: count
@@ -133,7 +132,7 @@ def gpu_request(devices: int, mig: Mapping[str, int], annotations: Mapping[str, 
 
 
 def _whole(value: Any) -> int:
-    """A positive integer given as text; 0 for anything else. More than any node has is as good as the most that is counted."""
+    """A positive integer in text, capped at ``_MOST``; 0 for anything else."""
     return min(parse_count(value), _MOST)
 
 
@@ -142,17 +141,17 @@ def _milli(value: Any) -> int:
     exact = decimal(value)
     if exact is None or not 0 < exact <= 1:
         return 0
-    # A share too small for a milli-GPU is one nevertheless: 0 would be no request at all.
+    # At least 1: 0 would be no request at all.
     return max(1, round(exact * GPU))
 
 
 def _host_ports(spec: Mapping[str, Any]) -> tuple[tuple[str, str, int], ...]:
-    # Init containers that end give their ports back before the others begin; those that stay keep them. (Kubernetes: NodePorts.)
-    staying = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
-    found = {
+    # Init containers release their ports when they end; sidecars keep them. Source: Kubernetes NodePorts.
+    sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
+    ports = {
         (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", int(port["hostPort"]))
-        for container in (*(spec.get("containers") or ()), *staying)
+        for container in (*(spec.get("containers") or ()), *sidecars)
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
-    return tuple(sorted(found))
+    return tuple(sorted(ports))

@@ -1,4 +1,4 @@
-"""Pod objects to engine tasks. Source: KAI pod_info.NewTaskInfo, getTaskStatus, resources.GetGpuGroups."""
+"""Reads Pod objects into engine tasks. Source: KAI pod_info.NewTaskInfo, getTaskStatus, resources.GetGpuGroups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kailab.scheduler.reading.numa import zones_held
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 
 STUCK_AFTER = 120.0
-"""Seconds after its deletionTimestamp from which a running pod counts as stuck (KAI's default)."""
+"""A running pod counts as stuck this many seconds after its deletionTimestamp (KAI's default)."""
 
 _NOTHING: Mapping[str, Any] = {}
 _TERMINAL = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED, "Unknown": Status.UNKNOWN}
@@ -26,25 +26,25 @@ def task_status(pod: Object, now: float) -> Status:
         if leaving:
             return Status.RELEASING
         spec = pod["spec"]
-        # Phase Pending with a node: the kubelet has not started it yet, but its place is taken.
+        # The kubelet has not started the pod yet.
         if spec.get("nodeName"):
             return Status.BOUND
         return Status.GATED if spec.get("schedulingGates") else Status.PENDING
     if phase == "Running":
         if not leaving:
             return Status.RUNNING
-        # Its place is not waited for any longer: what holds it may hold it for ever.
+        # Nothing waits for the place of a stuck pod: it may never end.
         return Status.STUCK_RELEASING if now > stuck_at(leaving) else Status.RELEASING
     return _TERMINAL.get(phase, Status.UNKNOWN)
 
 
 def stuck_at(deletion_timestamp: str) -> float:
-    """The time up to which a running pod that is being deleted is waited for."""
+    """The time from which a running pod that is being deleted counts as stuck."""
     return (timestamp_or_none(deletion_timestamp) or 0.0) + STUCK_AFTER
 
 
 def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
-    """The shared GPUs a pod sits on: one label for one device, a label each for several."""
+    """The GPU groups of a pod: one label for a single device, a label for each of several."""
     several = [value for key, value in labels.items() if key.startswith(names.GPU_MULTI_GROUP_PREFIX)]
     if several:
         return tuple(sorted(several))
@@ -53,15 +53,14 @@ def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def group_labels(groups: tuple[str, ...]) -> dict[str, str]:
-    """The labels that say so; the inverse of ``gpu_groups``. Source: KAI binder,
-    resources.GetMultiFractionGpuGroupLabel."""
+    """The labels for these GPU groups; the inverse of ``gpu_groups``. Source: KAI resources.GetMultiFractionGpuGroupLabel."""
     if len(groups) == 1:
         return {names.GPU_GROUP: groups[0]}
     return {names.GPU_MULTI_GROUP_PREFIX + group: group for group in groups}
 
 
 def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
-    """``podgroup``: UID of the PodGroup, "" for a pod that only uses a node."""
+    """``podgroup``: UID of the PodGroup, "" for a pod that only uses capacity."""
     metadata, spec = pod["metadata"], pod["spec"]
     labels = metadata.get("labels") or _NOTHING
     annotations = metadata.get("annotations")
@@ -70,7 +69,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
     if labels:
         subgroup = labels.get(names.SUBGROUP_NAME) or ""
         priority = labels.get(names.TASK_PRIORITY)
-        # Labels on a pod that asks for no share of a GPU mean nothing.
+        # Without a request for a share of a GPU the labels mean nothing.
         if shape.gpu.shared:
             groups = gpu_groups(labels)
     return Task(

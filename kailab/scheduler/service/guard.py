@@ -1,7 +1,7 @@
-"""A cluster that is written to only while one may, and that counts what is written.
+"""A cluster that refuses writes without the lease, and counts them.
 
-The scheduler and its controllers see the guarded cluster alone. Once the leadership is gone every write is refused here, and
-what a batch has not sent yet is refused where it is sent (see ``kailab.cluster.kubernetes.apiclient.transport``).
+The scheduler and its controllers write only through the guarded cluster. Once the leadership is lost it refuses every write; the transport
+refuses the unsent rest of a batch (see ``kailab.cluster.kubernetes.apiclient.transport``).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Numbered: TypeAlias = list[tuple[int, WriteOutcome]]
 
 
 class NotLeading(Unavailable):
-    """The scheduler no longer holds the lease: what it decided is not carried out."""
+    """The scheduler no longer holds the lease, so nothing was written."""
 
 
 class GuardedCluster(SingleWrites):
-    """Implements ``Cluster`` and ``LiveUpdates``. ``written``: (verb, outcome) -> count; the outcome is ``ok`` or the reason
-    of the refusal. ``unanswered``: writes that the server did not answer, so far."""
+    """Implements ``Cluster`` and ``LiveUpdates``. ``written``: (verb, outcome) -> count; the outcome is ``ok`` or the class of the error.
+    ``unanswered``: the number of writes without an answer."""
 
     def __init__(self, cluster: Cluster, may_write: Callable[[], bool]) -> None:
         self.inner = cluster
@@ -53,14 +53,13 @@ class GuardedCluster(SingleWrites):
         return self.inner.now()
 
     def wait(self, seconds: float) -> bool:
-        """See ``LiveUpdates``. A cluster that does not change by itself has no news: just a pause."""
+        """See ``LiveUpdates``. For a cluster without live updates this is a sleep."""
         if isinstance(self.inner, LiveUpdates):
             return self.inner.wait(seconds)
-        # Nobody ever sets it: this is a sleep.
         return self._pause.wait(max(0.0, seconds))
 
     def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
-        """See ``AssumeCache``. A cluster that can't assume is written to."""
+        """See ``AssumeCache``. A cluster without one is patched."""
         if isinstance(self.inner, AssumeCache):
             return self.inner.assume(namespace, pod, annotations)
         return self.patch("Pod", pod, namespace, {"metadata": {"annotations": dict(annotations)}})
@@ -105,7 +104,7 @@ class GuardedCluster(SingleWrites):
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
         refusal = self._refusal()
-        # Asked once for the batch; from here on the transport asks before each request that it sends.
+        # Checked once for the batch; the transport checks before each request.
         if refusal is None:
             outcomes = self.inner.write_all(chains)
         else:
@@ -127,9 +126,9 @@ class GuardedCluster(SingleWrites):
         return self.inner.under_way if isinstance(self.inner, AsyncWrites) else 0
 
     def hand_over(self, chains: Sequence[Chain]) -> SubmittedWrites:
-        """See ``AsyncWrites``. A cluster to which nothing can be handed over is written to."""
+        """See ``AsyncWrites``. A cluster without them is written to at once."""
         if isinstance(self.inner, AsyncWrites) and self._refusal() is None:
-            return _Counted(self.inner.hand_over(chains), chains, self._count_chain)
+            return _CountedWrites(self.inner.hand_over(chains), chains, self._count_chain)
         return SubmittedBatch(enumerate(self.write_all(chains)))
 
     def event(
@@ -138,12 +137,12 @@ class GuardedCluster(SingleWrites):
         refusal = self._refusal()
         if refusal is None:
             self.inner.event(involved, type, reason, message, component)
-        # An event that may not be written is passed over: nobody waits for it, and no caller expects an error.
+        # A refused event raises no error: callers expect none.
         self._count("event", refusal)
 
 
-class _Counted:
-    """Implements ``SubmittedWrites``."""
+class _CountedWrites:
+    """Implements ``SubmittedWrites`` and counts the outcomes."""
 
     def __init__(
         self, inner: SubmittedWrites, chains: Sequence[Chain], count: Callable[[Chain, WriteOutcome], None]

@@ -1,8 +1,7 @@
-"""What the process says of itself over HTTP: /livez and /healthz, /readyz, /metrics.
+"""Health and metrics of the process over HTTP: /livez and /healthz, /readyz, /metrics.
 
-Alive: the loop turns, however seldom it has something to do, and whoever holds the lease renews it or has stopped acting on
-it. Ready: the watches are in sync with an API server that answers; whether it leads or stands by is said with it, since a
-standby is as ready as it gets.
+Live: the loop takes turns, even without work. Ready: the watches are in sync with an API server that answers; the text names the role,
+because a standby is ready too.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from kailab.errors import InputError
 from kailab.scheduler.service.election import steady_seconds
 
 TURN_SECONDS = 300.0
-"""A turn of the loop that takes longer counts as hung: the longest cycles take some tens of seconds."""
+"""A longer turn of the loop counts as hung. The longest cycles take some tens of seconds."""
 
 TEXT = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class LoopHealth:
-    """How the loop is doing, told by it, asked by the health server."""
+    """The state of the loop, which the loop sets and the health server reads."""
 
     def __init__(self, clock: Callable[[], float] = steady_seconds) -> None:
         self._clock = clock
         self._turned_at = clock()
         self.synced = False
         self.trouble = "it is not connected to an API server yet"
-        """Why nothing can be done at the moment; "" where it can."""
+        """Why the scheduler can't work at the moment, or ""."""
         self.role = "not known yet"
 
     def turned(self) -> None:
@@ -39,17 +38,18 @@ class LoopHealth:
         self._turned_at = self._clock()
 
     def live(self) -> tuple[bool, str]:
-        """Whether all is well, and a line that says so or why not."""
+        """Whether the loop is live, and a line about it."""
         hung = self._clock() - self._turned_at
-        # Not asked: whether it leads, or whether the server answers. A restart would mend neither.
+        # Leadership and the answers of the server do not matter here: a restart would not help.
         if hung > TURN_SECONDS:
             return False, f"the loop has not turned for {hung:.0f} s"
         return True, "ok"
 
     def ready(self) -> tuple[bool, str]:
-        alive, told = self.live()
-        if not alive:
-            return False, told
+        """Whether the scheduler is ready, and a line about it."""
+        live, message = self.live()
+        if not live:
+            return False, message
         if self.trouble:
             return False, self.trouble
         if not self.synced:
@@ -58,22 +58,25 @@ class LoopHealth:
 
 
 class HealthServer:
-    """Answers from its own threads until closed. ``port`` 0: one that is free. Raises InputError where it can't listen."""
+    """Serves from its own threads until closed. ``port`` 0: any free port. Raises InputError if it can't listen."""
 
-    def __init__(self, address: str, port: int, standing: LoopHealth, metrics: Callable[[], bytes]) -> None:
+    def __init__(self, address: str, port: int, health: LoopHealth, metrics: Callable[[], bytes]) -> None:
         def answer(path: str) -> tuple[int, str, bytes] | None:
             if path == "/metrics":
                 return 200, METRICS, metrics()
-            asked = {"/healthz": standing.live, "/livez": standing.live, "/readyz": standing.ready}.get(path)
-            if asked is None:
+            check = {"/healthz": health.live, "/livez": health.live, "/readyz": health.ready}.get(path)
+            if check is None:
                 return None
-            well, told = asked()
-            return 200 if well else 503, TEXT, f"{told}\n".encode()
+            healthy, message = check()
+            return 200 if healthy else 503, TEXT, f"{message}\n".encode()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                found = answer(self.path.partition("?")[0])
-                code, kind, body = found or (404, TEXT, b"there are /healthz, /livez, /readyz and /metrics\n")
+                code, kind, body = answer(self.path.partition("?")[0]) or (
+                    404,
+                    TEXT,
+                    b"there are /healthz, /livez, /readyz and /metrics\n",
+                )
                 self.send_response(code)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
@@ -85,11 +88,11 @@ class HealthServer:
                 self.do_GET()
 
             def log_message(self, format: str, *args: object) -> None:
-                pass  # probes come every few seconds
+                pass  # probes arrive every few seconds
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
-            # http.server listens on IPv4 unless told otherwise.
+            # http.server listens on IPv4 by default.
             address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
         try:

@@ -14,6 +14,7 @@ from prometheus_client.process_collector import ProcessCollector
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Decisions
 from kailab.errors import InputError
+from kailab.model.objects import name_of, spec_of, status_of
 from kailab.model.quantities import parse
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import DecidingScheduler, Observer
@@ -28,12 +29,12 @@ _Values = dict[tuple[str, ...], float]
 
 
 class QueueMetrics:
-    """Where ``queue_name`` comes from the scheduler it is the display name, if there is one; where it comes from the queue
-    controller, the name."""
+    """Metrics of queues. In metrics of KAI's scheduler ``queue_name`` is the display name, if there is one; in those of its queue controller
+    it is the name."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def series(name: str, told: str) -> ReplaceableGauge:
-            return ReplaceableGauge(registry, name, told, _LABELS)
+        def series(name: str, help: str) -> ReplaceableGauge:
+            return ReplaceableGauge(registry, name, help, _LABELS)
 
         self._fair = {
             "gpu": series("kai_queue_fair_share_gpu", "GPU fair share of queue. In GPU devices"),
@@ -58,12 +59,12 @@ class QueueMetrics:
         }
         self._display: dict[str, str] = {}
 
-    def decided(self, decisions: Decisions, usage: Mapping[str, Mapping[str, float]] | None) -> None:
-        """Fair shares of a cycle, and past usage where it counts (None: it does not)."""
+    def set_shares(self, decisions: Decisions, usage: Mapping[str, Mapping[str, float]] | None) -> None:
+        """Set the fair shares of a cycle and the past usage; None if it does not count."""
         fair: dict[str, _Values] = {resource: {} for resource in self._fair}
         past: dict[str, _Values] = {resource: {} for resource in self._usage}
         for queue in decisions.queues:
-            # Known from the queue objects, which are told before the first cycle and after each that writes.
+            # ``set_queues`` is called before the first cycle and after each cycle that writes.
             shown = self._display.get(queue.name, "")
             labels = (shown or queue.name, queue.name, shown)
             fair["gpu"][labels] = queue.gpu.fair_share / 1000
@@ -78,21 +79,20 @@ class QueueMetrics:
                 series.replace(found[resource])
 
     def forget(self) -> None:
-        """Tell of no queue."""
-        for series in (self._info, *(one for table in self._tables() for one in table.values())):
-            series.replace({})
+        """Remove the series of all queues."""
+        self._info.replace({})
+        for table in (self._fair, self._usage, self._quota, self._allocated):
+            for series in table.values():
+                series.replace({})
 
-    def _tables(self) -> tuple[dict[str, ReplaceableGauge], ...]:
-        return self._fair, self._usage, self._quota, self._allocated
-
-    def objects(self, queues: Iterable[Object]) -> None:
-        """Quota and allocation, as the queue objects say."""
+    def set_queues(self, queues: Iterable[Object]) -> None:
+        """Set quotas and allocations from all Queue objects."""
         self._display = {}
         info: _Values = {}
         quota: dict[str, _Values] = {resource: {} for resource in self._quota}
         held: dict[str, _Values] = {resource: {} for resource in self._allocated}
         for queue in queues:
-            name, spec = queue["metadata"]["name"], queue.get("spec") or _NOTHING
+            name, spec = name_of(queue), spec_of(queue)
             self._display[name] = shown = spec.get("displayName") or ""
             labels = (name, name, shown)
             info[labels] = 1
@@ -100,7 +100,7 @@ class QueueMetrics:
             for resource, values in quota.items():
                 amount = float((wanted.get(resource) or _NOTHING).get("quota") or 0)
                 values[labels] = -1 if amount == -1 else amount * _UNITS[resource]
-            allocated = (queue.get("status") or _NOTHING).get("allocated") or _NOTHING
+            allocated = status_of(queue).get("allocated") or _NOTHING
             for resource, values in held.items():
                 values[labels] = _held(allocated, resource)
         self._info.replace(info)
@@ -110,7 +110,7 @@ class QueueMetrics:
 
 
 def _held(allocated: Mapping[str, Any], resource: str) -> float:
-    """To four places, as KAI rounds it."""
+    """An allocation rounded to four digits, as in KAI."""
     names = [name for name in allocated if name == resource or (resource == "gpu" and name.endswith("/gpu"))]
     return round(sum(_amount(allocated[name]) for name in names), 4)
 
@@ -128,24 +128,24 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class SchedulerMetrics(Observer):
-    """Everything there is to scrape."""
+    """All metrics of the process."""
 
     def __init__(self) -> None:
-        # Go's client library has no ``_created`` series, so KAI's metrics have none.
+        # KAI's metrics have no ``_created`` series, as Go's client library has none.
         disable_created_metrics()
-        # Of its own: several of these may live in one process, as in tests.
+        # An own registry, because tests have several instances in one process.
         registry = self._registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        self._define_kais(registry)
-        self._define_ours(registry)
+        self._define_kai_metrics(registry)
+        self._define_own_metrics(registry)
         self.queues = QueueMetrics(registry)
         self._watching = _ClusterCollector()
         registry.register(self._watching)
         self._evicted_groups: dict[str, list[tuple[str, ...]]] = {}
 
-    def _define_kais(self, registry: CollectorRegistry) -> None:
-        """What KAI has too, under its names, and client-go's."""
+    def _define_kai_metrics(self, registry: CollectorRegistry) -> None:
+        """Metrics with KAI's and client-go's names."""
         self._e2e = _gauge(
             registry,
             "kai_e2e_scheduling_latency_milliseconds",
@@ -187,7 +187,7 @@ class SchedulerMetrics(Observer):
             registry, "leader_election_master_status", "1 if this process holds the lease, 0 if it stands by", ["name"]
         )
 
-    def _define_ours(self, registry: CollectorRegistry) -> None:
+    def _define_own_metrics(self, registry: CollectorRegistry) -> None:
         self._terms = Counter("kailab_leader_terms", "How often this process began to lead", registry=registry)
         self._cycle = Histogram("kailab_cycle_seconds", "Whole cycles", buckets=_SECONDS, registry=registry)
         self._phase = Histogram(
@@ -217,16 +217,16 @@ class SchedulerMetrics(Observer):
 
     def text(self) -> bytes:
         """In Prometheus' text format."""
-        plain = "".join(one.text() for one in (self._scheduled, self._considered, self._preemptions))
+        plain = "".join(counter.text() for counter in (self._scheduled, self._considered, self._preemptions))
         return generate_latest(self._registry) + plain.encode()
 
     # --- set by the service --------------------------------------------------------------------------------------
 
     def watches(self, cluster: GuardedCluster) -> None:
-        """Tell of this cluster's connection."""
+        """Add metrics of this cluster's connection."""
         self._watching.cluster = cluster
 
-    def stands(self, name: str, leading: bool) -> None:
+    def set_leading(self, name: str, leading: bool) -> None:
         self._leader.labels(name).set(leading)
 
     def on_begin(self, scheduler: DecidingScheduler) -> None:
@@ -234,20 +234,20 @@ class SchedulerMetrics(Observer):
         self._terms.inc()
 
     def on_end(self) -> None:
-        """What only the leader knows is told by the leader only."""
+        """Remove the series that only a leader has."""
         self._scheduler = None
         self._watching.scheduler = None
         self._pending.replace({})
         self.queues.forget()
 
-    def idled(self) -> None:
+    def count_idle_turn(self) -> None:
         self._idle.inc()
 
-    def failed(self, error: BaseException) -> None:
+    def count_failure(self, error: BaseException) -> None:
         self._failures.labels(type(error).__name__).inc()
 
-    def phases(self, phases: Mapping[str, float], seconds: float, actions: Iterable[str]) -> None:
-        """How long a cycle took, in all and by phase, in the order in which they ran."""
+    def observe_cycle(self, phases: Mapping[str, float], seconds: float, actions: Iterable[str]) -> None:
+        """Record the duration of a cycle and of each of its phases, in seconds."""
         self._e2e.set(_whole_milliseconds(seconds))
         self._cycle.observe(seconds)
         for name, took in phases.items():
@@ -260,7 +260,7 @@ class SchedulerMetrics(Observer):
         self._close.set(_whole_milliseconds(phases.get("status", 0.0)))
 
     def on_cycle(self, record: CycleRecord) -> None:
-        """What a cycle decided and what became of it."""
+        """Count the decisions of a cycle and their outcomes."""
         scheduler = self._scheduler
         assert scheduler is not None
         decisions = record.decisions
@@ -275,7 +275,7 @@ class SchedulerMetrics(Observer):
             task = mirror.tasks.get(bind.task)
             if task is not None and ("bind", bind.task) not in failed:
                 self._task.observe(_whole_milliseconds(max(0.0, record.now - task.created)))
-        # PodGroups, each once for an action, however many pods it placed of them.
+        # Each PodGroup counts once per action.
         placed = {(bind.action, bind.podgroup) for bind in decisions.binds}
         placed |= {(pipeline.action, pipeline.podgroup) for pipeline in decisions.pipelines if not pipeline.moved}
         for action, _ in placed:
@@ -305,17 +305,17 @@ class SchedulerMetrics(Observer):
         self._watching.scheduler = scheduler
         reasons = Counting(str(pending.code) for pending in decisions.pending)
         self._pending.replace({(reason,): count for reason, count in reasons.items()})
-        self.queues.decided(decisions, scheduler.past_usage)
+        self.queues.set_shares(decisions, scheduler.past_usage)
 
-    def _forget_groups(self, there: Mapping[str, Any]) -> None:
-        """A series for each PodGroup that ever lost a pod would grow without bound."""
-        for uid in [uid for uid in self._evicted_groups if uid not in there]:
+    def _forget_groups(self, current: Mapping[str, Any]) -> None:
+        """Remove the series of PodGroups that are gone."""
+        for uid in [uid for uid in self._evicted_groups if uid not in current]:
             for labels in self._evicted_groups.pop(uid):
                 self._evicted.remove(*labels)
 
 
 class _ClusterCollector:
-    """Read off the cluster's connection and the mirror when they are scraped: nothing that every cycle should pay for."""
+    """Reads metrics from the cluster's connection and the mirror when they are scraped, so that cycles do not pay for them."""
 
     cluster: GuardedCluster | None = None
     scheduler: DecidingScheduler | None = None
@@ -323,7 +323,7 @@ class _ClusterCollector:
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         if self.scheduler is not None:
             pods = GaugeMetricFamily("kailab_pods", "Pods known, by the scheduler's status of them", None, ["status"])
-            tasks = list(self.scheduler.mirror.tasks.values())  # in one go: the other thread goes on
+            tasks = list(self.scheduler.mirror.tasks.values())  # a copy: the scheduler's thread changes it
             for status, count in sorted(Counting(task.status.name.lower() for task in tasks).items()):
                 pods.add_metric((status,), count)
             yield pods
@@ -356,10 +356,10 @@ class _ClusterCollector:
         yield lists
 
 
-def _gauge(registry: CollectorRegistry, name: str, told: str, labels: Iterable[str] = ()) -> Gauge:
-    return Gauge(name, told, list(labels), registry=registry)
+def _gauge(registry: CollectorRegistry, name: str, help: str, labels: Iterable[str] = ()) -> Gauge:
+    return Gauge(name, help, list(labels), registry=registry)
 
 
 def _whole_milliseconds(seconds: float) -> int:
-    """KAI cuts to whole milliseconds."""
+    """Milliseconds, truncated as in KAI."""
     return int(seconds * 1000)

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 
 
 PATIENCE_SECONDS = 60.0
-"""Longer than a token that was renewed in its file goes unread."""
+"""Longer than it takes until a renewed token file is read."""
 
 
 class CredentialCheck:
-    """Of the connections that it was told of. ``patience``: seconds for which all may be refused."""
+    """Checks that the API server still accepts the credentials of the watched connections. ``patience``: seconds of refusal to tolerate.
+
+    With a deleted account or an expired token every request is refused, while open watches continue. The process would do nothing and seem
+    idle. It ends instead, so that its supervisor starts it again with current credentials.
+    """
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
@@ -44,19 +48,19 @@ class CredentialCheck:
         self._transports.append(transport)
 
     def check(self) -> None:
-        """Raises ConnectError once a server has refused them for as long as that, and does so again when asked."""
+        """Raises ConnectError if a server has refused the credentials for ``patience`` seconds and refuses them again now."""
         for transport in self._transports:
             since = transport.answers.refused_since
             if since is None or (refused := time.monotonic() - since) < self._patience:
                 continue
             log.debug("the server has refused the credentials for %.0f s; asking once more", refused)
-            # A single answer, long ago, may be all that there was. Any other answer begins the count anew.
+            # Ask again: there may have been only one refusal, long ago. Any other answer resets the count.
             try:
                 transport.check(patience=0.0)
             except ConnectError as error:
                 if isinstance(error.__cause__, Unauthorized):
-                    told = f"{error} It has refused them for {refused:.0f} s: this process ends, to be started anew"
-                    raise ConnectError(told) from error
+                    message = f"{error} It has refused them for {refused:.0f} s: this process ends, to be started anew"
+                    raise ConnectError(message) from error
 
 
 log = logging.getLogger("kailab.scheduler")
@@ -65,11 +69,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StoppedBySignal(Exception):
-    """A signal came before there was anything to stop."""
+    """A signal arrived before the loop started."""
 
 
 def read_connection(kubeconfig: Path | None, context: str | None) -> Connection:
-    """From a kubeconfig, or in a pod from its service account. Raises ConnectError or InputError."""
+    """The connection of a kubeconfig, or of a pod's service account. Raises ConnectError or InputError."""
     from kailab.cluster.kubernetes import Connection
 
     if kubeconfig is not None:
@@ -82,14 +86,14 @@ def read_connection(kubeconfig: Path | None, context: str | None) -> Connection:
 
 
 def default_identity() -> str:
-    """Unlike that of any other process."""
+    """A unique identity of this process."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class ServiceProcess:
-    """One scheduler process. ``run`` returns when a signal has asked it to end.
+    """One scheduler process. ``run`` returns after a signal.
 
-    ``lease``: (namespace, name) of the Lease that candidates share; None: no election.
+    ``lease``: (namespace, name) of the Lease of the candidates; None: no election.
     """
 
     def __init__(
@@ -114,18 +118,18 @@ class ServiceProcess:
         self._service: SchedulerService | None = None
 
     def run(self) -> None:
-        """Raises InputError if it can't listen, ConnectError if the server does not accept the credentials, or any more."""
-        standing, metrics = LoopHealth(), SchedulerMetrics()
-        # Before anything that can take long: a signal during the first connection ends the process in order, too.
+        """Raises InputError if it can't listen, and ConnectError if the server refuses the credentials."""
+        loop_health, metrics = LoopHealth(), SchedulerMetrics()
+        # First, so that a signal during the first connection also ends the process in order.
         before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
         with ExitStack() as ending:
             for number, handler in before.items():
                 ending.callback(signal.signal, number, handler)
-            health = HealthServer(self._address, self._port, standing, metrics.text)
+            health = HealthServer(self._address, self._port, loop_health, metrics.text)
             ending.callback(health.close)
             log.info("health and metrics at %s", health.url)
             with suppress(StoppedBySignal):
-                self._serve(standing, metrics, ending)
+                self._serve(loop_health, metrics, ending)
         log.info("stopped")
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
@@ -133,22 +137,22 @@ class ServiceProcess:
         if self._service is not None:
             self._service.stop()
 
-    def _serve(self, standing: LoopHealth, metrics: SchedulerMetrics, ending: ExitStack) -> None:
-        """What is put on the stack last ends first: the loop, what it has sent in the background, then the lease."""
+    def _serve(self, loop_health: LoopHealth, metrics: SchedulerMetrics, ending: ExitStack) -> None:
+        """Run the loop. The stack ends the loop first, then its writes in the background, then the lease."""
         leadership: Leadership = NoElection()
         thread: ElectionThread | None = None
         credentials = CredentialCheck()
         if self._lease is not None:
-            # Its own connection: a lease must be renewed while a thousand bindings are under way on the other.
-            electing = self._connect(standing, patience=self._terms.retry_period)
+            # An own connection: the lease must be renewed while a thousand bindings are under way.
+            electing = self._connect(loop_health, patience=self._terms.retry_period)
             ending.callback(electing.close)
             credentials.watch(electing.transport)
             election = Election(electing, self._settings.identity, *self._lease, self._terms)
-            thread = ElectionThread(election, lambda told: log.warning("%s", told))
+            thread = ElectionThread(election, lambda message: log.warning("%s", message))
             ending.callback(thread.end)
             leadership = election
-        cluster = self._connect(standing)
-        # The last fence: the guarded cluster asks when a batch is handed over, this one when a request goes out.
+        cluster = self._connect(loop_health)
+        # The guarded cluster checks the lease once per batch, the transport before each request.
         cluster.transport.may_write = lambda: leadership.leading
         ending.callback(cluster.close)
         credentials.watch(cluster.transport)
@@ -157,44 +161,44 @@ class ServiceProcess:
             self._settings,
             leadership,
             metrics=metrics,
-            standing=standing,
+            health=loop_health,
             observers=self._observers,
             check=credentials.check,
         )
         if self._ending:
             raise StoppedBySignal
         if thread is not None:
-            # Only now: with the lease others would wait for a process that is not ready to act.
+            # Last, so that the lease is never held by a process that is not ready.
             thread.start()
         service.run()
 
-    def _connect(self, standing: LoopHealth, patience: float | None = None) -> KubernetesCluster:
-        """Until the server answers: it may start after us, or be away just now."""
+    def _connect(self, loop_health: LoopHealth, patience: float | None = None) -> KubernetesCluster:
+        """Connect to the server; retry until it answers."""
         from kailab.cluster.kubernetes import KubernetesCluster
 
-        def rest(seconds: float) -> None:
+        def pause(seconds: float) -> None:
             end = time.monotonic() + seconds
             while time.monotonic() < end:
                 if self._ending:
                     raise StoppedBySignal
-                # Waiting for a server is no hanging: a restart would not bring it nearer.
-                standing.turned()
+                # Waiting for a server is no reason to restart the process.
+                loop_health.turned()
                 time.sleep(min(SLICE_SECONDS, max(0.0, end - time.monotonic())))
 
-        def told(state: tenacity.RetryCallState) -> None:
+        def report(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome is not None else None
-            standing.trouble = str(error)
+            loop_health.trouble = str(error)
             log.warning("%s; trying again", error)
 
         def transient(error: BaseException) -> bool:
-            # Credentials that are refused stay refused; whoever started the process has to hear of it.
+            # Refused credentials stay refused: the process ends with that error.
             return isinstance(error, ConnectError) and not isinstance(error.__cause__, Unauthorized)
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(transient),
             wait=tenacity.wait_exponential(0.5, 15.0) + tenacity.wait_random(0, 0.5),
-            before_sleep=told,
-            sleep=rest,
+            before_sleep=report,
+            sleep=pause,
         )
         if self._ending:
             raise StoppedBySignal

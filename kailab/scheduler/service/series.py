@@ -1,4 +1,4 @@
-"""Two kinds of metric that the client library lacks."""
+"""Two kinds of metrics that the client library lacks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry, Gauge
 
 
 class UnsuffixedCounter:
-    """A counter whose name does not end in ``_total``: KAI has some, the client library writes none."""
+    """A counter whose name does not end in ``_total``. KAI has such counters; the client library can't write them."""
 
-    def __init__(self, name: str, told: str, label: str = "") -> None:
-        self._head = f"# HELP {name} {told}\n# TYPE {name} counter\n"
+    def __init__(self, name: str, help: str, label: str = "") -> None:
+        self._head = f"# HELP {name} {help}\n# TYPE {name} counter\n"
         self._name = name
         self._label = label
         self._counts: Counter[str] = Counter() if label else Counter({"": 0})
@@ -33,16 +33,16 @@ class UnsuffixedCounter:
 
 
 class ReplaceableGauge:
-    """A gauge whose label values come and go: all are set together, and who scrapes in between misses none that stays."""
+    """A gauge whose label values come and go. A scrape during ``replace`` misses no series that stays."""
 
-    def __init__(self, registry: CollectorRegistry, name: str, told: str, labels: Iterable[str]) -> None:
-        self._gauge = Gauge(name, told, list(labels), registry=registry)
-        self._there: set[tuple[str, ...]] = set()
+    def __init__(self, registry: CollectorRegistry, name: str, help: str, labels: Iterable[str]) -> None:
+        self._gauge = Gauge(name, help, list(labels), registry=registry)
+        self._current: set[tuple[str, ...]] = set()
 
     def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
-        """Exactly these from now on."""
+        """Set exactly these series."""
         for labels, value in values.items():
             self._gauge.labels(*labels).set(value)
-        for labels in self._there - values.keys():
+        for labels in self._current - values.keys():
             self._gauge.remove(*labels)
-        self._there = set(values)
+        self._current = set(values)

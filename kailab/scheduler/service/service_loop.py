@@ -1,7 +1,7 @@
 """The loop of the scheduler process: cycles while it leads, a warm standby while it does not.
 
-Each turn renews the view of the lease, steps the controllers, runs a cycle when one is due, and reports to metrics and observers. After
-errors it pauses with exponential backoff and jitter.
+Each turn checks the lease, steps the controllers, runs a cycle when one is due, and reports to metrics and observers. After an error the
+loop pauses with exponential backoff and jitter, and starts anew.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Backoff:
 
     def next(self) -> float:
         self.failures += 1
-        # The random part keeps several candidates from beginning anew in step.
+        # The jitter keeps several candidates from retrying at the same time.
         return exponential_pause(self.failures, self._first, self._longest) + random.uniform(0, self._first)
 
     def reset(self) -> None:
@@ -43,8 +43,8 @@ class Backoff:
 
 
 class CycleTimer(Observer):
-    """``clock``: seconds that never step. ``phases``: of the latest cycle, name -> seconds, in the order in which they began; the first,
-    ``update``, is taking in what has changed."""
+    """Measures the phases of cycles. ``phases``: of the latest cycle, name -> seconds, in order; the first is ``update``, which takes in
+    changes. ``clock``: seconds that never step."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.phases: dict[str, float] = {}
@@ -57,36 +57,36 @@ class CycleTimer(Observer):
 
     def on_phase(self, name: str) -> None:
         now = self._clock()
-        # Added up: a cycle that is decided again has the same phases twice.
+        # Added up, because a cycle that is decided again has the same phases twice.
         self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._since
         self._phase, self._since = name, now
 
     def end(self) -> float:
-        """When it was."""
+        """End the cycle. Returns the time."""
         self.on_phase("")
         return self._since
 
 
 BATCH_SECONDS = 0.05
-"""Between turns: what comes in a burst is handled together."""
+"""The pause between turns, so that a burst of events is handled together."""
 
 SLICE_SECONDS = 0.5
-"""The longest sleep: a stop or a lost lease is noticed by then."""
+"""The longest sleep, after which the loop notices a stop or a lost lease."""
 
 BINDING_SECONDS = 1.0
-"""So long after the last bind more of them are to be expected."""
+"""More binds are expected for this long after the last one."""
 
-GATHERING = 4.0
-GATHERING_SECONDS = 0.25
-"""While pods are being bound the next turn waits so many times as long as the last one took, at most so long: a turn for every few pods costs
-processor time that the server beside it needs."""
+BATCHING_FACTOR = 4.0
+MOST_BATCHING_SECONDS = 0.25
+"""While pods are being bound, the next turn waits BATCHING_FACTOR times the duration of the last one, at most MOST_BATCHING_SECONDS: a turn
+for every few pods would take processor time from the API server."""
 
 log = logging.getLogger("kailab.scheduler")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings(SchedulerComposition):
-    """What runs, and how. ``period``: at least so many seconds from one cycle's begin to the next."""
+    """``period``: the least time in seconds between the begins of two cycles. ``identity`` and ``lease``: names for logs and metrics."""
 
     period: float = 0.1
     ahead: bool = True
@@ -95,10 +95,10 @@ class ServiceSettings(SchedulerComposition):
 
 
 class SchedulerService:
-    """One candidate over one cluster. ``run`` until ``stop``; or ``turn`` by ``turn`` where somebody else keeps time.
+    """One candidate over one cluster. Call ``run``, which returns after ``stop``, or ``turn`` repeatedly.
 
-    ``observers`` makes, at the begin of each term, who is told what happens in it. ``check``: asked before each turn of ``run``; what it
-    raises ends it. ``clock``: seconds that never step; ``rest`` sleeps.
+    ``observers`` makes the observers at the begin of each term as leader. ``check`` is called before each turn of ``run``; its error ends
+    the run. ``clock``: seconds that never step; ``rest`` sleeps.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class SchedulerService:
         leadership: Leadership | None = None,
         *,
         metrics: SchedulerMetrics | None = None,
-        standing: LoopHealth | None = None,
+        health: LoopHealth | None = None,
         observers: Callable[[Cluster], Iterable[Observer]] = lambda cluster: (),
         check: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = steady_seconds,
@@ -117,40 +117,40 @@ class SchedulerService:
         self.settings = settings or ServiceSettings()
         self.leadership = leadership or NoElection()
         self.metrics = metrics or SchedulerMetrics()
-        self.standing = standing or LoopHealth(clock)
+        self.health = health or LoopHealth(clock)
         self.cluster = GuardedCluster(cluster, lambda: self.leadership.leading)
-        self._composed: SchedulerAssembly | None = None
+        self._assembly: SchedulerAssembly | None = None
         self._observers_of = observers
         self._check = check
         self._clock = clock
         self._rest = rest
         self._term = 0
-        self._warm: Watch | None = None
+        self._standby_watch: Watch | None = None
         self._ending = False
         self._backoff = Backoff(0.5, 30.0)
         self._retry = Backoff(0.2, 10.0)
         self._next_cycle = 0.0
         self._bound_at = float("-inf")
-        self._gathers_until = 0.0
+        self._batching_until = 0.0
         self._timer = CycleTimer(clock)
         self._observers = self._observed_by()
-        self._complained = ""
+        self._reported = ""
         self.metrics.watches(self.cluster)
 
     @property
     def scheduler(self) -> Scheduler | None:
-        """While this process leads."""
-        return None if self._composed is None else self._composed.scheduler
+        """The scheduler while this process leads, else None."""
+        return None if self._assembly is None else self._assembly.scheduler
 
-    # --- life --------------------------------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until ``stop``, or until ``check`` raises."""
+        """Run until ``stop``, or until ``check`` raises."""
         try:
             while not self._ending:
                 self._check()
                 pause = self.turn()
-                # A burst is let gather; then whatever is next: news, a time that was waited for, or a look around.
+                # First let a burst of events arrive, then wait for an event or the next due time.
                 self._rest(BATCH_SECONDS)
                 if pause > BATCH_SECONDS and not self._ending:
                     self.cluster.wait(min(pause - BATCH_SECONDS, SLICE_SECONDS))
@@ -158,81 +158,79 @@ class SchedulerService:
             self.close()
 
     def stop(self) -> None:
-        """Let ``run`` end after the turn it is in. Only sets a flag, so that a signal handler may call it: a lock could be
-        held by the very thread that it interrupts."""
+        """Let ``run`` end after its current turn. Only sets a flag, because a signal handler must not take a lock."""
         self._ending = True
 
     def close(self) -> None:
-        """Put down what is held; nothing is written any more but what the observers keep."""
-        self._put_down()
-        if self._warm is not None:
-            self._warm.close()
-            self._warm = None
+        """Close the scheduler and the watches. After this only observers write."""
+        self._end_term()
+        if self._standby_watch is not None:
+            self._standby_watch.close()
+            self._standby_watch = None
 
     # --- a turn ------------------------------------------------------------------------------------------------------
 
     def turn(self) -> float:
-        """One turn of the loop. Seconds for which nothing is to be done unless there is news."""
-        self.standing.turned()
+        """Take one turn of the loop. Returns the seconds to wait for events."""
+        self.health.turned()
         try:
             pause = self._lead() if self.leadership.leading else self._stand_by()
         except Exception as error:
-            return self._trouble(error)
-        self.standing.trouble = ""
+            return self._recover(error)
+        self.health.trouble = ""
         self._backoff.reset()
         return pause
 
-    def _trouble(self, error: Exception) -> float:
-        """Whatever it was, the cluster is what is true: forget all, and begin anew after a while."""
-        self.metrics.failed(error)
-        self._put_down()
+    def _recover(self, error: Exception) -> float:
+        """Drop all soft state and start anew after a pause. The cluster's objects hold everything else."""
+        self.metrics.count_failure(error)
+        self._end_term()
         pause = self._backoff.next()
-        self.standing.trouble = str(error) or type(error).__name__
-        said = f"{self.standing.trouble}; beginning anew in {pause:.1f} s"
+        self.health.trouble = str(error) or type(error).__name__
+        message = f"{self.health.trouble}; beginning anew in {pause:.1f} s"
         if isinstance(error, ApiError):
-            log.warning("%s", said)
+            log.warning("%s", message)
         else:
-            log.error("%s", said, exc_info=error)
-        # In slices: a stop is noticed, and the health server sees that the loop is not hung.
+            log.error("%s", message, exc_info=error)
+        # In slices, to notice a stop and to report health.
         end = self._clock() + pause
         while not self._ending and (left := end - self._clock()) > 0:
-            self.standing.turned()
+            self.health.turned()
             self._rest(min(left, SLICE_SECONDS))
         return 0.0
 
     def _stand_by(self) -> float:
-        """Keep in sync with the cluster, and wait."""
-        if self._composed is not None:
+        """Keep the watches in sync and wait for the lease."""
+        if self._assembly is not None:
             log.warning("the lease is lost: nothing is written any more; standing by")
-            self._put_down()
-        if self._warm is None:
-            self._warm = self.cluster.watch(KINDS)
-            self.standing.synced = True
-        # What comes in is thrown away: polling keeps the watch from growing, and the lists from having to be made
-        # again.
-        self._warm.poll()
+            self._end_term()
+        if self._standby_watch is None:
+            self._standby_watch = self.cluster.watch(KINDS)
+            self.health.synced = True
+        # The events are dropped; polling keeps the queue of the watch short and its lists current.
+        self._standby_watch.poll()
         holder = self.leadership.holder
         others = holder and holder != self.settings.identity
         role = f"standing by; {holder} leads" if others else "standing by; nobody leads"
-        self._becomes(role, False)
+        self._set_role(role, False)
         return SLICE_SECONDS
 
-    def _becomes(self, role: str, leading: bool) -> None:
-        self.metrics.stands(self.settings.lease, leading)
-        if self.standing.role != role:
+    def _set_role(self, role: str, leading: bool) -> None:
+        self.metrics.set_leading(self.settings.lease, leading)
+        if self.health.role != role:
             log.info("%s", role)
-            self.standing.role = role
+            self.health.role = role
 
     def _lead(self) -> float:
-        if self._composed is not None and self._term != self.leadership.term:
-            self._put_down()  # the lease was lost and won again while a cycle ran
-        composed = self._composed or self._take_up()
-        scheduler = composed.scheduler
+        if self._assembly is not None and self._term != self.leadership.term:
+            self._end_term()  # the lease was lost and won again while a cycle ran
+        assembly = self._assembly or self._begin_term()
+        scheduler = assembly.scheduler
         begun = self._clock()
-        if begun < self._gathers_until:
-            return self._gathers_until - begun
+        if begun < self._batching_until:
+            return self._batching_until - begun
         wrote = False
-        for controller in composed.controllers.values():
+        for controller in assembly.controllers.values():
             wrote |= controller.step()
         cycles = scheduler.cycles
         now = self._clock()
@@ -240,18 +238,18 @@ class SchedulerService:
         if due_now:
             wrote |= self._cycle(scheduler, now)
         self._observers.on_turn()
-        # Otherwise no queue can stand differently, and looking at all of them costs something.
+        # Otherwise no queue has changed.
         if wrote or scheduler.cycles != cycles:
-            self.metrics.queues.objects(self.cluster.list("Queue"))
+            self.metrics.queues.set_queues(self.cluster.list("Queue"))
         if self._binding():
             end = self._clock()
-            self._gathers_until = end + min(GATHERING * (end - begun), GATHERING_SECONDS)
-        # What was written is news for the next turn, so that comes at once.
+            self._batching_until = end + min(BATCHING_FACTOR * (end - begun), MOST_BATCHING_SECONDS)
+        # The next turn handles the events of these writes at once.
         if wrote:
             return 0.0
         if due_now and not self.cluster.under_way:
-            # Counted only where a cycle could have run, and nothing is under way: by this count others see that the scheduler has come to rest.
-            self.metrics.idled()
+            # A cycle could have run and nothing is under way. Readers of this metric see that the scheduler is idle.
+            self.metrics.count_idle_turn()
         left = max(0.0, self._next_cycle - self._clock())
         wake_at = scheduler.wake_at
         due = SLICE_SECONDS if wake_at is None else max(0.0, wake_at - self.cluster.now())
@@ -266,11 +264,11 @@ class SchedulerService:
         if scheduler.cycles == before:
             return wrote
         end = self._timer.end()
-        self.metrics.phases(self._timer.phases, end - now, self.settings.config.actions)
+        self.metrics.observe_cycle(self._timer.phases, end - now, self.settings.config.actions)
         record = scheduler.history.latest
         assert record is not None
         if record.failures:
-            # A server in trouble may refuse thousands at once, for one reason.
+            # A server may refuse thousands of writes for one reason.
             for failure in record.failures[:3]:
                 log.warning("%s", failure.message)
             if len(record.failures) > 3:
@@ -280,7 +278,7 @@ class SchedulerService:
             pause = self._retry.next()
         else:
             self._retry.reset()
-        # Long cycles leave the cluster and the other threads as much time as they took, up to a second.
+        # After a long cycle the loop pauses as long as the cycle took, up to a second, for the cluster and other threads.
         self._next_cycle = max(now + self.settings.period, end + max(pause, min(end - now, 1.0)))
         decisions = record.decisions
         if decisions.binds:
@@ -298,48 +296,48 @@ class SchedulerService:
         return wrote
 
     def _binding(self) -> bool:
-        """Whether pods are being bound, one cycle after the other: what nobody waits for is written afterwards."""
+        """Whether pods are being bound. Less urgent writes wait until afterwards."""
         if self.cluster.under_way:
             self._bound_at = self._clock()
         return self._clock() - self._bound_at < BINDING_SECONDS
 
     def _observed_by(self, *others: Observer) -> Observers:
-        return Observers((self._timer, self.metrics, *others), self._tell)
+        return Observers((self._timer, self.metrics, *others), self._guard)
 
-    def _tell(self, telling: Callable[[], None]) -> None:
-        """Who only looks on must not hold up the scheduler."""
+    def _guard(self, call: Callable[[], None]) -> None:
+        """Call an observer. Its error is logged and does not stop the scheduler."""
         try:
-            telling()
+            call()
         except KailabError as error:
-            if self._complained != str(error):
-                self._complained = str(error)
+            if self._reported != str(error):
+                self._reported = str(error)
                 log.warning("%s", error)
 
     # --- terms -------------------------------------------------------------------------------------------------------
 
-    def _take_up(self) -> SchedulerAssembly:
+    def _begin_term(self) -> SchedulerAssembly:
         self._term = self.leadership.term
         try:
             self._observers = self._observed_by(*self._observers_of(self.cluster))
-            composed = self._composed = self.settings.over(self.cluster, self._observers, self._binding)
-            self.metrics.queues.objects(self.cluster.list("Queue"))
-        # What was made so far is put down, observers included; the error goes to ``turn``.
+            assembly = self._assembly = self.settings.over(self.cluster, self._observers, self._binding)
+            self.metrics.queues.set_queues(self.cluster.list("Queue"))
+        # ``turn`` handles the error.
         except BaseException:
-            self._put_down()
+            self._end_term()
             raise
-        if self._warm is not None:
-            self._warm.close()
-            self._warm = None
-        self.standing.synced = True
-        self._next_cycle = self._gathers_until = 0.0
+        if self._standby_watch is not None:
+            self._standby_watch.close()
+            self._standby_watch = None
+        self.health.synced = True
+        self._next_cycle = self._batching_until = 0.0
         identity = self.settings.identity
-        self._becomes(f"leading as {identity}" if identity else "leading", True)
-        return composed
+        self._set_role(f"leading as {identity}" if identity else "leading", True)
+        return assembly
 
-    def _put_down(self) -> None:
-        # Both are let go of before anything is told or closed: a failure there must not leave them half in use.
+    def _end_term(self) -> None:
+        # Both are dropped first, so that an error below does not leave them in use.
         observers, self._observers = self._observers, self._observed_by()
-        composed, self._composed = self._composed, None
+        assembly, self._assembly = self._assembly, None
         observers.on_end()
-        if composed is not None:
-            composed.close()
+        if assembly is not None:
+            assembly.close()

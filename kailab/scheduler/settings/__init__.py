@@ -1,1 +1,1 @@
-"""The scheduler's configuration file: KAI's own form, and the ``kailab:`` section beside it."""
+"""The scheduler's configuration: ``config_file`` reads KAI's file and its ``kailab:`` section, ``policies`` loads the policies in it."""

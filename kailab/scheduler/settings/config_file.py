@@ -55,7 +55,7 @@ from kailab.scheduler.usage import UsageParams
 
 
 class ConfigReader:
-    """One mapping of the file. ``path`` says where it stands, for errors. Values that are null count as absent."""
+    """One mapping of the file. ``path`` is its place in the file, for errors. Null values count as absent."""
 
     def __init__(self, value: Any, file: str, path: str = "") -> None:
         self.file = file
@@ -68,7 +68,7 @@ class ConfigReader:
         return Where(file=self.file, field=".".join(part for part in (self.path, key) if part))
 
     def only(self, known: Iterable[str]) -> None:
-        """Raises InputError for a key that is none of these."""
+        """Raises InputError for any other key."""
         expected = tuple(known)
         for key in self.values:
             if key not in expected:
@@ -92,20 +92,20 @@ class ConfigReader:
         return value
 
     def one_of(self, key: str, choices: Iterable[str], noun: str = "choice") -> Any:
-        """One of the choices, which is a str."""
+        """The value of a key, which must be one of the choices. Raises InputError."""
         value, known = self.values[key], tuple(choices)
         if value not in known:
             raise InputError(f"{value!r} is no {noun}; expected {' or '.join(known)}", self.where(key))
         return value
 
     def number(self, key: str) -> float:
-        """A finite number, also one written as text."""
+        """A finite number, also as text. Raises InputError."""
         value = self.values[key]
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             raise InputError(f"{value!r} is not a number", self.where(key)) from None
-        # To Python true is 1; in a configuration it is a slip.
+        # Python takes true for 1.
         if isinstance(value, bool) or number != number or abs(number) == float("inf"):
             raise InputError(f"{value!r} is not a number", self.where(key))
         return number
@@ -123,7 +123,7 @@ class ConfigReader:
         return value
 
     def seconds(self, key: str) -> float:
-        """A duration such as 90s, 10m, 1h30m, 2d or 1w, in seconds."""
+        """A duration such as 90s, 10m, 1h30m, 2d or 1w, in seconds. Raises InputError."""
         return duration_seconds(self.values[key], self.where(key), days=True)
 
 
@@ -133,7 +133,7 @@ SCENARIO_GENERATORS = ("NodeLocalGreedy", "MultiNodeGang")
 
 
 def read_duration_budget(block: ConfigReader) -> tuple[SearchBudget, str]:
-    """The budget, and a notice of what was made of the durations. Raises InputError."""
+    """KAI's budget in durations, converted to counts, and a notice about the conversion. Raises InputError."""
     block.only(
         ("maxActionSearchDuration", "maxJobSearchDuration", "minJobSearchDuration", "maxGeneratorSearchDuration")
     )
@@ -147,24 +147,23 @@ def read_duration_budget(block: ConfigReader) -> tuple[SearchBudget, str]:
         per_action=_by_name(block, "maxActionSearchDuration", SEARCHING_ACTIONS),
         per_generator=_by_name(block, "maxGeneratorSearchDuration", SCENARIO_GENERATORS),
     )
-    told = [f"a job {most}"] if most else []
-    told += [f"{name} {count}" for name, count in sorted(budget.per_action.items()) if name != DEFAULT and count]
+    bounds = [f"a job {most}"] if most else []
+    bounds += [f"{name} {count}" for name, count in sorted(budget.per_action.items()) if name != DEFAULT and count]
     if budget.per_action.get(DEFAULT):
-        told.append(f"an action {budget.per_action[DEFAULT]}")
-    bounds = ", ".join(told) or "none"
+        bounds.append(f"an action {budget.per_action[DEFAULT]}")
     notice = (
         f"{block.path}: durations are counted as sets of victims simulated, {SCENARIOS_PER_SECOND} for a second, so that "
-        f"every run stops at the same place (most for {bounds})"
+        f"every run stops at the same place (most for {', '.join(bounds) or 'none'})"
     )
     return budget, notice
 
 
 def _scenarios(block: ConfigReader, key: str) -> int:
-    """0 where it is not given, or given as 0: unbounded."""
+    """A duration in sets of victims; 0 (unbounded) if it is missing or 0."""
     if key not in block:
         return 0
     seconds = block.seconds(key)
-    # However short a time, it stays a bound: 0 would lift it.
+    # At least 1: 0 would be unbounded.
     return max(1, round(seconds * SCENARIOS_PER_SECOND)) if seconds > 0 else 0
 
 
@@ -175,7 +174,7 @@ def _by_name(block: ConfigReader, key: str, names: tuple[str, ...]) -> dict[str,
 
 
 def read_count_budget(block: ConfigReader) -> SearchBudget:
-    """As kailab has it, in counts. Raises InputError."""
+    """Kailab's own budget in counts. Raises InputError."""
     block.only(("maxScenariosPerJob", "minScenariosPerJob", "maxScenariosPerAction", "maxScenariosPerGenerator"))
     most = block.count("maxScenariosPerJob") if "maxScenariosPerJob" in block else 0
     least = block.count("minScenariosPerJob") if "minScenariosPerJob" in block else 0
@@ -209,11 +208,11 @@ POLICY_KEYS = {
     "reservation_policy": "reservation",
     "queue_shares_policy": "queueShares",
 }
-"""Fields of EngineConfig that hold a policy of another distribution -> their keys."""
+"""Field of EngineConfig with a policy -> its key in the ``kailab:`` section."""
 
 
 def read_policies(block: ConfigReader) -> dict[str, Any]:
-    """Fields of EngineConfig. Raises InputError."""
+    """Read the ``kailab:`` section into fields of EngineConfig. Raises InputError."""
     block.only(POLICY_SECTION_KEYS)
     values: dict[str, Any] = {}
     if (choice := _choice(block, "jobOrder")) is not None:
@@ -226,7 +225,7 @@ def read_policies(block: ConfigReader) -> dict[str, Any]:
             values[field] = _choice(block, key)
             if values[field] is None:
                 raise InputError("names no policy; expected a name, or policy and parameters", block.where(key))
-    # Also without a value: then the default, see above.
+    # A key without a value means the default.
     if "agedAfter" in block.values:
         values["aged_after"] = block.seconds("agedAfter") if "agedAfter" in block else DAY
     if block["victimOrder"] in ("queue", "priority"):
@@ -234,7 +233,7 @@ def read_policies(block: ConfigReader) -> dict[str, Any]:
     elif "victimOrder" in block:
         values["victim_order_policy"] = _choice(block, "victimOrder")
         if values["victim_order_policy"] is None:
-            # It is neither a policy nor one of these: this raises.
+            # Neither a policy nor one of these: raises InputError.
             block.one_of("victimOrder", ("queue", "priority"), "order of victims")
     if "maxEvictionsPerCycle" in block:
         values["max_evictions_per_cycle"] = block.count("maxEvictionsPerCycle")
@@ -267,7 +266,7 @@ def read_policies(block: ConfigReader) -> dict[str, Any]:
 
 
 def _choice(block: ConfigReader, key: str) -> PolicyChoice | None:
-    """A policy by its name; None where none is named. Files are seen from that of the configuration."""
+    """The policy that a key names, or None. Policy files are relative to the configuration file."""
     value = block[key]
     folder = Path(block.file).parent
     if isinstance(value, str):
@@ -290,7 +289,7 @@ def _job_order(block: ConfigReader) -> WeightedOrder:
         weights = block.inside("weights")
         weights.only(WEIGHTS)
         for name in WEIGHTS:
-            # Given weights stand alone: one that is left out is nothing, not its default.
+            # With ``weights``, a weight that is left out is 0, not its default.
             values[name] = weights.number(name) if name in weights else 0.0
             if values[name] < 0:
                 raise InputError(f"{values[name]:g} is negative; expected a weight of 0 or more", weights.where(name))
@@ -306,14 +305,14 @@ def _job_order(block: ConfigReader) -> WeightedOrder:
 
 
 def _by_priority(block: ConfigReader) -> tuple[tuple[int, int], ...]:
-    found: dict[int, int] = {}
+    limits: dict[int, int] = {}
     for key in block.values:
         try:
             priority = int(key)
         except (TypeError, ValueError):
             raise InputError("is not a priority; expected a whole number such as 50", block.where(str(key))) from None
-        found[priority] = block.count(key)
-    return tuple(sorted(found.items()))
+        limits[priority] = block.count(key)
+    return tuple(sorted(limits.items()))
 
 
 PLUGINS = (
@@ -329,13 +328,13 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "minruntime": ("defaultReclaimMinRuntime", "defaultPreemptMinRuntime", "reclaimResolveMethod"),
     "proportion": ("kValue", "relcaimerSaturationMultiplier"),  # KAI's own spelling
 }
-"""Plugin -> the arguments that have an effect here."""
+"""Plugin -> the arguments that kailab uses."""
 
 _SECTIONS = ("actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets", "kailab")
 _PLACEMENTS = ("binpack", "spread")
 _ALWAYS = {
     "proportion": "kailab always divides the cluster between queues",
-    "dynamicresources": "resource claims are always reckoned with",
+    "dynamicresources": "resource claims are always taken into account",
 }
 _IDLE = {
     "reflectjoborder": "there is no endpoint here to show the job order; see `kailab explain`",
@@ -343,8 +342,8 @@ _IDLE = {
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``usage``: how past use is weighed, where the file asks for time-based fairness. ``notices``: sentences about what
-    the file says and kailab does not act upon, or not in the same way."""
+    """``usage``: how past usage counts, if the file enables time-based fairness. ``notices``: sentences about settings that kailab ignores or
+    treats differently."""
 
     engine: EngineConfig
     usage: UsageParams = UsageParams()
@@ -357,7 +356,7 @@ def load_settings(path: str | Path) -> SchedulerSettings:
 
 
 def read_settings(text: str, file: str = "") -> SchedulerSettings:
-    """Read the text of a configuration; an empty one gives KAI's defaults. Raises InputError."""
+    """Read the text of a configuration; an empty text gives KAI's defaults. Raises InputError."""
     documents = [value for value, _ in yamltext.read_documents(text, file)]
     if len(documents) > 1:
         raise InputError(f"{len(documents)} documents; expected one", Where(file=file))
@@ -365,7 +364,7 @@ def read_settings(text: str, file: str = "") -> SchedulerSettings:
 
 
 def settings_from(document: Mapping[str, Any] | None, file: str = "") -> SchedulerSettings:
-    """From the file's content as a mapping. ``file`` is named in errors. Raises InputError."""
+    """Read the content of a file as a mapping. ``file`` is its name in errors. Raises InputError."""
     block = ConfigReader(document, file)
     block.only(_SECTIONS)
     values: dict[str, Any] = {}
@@ -377,14 +376,14 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
         plugins = _plugins(block, notices)
         values.update(_engine_values(plugins, notices))
         if "proportion" in plugins and "kValue" in plugins["proportion"]:
-            # KAI's proportion plugin takes a negative one for 0, and a multiplier below 1 (further down) for 1.
+            # As in KAI's proportion plugin, a negative value counts as 0, and a multiplier below 1 (below) as 1.
             k_value = max(0.0, plugins["proportion"].number("kValue"))
     if "queueDepthPerAction" in block:
         values["queue_depth"] = _depths(block.inside("queueDepthPerAction"))
     usage = UsageParams()
     if block["usageDBConfig"]:
         usage = _usage(block.inside("usageDBConfig"), notices)
-        # Without a usage database KAI knows no past use, whatever kValue says.
+        # Without a usage database KAI ignores kValue.
         values["k_value"] = k_value
     if "scenarioSearchBudgets" in block:
         values["search_budget"], notice = read_duration_budget(block.inside("scenarioSearchBudgets"))
@@ -398,7 +397,7 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
 
 
 def _engine(values: dict[str, Any], file: str) -> EngineConfig:
-    # Each alone at first, so that an error can name the key that it comes from.
+    # Each policy alone first, so that an error names its key.
     for field, key in POLICY_KEYS.items():
         alone: dict[str, Any] = {field: values.get(field)}
         try:
@@ -422,8 +421,8 @@ def _actions(value: Any, where: Where) -> tuple[Action, ...]:
 
 
 def _plugins(block: ConfigReader, notices: list[str]) -> dict[str, ConfigReader]:
-    """Name -> arguments of every plugin in the file, in order; a plugin that is listed twice keeps its first place."""
-    found: dict[str, ConfigReader] = {}
+    """Name -> arguments of every plugin in the file, in order. A plugin that is listed twice keeps its first position."""
+    plugins: dict[str, ConfigReader] = {}
     for number, tier in enumerate(block.entries("tiers")):
         inside = ConfigReader(tier, block.file, f"tiers[{number}]")
         for place, entry in enumerate(inside.entries("plugins")):
@@ -434,18 +433,18 @@ def _plugins(block: ConfigReader, notices: list[str]) -> dict[str, ConfigReader]
             idle = [key for key in plugin.values if key not in ("name", "arguments") and plugin[str(key)]]
             if idle:
                 notices.append(f"plugin {name}: {', '.join(map(str, idle))} has no effect")
-            found[name] = ConfigReader(plugin["arguments"], block.file, f"plugin {name}")
-            unknown = [str(key) for key in found[name].values if key not in ARGUMENTS.get(name, ())]
+            plugins[name] = ConfigReader(plugin["arguments"], block.file, f"plugin {name}")
+            unknown = [str(key) for key in plugins[name].values if key not in ARGUMENTS.get(name, ())]
             if unknown:
                 notices.append(f"plugin {name}: argument {', '.join(unknown)} has no effect")
-    return found
+    return plugins
 
 
 def _engine_values(plugins: dict[str, ConfigReader], notices: list[str]) -> dict[str, Any]:
     listed = tuple(plugins)
     values: dict[str, Any] = {"predicates": "predicates" in plugins}
     values["prefer_shared_devices"] = "gpusharingorder" in plugins
-    # A list that has the same effect gives the same configuration, so that recorded cycles compare equal.
+    # Lists with the same effect give equal configurations, so that recorded cycles compare equal.
     if switches(listed) != switches(DEFAULT_PLUGINS):
         values["plugins"] = listed
     for name, why in _ALWAYS.items():
@@ -453,7 +452,7 @@ def _engine_values(plugins: dict[str, ConfigReader], notices: list[str]) -> dict
             notices.append(f"plugin {name} is not listed, but has its effect: {why}")
     notices += [f"plugin {name} has no effect: {why}" for name, why in _IDLE.items() if name in plugins]
     pack, spread = "gpupack" in plugins, "gpuspread" in plugins
-    # With both the scores add up to the same for every GPU, as with neither.
+    # With both plugins every GPU has the same score, as with none.
     values["gpu_sharing"] = "any" if pack == spread else "spread" if spread else "binpack"
     if "nodeplacement" in plugins:
         placement = plugins["nodeplacement"]
@@ -476,14 +475,14 @@ def _engine_values(plugins: dict[str, ConfigReader], notices: list[str]) -> dict
 
 
 def _depths(block: ConfigReader) -> dict[str, int]:
-    """Action -> jobs of each queue that are tried, -1 for all."""
+    """Action -> the number of jobs to try in each queue; -1: all."""
     block.only(ACTIONS)
     return {str(name): block.count(name, -1) for name in block.values}
 
 
 def _usage(block: ConfigReader, notices: list[str]) -> UsageParams:
     if block["connectionString"] or block["connectionStringEnvVar"]:
-        notices.append("usageDBConfig: past use is reckoned from the cluster itself, no database is asked")
+        notices.append("usageDBConfig: past usage is computed from the cluster itself, without a database")
     params = block.inside("usageParams")
     values: dict[str, Any] = {}
     for key, field in (("half_life", "halfLifePeriod"), ("window", "windowSize"), ("fetch_interval", "fetchInterval")):
@@ -500,7 +499,7 @@ def _usage(block: ConfigReader, notices: list[str]) -> UsageParams:
     if "tumblingWindowStartTime" in params:
         start = params["tumblingWindowStartTime"]
         where = params.where("tumblingWindowStartTime")
-        # YAML has read an unquoted time already.
+        # YAML parses an unquoted time.
         values["tumbling_start"] = start.timestamp() if hasattr(start, "timestamp") else parse_time(start, where)
     return UsageParams(**values)
 
@@ -508,8 +507,8 @@ def _usage(block: ConfigReader, notices: list[str]) -> UsageParams:
 def settings_of(
     source: SchedulerSettings | EngineConfig | Mapping[str, Any] | str | Path | None, base: Path | None = None
 ) -> SchedulerSettings:
-    """Settings from whatever says them: a file (relative ones as seen from ``base``), the content of one as a mapping, an
-    engine configuration; None: KAI's defaults. Raises InputError."""
+    """Settings from a file (relative to ``base``), from the content of one as a mapping, or from an engine configuration. None gives KAI's
+    defaults. Raises InputError."""
     if isinstance(source, SchedulerSettings):
         return source
     if isinstance(source, EngineConfig):

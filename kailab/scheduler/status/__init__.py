@@ -1,1 +1,5 @@
-"""What the cluster is told: why work waits, and what each PodGroup and queue requests and holds."""
+"""Status written to the cluster.
+
+``reporting`` writes why work is pending: conditions (``conditions``), events and timestamps. ``queue_status`` writes what queues and
+PodGroups request and hold.
+"""

@@ -1,5 +1,4 @@
-"""Conditions of pods and PodGroups, and the words in them. Source: KAI status_updater, common_info job_errors,
-pod_errors."""
+"""Conditions of pods and PodGroups, with KAI's messages. Source: KAI status_updater, common_info job_errors, pod_errors."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Pending, PendingCode, QueueShare, QueueState, TaskFit
 from kailab.engine.working.queues import QueueResource
+from kailab.model.objects import status_of
 from kailab.model.quantities import format_bytes, format_cpu, parse_count
 from kailab.model.times import format_time
 from kailab.scheduler.reading.podgroups import last_condition, node_pool
@@ -22,28 +22,27 @@ Condition = dict[str, Any]
 
 
 def fit_message(fit: TaskFit) -> str:
-    """Why no node takes a task: how many nodes for which reason, reasons in the order of their text as KAI gives
-    them."""
+    """Why no node fits a task: the number of nodes for each reason, in KAI's order."""
     if not fit.reasons:
         return NO_NODES
-    # As text, so that "10 ..." comes before "2 ...".
+    # Sorted as text, as in KAI: "10 ..." comes before "2 ...".
     counted = sorted(f"{count} {reason}" for reason, count in fit.reasons)
     return f"{NO_NODES}: " + ". \n".join(counted) + "."
 
 
 def group_message(pending: Pending) -> str:
-    """The text of a PodGroup's condition: the code in front where KAI has one."""
+    """The message of a PodGroup's condition, with KAI's code in front if there is one."""
     message = pending.message.rstrip()
     if pending.code is PendingCode.UNSCHEDULABLE:
         return message or UNABLE_GROUP
-    # Some of KAI's messages begin with their code already.
+    # Some of KAI's messages already begin with their code.
     if message.startswith(str(pending.code)):
         return message
     return f"{pending.code}: {message}" + ("" if message.endswith(".") else ".")
 
 
 def pod_message(task: str, pending: Pending, fits: Mapping[str, TaskFit]) -> str:
-    """The text of one pod's condition: its own reason, else its group's."""
+    """The message of a pod's condition: its own reason, or that of its group."""
     fit = fits.get(task)
     if fit is not None and (
         fit.reasons or pending.code in (PendingCode.UNSCHEDULABLE, PendingCode.POD_SCHEDULING_ERRORS)
@@ -52,11 +51,10 @@ def pod_message(task: str, pending: Pending, fits: Mapping[str, TaskFit]) -> str
     return group_message(pending) if pending.message else UNABLE_POD
 
 
-def with_condition(current: Sequence[Condition], new: Mapping[str, Any], now: float) -> list[Condition] | None:
-    """The list with one condition set; None if it says the same already.
-
-    lastTransitionTime moves only when the status does, as Kubernetes has it.
-    """
+def with_condition(
+    current: Sequence[Mapping[str, Any]], new: Mapping[str, Any], now: float
+) -> list[Mapping[str, Any]] | None:
+    """The list of conditions with one set; None if it is set already. As in Kubernetes, lastTransitionTime changes only with the status."""
     stamp = format_time(now)
     for index, old in enumerate(current):
         if old.get("type") != new["type"]:
@@ -76,8 +74,8 @@ def not_scheduled(message: str, reason: str = UNSCHEDULABLE) -> Condition:
 def group_conditions(
     podgroup: Object, pending: Pending, queues: Mapping[str, QueueState], now: float
 ) -> list[Condition] | None:
-    """``status.schedulingConditions`` with the one of this node pool last; None if it says the same already."""
-    current = list((podgroup.get("status") or {}).get("schedulingConditions") or ())
+    """``status.schedulingConditions`` with the condition of this node pool last; None if it is set already."""
+    current = list(status_of(podgroup).get("schedulingConditions") or ())
     pool = node_pool(podgroup["metadata"])
     reasons = _reasons(pending, queues)
     new: Condition = {
@@ -89,15 +87,15 @@ def group_conditions(
     }
     last = last_condition(podgroup) or {}
     same = all(last.get(key) == value for key, value in new.items())
-    # Older readers of KAI's status go by the place in the list, so KAI writes again what does not stand there alone.
+    # Older readers of KAI's status go by the position in the list, so KAI rewrites a list with several conditions of the pool.
     same = same and all(condition.get("nodePool") != pool for condition in current[:-1])
-    # Without the details: their figures move with every pod that comes and goes, and are no news by themselves.
+    # Without the details, whose figures change with every pod.
     if same and _codes(last.get("reasons")) == _codes(reasons):
         return None
     if reasons:
         new["reasons"] = reasons
     new["lastTransitionTime"] = format_time(now)
-    # KAI's GetLastSchedulingCondition goes by this number.
+    # KAI's GetLastSchedulingCondition uses this number.
     new["transitionID"] = str(parse_count(last.get("transitionID")) + 1)
     return [*(condition for condition in current if condition.get("nodePool") != pool), new]
 
@@ -107,7 +105,7 @@ def _codes(reasons: Any) -> list[tuple[Any, Any]]:
 
 
 def _reasons(pending: Pending, queues: Mapping[str, QueueState]) -> list[dict[str, Any]]:
-    """KAI's machine-readable explanation; empty where KAI has no code."""
+    """KAI's machine-readable reasons; empty if KAI has no code."""
     if pending.code is PendingCode.UNSCHEDULABLE:
         return []
     prefix = f"{pending.code}: "
@@ -122,7 +120,7 @@ _RESOURCES: dict[QueueResource, str] = {"GPU": "nvidia.com/gpu", "CPU": "cpu", "
 
 
 def _queue_details(queue: QueueState, pending: Pending) -> dict[str, Any]:
-    """Where the queue stood at the start of the cycle, and in the resource that failed at the moment it did."""
+    """The queue's amounts at the start of the cycle; for the resource that failed, those at the time of the failure."""
     shares = {"nvidia.com/gpu": queue.gpu, "cpu": queue.cpu, "memory": queue.memory}
 
     def amounts(attribute: str) -> dict[str, str]:
@@ -151,7 +149,7 @@ def _amount(resource: str, share: QueueShare, attribute: str) -> str:
 
 
 def _quantity(resource: str, value: float) -> str:
-    # -1 is KAI's word for no limit.
+    # KAI writes -1 for no limit.
     if value < 0:
         return "-1"
     return format_bytes(int(value)) if resource == "memory" else format_cpu(int(value))

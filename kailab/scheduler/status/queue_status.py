@@ -22,6 +22,7 @@ from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.cluster.writes import PatchWrite
 from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
+from kailab.model.objects import has_condition, labels_of, name_of, spec_of, status_of
 from kailab.model.quantities import format_bytes, format_cpu
 from kailab.scheduler.reading import requests
 from kailab.scheduler.reading.claims import ClaimIndex
@@ -43,21 +44,21 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Amounts as Kubernetes writes them, by resource name; zeros are left out."""
-    return _written(tuple(amounts.items())).copy() if amounts else {}
+    """Amounts as Kubernetes quantities, ordered by resource name, without zeros."""
+    return _format(tuple(amounts.items())).copy() if amounts else {}
 
 
-# Most PodGroups ask for what another one asks for.
+# Many PodGroups have equal amounts.
 @lru_cache(maxsize=4096)
-def _written(amounts: tuple[tuple[str, int], ...]) -> dict[str, str]:
-    found = {}
+def _format(amounts: tuple[tuple[str, int], ...]) -> dict[str, str]:
+    texts = {}
     for name, value in sorted(amounts):
         if value:
             if name in ("cpu", names.GPU_RESOURCE):
-                found[name] = format_cpu(value)
+                texts[name] = format_cpu(value)
             else:
-                found[name] = format_bytes(value) if name == "memory" else str(value)
-    return found
+                texts[name] = format_bytes(value) if name == "memory" else str(value)
+    return texts
 
 
 def merge_patch(before: Mapping[str, Any] | None, after: Mapping[str, str]) -> dict[str, str | None] | None:
@@ -65,7 +66,7 @@ def merge_patch(before: Mapping[str, Any] | None, after: Mapping[str, str]) -> d
     before = before or _NOTHING
     if before == after:
         return None
-    # A null takes away what is no longer held: a merge patch leaves alone what it does not name.
+    # A merge patch removes a key only with null.
     return {**dict.fromkeys(name for name in before if name not in after), **after}
 
 
@@ -86,7 +87,7 @@ class _Group(msgspec.Struct):
 
 
 class GroupTotals:
-    """Requests and holdings of all PodGroups, kept up to date event by event. ``dirty``: groups to look at again."""
+    """Requested and allocated amounts of all PodGroups, updated with each event. ``dirty``: groups that have changed."""
 
     def __init__(self) -> None:
         self.groups: dict[GroupName, _Group] = {}
@@ -99,8 +100,8 @@ class GroupTotals:
         self._cache: dict[bytes, tuple[Amounts, Amounts, int]] = {}
 
     def take(self, latest: Mapping[str, Mapping[str, WatchEvent]]) -> None:
-        """The latest event of each object, by kind."""
-        again = False
+        """Take in the latest event of each object. ``latest``: kind -> UID -> event."""
+        recount = False
         for event in latest["PriorityClass"].values():
             if event.type == "DELETED":
                 self._priorities.remove(event.object["metadata"]["name"])
@@ -109,14 +110,13 @@ class GroupTotals:
         for kind in ("ResourceClaim", "ResourceClaimTemplate"):
             for event in latest[kind].values():
                 self._claims.take(kind, event.object, event.type == "DELETED")
-                again = True
+                recount = True
         for event in latest["Node"].values():
-            metadata = event.object["metadata"]
-            memory = gpu_memory(metadata.get("labels") or _NOTHING)
-            again |= self._gpu_memory.get(metadata["name"]) != memory
-            self._gpu_memory[metadata["name"]] = memory
+            node, memory = name_of(event.object), gpu_memory(labels_of(event.object))
+            recount |= self._gpu_memory.get(node) != memory
+            self._gpu_memory[node] = memory
         if latest["PriorityClass"]:
-            # A class decides by its value whether a PodGroup that says nothing is preemptible.
+            # The value of its class decides whether a PodGroup without ``preemptibility`` is preemptible.
             for name, group in self.groups.items():
                 if group.object is not None and self._read(group, group.object):
                     self.dirty[name] = None
@@ -124,8 +124,8 @@ class GroupTotals:
             self._podgroup(event)
         for uid, event in latest["Pod"].items():
             self._pod(uid, None if event.type == "DELETED" else event.object)
-        # After the pods' own news: those are counted with the new claims and nodes already.
-        if again:
+        # After the events of pods, which already count with the new claims and nodes.
+        if recount:
             for uid, pod in list(self._objects.items()):
                 self._pod(uid, pod)
 
@@ -135,7 +135,7 @@ class GroupTotals:
         group = self.groups.get(name)
         if event.type == "DELETED":
             if group is not None:
-                # Its pods may outlive it, and a PodGroup made anew under its name finds their sums.
+                # The sums stay: pods may outlive their PodGroup, and a new one of the same name counts them.
                 group.object = None
                 self.dirty[name] = None
             return
@@ -147,7 +147,7 @@ class GroupTotals:
 
     def _read(self, group: _Group, obj: Object) -> bool:
         group.object = obj
-        spec = obj.get("spec") or _NOTHING
+        spec = spec_of(obj)
         preemptible = is_preemptible(spec, self._priorities.of(spec.get("priorityClassName") or ""))
         changed = (group.queue, group.preemptible) != (spec.get("queue") or "", preemptible)
         group.queue, group.preemptible = spec.get("queue") or "", preemptible
@@ -177,7 +177,7 @@ class GroupTotals:
         self.dirty[pod.group] = None
 
     def _amounts(self, uid: str, pod: Object) -> _Pod | None:
-        """What a pod counts for; None for a pod of no group."""
+        """The amounts of a pod; None for a pod without a PodGroup."""
         metadata = pod["metadata"]
         annotations = metadata.get("annotations") or _NOTHING
         name = annotations.get(names.POD_GROUP)
@@ -187,7 +187,7 @@ class GroupTotals:
         status = pod.get("status") or _NOTHING
         phase = status.get("phase") or "Pending"
         if phase not in ("Pending", "Running"):
-            # An ended pod counts for nothing, and stays known as its group's.
+            # An ended pod stays in its group with zero amounts.
             return _Pod(group, {}, {})
         spec = pod["spec"]
         requested, held, memory = self._of_spec(spec, annotations)
@@ -196,7 +196,7 @@ class GroupTotals:
             classes = self._claims.of_pod(pod)[0]
             requested = {**requested, **dict(classes)}
             held = {**held, **dict(classes)}
-        if phase == "Pending" and not _scheduled(status):
+        if phase == "Pending" and not has_condition(pod, "PodScheduled"):
             return _Pod(group, requested, {})
         if memory:
             self._objects[uid] = pod
@@ -206,19 +206,19 @@ class GroupTotals:
         return _Pod(group, requested, held)
 
     def _of_spec(self, spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[Amounts, Amounts, int]:
-        """Requested, held, and MiB of GPU memory; by a key of what matters."""
+        """The requested amounts, the allocated amounts, and MiB of GPU memory."""
         containers = spec.get("containers") or ()
         sharing = tuple(map(annotations.get, _SHARING))
-        # Thousands of pods of one workload share a sum; the cache lives as long as the controller.
+        # Thousands of pods of one workload share a sum.
         key = _encode(([container.get("resources") for container in containers], sharing))
-        found = self._cache.get(key)
-        if found is None:
+        sums = self._cache.get(key)
+        if sums is None:
             amounts = requests.sum_of_containers(containers)
             devices = amounts.pop(names.GPU_RESOURCE, 0) * 1000
             memory = 0
             extra: Amounts = {}
             if any(sharing):
-                # No devices and no MIG profiles are handed in: only what the annotations say of sharing is asked for.
+                # Without devices and MIG profiles: only the annotations of sharing count here.
                 gpu = gpu_request(0, {}, {key: annotations[key] for key in annotations if key.startswith("gpu-")})
                 memory = gpu.devices * gpu.memory_mib
                 if memory:
@@ -226,15 +226,8 @@ class GroupTotals:
                 else:
                     devices += gpu.devices * gpu.portion
             held = {**amounts, names.GPU_RESOURCE: devices} if devices else amounts
-            found = self._cache[key] = ({**held, **extra}, held, memory)
-        return found
-
-
-def _scheduled(status: Mapping[str, Any]) -> bool:
-    return any(
-        condition.get("type") == "PodScheduled" and condition.get("status") == "True"
-        for condition in status.get("conditions") or ()
-    )
+            sums = self._cache[key] = ({**held, **extra}, held, memory)
+        return sums
 
 
 def group_amounts(group: _Group) -> dict[str, Amounts]:
@@ -250,7 +243,7 @@ def group_patch(group: _Group) -> dict[str, Any] | None:
     """The status patch that a PodGroup needs; None if its status is right."""
     if group.object is None:
         return None
-    current = (group.object.get("status") or _NOTHING).get("resourcesStatus") or _NOTHING
+    current = status_of(group.object).get("resourcesStatus") or _NOTHING
     changes = {}
     for field, amounts in group_amounts(group).items():
         change = merge_patch(current.get(field), quantities(amounts))
@@ -259,15 +252,15 @@ def group_patch(group: _Group) -> dict[str, Any] | None:
     return {"status": {"resourcesStatus": changes}} if changes else None
 
 
-MOST_HELD_SECONDS = 30.0
+MOST_DELAY_SECONDS = 30.0
 QUEUE_SECONDS = 1.0
 AT_ONCE = 200
-"""PodGroups written in one step of a live cluster: what is bound next must not wait for thousands."""
+"""The most PodGroups to write in one step of a live cluster, so that binds don't wait for thousands of status writes."""
 
 AT_ONCE_WHILE_BUSY = 2
-"""Of those that have waited long enough, in QUEUE_SECONDS: a status costs the server about as much as a binding."""
+"""The most overdue PodGroups to write per QUEUE_SECONDS while binds are under way: a status costs the server about as much as a binding."""
 Sums = dict[str, Amounts]
-"""Field of the status -> resource -> amount."""
+"""Status field -> resource -> amount."""
 
 
 def _no_sums() -> Sums:
@@ -282,33 +275,32 @@ def _move(into: Sums, amounts: Mapping[str, Mapping[str, int]], sign: int) -> No
 
 
 class QueueStatus:
-    """Writes ``status`` of queues (allocated, allocatedNonPreemptible, requested, childQueues) and of PodGroups
-    (resourcesStatus).
+    """Writes ``status`` of queues (allocated, allocatedNonPreemptible, requested, childQueues) and of PodGroups (resourcesStatus).
 
-    ``busy``: whether there is more urgent to write (binds). Then what people read waits: each PodGroup for so long as
-    MOST_HELD_SECONDS, and from then on few at a time, queues for QUEUE_SECONDS; what changes meanwhile is written once. Without it all is
-    written at once."""
+    ``busy`` returns whether binds are under way. Then the status of each PodGroup waits up to MOST_DELAY_SECONDS, after that few are
+    written at a time, and queues wait QUEUE_SECONDS; several changes meanwhile are one write. Without ``busy`` everything is written at
+    once."""
 
     def __init__(self, cluster: Cluster, busy: Callable[[], bool] | None = None) -> None:
         self._cluster = cluster
         self._busy = busy
         self._queues_at = float("-inf")
-        self._unwritten: dict[GroupName, float] = {}  # since when, in that order
+        self._unwritten: dict[GroupName, float] = {}  # the time of the first unwritten change, in that order
         self._retries: Retries[GroupName | str] = Retries()
         self._unreadable = UnreadableObjects(cluster.event, "queue-controller")
         self._watch = cluster.watch((*COUNTED_OBJECT_KINDS, "Queue"))
         self._totals = GroupTotals()
-        self._counted: dict[GroupName, tuple[str, Sums]] = {}  # what each group adds, and to which queue
-        self._own: dict[str, Sums] = {}  # of a queue's PodGroups
-        self._sums: dict[str, Sums] = {}  # with those of the queues below
+        self._counted: dict[GroupName, tuple[str, Sums]] = {}  # queue and amounts with which each group counts
+        self._own: dict[str, Sums] = {}  # sums over a queue's own PodGroups
+        self._sums: dict[str, Sums] = {}  # sums including child queues
         self._queues: dict[str, Object] = {}
         self._parents: dict[str, str] = {}
         self._children: dict[str, list[str]] = {}
         self._dirty: dict[str, None] = {}
-        self._moved: dict[str, Sums] = {}  # what PodGroups add to their queues, not yet in the sums
+        self._moved: dict[str, Sums] = {}  # changes of queues that are not in the sums yet
 
     def step(self) -> bool:
-        """Handle what the watch delivered; True if anything was written."""
+        """Handle the watch events. Returns whether anything was written."""
         events = self._watch.poll()
         if not events and not self._unwritten and not self._dirty:
             return False
@@ -325,13 +317,12 @@ class QueueStatus:
         self._sum_up()
         now = self._cluster.now()
         for name in groups:
-            # What changes again keeps its place: a PodGroup that never rests is written all the same.
+            # A PodGroup that changes again keeps its position, so that each one is written eventually.
             self._unwritten.setdefault(name, now)
         busy = self._busy is not None and self._busy()
         if busy and now - self._queues_at < QUEUE_SECONDS:
             return False
         wrote = self._write(self._group_patches(busy, now))
-        # Queues are few, and each is written once, however many PodGroups of it have changed.
         self._queues_at = now
         queues = [queue for queue in self._dirty if not self._retries.held(queue, now)]
         for queue in queues:
@@ -349,53 +340,52 @@ class QueueStatus:
         return self._write_queues(changes) or wrote
 
     def _group_patches(self, busy: bool, now: float) -> dict[GroupName, dict[str, Any]]:
-        """What PodGroups need now, those first that have waited longest; what has failed waits for its time."""
+        """The status patches to write now, oldest changes first. Failed ones wait for their retry."""
         most = AT_ONCE_WHILE_BUSY if busy else AT_ONCE
-        found: dict[GroupName, dict[str, Any]] = {}
-        looked_at = []
+        patches: dict[GroupName, dict[str, Any]] = {}
+        handled = []
         for name, since in self._unwritten.items():
-            if (busy and now - since < MOST_HELD_SECONDS) or (self._busy is not None and len(found) == most):
-                # In the order of waiting: none behind this one has waited longer.
-                break
+            if (busy and now - since < MOST_DELAY_SECONDS) or (self._busy is not None and len(patches) == most):
+                break  # all following changes are newer
             if self._retries.held(name, now):
                 continue
-            looked_at.append(name)
+            handled.append(name)
             group = self._totals.groups.get(name)
             patch = group_patch(group) if group is not None else None
             if patch is not None:
-                found[name] = patch
-        for name in looked_at:
+                patches[name] = patch
+        for name in handled:
             del self._unwritten[name]
-        return found
+        return patches
 
-    def _written(self, one: GroupName | str, error: ApiError | None) -> bool:
-        """Whether it was. What could not be is tried again after a while."""
-        # What is gone has no status, and is not tried again.
+    def _handle_outcome(self, name: GroupName | str, error: ApiError | None) -> bool:
+        """Plan a retry for a failed write of a PodGroup or queue. Returns whether the write succeeded."""
+        # A deleted object needs no status.
         if error is None or isinstance(error, NotFound):
-            self._retries.done(one)
+            self._retries.done(name)
             return error is None
         now = self._cluster.now()
-        self._retries.failed(one, now)
-        if isinstance(one, str):
-            self._dirty[one] = None
+        self._retries.failed(name, now)
+        if isinstance(name, str):
+            self._dirty[name] = None
         else:
-            # At the end of the row: what is refused again and again must not keep others waiting.
-            self._unwritten[one] = now
+            # Back to the end, so that repeated failures do not delay others.
+            self._unwritten[name] = now
         return False
 
     def _write(self, patches: Mapping[GroupName, dict[str, Any]]) -> bool:
-        """The status of PodGroups."""
+        """Write the status of PodGroups."""
         chains = [[PatchWrite("PodGroup", name, space, patch, "status")] for (space, name), patch in patches.items()]
         wrote = False
-        for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
-            wrote |= self._written(name, outcome.error)
+        for key, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
+            wrote |= self._handle_outcome(key, outcome.error)
         return wrote
 
     def _write_queues(self, patches: Mapping[str, dict[str, Any]]) -> bool:
         chains = [[PatchWrite("Queue", name, None, patch, "status")] for name, patch in patches.items()]
         wrote = False
         for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
-            wrote |= self._written(name, outcome.error)
+            wrote |= self._handle_outcome(name, outcome.error)
         return wrote
 
     def close(self) -> None:
@@ -404,19 +394,19 @@ class QueueStatus:
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 
     def _count(self, name: GroupName) -> None:
-        """Count what a PodGroup holds now to its queue."""
+        """Update the amounts with which a PodGroup counts for its queue."""
         group = self._totals.groups[name]
         before = self._counted.pop(name, None)
         if group.object is None:
             if before is not None:
                 self._add(before[0], before[1], -1)
-            # Pods may be known before their PodGroup, and after it has gone; their sums wait for it.
+            # Pods may exist before and after their PodGroup; their sums stay.
             if not any(group.requested.values()) and not any(group.allocated.values()):
                 del self._totals.groups[name]
             return
         after = {field: dict(amounts) for field, amounts in group_amounts(group).items()}
         counted = self._counted[name] = (group.queue, after)
-        # What it added is taken off as it was added then: its queue may be another one by now.
+        # Subtract from the queue to which it was added, which may be another one by now.
         if before != counted:
             if before is not None:
                 self._add(before[0], before[1], -1)
@@ -429,7 +419,7 @@ class QueueStatus:
         _move(moved, amounts, sign)
 
     def _sum_up(self) -> None:
-        """Bring the sums of queues in line: each once, however many of its PodGroups have changed."""
+        """Add the collected changes to the sums of queues and of their parents."""
         moved, self._moved = self._moved, {}
         for queue, amounts in moved.items():
             _move(self._own.setdefault(queue, _no_sums()), amounts, 1)
@@ -438,11 +428,11 @@ class QueueStatus:
                 self._dirty[name] = None
 
     def _with_parents(self, queue: str) -> list[str]:
-        """A queue and those above it; a circle is walked once."""
-        found = [queue]
-        while (queue := self._parents.get(queue, "")) and queue not in found:
-            found.append(queue)
-        return found
+        """A queue and its ancestors. A cycle is followed once."""
+        queues = [queue]
+        while (queue := self._parents.get(queue, "")) and queue not in queues:
+            queues.append(queue)
+        return queues
 
     # --- queues ------------------------------------------------------------------------------------------------------
 
@@ -454,7 +444,7 @@ class QueueStatus:
                 moved |= self._queues.pop(name, None) is not None
                 self._parents.pop(name, None)
                 continue
-            parent = (event.object.get("spec") or _NOTHING).get("parentQueue") or ""
+            parent = spec_of(event.object).get("parentQueue") or ""
             moved |= name not in self._queues or self._parents.get(name, "") != parent
             self._queues[name] = event.object
             self._parents[name] = parent
@@ -462,14 +452,13 @@ class QueueStatus:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """The tree has changed: sum up anew and look at every queue again."""
+        """Compute all sums again, after a change of the tree."""
         self._children = {}
-        # By name: the status lists the children in this order.
+        # By name, the order of ``childQueues``.
         for name in sorted(self._queues):
             parent = self._parents[name]
             if parent:
                 self._children.setdefault(parent, []).append(name)
-        # From the own sums, which do not depend on the tree.
         self._sums = {}
         for queue, amounts in self._own.items():
             for name in self._with_parents(queue):
@@ -477,7 +466,7 @@ class QueueStatus:
         self._dirty.update(dict.fromkeys(self._queues))
 
     def _queue_patch(self, name: str, obj: Object) -> dict[str, Any] | None:
-        current = obj.get("status") or _NOTHING
+        current = status_of(obj)
         sums = self._sums.get(name) or _no_sums()
         changes: dict[str, Any] = {}
         for field in STATUS_FIELDS:

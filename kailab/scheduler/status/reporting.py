@@ -1,11 +1,11 @@
-"""Telling the cluster why work waits: conditions, events and timestamps, written only when they say something new.
+"""Reports in the cluster why work is pending: conditions, events and timestamps, written only when they change.
 
-What was told before is read from the objects themselves, so a scheduler started anew over the same cluster repeats
-nothing. Source: KAI status_updater.RecordJobStatusEvent.
+Earlier reports are read from the objects, so a restarted scheduler repeats nothing. Source: KAI status_updater.RecordJobStatusEvent.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +16,7 @@ from kailab.engine.decisions import Decisions, Pending, PendingCode, Pipeline, Q
 from kailab.engine.snapshot.records import PodGroup, PodSet, Status, SubGroup, Task
 from kailab.errors import NotFound
 from kailab.model import labels as names
+from kailab.model.objects import conditions_of, spec_of, uid_of
 from kailab.model.times import format_time
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.reading.podgroups import LAST_EVICTION
@@ -29,7 +30,7 @@ from kailab.scheduler.status.conditions import (
 )
 
 _HELD = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING)
-_WAITING = (Status.PENDING, Status.GATED)
+_UNBOUND = (Status.PENDING, Status.GATED)
 
 
 def starts_always_matter() -> bool:
@@ -37,90 +38,89 @@ def starts_always_matter() -> bool:
 
 
 class StatusReporter:
-    """Writes status for one scheduler. ``wrote``: whether the last ``report`` wrote anything."""
+    """Reports for one scheduler. ``wrote``: whether the last ``report`` wrote anything."""
 
     def __init__(
         self, cluster: Cluster, mirror: Mirror, starts_matter: Callable[[], bool] = starts_always_matter
     ) -> None:
-        """``starts_matter``: whether anybody reads when work started; its annotation is written only then."""
+        """``starts_matter`` returns whether a policy or min-runtime reads start times; their annotation is written only then."""
         self._cluster = cluster
         self._mirror = mirror
         self._starts_matter = starts_matter
         self._starts_written = starts_matter()
-        self._said: dict[str, Pending] = {}
+        self._reported: dict[str, Pending] = {}
         self._promised: dict[str, Pipeline] = {}
         self._recorded: set[tuple[str, str, str]] | None = None
         self._queues: Mapping[str, QueueState] = {}
-        self._gathered: list[tuple[str, PatchWrite]] = []
+        self._patches: list[tuple[str, PatchWrite]] = []
         self._retries: Retries[None] = Retries()
         self.wrote = False
 
     def carry_on(self, other: StatusReporter) -> None:
-        """Remember what another has told."""
-        self._said, self._promised, self._queues = other._said, other._promised, other._queues
+        """Take over the state of another reporter."""
+        self._reported, self._promised, self._queues = other._reported, other._promised, other._queues
         self._recorded = None if other._recorded is None else set(other._recorded)
         self._starts_written = other._starts_written
         self._retries.carry_on(other._retries)
 
     def go_on_from(self, pending: Iterable[Pending]) -> None:
-        """Take these for told already, over the same cluster."""
-        self._said = {one.podgroup: one for one in pending}
+        """Count these as already reported, over the same cluster."""
+        self._reported = {entry.podgroup: entry for entry in pending}
 
     def report(self, decisions: Decisions, bound: Iterable[str], evicted: Iterable[str]) -> None:
-        """``bound``, ``evicted``: PodGroups of which pods really were bound or evicted."""
+        """``bound``, ``evicted``: UIDs of PodGroups whose pods were bound or evicted successfully."""
         self.wrote = False
         self._queues = {queue.name: queue for queue in decisions.queues}
         self._timestamps(decisions, set(bound), list(evicted))
         promised = {pipeline.task: pipeline for pipeline in decisions.pipelines}
         for task, pipeline in promised.items():
             before = self._promised.get(task)
-            # A promise is made anew in each cycle: the same one is no news.
+            # Each cycle repeats its promises; only new ones are reported.
             if before is None or before.node != pipeline.node:
                 self._pipelined(pipeline)
         self._promised = promised
-        said: dict[str, Pending] = {}
+        reported: dict[str, Pending] = {}
         for pending in decisions.pending:
             uid = pending.podgroup
-            if self._said.get(uid) != pending:
-                self._tell(pending, promised, decisions.now)
-            said[uid] = pending
-        held_back = {pending.podgroup for pending in decisions.pending}
-        # Only groups that carry a condition can have one too many; most never get any.
-        for uid in [uid for uid in self._mirror.conditioned if uid not in held_back]:
-            given_up = uid not in self._mirror.podgroups  # what its condition says holds on
-            if not given_up and not any(task.status in _WAITING for task in self._mirror.members(uid)):
+            if self._reported.get(uid) != pending:
+                self._report_pending(pending, promised, decisions.now)
+            reported[uid] = pending
+        # Remove the conditions of groups that are no longer pending.
+        for uid in [uid for uid in self._mirror.conditioned if uid not in reported]:
+            given_up = uid not in self._mirror.podgroups  # its condition stays
+            if not given_up and not any(task.status in _UNBOUND for task in self._mirror.members(uid)):
                 self._patch_group(uid, {"status": {"schedulingConditions": None}}, "status")
-        again = self._write()
-        # Forgotten, so that the next report tells it as if for the first time.
-        for uid in again:
-            said.pop(uid, None)
-        if again:
+        failed = self._write()
+        # The next report repeats what could not be written.
+        for uid in failed:
+            reported.pop(uid, None)
+        if failed:
             self._retries.failed(None, decisions.now)
         else:
             self._retries.done(None)
-        self._said = said
+        self._reported = reported
 
     @property
     def retry_at(self) -> float | None:
-        """When to tell again what could not be told."""
+        """When to repeat a report that could not be written."""
         return self._retries.next_at
 
     def _write(self) -> list[str]:
-        """Send what was gathered. PodGroups of which something failed that has to be tried again."""
-        gathered, self._gathered = self._gathered, []
-        outcomes = self._cluster.write_all([[patch] for _, patch in gathered])
-        again = []
-        for (uid, _), outcome in zip(gathered, outcomes, strict=True):
+        """Send the queued patches. Returns the PodGroups (by UID) whose patches failed and must be repeated."""
+        patches, self._patches = self._patches, []
+        outcomes = self._cluster.write_all([[patch] for _, patch in patches])
+        failed = []
+        for (uid, _), outcome in zip(patches, outcomes, strict=True):
             if outcome.error is None:
                 self.wrote = True
             elif not isinstance(outcome.error, NotFound):
-                again.append(uid)
-        return again
+                failed.append(uid)
+        return failed
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 
     def _timestamps(self, decisions: Decisions, bound: set[str], evicted: list[str]) -> None:
-        """Annotations: last start, last eviction, stale since."""
+        """Write the annotations for last start, last eviction and stale since."""
         stamp = format_time(decisions.now)
         changes: dict[str, dict[str, str | None]] = self._starts(decisions, bound, stamp)
         for uid in evicted:
@@ -128,23 +128,23 @@ class StatusReporter:
         for uid in decisions.stale:
             record = self._mirror.podgroups.get(uid)
             if record is not None and record.stale_since is None:
-                # Since when is said once: the grace period counts from it, over restarts too.
+                # Written once: the grace period counts from it, also after a restart.
                 changes.setdefault(uid, {})[names.STALE_SINCE] = stamp
                 self._event(uid, "StaleJob", _stale_message(record, self._mirror.members(uid)))
         stale = set(decisions.stale)
         for uid in self._mirror.marked_stale:
-            # A gang that lacks only a pod which can't be bound is not whole because that was tried again.
+            # A gang with a pod that is held back stays stale.
             if uid not in stale and not any(self._mirror.is_held_back(task.uid) for task in self._mirror.members(uid)):
                 changes.setdefault(uid, {})[names.STALE_SINCE] = None
         for uid, change in changes.items():
             self._patch_group(uid, {"metadata": {"annotations": change}})
 
     def _starts(self, decisions: Decisions, bound: set[str], stamp: str) -> dict[str, dict[str, str | None]]:
-        """When what was bound started. Where that begins to matter only now, also for what runs already: since the first of
-        its pods was scheduled."""
+        """The start annotations of bound PodGroups. If start times begin to matter now, also those of running PodGroups: the time at which
+        their first pod was scheduled."""
         matters = self._starts_matter()
         changes: dict[str, dict[str, str | None]] = {}
-        # Somebody has set a min-runtime or a policy while work was running: from now on its start is read.
+        # A min-runtime or policy was set while work was running.
         if matters and not self._starts_written:
             for uid, record in self._mirror.podgroups.items():
                 since = self._scheduled_since(uid) if record.last_start is None else ""
@@ -156,13 +156,13 @@ class StatusReporter:
         return changes
 
     def _scheduled_since(self, uid: str) -> str:
-        found = []
-        for task in self._mirror.members(uid):
-            pod = self._mirror.pods.get(task.uid)
-            for condition in ((pod or {}).get("status") or {}).get("conditions") or ():
-                if condition["type"] == "PodScheduled" and condition["status"] == "True":
-                    found.append(condition.get("lastTransitionTime") or "")
-        return min((moment for moment in found if moment), default="")
+        times = [
+            condition.get("lastTransitionTime") or ""
+            for task in self._mirror.members(uid)
+            for condition in conditions_of(self._mirror.pods.get(task.uid) or {})
+            if condition["type"] == "PodScheduled" and condition["status"] == "True"
+        ]
+        return min(filter(None, times), default="")
 
     def _patch_group(self, uid: str, patch: dict[str, Any], subresource: Subresource = "") -> None:
         obj = self._mirror.podgroup_objects.get(uid)
@@ -172,9 +172,9 @@ class StatusReporter:
     def _patch(
         self, podgroup: str, kind: str, metadata: Mapping[str, Any], patch: dict[str, Any], subresource: Subresource
     ) -> None:
-        """Gather a write that tells about a PodGroup; all are sent together at the end of the report."""
-        one = PatchWrite(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
-        self._gathered.append((podgroup, one))
+        """Queue a patch that reports about a PodGroup; all are sent together at the end of the report."""
+        write = PatchWrite(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
+        self._patches.append((podgroup, write))
 
     def _event(self, uid: str, reason: str, message: str) -> None:
         obj = self._mirror.podgroup_objects.get(uid)
@@ -182,28 +182,27 @@ class StatusReporter:
             self._cluster.event(obj, "Normal", reason, message)
             self.wrote = True
 
-    # --- what waits --------------------------------------------------------------------------------------------------
+    # --- pending work -------------------------------------------------------------------------------------------------
 
-    def _tell(self, pending: Pending, promised: Mapping[str, Pipeline], now: float) -> None:
-        """Conditions and events of one waiting PodGroup."""
+    def _report_pending(self, pending: Pending, promised: Mapping[str, Pipeline], now: float) -> None:
+        """Write the conditions and events of one pending PodGroup."""
         uid = pending.podgroup
         podgroup = self._mirror.podgroup_objects.get(uid)
         if podgroup is None or pending.code is PendingCode.WAITING:
             return
-        # KAI's recordJobNotReadyEvent: neither the pods nor the group get a condition while pods are missing.
+        # As in KAI's recordJobNotReadyEvent, there are no conditions while pods are missing.
         if pending.code is PendingCode.NOT_READY:
-            self._not_ready(podgroup, uid, pending)
+            self._report_not_ready(podgroup, uid, pending)
             return
-        news = False
+        changed = False
         fits = {fit.task: fit for fit in pending.fits}
         for task in pending.tasks:
             if task in promised:
                 continue
-            # Every pod is marked: ``news = news or ...`` would stop at the first that is news.
-            news |= self._mark(task, pod_message(task, pending, fits), podgroup, now)
+            changed |= self._mark(task, pod_message(task, pending, fits), podgroup, now)
         if any(task.status in _HELD for task in self._mirror.members(uid)):
-            # KAI leaves the condition of a group alone while some of its pods hold a place.
-            if news:
+            # As in KAI, the condition of a group stays while some of its pods hold a place.
+            if changed:
                 self._event(uid, UNSCHEDULABLE, group_message(pending))
             return
         conditions = group_conditions(podgroup, pending, self._queues, now)
@@ -212,27 +211,26 @@ class StatusReporter:
             self._event(uid, UNSCHEDULABLE, group_message(pending))
 
     def _mark(self, uid: str, message: str, podgroup: Object, now: float) -> bool:
-        """Set PodScheduled=False on a pod, unless it says so already."""
+        """Set PodScheduled=False on a pod. Returns whether that changes its conditions."""
         pod = self._mirror.pods.get(uid)
         if pod is None:
             return False
-        conditions = with_condition((pod.get("status") or {}).get("conditions") or (), not_scheduled(message), now)
+        conditions = with_condition(conditions_of(pod), not_scheduled(message), now)
         if conditions is None:
             return False
         self._cluster.event(pod, "Warning", UNSCHEDULABLE, message)
         self.wrote = True
         # KAI's markUnschedulable: without the condition a cluster autoscaler adds no node for the pod.
-        if (podgroup.get("spec") or {}).get("markUnschedulable") is not False:
-            podgroup_uid = podgroup["metadata"]["uid"]
-            self._patch(podgroup_uid, "Pod", pod["metadata"], {"status": {"conditions": conditions}}, "status")
+        if spec_of(podgroup).get("markUnschedulable") is not False:
+            self._patch(uid_of(podgroup), "Pod", pod["metadata"], {"status": {"conditions": conditions}}, "status")
         return True
 
-    def _not_ready(self, podgroup: Object, uid: str, pending: Pending) -> None:
-        """Only an event says so; whether it has been said is asked of the events there are."""
+    def _report_not_ready(self, podgroup: Object, uid: str, pending: Pending) -> None:
+        """Write an event, unless the cluster already has it."""
         record = self._mirror.podgroups.get(uid)
         members = self._mirror.members(uid)
         message = _not_ready_message(record, members) if record is not None else pending.message
-        # Listed once, at the first need: on a real cluster that is a request.
+        # Listed once, on demand: on a real cluster this is a request.
         if self._recorded is None:
             self._recorded = {
                 (event["involvedObject"].get("uid", ""), event["reason"], event.get("message", ""))
@@ -247,7 +245,7 @@ class StatusReporter:
 
     def _pipelined(self, pipeline: Pipeline) -> None:
         pod = self._mirror.pods.get(pipeline.task)
-        # A victim that is moved gets its new place with another pod: this one is evicted, and that is told.
+        # A moved victim gets its new place with another pod; for this pod the eviction is reported.
         if pod is not None and not pipeline.moved:
             name = self._mirror.pod_name(pipeline.task)
             self._cluster.event(pod, "Normal", "Pipelined", f"Pod {name} was pipelined to node {pipeline.node}")
@@ -260,16 +258,11 @@ def podsets(group: SubGroup) -> list[PodSet]:
 
 
 def _counts(members: Iterable[Task], statuses: tuple[Status, ...]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for task in members:
-        if task.status in statuses:
-            name = task.subgroup or "default"
-            found[name] = found.get(name, 0) + 1
-    return found
+    return Counter(task.subgroup or "default" for task in members if task.status in statuses)
 
 
 def _not_ready_message(record: PodGroup, members: list[Task]) -> str:
-    alive, gated = _counts(members, (*_HELD, *_WAITING)), _counts(members, (Status.GATED,))
+    alive, gated = _counts(members, (*_HELD, *_UNBOUND)), _counts(members, (Status.GATED,))
     message = "Job is not ready for scheduling."
     for podset in podsets(record.root):
         exist, held = alive.get(podset.name, 0), gated.get(podset.name, 0)

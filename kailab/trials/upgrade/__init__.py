@@ -1,1 +1,5 @@
-"""One scheduler replaced by the next while work runs, and back: how long nobody schedules, what is lost, who is deaf."""
+"""Upgrade trials: replace one scheduler by another while work runs, and roll back.
+
+``run`` carries the trial out and measures how long nothing is scheduled (``cluster_state.SchedulingProbe``) and what is
+lost. ``service_accounts`` tries a renewed account, and ``result`` holds and formats the findings.
+"""

@@ -1,4 +1,5 @@
-"""Does it schedule? A pod of its own that needs next to nothing, and how far it got."""
+"""The state of a cluster in an upgrade trial: a probe pod that shows if the scheduler works, and a comparison of pods
+and KAI's objects by uid."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ from kailab.undertest.kai.probe import is_bound, probe_pod, probe_queues, stuck_
 
 NAMESPACE = "default"
 QUEUES = ("upgrade-probes", "upgrade-probe")
-"""A queue above, and the probe's own."""
+"""The parent queue and the probe's queue."""
 
 
 class SchedulingProbe:
-    """A pod that is looked for from the moment it is made, in a thread and over a connection of its own. ``seconds``: how long to look."""
+    """A pod that needs almost nothing, watched from its creation in a thread with its own connection. ``seconds``: how
+    long to watch."""
 
     def __init__(self, cluster: Cluster, connection: Connection, name: str, seconds: float) -> None:
         for queue in probe_queues(*QUEUES):
@@ -48,15 +50,16 @@ class SchedulingProbe:
 
     @property
     def bound(self) -> bool:
-        """So far."""
+        """True if it has been bound by now."""
         return self._seen.done() and self._seen.result() is not None
 
     def bound_at(self) -> float | None:
-        """On this process's monotonic clock, once it is bound; None: not within the time."""
+        """Wait until it is bound and return the time on this process's monotonic clock; None if that does not happen in
+        time."""
         return self._seen.result()
 
     def stuck(self) -> str:
-        """Whose turn it is, by the objects that KAI's programs hand on to each other; empty: it is bound."""
+        """The stage at which it waits, by the objects that KAI's programs exchange; empty if it is bound."""
         return stuck_stage(self._cluster, self._name, NAMESPACE)
 
     def __enter__(self) -> SchedulingProbe:
@@ -72,22 +75,22 @@ class SchedulingProbe:
 
 
 def is_probes(obj: Object) -> bool:
-    """Whether it is a probe's pod or PodGroup, or one of its queues."""
+    """True if the object is a probe's pod, PodGroup or queue."""
     metadata = obj["metadata"]
     own = (metadata.get("labels") or {}).get(labels.QUEUE), (obj.get("spec") or {}).get("queue")
     return metadata["name"] in QUEUES or QUEUES[1] in own
 
-
-# What stands in a cluster, by identity: pods with a node, and KAI's objects with what they ask for; and what a change took or altered.
 
 _OVER = ("Succeeded", "Failed")
 _PAUSE_SECONDS = 0.5
 
 
 class UpgradeClusterState(NamedTuple):
-    """``pods``: uid -> ``namespace/name`` of pods that have a node and have not ended or failed. ``specs``: uid -> the spec of Queues
-    and PodGroups; ``names``: uid -> their kind and name. Without PodGroups that were made for pods which are gone: they are garbage.
-    Without the trial's own probes, which come and go."""
+    """The state by uid.
+
+    ``pods``: ``namespace/name`` of pods that have a node and have not ended. ``specs``: specs of Queues and PodGroups;
+    ``names``: their kind and name. PodGroups of deleted pods and the trial's own probes are left out.
+    """
 
     pods: dict[str, str]
     specs: dict[str, dict[str, Any]]
@@ -96,53 +99,56 @@ class UpgradeClusterState(NamedTuple):
     @classmethod
     def of(cls, cluster: Cluster) -> UpgradeClusterState:
         pods = _pods(cluster)
-        grouped = {_group(one) for one in pods if not _is_over(one)}
-        podgroups = [one for one in cluster.list("PodGroup") if not _is_owned(one) or _name(one) in grouped]
-        objects = [one for one in (*cluster.list("Queue"), *podgroups) if not is_probes(one)]
+        grouped = {_group(obj) for obj in pods if not _is_over(obj)}
+        podgroups = [obj for obj in cluster.list("PodGroup") if not _is_owned(obj) or _name(obj) in grouped]
+        objects = [obj for obj in (*cluster.list("Queue"), *podgroups) if not is_probes(obj)]
         return cls(
-            {one["metadata"]["uid"]: _name(one) for one in pods if _holds_a_node(one)},
-            {one["metadata"]["uid"]: dict(one.get("spec") or {}) for one in objects},
-            {one["metadata"]["uid"]: f"{one['kind']} {_name(one)}" for one in objects},
+            {obj["metadata"]["uid"]: _name(obj) for obj in pods if _holds_a_node(obj)},
+            {obj["metadata"]["uid"]: dict(obj.get("spec") or {}) for obj in objects},
+            {obj["metadata"]["uid"]: f"{obj['kind']} {_name(obj)}" for obj in objects},
         )
 
     def lost(self, after: UpgradeClusterState) -> tuple[str, ...]:
-        """Pods and KAI's objects that are gone, or have lost their node; what was made anew under an old name is lost, too."""
+        """Pods and objects of KAI that are gone, and pods that lost their node. An object recreated under the same name
+        counts as lost."""
         pods = (f"Pod {name}" for uid, name in self.pods.items() if uid not in after.pods)
         return (*pods, *(name for uid, name in self.names.items() if uid not in after.names))
 
     def altered(self, after: UpgradeClusterState) -> tuple[str, ...]:
-        """Fields of specs that say something else now, each with how many objects it is of."""
-        counted: Counter[str] = Counter()
+        """Spec fields that have changed, each with the number of objects."""
+        counts: Counter[str] = Counter()
         for uid, spec in self.specs.items():
             if uid not in after.specs:
                 continue
             now = after.specs[uid]
             for field in sorted({*spec, *now}):
                 if spec.get(field) != now.get(field):
-                    what = "gone" if field not in now else "new" if field not in spec else "changed"
-                    counted[f"{self.names[uid].split()[0]} spec.{field} {what}"] += 1
-        return tuple(f"{what} ({count})" for what, count in sorted(counted.items()))
+                    change = "gone" if field not in now else "new" if field not in spec else "changed"
+                    counts[f"{self.names[uid].split()[0]} spec.{field} {change}"] += 1
+        return tuple(f"{change} ({count})" for change, count in sorted(counts.items()))
 
 
-def wait_until_steady(cluster: Cluster, rest: IdleDetector | None, quiet: float, patience: float) -> bool:
-    """Wait until nothing has changed for ``quiet`` seconds, and the scheduler has looked at everything since. False: not within
-    ``patience`` seconds. Raises SchedulerFailed where it has ended."""
+def wait_until_steady(cluster: Cluster, idle_detector: IdleDetector | None, quiet: float, patience: float) -> bool:
+    """Wait until nothing has changed for ``quiet`` seconds and the scheduler has seen everything since.
+
+    Returns False after ``patience`` seconds. Raises SchedulerFailed if the scheduler has ended.
+    """
     begun = since = time.monotonic()
     seen: object = None
     while time.monotonic() - begun < patience:
-        now = sorted((one["metadata"]["uid"], one["spec"].get("nodeName", "")) for one in _pods(cluster))
+        now = sorted((pod["metadata"]["uid"], pod["spec"].get("nodeName", "")) for pod in _pods(cluster))
         if now != seen:
             seen, since = now, time.monotonic()
-            if rest is not None:
-                rest.changed()
-        elif time.monotonic() - since >= quiet and (rest is None or rest.is_idle()):
+            if idle_detector is not None:
+                idle_detector.changed()
+        elif time.monotonic() - since >= quiet and (idle_detector is None or idle_detector.is_idle()):
             return True
         time.sleep(_PAUSE_SECONDS)
     return False
 
 
 def _pods(cluster: Cluster) -> list[Object]:
-    return [one for one in cluster.list("Pod") if not is_probes(one)]
+    return [pod for pod in cluster.list("Pod") if not is_probes(pod)]
 
 
 def _holds_a_node(pod: Object) -> bool:

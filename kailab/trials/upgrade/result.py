@@ -1,4 +1,4 @@
-"""What an upgrade trial came to."""
+"""The result of an upgrade trial."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import msgspec
 
 
 class UpgradeCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """``told``: how it stood where it did not come as it should; empty: it did."""
+    """``told``: the state that differs from the expected one; empty if the check passed."""
 
     name: str
     told: str = ""
 
 
 class SchedulerChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One scheduler replaced by the next, or its account made anew.
+    """One scheduler replaced by the next, or its account renewed.
 
-    ``stopped``: seconds from the first look until the last process of the old had ended; ``worked``: until all of the new said that they
-    work; ``scheduled``: until a pod that waited from the beginning had its node, None: not within the patience. ``lost``: pods and objects of KAI
-    that were there before, by uid, and are not any more; ``altered``: fields of KAI's objects that say something else. ``deaf``: whose turn it was,
-    though all processes ran. ``ended``: processes that had ended by themselves, with why. ``passed_over``: words of the load that the new does not
-    know."""
+    ``stopped``: seconds until the last old process had ended; ``worked``: until all new ones reported ready;
+    ``scheduled``: until a pod that waited from the beginning had a node, None if that took too long. ``lost``: pods and
+    objects of KAI, by uid, that are gone; ``altered``: changed spec fields. ``deaf``: the stage at which scheduling
+    stopped although all processes ran. ``ended``: processes that ended by themselves, with reasons. ``passed_over``:
+    fields of the load that the new scheduler ignores.
+    """
 
     name: str
     version: str
@@ -37,12 +38,17 @@ class SchedulerChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sound(self) -> bool:
-        """It schedules, nothing is lost, and what was tried on it came as it should."""
-        return self.scheduled is not None and not (self.lost or self.ended) and not any(one.told for one in self.checks)
+        """True if it schedules, nothing is lost and all checks passed."""
+        return (
+            self.scheduled is not None
+            and not (self.lost or self.ended)
+            and not any(check.told for check in self.checks)
+        )
 
 
 class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
-    """``filled``: pods that ran when it began. ``promise``: seconds in which a rollback is to schedule again; None: no promise."""
+    """``filled``: pods that ran at the start. ``promise``: seconds within which a rollback must schedule again, or
+    None."""
 
     before: str
     after: str
@@ -52,11 +58,11 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sound(self) -> bool:
-        return all(one.sound for one in self.changes) and self.kept is not False
+        return all(change.sound for change in self.changes) and self.kept is not False
 
     @property
     def kept(self) -> bool | None:
-        """Whether the rollback kept the promise; None: there was none, or no rollback."""
+        """True if the rollback kept the promise; None without a promise or a rollback."""
         last = self.changes[-1] if self.changes else None
         if self.promise is None or last is None or last.name != "rollback":
             return None
@@ -64,7 +70,7 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lines(upgrade: Upgrade) -> Iterator[str]:
-    """For people."""
+    """Format the result for people."""
     yield f"from {upgrade.before}"
     yield f"to   {upgrade.after}"
     yield f"{upgrade.filled} pods ran when it began"
@@ -79,20 +85,20 @@ def lines(upgrade: Upgrade) -> Iterator[str]:
 
 def _of_change(change: SchedulerChange) -> Iterator[str]:
     if change.scheduled is None:
-        yield "schedules again: not within the patience"
+        yield "schedules again: not within the time limit"
     else:
         yield f"schedules again: after {change.scheduled:.1f} s"
     if change.worked is not None:
-        yield f"  the old had ended after {change.stopped:.1f} s, the new said that it works after {change.worked:.1f} s"
+        yield f"  the old scheduler had ended after {change.stopped:.1f} s, the new one was ready after {change.worked:.1f} s"
     if change.deaf:
-        yield f"deaf, though its processes run: {change.deaf}"
-    yield from (f"ended by itself: {one}" for one in change.ended)
+        yield f"does not schedule although its processes run: {change.deaf}"
+    yield from (f"ended by itself: {item}" for item in change.ended)
     yield f"lost: {_few(change.lost)}"
     if change.altered:
         yield f"altered: {', '.join(change.altered)}"
     if change.passed_over:
-        yield f"passed over in silence: {', '.join(change.passed_over)}"
-    yield from (f"{one.name}: {one.told or 'as it should'}" for one in change.checks)
+        yield f"ignored without a message: {', '.join(change.passed_over)}"
+    yield from (f"{item.name}: {item.told or 'passed'}" for item in change.checks)
 
 
 def _few(names: tuple[str, ...]) -> str:

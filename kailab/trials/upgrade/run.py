@@ -1,4 +1,5 @@
-"""An upgrade trial carried out: filled under one, replaced by the next while work runs, tried, rolled back, tried again."""
+"""Carry out an upgrade trial: fill a lab under one scheduler, replace it by the next while work runs, check it, roll
+back and check again."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ _HERE = "default"
 
 
 class UpgradePlan(NamedTuple):
-    """``load``: what fills the lab; None: a load of the trial's own, on which reclaim and a gang are tried too. ``renew``: the scheduler's account
-    is made anew before the upgrade, and nothing restarted. ``promise``: seconds in which a rollback is to schedule again."""
+    """``load``: objects that fill the lab; None: the trial's own load, with which reclaim and a gang are checked.
+    ``renew``: renew the scheduler's account before the upgrade without a restart. ``promise``: seconds within which a
+    rollback must schedule again."""
 
     before: SchedulerUnderTest
     after: SchedulerUnderTest
@@ -42,18 +44,20 @@ class UpgradePlan(NamedTuple):
     promise: float | None = None
 
     def check(self) -> None:
-        """Raises InputError for what can't be tried, before anything is started."""
-        for one in (self.before, self.after):
-            if not one.understands_kai:
+        """Raise InputError for a plan that cannot be carried out, before anything is started."""
+        for scheduler in (self.before, self.after):
+            if not scheduler.understands_kai:
                 raise InputError(
-                    f"an upgrade trial replaces one by another on the same objects; {one.name} does not read KAI's"
+                    f"an upgrade trial needs schedulers that read KAI's objects; {scheduler.name} does not"
                 )
-            one.check_options()
+            scheduler.check_options()
 
 
 def carry_out(plan: UpgradePlan, tell: Tell = lambda _: None) -> Upgrade:
-    """On a control plane of its own, which is taken down in the end, also where this process is killed. Raises InputError, and SchedulerFailed
-    where the first of the two does not come to work."""
+    """Run the trial on its own control plane, which is taken down at the end, even if this process is killed.
+
+    Raises InputError, and SchedulerFailed if the first scheduler does not start.
+    """
     plan.check()
     venue = open_plane("controlplane", scheduler=plan.before, get=True, tell=tell)
     try:
@@ -75,7 +79,7 @@ class _UpgradeRun:
         plan = self._plan
         before, after = self._beside(plan.before), self._beside(plan.after)
         before.prepare(self._cluster)
-        # Nodes and what else a lab has; this one decides in no process until it is told to.
+        # Create nodes and the other objects of a lab; this scheduler does not run in a process of its own.
         self._venue.furnish(plan.fleet, choose_scheduler("kailab"), settings_of(None))
         self._tell(f"starting {plan.before.name}")
         self._start(before, plan.before)
@@ -84,12 +88,12 @@ class _UpgradeRun:
         self._apply(load)
         self._still(before)
         filled = len(UpgradeClusterState.of(self._cluster).pods)
-        told = before.version()
+        first_version = before.version()
         changes = [self._renewed(before, plan.before)] if plan.renew else []
         changes.append(self._changed("upgrade", before, after, plan.after, load))
         changes.append(self._changed("rollback", after, before, plan.before, load))
         return Upgrade(
-            before=told, after=changes[-2].version, filled=filled, changes=tuple(changes), promise=plan.promise
+            before=first_version, after=changes[-2].version, filled=filled, changes=tuple(changes), promise=plan.promise
         )
 
     # --- changes ---------------------------------------------------------------------------------------------------
@@ -99,12 +103,13 @@ class _UpgradeRun:
         name: str,
         old: SchedulerProcesses,
         new: SchedulerProcesses,
-        chosen_one: SchedulerUnderTest,
+        chosen: SchedulerUnderTest,
         load: Sequence[Object],
     ) -> SchedulerChange:
-        """Definitions first, under the old, as KAI's chart does it; then the programs."""
-        self._tell(f"{name}: to {chosen_one.name}")
-        at = UpgradeClusterState.of(self._cluster)
+        """Replace one scheduler by the next: first the definitions while the old one runs, as KAI's chart does, then
+        the programs."""
+        self._tell(f"{name}: to {chosen.name}")
+        state_before = UpgradeClusterState.of(self._cluster)
         new.prepare(self._cluster)
         begun = time.monotonic()
         old.stop()
@@ -113,7 +118,7 @@ class _UpgradeRun:
             worked = bound = None
             ended: tuple[str, ...] = ()
             try:
-                self._start(new, chosen_one)
+                self._start(new, chosen)
                 worked = time.monotonic() - begun
                 bound = probe.bound_at()
                 ended = _ended(new)
@@ -121,53 +126,55 @@ class _UpgradeRun:
                 ended = (str(error),)
             deaf = probe.stuck() if bound is None and not ended else ""
         self._still(new)
-        now = UpgradeClusterState.of(self._cluster)
+        state_after = UpgradeClusterState.of(self._cluster)
         return SchedulerChange(
             name=name,
             version=new.version(),
             stopped=stopped - begun,
             worked=worked,
             scheduled=None if bound is None else bound - begun,
-            lost=at.lost(now),
-            altered=at.altered(now),
+            lost=state_before.lost(state_after),
+            altered=state_before.altered(state_after),
             deaf=deaf,
             ended=ended,
             passed_over=tuple(new.ignored_words(load)),
             checks=self._checks(new) if self._plan.load is None and bound is not None else (),
         )
 
-    def _renewed(self, beside: SchedulerProcesses, one: SchedulerUnderTest) -> SchedulerChange:
-        """The account that the scheduler acts as is made anew, and nothing restarted: what KAI's own chart did on upgrades that left the
-        scheduler's Deployment as it was (KAI issue 1536)."""
+    def _renewed(self, beside: SchedulerProcesses, scheduler: SchedulerUnderTest) -> SchedulerChange:
+        """Renew the scheduler's service account without a restart.
+
+        KAI's chart did this on upgrades that did not change the scheduler's Deployment (KAI issue 1536).
+        """
         acting = self._acting
         assert acting is not None
         self._tell("the scheduler's account is made anew")
-        at = UpgradeClusterState.of(self._cluster)
+        state_before = UpgradeClusterState.of(self._cluster)
         begun = time.monotonic()
         acting.renew()
         if not wait_until(lambda: not acting.accepted(beside.names[0]), self._plan.patience):
-            raise SchedulerFailed("the API server still takes the token of an account that is gone")
+            raise SchedulerFailed("the API server still accepts the token of a deleted account")
         with self._probe("renewed") as probe:
             wait_until(lambda: probe.bound or bool(_ended(beside)), self._plan.patience)
             ended = _ended(beside)
             deaf = "" if probe.bound or ended else probe.stuck()
             if ended:
-                # As its kubelet would: a container that ended is started again, with a fresh token.
+                # As the kubelet does: restart the container that ended, with a new token.
                 beside.stop()
-                self._start(beside, one)
+                self._start(beside, scheduler)
             bound = probe.bound_at() if probe.bound or ended else None
-        now = UpgradeClusterState.of(self._cluster)
+        state_after = UpgradeClusterState.of(self._cluster)
         return SchedulerChange(
             name="account made anew",
             version=beside.version(),
             scheduled=None if bound is None else bound - begun,
-            lost=at.lost(now),
-            altered=at.altered(now),
+            lost=state_before.lost(state_after),
+            altered=state_before.altered(state_after),
             deaf=deaf,
             ended=ended,
         )
 
-    # --- what is tried on it ---------------------------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------------------------------
 
     def _checks(self, beside: SchedulerProcesses) -> tuple[UpgradeCheck, ...]:
         self._tell("reclaim, a gang, and back")
@@ -181,37 +188,37 @@ class _UpgradeRun:
         return reclaim, gang, self._comes(beside, "borrow", {"filler": 24})
 
     def _comes(self, beside: SchedulerProcesses, name: str, wanted: dict[str, int]) -> UpgradeCheck:
-        def there() -> dict[str, int]:
+        def pods_by_app() -> dict[str, int]:
             pods = UpgradeClusterState.of(self._cluster).pods.values()
             return {app: sum(pod.startswith(f"{_HERE}/{app}-") for pod in pods) for app in wanted}
 
-        wait_until(lambda: there() == wanted, self._plan.patience)
-        # It must stay so: what is only passed through on the way to something else does not count.
+        wait_until(lambda: pods_by_app() == wanted, self._plan.patience)
+        # A state that is only passed through does not count.
         self._still(beside)
-        seen = there()
-        told = ", ".join(
-            f"{app} has {seen[app]} pods, not {count}" for app, count in wanted.items() if seen[app] != count
+        counts = pods_by_app()
+        differences = ", ".join(
+            f"{app} has {counts[app]} pods, not {count}" for app, count in wanted.items() if counts[app] != count
         )
-        return UpgradeCheck(name=name, told=told)
+        return UpgradeCheck(name=name, told=differences)
 
-    # --- the ways there --------------------------------------------------------------------------------------------
+    # --- steps -----------------------------------------------------------------------------------------------------
 
-    def _beside(self, one: SchedulerUnderTest) -> SchedulerProcesses:
-        found = one.beside(self._acting or self._venue.plane)
-        if found is None:
-            raise InputError(f"{one.name} is never a process beside a control plane")
+    def _beside(self, scheduler: SchedulerUnderTest) -> SchedulerProcesses:
+        processes = scheduler.beside(self._acting or self._venue.plane)
+        if processes is None:
+            raise InputError(f"{scheduler.name} cannot run as a process beside a control plane")
         if self._acting is not None:
-            self._acting.act(found.names[0])
-        return found
+            self._acting.act(processes.names[0])
+        return processes
 
-    def _start(self, beside: SchedulerProcesses, one: SchedulerUnderTest) -> None:
-        beside.start(self._cluster, StartSettings(settings_of(one.option("config"))), self._tell)
+    def _start(self, beside: SchedulerProcesses, scheduler: SchedulerUnderTest) -> None:
+        beside.start(self._cluster, StartSettings(settings_of(scheduler.option("config"))), self._tell)
 
     def _probe(self, name: str) -> SchedulingProbe:
         return SchedulingProbe(self._cluster, self._connection, f"probe-{name}", self._plan.patience)
 
     def _still(self, beside: SchedulerProcesses) -> None:
-        # Who has ended is told by the change itself.
+        # The change itself reports processes that have ended.
         with suppress(SchedulerFailed):
             wait_until_steady(self._cluster, beside.rest(self._cluster), QUIET_SECONDS, self._plan.patience)
 

@@ -1,7 +1,8 @@
-"""Processes that act as a service account, as pods do: each with a token of its own, which is worth nothing once the account is made anew.
+"""Run processes as a service account, as pods do: each with its own token, which is invalid once the account is
+recreated.
 
-A kubelet gives a starting container a fresh token, and a running one the next only when the old has little time left. So whoever deletes and
-makes an account leaves what runs with a token that the API server refuses.
+A kubelet gives a new token to a container that starts, and to a running one only when the old token is about to expire.
+So processes that run while the account is recreated are left with a token that the API server refuses.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ TOKEN_SECONDS = 3607  # as the kubelet asks for it
 
 
 class ActingPlane:
-    """A plane of whose spawned processes some act as the service account ``kai-scheduler/scheduler``, which may do everything."""
+    """A control plane that starts some processes as the service account ``kai-scheduler/scheduler``, which has all
+    rights."""
 
     def __init__(self, plane: Plane, cluster: KubernetesCluster) -> None:
         self._plane = plane
@@ -40,7 +42,7 @@ class ActingPlane:
         self._acting: set[str] = set()
 
     def act(self, name: str) -> None:
-        """From its next start on, the process of this name acts as the account."""
+        """Run the process of this name as the account from its next start on."""
         self._acting.add(name)
 
     @property
@@ -66,32 +68,33 @@ class ActingPlane:
     def spawn(
         self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
     ) -> ProcessStatus:
-        """One that acts gets a fresh token, and a kubeconfig with it."""
+        """Start a process; one that runs as the account gets a new token and a kubeconfig with it."""
         if name not in self._acting:
             return self._plane.spawn(name, argv, env, port)
         self._provide()
         token = _token(self._cluster)
         write_private(self._token_file(name), token.encode())
         config = yaml.safe_load(self._plane.kubeconfig.read_text(encoding="utf-8"))
-        config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
-        own = self._tokens / f"{name}.kubeconfig"
-        write_private(own, yaml.safe_dump(config).encode())
+        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+        own_kubeconfig = self._tokens / f"{name}.kubeconfig"
+        write_private(own_kubeconfig, yaml.safe_dump(config).encode())
         kubeconfig = str(self._plane.kubeconfig)
-        # Those who were told of the plane's kubeconfig as an argument, too.
-        told = [str(own) if str(one) == kubeconfig else one for one in argv]
-        return self._plane.spawn(name, told, {**(env or {}), "KUBECONFIG": str(own)}, port)
+        # Some processes get the kubeconfig as an argument.
+        arguments = [str(own_kubeconfig) if str(argument) == kubeconfig else argument for argument in argv]
+        return self._plane.spawn(name, arguments, {**(env or {}), "KUBECONFIG": str(own_kubeconfig)}, port)
 
     def renew(self) -> None:
-        """Delete the account and make it anew, as an installer does that takes it for its own: same name, another identity."""
+        """Delete and recreate the account, as an installer does that owns it: the same name with a new identity."""
         with suppress(NotFound):
             self._cluster.delete("ServiceAccount", ACCOUNT, NAMESPACE)
         self._provide()
 
     def accepted(self, name: str) -> bool:
-        """Whether the API server takes the token that this process was started with. It remembers an answer for some seconds."""
-        told = self._token_file(name).read_text(encoding="utf-8")
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": told}}
-        reviewed = _post(self._cluster, "/apis/authentication.k8s.io/v1/tokenreviews", asked)
+        """True if the API server accepts the token with which this process was started. The server caches answers for
+        some seconds."""
+        token = self._token_file(name).read_text(encoding="utf-8")
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        reviewed = _post(self._cluster, "/apis/authentication.k8s.io/v1/tokenreviews", review)
         return bool(reviewed["status"].get("authenticated"))
 
     def _token_file(self, name: str) -> Path:
@@ -116,19 +119,19 @@ class ActingPlane:
 
 
 def _token(cluster: KubernetesCluster) -> str:
-    """Raises ConnectError."""
+    """Request a token. Raises ConnectError."""
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
-    asked = {
+    request = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": TOKEN_SECONDS},
     }
-    return str(_post(cluster, path, asked)["status"]["token"])
+    return str(_post(cluster, path, request)["status"]["token"])
 
 
 def _post(cluster: KubernetesCluster, path: str, obj: Object) -> Object:
     answer = cluster.transport.call(cluster.transport.request("POST", path, json.dumps(obj).encode()))
     if answer.code >= 300:
-        raise ConnectError(f"POST {path}: the API server says {answer.code}: {answer.body[:300]!r}")
-    found: Object = json.loads(answer.body)
-    return found
+        raise ConnectError(f"POST {path}: the API server answered {answer.code}: {answer.body[:300]!r}")
+    answer_object: Object = json.loads(answer.body)
+    return answer_object

@@ -27,14 +27,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Kai(SchedulerUnderTest):
     """Options: ``kai``, the folder of its programs, and ``kai_crds``, see ``find_kai``; or ``kai_release``, whose chart is installed, and
-    ``kai_chart``, the folder that has it, see ``find_chart``. Manifests are in its words;
-    only Topologies are to be translated, for old releases."""
+    ``kai_chart``, its folder, see ``find_chart``. Manifests need no translation, except Topologies for old releases."""
 
     title = "KAI"
     scheduler_name = labels.SCHEDULER_NAME
     understands_kai = True
     knows_queues = True
-    quiet_seconds = 8.0  # with it KAI's outcomes were recorded
+    quiet_seconds = 8.0  # KAI's outcomes were recorded with it
 
     @property
     def installed(self) -> bool:
@@ -54,7 +53,7 @@ class Kai(SchedulerUnderTest):
             self._check_chart()
             return
         if self.option("kai_chart") is not None:
-            raise InputError("--kai-chart: it is for a KAI that its chart installs, as in --scheduler kai@v0.16.8")
+            raise InputError("--kai-chart applies only to a KAI that its chart installs, as in --scheduler kai@v0.16.8")
         from kailab.undertest.kai.folder import find_kai
 
         find_kai(self.option("kai"), self.option("kai_crds"))
@@ -62,7 +61,9 @@ class Kai(SchedulerUnderTest):
     def _check_chart(self) -> None:
         for option in ("kai", "kai_crds"):
             if self.option(option) is not None:
-                raise InputError(f"{FLAGS[option]}: {self.name} is installed by its chart, and not run from a folder")
+                raise InputError(
+                    f"{FLAGS[option]} applies only to a KAI in a folder; {self.name} is installed by its chart"
+                )
         from kailab.undertest.kai.installation import check_chart
 
         check_chart(self.option("kai_release"), self.option("kai_chart"))

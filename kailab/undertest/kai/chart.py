@@ -35,13 +35,13 @@ class ImageArchive(NamedTuple):
 
 
 def packed_files(folder: Path) -> list[Path]:
-    """Files of a folder, and of ``images`` in it, that are packed."""
+    """Packed files of a folder, and of ``images`` in it."""
     places = [folder, folder / "images"]
     return [file for place in places if place.is_dir() for file in sorted(place.iterdir()) if _is_packed(file)]
 
 
 def read_image_archive(path: Path) -> ImageArchive | None:
-    """None: it is packed, and no archive of images. Raises InputError for one that is damaged or names no image."""
+    """The images in an archive; None if the file is no archive of images. Raises InputError if it is damaged or names no image."""
     try:
         with tarfile.open(path) as packed:
             found = _tables(packed)
@@ -75,7 +75,7 @@ def _image_names(table: str, content: Any) -> Iterator[str]:
     elif isinstance(content, dict):
         for one in content.get("manifests") or ():
             told = one.get("annotations") or {}
-            # A reference may be a bare tag, which names nothing.
+            # A reference may be a bare tag without a name.
             yield from [str(told[key]) for key in _NAME_ANNOTATIONS if ":" in str(told.get(key, ""))][:1]
 
 
@@ -87,12 +87,13 @@ CHART_NAME = "kai-scheduler"
 _PUBLISHED = "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"
 _PUBLISHED_BEFORE = "oci://ghcr.io/nvidia/kai-scheduler/kai-scheduler"
 _MOVED = (0, 13, 0)
-_UNNUMBERED = "0.0.0"  # as a chart is called in the repository, before it is packed for a release
+_UNNUMBERED = "0.0.0"  # the version of the chart in the repository, before a release packs it
 
 
 @dataclass(frozen=True)
 class ChartSource:
-    """``release``: with its ``v``. ``numbered``: the chart says which release it is; that of KAI's repository does not. ``archives``: of images that the nodes are to be given; none: they pull them."""
+    """``release``: with its ``v``. ``numbered``: whether the chart contains its release; that of KAI's repository does not. ``archives``: of
+    images to load into the nodes; none: the nodes pull them."""
 
     release: str
     dialect: ReleaseFeatures
@@ -106,8 +107,7 @@ class ChartSource:
 
     @property
     def registry(self) -> tuple[str, str]:
-        """Registry and tag that the images of the archives have; both empty where there are none. Raises InputError for archives
-        without KAI's scheduler."""
+        """Registry and tag of the images in the archives; both "" without archives. Raises InputError for archives without KAI's scheduler."""
         if not self.archives:
             return "", ""
         for name in sorted(self.images):
@@ -119,8 +119,8 @@ class ChartSource:
 
 
 def find_chart(release: str, folder: Path | str | None = None) -> ChartSource:
-    """``folder``: None for what KAILAB_KAI_CHART names, else the published chart. Raises InputError for a release that is not known,
-    and for a folder without its chart."""
+    """``folder``: None for the one in KAILAB_KAI_CHART, else the published chart. Raises InputError for an unknown release, and for a folder
+    without its chart."""
     try:
         dialect = features_of(release)
     except InputError as error:
@@ -141,7 +141,7 @@ def find_chart(release: str, folder: Path | str | None = None) -> ChartSource:
 
 
 def _chart(place: Path, release: str) -> tuple[Path, bool, list[Path]]:
-    """The chart of that release, whether it says so, and what is packed and no chart."""
+    """The chart of a release, whether it contains the release, and the other packed files."""
     about: dict[Path, Mapping[str, Any]] = dict(_charts_in_folders(place))
     others = []
     for path in packed_files(place):
@@ -183,7 +183,7 @@ def _packed_chart(path: Path) -> Mapping[str, Any] | None:
     try:
         with tarfile.open(path) as content:
             for member in content:
-                # A chart's own file, not that of a chart that it brings.
+                # The chart's own file, not that of a subchart.
                 if member.name.count("/") == 1 and member.name.endswith("/Chart.yaml"):
                     file = content.extractfile(member)
                     return _parse_chart(file.read(LARGEST_FILE) if file is not None else b"", path)
@@ -206,26 +206,26 @@ def _parse_chart(content: bytes, file: Path) -> Mapping[str, Any]:
 
 RELEASE = Release(CHART_NAME, CHART_NAME)
 _OPERATOR = (0, 9, 0)
-"""Since then the chart installs an operator, which starts the others as a Config says."""
+"""Since these releases the chart installs an operator, which starts the other programs according to a Config."""
 
 _REAL_NODES = [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}]
-"""What KAI's own pods tolerate: a cluster may have no other real node. Fake nodes have taints of their own."""
+"""Tolerations of KAI's own pods: a cluster may have only one real node. Fake nodes have other taints."""
 
 _EVICTED = "update-pod-eviction-condition"
 _CONFIG = "Config"
 
 
 def chart_values(source: ChartSource) -> dict[str, Any]:
-    """For the chart of this release. A chart passes over what it does not know."""
+    """Values for the chart of this release. A chart ignores unknown values."""
     registry, tag = source.registry
     common: dict[str, Any] = {"leaderElection": False, "gpuSharing": True, "tolerations": _REAL_NODES}
     if registry:
         common |= {"registry": registry, "tag": tag}
     found: dict[str, Any] = {
         "global": common,
-        # Labs bring their queues, and these would take part in what they share.
+        # Labs have their own queues, and the chart's queues would share with them.
         "defaultQueue": {"createDefaultQueue": False},
-        # A runtime class that only nodes with NVIDIA's runtime have: no pod with a part of a GPU could be made.
+        # This runtime class exists only on nodes with NVIDIA's runtime, and without it no pod with a part of a GPU could be created.
         "admission": {"gpuPodRuntimeClassName": "", "gpuFractionRuntimeClassName": ""},
     }
     if source.dialect.number < _OPERATOR:
@@ -240,14 +240,14 @@ def has_operator(dialect: ReleaseFeatures) -> bool:
 
 
 def shard_arguments(dialect: ReleaseFeatures, flags: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Flags of the scheduler, by name. ``flags``: further ones."""
+    """Flags of the scheduler by name. ``flags``: further ones."""
     # The condition that an eviction leaves on its pod is how a lab sees that it was one.
     own = {_EVICTED: "true"} if dialect.has_flag("scheduler", _EVICTED) else {}
     return {**own, **(flags or {})}
 
 
 def check_images(source: ChartSource, objects: list[dict[str, Any]]) -> None:
-    """Raises InputError where archives were given, and lack an image that these objects need."""
+    """Raises InputError if archives were given but lack an image of these objects."""
     if not source.archives:
         return
     lacking = sorted(set(images_of(objects)) - source.images)
@@ -260,13 +260,13 @@ def check_images(source: ChartSource, objects: list[dict[str, Any]]) -> None:
 
 
 def images_of(objects: list[dict[str, Any]]) -> Iterator[str]:
-    """Those that run on real nodes: of containers, and of what an operator is told to start."""
+    """Images for real nodes: those of containers, and those that an operator starts."""
     for obj in objects:
         yield from _of_containers(obj)
         if obj.get("kind") == _CONFIG:
             yield from _of_services(obj.get("spec") or {})
         elif obj.get("kind") == "ConfigMap":
-            # Newer charts have the operator's Config applied by a Job, from a file.
+            # In newer charts a Job applies the operator's Config from a file.
             for text in (obj.get("data") or {}).values():
                 yield from _of_services(_config_in(text))
 
@@ -296,7 +296,7 @@ def _of_containers(value: Any) -> Iterator[str]:
 def _of_services(spec: Mapping[str, Any]) -> Iterator[str]:
     for part in spec.values():
         service = part.get("service") if isinstance(part, Mapping) else None
-        # Its default is off for those that are only there on demand.
+        # Services on demand are off by default.
         if not isinstance(service, Mapping) or service.get("enabled") is not True:
             continue
         image = service.get("image") or {}

@@ -1,7 +1,7 @@
-"""Look at a KAI as a user has it: a folder of its programs, and its CRDs in a folder or file.
+"""Read a user's KAI: a folder of its programs, and its CRDs in a folder or file. The folder is checked before anything is started, so that a
+missing file is reported by name.
 
-The folder is checked before anything is started, so that a missing file is reported by its name. The version comes from the log of the
-running scheduler, from the build information of its program, or from the name of the folder.
+The version comes from the log of the running scheduler, from the build information of its program, or from the name of the folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STAMPED = re.compile(r"version\.(gitVersion|gitCommit)=([^'\"\s]+)")
 
 
 def built_version(binary: Path) -> str:
-    """From the build information that Go puts into a program (since Go 1.18)."""
+    """The version in the build information that Go puts into a program (since Go 1.18)."""
     text = build_information(binary)
     if stamped := best_stamp(dict(_STAMPED.findall(text))):
         return stamped
@@ -37,7 +37,7 @@ def built_version(binary: Path) -> str:
 
 
 def best_stamp(stamps: dict[str, str]) -> str:
-    """Version and commit, of what was stamped into a program."""
+    """The version and commit that were stamped into a program."""
     version, commit = stamps.get("gitVersion", ""), stamps.get("gitCommit", "")
     return " ".join(part for part in (version, f"commit {commit}" if commit else "") if part)
 
@@ -48,16 +48,16 @@ BINARIES_ENV = "KAILAB_KAI_BIN"
 CRDS_ENV = "KAILAB_KAI_CRDS"
 
 BINARIES = ("scheduler", "podgrouper", "binder", "queuecontroller", "podgroupcontroller")
-"""KAI's programs that a lab needs, by the names they have in its source (cmd/)."""
+"""KAI's programs that a lab needs, by their names in its source (cmd/)."""
 
-_WHOLE = f"a KAI is these programs in one folder: {', '.join(BINARIES)}"
+_WHOLE = f"a KAI consists of these programs in one folder: {', '.join(BINARIES)}"
 
 
 @dataclass(frozen=True)
 class KaiFolder:
-    """``binaries``: program -> file, each there, executable and for this platform; beside those that a lab needs ``admission``, where
-    the folder has it and its release has a use for it. ``crds``: the definitions' objects.
-    ``version``: as its programs were built, its folder is called, or its programs' words tell; ``dialect``: of its release."""
+    """``binaries``: program -> file; they exist, are executable and fit this platform. They include ``admission`` if the folder has it and
+    its release needs it. ``crds``: the CRD objects. ``version``: from the build information, the folder's name, or strings in the
+    programs; ``dialect``: the features of its release."""
 
     path: Path
     binaries: Mapping[str, Path]
@@ -124,12 +124,11 @@ def _crds(path: Path, dialect: ReleaseFeatures) -> tuple[dict[str, Any], ...]:
 
 _VERSION_LINE = re.compile(r"^(gitVersion|gitCommit): (?!Not provided)(\S+)$", re.MULTILINE)
 _VERSION_MARK = b"gitVersion: "
-_AROUND = 256  # bytes; the other lines about the version are close to this one
+_AROUND = 256  # in bytes; the other lines about the version are near this one
 
 
 def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
-    """The version of a KAI, with the first digits of its scheduler's checksum, which tell two builds apart. ``log``: of its
-    scheduler's process."""
+    """The version of a KAI, with the first digits of its scheduler's checksum, which distinguish two builds. ``log``: of its scheduler."""
     binary = kai.binaries["scheduler"]
     return f"{_logged_version(log) or kai.version}, scheduler sha256:{_digest(binary, binary.stat().st_mtime_ns)[:12]}"
 
@@ -153,6 +152,6 @@ def _logged_version(log: Path | None) -> str:
 
 @lru_cache(maxsize=16)
 def _digest(binary: Path, changed: int) -> str:
-    # ``changed`` is only there for the cache: a program that was replaced is read again.
+    # ``changed`` makes the cache read a replaced program again.
     with binary.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

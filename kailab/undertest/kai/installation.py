@@ -51,7 +51,7 @@ from kailab.undertest.programs import install_definitions
 CHART_NOTE = "kailab.dev/kai-chart"
 """Annotation of KAI's namespace: the release whose chart a lab installed."""
 OBJECTS_NOTE = "kailab.dev/kai-chart-objects"
-"""Annotation of KAI's namespace: what that chart makes for the whole cluster, as ``Kind/name`` with commas between."""
+"""Annotation of KAI's namespace: the cluster-wide objects of that chart, as ``Kind/name`` separated by commas."""
 
 _ADMISSION = "admissionregistration.k8s.io"
 _WIDE = {
@@ -63,26 +63,26 @@ _WIDE = {
     "ValidatingWebhookConfiguration": _ADMISSION,
 }
 KEYS = {kind: key_of(f"{group}/v1" if group else "v1", kind) for kind, group in _WIDE.items()}
-"""Kinds of objects for the whole cluster that KAI's charts make -> their kind keys, in the order in which to look at them."""
+"""Kinds of cluster-wide objects in KAI's charts -> their kind keys, in the order of checking."""
 
 _GROUPS = ("scheduling.run.ai", "kai.scheduler")
 _UNPLACED_SECONDS = 120.0
 
 
 def installed_release(cluster: Cluster) -> str:
-    """The release that a lab installed; empty for none."""
+    """The release that a lab installed, or ""."""
     return str(_notes(_namespace(cluster)).get(CHART_NOTE, ""))
 
 
 def noted_objects(cluster: Cluster) -> list[tuple[str, str]]:
-    """(kind key, name) of what the installed chart makes for the whole cluster."""
+    """(kind key, name) of the cluster-wide objects of the installed chart."""
     told = str(_notes(_namespace(cluster)).get(OBJECTS_NOTE, ""))
     pairs = (one.partition("/") for one in told.split(",") if one)
     return [(KEYS[kind], name) for kind, _, name in pairs if kind in KEYS]
 
 
 def cluster_wide_objects(objects: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """(kind, name) of those of a chart's objects that are the whole cluster's."""
+    """(kind, name) of the cluster-wide objects among those of a chart."""
     found = [(obj["kind"], obj["metadata"]["name"]) for obj in objects if obj.get("kind") in KEYS]
     return sorted(set(found), key=lambda one: ([*KEYS].index(one[0]), one[1]))
 
@@ -107,7 +107,7 @@ def definitions_of_chart(cluster: Cluster) -> list[Object]:
 
 
 def webhooks_of_chart(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """(kind key, name) of configurations that call services of KAI's namespace: its operator makes them."""
+    """(kind key, name) of configurations that call services of KAI's namespace; its operator creates them."""
     for kind in (key for key in KEYS.values() if key.endswith(_ADMISSION)):
         for obj in cluster.list(kind):
             called = [(one.get("clientConfig") or {}).get("service") or {} for one in obj.get("webhooks") or ()]
@@ -116,7 +116,7 @@ def webhooks_of_chart(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 
 def missing_images(cluster: Cluster) -> str:
-    """The first pod of KAI whose image is not to be had, or that no node takes for long, and why; empty for none."""
+    """The first pod of KAI whose image can't be pulled, or that no node takes for long, and the reason; "" if there is none."""
     for pod in cluster.list("Pod", RELEASE.namespace):
         if refused := _unplaced(pod, cluster.now()):
             return refused
@@ -135,7 +135,7 @@ def _unplaced(pod: Object, now: float) -> str:
 
 
 def failure_of_pods(cluster: Cluster) -> str:
-    """The first pod of KAI that does not run, and why; empty where all do."""
+    """The first pod of KAI that does not run, and the reason; "" if all do."""
     for pod in cluster.list("Pod", RELEASE.namespace):
         status = pod.get("status") or {}
         if status.get("phase") == "Succeeded" or is_terminating(pod):
@@ -154,16 +154,16 @@ def failure_of_pods(cluster: Cluster) -> str:
 
 
 def rollout_gaps(cluster: Cluster, told: Mapping[str, str], scheduler: bool) -> str:
-    """What is still missing until KAI's Deployments stand as they are to; empty once they do. ``told``: flags that its scheduler is
-    to have; ``scheduler``: whether an operator still has to make its Deployment."""
+    """What is missing until KAI's Deployments are complete; "" once they are. ``told``: flags that its scheduler must have; ``scheduler``:
+    whether an operator still has to create its Deployment."""
     deployments = cluster.list("Deployment", RELEASE.namespace)
     schedulers = [one for one in deployments if _runs_scheduler(one)]
     if scheduler and not schedulers:
-        return "the operator has made no Deployment of the scheduler"
+        return "the operator has not created the scheduler's Deployment"
     for one in schedulers:
         arguments = [arg for box in _containers(one) for arg in box.get("args") or ()]
         if lacking := [flag for flag, value in told.items() if f"--{flag}={value}" not in arguments]:
-            return f"Deployment {one['metadata']['name']} is not told --{lacking[0]}"
+            return f"Deployment {one['metadata']['name']} lacks the flag --{lacking[0]}"
     for one in deployments:
         wanted, status = one["spec"].get("replicas", 1), one.get("status") or {}
         fresh = status.get("observedGeneration") == one["metadata"].get("generation")
@@ -175,7 +175,7 @@ def rollout_gaps(cluster: Cluster, told: Mapping[str, str], scheduler: bool) -> 
 
 
 def _runs_scheduler(deployment: Object) -> bool:
-    # By its image: releases call the Deployment otherwise.
+    # By its image, because releases name the Deployment differently.
     return any("/scheduler:" in str(box.get("image", "")) for box in _containers(deployment))
 
 
@@ -208,7 +208,7 @@ _LOOK_SECONDS = 1.0
 
 PROBE = "kailab-probe"
 _PROBE_QUEUES = ("kailab-probes", PROBE)
-_FAKE_GPUS = "run.ai/fake.gpu"  # by a node with this label KAI's operator tells that GPUs here are fake
+_FAKE_GPUS = "run.ai/fake.gpu"  # KAI's operator takes GPUs as fake if a node has this label
 _SHARD, _SHARD_NAME = "SchedulingShard", "default"
 
 
@@ -227,7 +227,7 @@ class Installation:
     def _chart(self) -> Chart:
         if self.source.numbered:
             return self.source.chart
-        # Its images are called by its number.
+        # The release number is the tag of its images.
         return self.helm.package(self.source.chart, self.source.release, Path(self._folder.name))
 
     @cached_property
@@ -247,8 +247,8 @@ class Installation:
         elif found := conflicting_objects(cluster, self._objects):
             told = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
             raise InputError(
-                f"kai@{self.source.release} can't be installed: the cluster has {told}, which is no lab's. Remove it, or let the KAI "
-                "that is there decide: --scheduler kai"
+                f"kai@{self.source.release} can't be installed: the cluster has {told}, which no lab installed. Remove it, or let the existing KAI "
+                "decide: --scheduler kai"
             )
         definitions = self.helm.definitions(self._chart)
         try:
@@ -328,7 +328,7 @@ def uninstall_chart(cluster: Cluster, helm: Helm) -> None:
         return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if object_exists(cluster, kind, name)]
 
     if rest := poll_until(left, lambda found: not found, GONE_SECONDS, pause=_LOOK_SECONDS):
-        raise SchedulerFailed(f"of KAI's chart there is left after {GONE_SECONDS:.0f} s: {', '.join(rest)}")
+        raise SchedulerFailed(f"these objects of KAI's chart remain after {GONE_SECONDS:.0f} s: {', '.join(rest)}")
 
 
 def _can_start(cluster: Cluster) -> None:
@@ -405,16 +405,14 @@ class InstalledKai(SchedulerProcesses):
         wanted = kai_arguments(start.settings, self._source.dialect)
         usual = kai_arguments(settings_of(None), self._source.dialect)
         if wanted.conf != usual.conf:
-            raise Unsupported(
-                "actions and plugins other than those that KAI's chart has", f"{WHO} installed by its chart"
-            )
+            raise Unsupported("actions and plugins other than those in KAI's chart", f"{WHO} installed by its chart")
         pairs = (flag.removeprefix("--").partition("=") for flag in wanted.flags)
         return {name: value for name, _, value in pairs}
 
     def _load(self, tell: Tell) -> None:
         archives = [one.path for one in self._source.archives]
         if archives and isinstance(self._plane, TakesImages):
-            tell(f"giving the nodes {len(archives)} image archives")
+            tell(f"loading {len(archives)} image archives into the nodes")
             self._plane.load_images(archives)
 
     def check(self) -> None:

@@ -43,8 +43,7 @@ def parse_eviction(message: str) -> EvictionCondition | None:
 
 
 def parse_code(message: str) -> str:
-    """The code that the message of a pod that waits begins with; empty if it has none. A PodGroup that runs in part has no
-    condition that would say it."""
+    """The code at the begin of a waiting pod's message, or "". A PodGroup that runs in part has no condition with it."""
     first, colon, _ = message.partition(":")
     return first if colon and first in _CODES else ""
 

@@ -1,4 +1,6 @@
-"""Does KAI schedule? A pod that needs next to nothing, in queues of its own, and how far it got. Readiness of programs tells nothing."""
+"""Test whether KAI schedules, with a pod of minimal requests in queues of its own, and find out how far it got. Readiness of its programs
+proves nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from kailab.model.objects import annotations_of
 
 
 def probe_queues(above: str, own: str) -> list[dict[str, Any]]:
-    """The probe's queue below one of its own: it asks for no GPU, and takes no part in what the others share."""
+    """The probe's queue with its parent: they request no GPU and take no part in what other queues share."""
     free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     none = {"quota": 0, "limit": 0, "overQuotaWeight": 0}
     resources = {"gpu": none, "cpu": free, "memory": free}
@@ -23,7 +25,7 @@ def probe_queues(above: str, own: str) -> list[dict[str, Any]]:
 
 
 def probe_pod(name: str, namespace: str, queue: str, node: str = "") -> dict[str, Any]:
-    """``node``: the only one that it may be on; empty: any."""
+    """``node``: the only node that it may run on; "": any."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -64,7 +64,7 @@ def can_be_called(plane: Plane) -> bool:
 
 
 def register_webhook(cluster: Cluster, server: WebhookServer) -> None:
-    """Have the API server send it what it is for. As KAI's chart has it, a pod is refused while the program is away."""
+    """Let the API server call it for its pods. As in KAI's chart, pods are refused while the program is away."""
     for one in server.called([_configuration()], ""):
         cluster.apply(one)
 
@@ -90,13 +90,13 @@ def _configuration() -> Object:
 
 
 def unregister_webhook(cluster: Cluster) -> None:
-    """Send it nothing more."""
+    """Let the API server call it no more."""
     with suppress(NotFound):
         cluster.delete(_WEBHOOK_KIND, WEBHOOK_NAME)
 
 
 def unregister_webhook_of(plane: Plane) -> None:
-    """The same by a plane's own credentials; nothing happens where its API server is away, and with it all that could ask."""
+    """As ``unregister_webhook``, with a plane's own credentials; nothing happens if its API server is away."""
     with suppress(KailabError), connect(plane.kubeconfig, name=WEBHOOK_NAME) as cluster:
         unregister_webhook(cluster)
 
@@ -106,26 +106,26 @@ def unregister_webhook_of(plane: Plane) -> None:
 PROCESS_NAMES = (
     "kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller", "kai-podgroupcontroller", "kai-admission",
 )  # fmt: skip
-"""The processes, as the plane lists them."""
+"""The names of the processes in the plane."""
 
-_MAY_BE_LEFT_OUT = PROCESS_NAMES[3:]  # by a release that has none, or where their ports are taken
+_MAY_BE_LEFT_OUT = PROCESS_NAMES[3:]  # missing in some releases, or if their ports are in use
 
 CYCLE_ENDS = "End scheduling"
 """The text in the scheduler's log after each cycle. Its metrics can't show that a cycle ended: they have the duration of the last one in
 whole milliseconds, which may be 0 or unchanged."""
 
 CHECK_SECONDS = 1.0
-_CYCLES = 3  # one that was under way at the change, and two that saw all of it
+_CYCLES = 3  # one cycle that may have begun before the change, and two whole ones
 
 
 def needed_processes(plane: Plane) -> list[str]:
-    """Those of ``NAMES`` that are to run. One that was ended on purpose and not started again belonged to the release before."""
+    """The processes of ``NAMES`` that must run. One that was ended on purpose and not restarted belonged to another release."""
     left_out = {one.name for one in plane.processes() if one.name in _MAY_BE_LEFT_OUT and one.stopped}
     return [name for name in PROCESS_NAMES if name not in left_out]
 
 
 class KaiIdleDetector:
-    """``plane``: where KAI runs; ``cluster``: the same, as a client sees it."""
+    """``plane``: that runs KAI; ``cluster``: a client of it."""
 
     def __init__(self, plane: Plane, cluster: Cluster) -> None:
         self._plane = plane
@@ -135,12 +135,12 @@ class KaiIdleDetector:
         self._checked = float("-inf")
 
     def changed(self) -> None:
-        """Something has changed in the cluster."""
+        """Record that something in the cluster has changed."""
         self._since = self._heard.listen()
 
     def is_idle(self) -> bool:
         """Raises SchedulerFailed with the last lines of the log if a process of KAI has ended."""
-        # Asked far more often than once a second, and a look at processes costs.
+        # This is called far more often than once a second, and checking processes costs time.
         if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
             check_programs(self._plane, needed_processes(self._plane))
             self._checked = now
@@ -167,17 +167,17 @@ _NOT_AT_WORK = "its controller has not started"
 _AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
 # Off, because it needs KAI's webhook to prepare the environment of containers that share a GPU.
 _NO_ENVIRONMENT = '--plugins={"gpusharing":{"enabled":false}}'
-_METRICS = 8080  # where controllers show them that no flag tells where
+_METRICS = 8080  # the metrics port of controllers that have no flag for it
 _SERVING = Path("k8s-webhook-server", "serving-certs")  # in the folder for temporary files
 
 
-# KAI's webhook puts GPU pods into a runtime class that only a cluster with GPUs has, where it is not told otherwise. It can be told
-# since v0.9.7, by which nothing else tells the releases apart.
+# Unless it is told otherwise, KAI's webhook sets a runtime class for GPU pods that only clusters with GPUs have. The flag exists since
+# v0.9.7, which is not recognised otherwise.
 _RUNTIME_CLASS = "gpu-pod-runtime-class-name"
 
 
 class KaiPrograms(NamedTuple):
-    """``pods``: the server of KAI's webhook for pods, where this release's binder relies on it, and it can be called."""
+    """``pods``: the server of KAI's pod webhook, if the binder of this release needs it and it can be called."""
 
     programs: list[Program]
     pods: WebhookServer | None
@@ -194,7 +194,7 @@ def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: T
     found = [
         made.program(
             "scheduler",
-            # The condition that an eviction leaves on its pod is how a lab sees that it was one.
+            # A lab recognises evictions by the condition that they leave on the pod.
             (*_FAST, _at("listen-address", metrics), f"--plugin-server-port={plugins}", "--leader-elect=false",
              "--update-pod-eviction-condition=true", "--v=2", *configured),
             metrics,
@@ -260,7 +260,7 @@ class _ProgramFactory:
         return Program(f"kai-{ADMISSION}", binary, arguments, probe, works, self._certificate(ADMISSION))
 
     def serving(self, program: str) -> Path:
-        """The folder in which a program looks for the certificate of its webhook server."""
+        """The folder in which a program expects the certificate of its webhook server."""
         return self._temporary(program) / _SERVING
 
     def _temporary(self, program: str) -> Path:
@@ -275,9 +275,9 @@ class _ProgramFactory:
 
 
 def _serves_pods(plane: Plane, kai: KaiFolder, tell: Tell) -> str | None:
-    """The program whose webhook for pods is to be called; None: this release needs none, or none can be called."""
+    """The program whose pod webhook must be called; None: this release needs none, or it can't be called."""
     wanted = kai.dialect.pod_webhook
-    # By their words alone, releases around v0.7.13 are not told apart: whoever has the program has the webhook in it.
+    # Releases around v0.7.13 can't be told apart by their strings; the program that exists has the webhook.
     serves = ADMISSION if wanted and ADMISSION in kai.binaries else wanted
     if serves is None:
         return None
@@ -292,7 +292,7 @@ def _serves_pods(plane: Plane, kai: KaiFolder, tell: Tell) -> str | None:
 
 
 def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> list[Program]:
-    """Without those whose own ports are taken, by another lab or by one before them; what is decided hangs on none of these."""
+    """Leave out programs whose fixed ports are in use, by another lab or an earlier program; decisions do not depend on these programs."""
     taken: dict[int, str] = {}
     kept = []
     for program in found:
@@ -301,8 +301,8 @@ def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> li
         if clash := next((port for port in ports if port in taken or not is_free_everywhere(port)), 0):
             by = f"by KAI's {taken[clash]}" if clash in taken else "by another lab with KAI?"
             tell(
-                f"KAI's {name} is left out: its port {clash} is taken ({by}). Status of PodGroups and Queues will not say all "
-                "that is allocated; what is decided is the same"
+                f"KAI's {name} is left out: its port {clash} is in use ({by}). The status of PodGroups and Queues will lack some "
+                "allocated amounts; decisions are the same"
             )
             continue
         taken |= dict.fromkeys(ports, name)
@@ -325,7 +325,7 @@ NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
 
 
 class KaiProcesses(LocalProcesses):
-    """``folder``, ``crds``: see ``find_kai``, which looks at them when they are first needed."""
+    """``folder``, ``crds``: see ``find_kai``, which checks them when they are first needed."""
 
     def __init__(self, plane: Plane, folder: Path | str | None = None, crds: Path | str | None = None) -> None:
         super().__init__(plane)
@@ -346,7 +346,7 @@ class KaiProcesses(LocalProcesses):
         settings = kai_arguments(start.settings, kai.dialect)
         self.prepare(cluster)
         running = {process.name for process in self._plane.processes() if process.running}
-        # Started twice, both would decide on the same pods.
+        # Two instances would decide on the same pods.
         if here := [name for name in PROCESS_NAMES if name in running]:
             raise SchedulerFailed(f"KAI runs in this lab already: {', '.join(here)}")
         path = Path(self._plane.folder) / "kai-scheduler.yaml"
@@ -365,9 +365,9 @@ class KaiProcesses(LocalProcesses):
         programs.check_programs(self._plane, needed_processes(self._plane))
 
     def stop(self) -> None:
-        # A folder that is gone by now must not keep its processes from ending.
+        # A missing folder must not prevent the end of its processes.
         with suppress(InputError):
-            # Before its end: nobody could make a pod with a part of a GPU while it is registered and away.
+            # Before it ends: pods with a part of a GPU can't be created while the webhook is registered and away.
             if self._kai.dialect.pod_webhook is not None:
                 unregister_webhook_of(self._plane)
         super().stop()

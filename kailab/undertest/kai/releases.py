@@ -214,10 +214,10 @@ _KNOWN = "known are {} to {}".format(*(f"v{line[0]}.{line[1]}" for line in (LINE
 
 
 def features_of(version: str) -> ReleaseFeatures | None:
-    """Of a version (``v0.16.8``, or text with one in it); None for one that tells none. Raises InputError for a release that is not
-    known."""
+    """The features of a version (``v0.16.8``, or a text with one in it); None for a text without one. Raises InputError for an unknown
+    release."""
     numbers = ((int(one[1]), int(one[2]), int(one[3])) for one in _NUMBER.finditer(version))
-    # A pseudo-version, v0.0.0 and more, tells a commit.
+    # A pseudo-version, v0.0.0-..., names a commit.
     number = next((one for one in numbers if one[:2] != (0, 0)), None)
     if number is None:
         return None
@@ -235,14 +235,14 @@ def _why(number: Number) -> str:
 
 
 def features_by_marks(marks: Collection[tuple[str, str]]) -> tuple[ReleaseFeatures, str]:
-    """By which of ``MARKS`` there are; and in words between which releases that is. Raises InputError for what fits no release."""
+    """The features by the entries of ``MARKS`` in the programs, and the range of releases in words. Raises InputError if no release matches."""
     first, end = ReleaseRange()
     if not marks:
         raise InputError(
             "tells no release: neither its build information, nor its folder's name (such as kai-v0.16.8), nor the words in "
             f"its programs say which it is; {_KNOWN}"
         )
-    # Between two of these nothing of MARKS changes.
+    # MARKS do not change between two of these.
     steps = sorted({number for span in MARKS.values() for number in span} | {first})
     fitting = [at for at in range(len(steps) - 1) if _fits(steps[at], marks)]
     if not fitting:

@@ -42,7 +42,7 @@ _OWN = {
     "reservation_policy": "reservation",
     "queue_shares_policy": "queueShares",
 }
-"""Fields of EngineConfig that are kailab's alone, by the name they have in a configuration file."""
+"""Fields of EngineConfig that only kailab has, by their names in a configuration file."""
 
 
 def kai_arguments(settings: SchedulerSettings | EngineConfig, dialect: ReleaseFeatures) -> KaiArguments:
@@ -60,12 +60,12 @@ def kai_arguments(settings: SchedulerSettings | EngineConfig, dialect: ReleaseFe
             raise Unsupported("search budgets (scenarioSearchBudgets) came with KAI v0.16", WHO)
         document["scenarioSearchBudgets"] = _budgets(config.search_budget)
     grace = config.staleness_grace
-    # These have no place in the configuration file.
+    # These are flags, not fields of the configuration file.
     flags = (
         f"--max-consolidation-preemptees={config.max_consolidation_victims}",
         f"--allow-consolidating-reclaim={_flag(config.allow_consolidating_reclaim)}",
         f"--use-scheduling-signatures={_flag(config.use_signatures)}",
-        # Any negative duration means to KAI that no gang is ever evicted for it.
+        # In KAI any negative duration means that no gang is evicted as stale.
         f"--default-staleness-grace-period={'-1s' if grace < 0 or math.isinf(grace) else _duration(grace)}",
     )
     return KaiArguments(yaml.safe_dump(document, sort_keys=False), flags)
@@ -85,7 +85,7 @@ def _refuse_own(config: EngineConfig) -> None:
 
 
 def _plugins(config: EngineConfig, dialect: ReleaseFeatures) -> list[dict[str, Any]]:
-    """KAI's list with the switches of the configuration, in the same order."""
+    """KAI's list of plugins with the switches of the configuration, in the same order."""
     listed = dialect.plugins(config.plugins or DEFAULT_PLUGINS)
     if not config.predicates:
         listed = [name for name in listed if name != "predicates"]
@@ -97,7 +97,7 @@ def _plugins(config: EngineConfig, dialect: ReleaseFeatures) -> list[dict[str, A
 
 
 def _gpu_order(listed: list[str], sharing: str) -> list[str]:
-    """With the plugin that orders shared devices (gpupack or gpuspread), or none of the two for ``any``."""
+    """The list with the plugin that orders shared devices (gpupack or gpuspread), or without both for ``any``."""
     wanted = {"binpack": ["gpupack"], "spread": ["gpuspread"], "any": []}[sharing]
     # At the same position, because the order of plugins matters.
     place = next((listed.index(name) for name in ("gpupack", "gpuspread") if name in listed), len(listed))
@@ -106,7 +106,7 @@ def _gpu_order(listed: list[str], sharing: str) -> list[str]:
 
 
 def _arguments(config: EngineConfig) -> dict[str, dict[str, str]]:
-    """Plugin -> its arguments. KAI takes text for each."""
+    """Plugin -> its arguments, as text for KAI."""
     arguments: dict[str, dict[str, str]] = {"nodeplacement": {"cpu": config.cpu_placement, "gpu": config.gpu_placement}}
     runtimes = {
         "defaultReclaimMinRuntime": config.reclaim_min_runtime,
@@ -145,7 +145,7 @@ def _searched(count: int) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A duration for Go, in whole milliseconds."""
+    """A duration in Go's format, in whole milliseconds."""
     milliseconds = round(seconds * 1000)
     return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
 

@@ -1,7 +1,7 @@
-"""Topologies for the releases that read Kueue's: the same levels under another group.
+"""Topologies for the releases that read Kueue's kind: the same levels in another API group.
 
-KAI has had a kind of its own since v0.12. Before, from v0.7.8 on, its scheduler waits for ``topologies.kueue.x-k8s.io`` and schedules
-nothing until that kind is served, also where nobody uses it.
+KAI has had a kind of its own since v0.12. Before, from v0.7.8 on, its scheduler waits until ``topologies.kueue.x-k8s.io`` is served and
+schedules nothing until then, even if nobody uses it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kailab.undertest.kai.folder import KaiFolder
 
 KUEUE_GROUP, KUEUE_VERSION = "kueue.x-k8s.io", "v1alpha1"
 _GROUP = KINDS["Topology"].group
-_FOR = "kailab.dev/for"  # who needs a definition that is another's
+_FOR = "kailab.dev/for"  # the label of a CRD that KAI needs and another project defines
 _DEFINITION = f"topologies.{KUEUE_GROUP}"
 
 
 def missing_definitions(kai: KaiFolder) -> list[dict[str, Any]]:
-    """Definitions that this KAI needs and its folder lacks: its installation leaves Kueue's to others."""
+    """CRDs that this KAI needs and its folder lacks, because its installation leaves them to Kueue."""
     from kailab.cluster.install import crds
 
     if not kai.dialect.kueue_topology or any(one["metadata"]["name"] == _DEFINITION for one in kai.crds):
@@ -44,7 +44,7 @@ def translate_topologies(objects: Sequence[Object], there: Cluster) -> list[tupl
 
 
 def kueue_topology(topology: Object) -> Object:
-    """KAI's Topology as Kueue's: levels without aliases, which came later."""
+    """KAI's Topology as Kueue's: levels without aliases, which only later versions have."""
     levels = [{"nodeLabel": level["nodeLabel"]} for level in topology["spec"]["levels"]]
     return {**topology, "apiVersion": f"{KUEUE_GROUP}/{KUEUE_VERSION}", "spec": {"levels": levels}}
 

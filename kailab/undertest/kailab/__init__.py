@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kailab(SchedulerUnderTest):
-    """It reads and says what KAI does."""
+    """Reads KAI's objects and writes KAI's messages."""
 
     title = "kailab"
     scheduler_name = labels.SCHEDULER_NAME

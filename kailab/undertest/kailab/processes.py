@@ -17,21 +17,21 @@ from kailab.undertest.contract import IdleDetector, Plane, StartSettings, Tell
 from kailab.undertest.programs import LocalProcesses, Program, fetch_url
 
 SCHEDULER = "kailab-scheduler"
-"""What the process beside a plane is called."""
+"""The name of the process beside a plane."""
 
-_IDLE_TURNS = 3  # one that was under way at the change, and two that saw all of it
+_IDLE_TURNS = 3  # one turn that may have begun before the change, and two whole ones
 _HEALTH = re.compile(r"health and metrics at (http://\S+)")
 
 
 def health_url(log: Path) -> str | None:
-    """What the scheduler that writes this log says; None: nothing yet."""
+    """The URL in the log of the scheduler; None: not written yet."""
     told = _HEALTH.findall(log.read_text(errors="replace")) if log.exists() else None
     return told[-1] if told else None
 
 
 class KailabIdleDetector:
-    """It is at rest when it has looked at all there is since the last change, and had nothing to do, a few times. Waiting for so
-    many seconds instead would be too short on a busy machine. ``plane``: where it runs."""
+    """The scheduler is idle when it has looked at everything since the last change and had nothing to do, a few times. A fixed time would be
+    too short on a busy machine. ``plane``: that runs it."""
 
     def __init__(self, plane: Plane) -> None:
         from kailab.scheduler.service.metrics import IDLE_TURNS
@@ -42,25 +42,25 @@ class KailabIdleDetector:
         self._since: float | None = None
 
     def changed(self) -> None:
-        """Something has changed in the cluster."""
+        """Record that something in the cluster has changed."""
         self._since = None
 
     def is_idle(self) -> bool:
-        """So is one that has ended."""
+        """True also for a scheduler that has ended."""
         turns = self._idle_turns()
         if turns is None:
             return not any(one.running for one in self._plane.processes() if one.name == SCHEDULER)
-        # Fewer than before: the process was started anew, and counts from 0.
+        # Fewer than before: the process was restarted and counts from 0.
         if self._since is None or turns < self._since:
             self._since = turns
         return turns - self._since >= _IDLE_TURNS
 
     def _idle_turns(self) -> float | None:
-        """None: it does not say."""
+        """None: unknown."""
         self._url = self._url or health_url(self._plane.log(SCHEDULER))
         found = self._shown.search(fetch_url(f"{self._url}/metrics")[0]) if self._url is not None else None
         if found is None:
-            self._url = None  # it may be another process by now
+            self._url = None  # it may be another process now
         return float(found[1]) if found else None
 
 
@@ -71,7 +71,7 @@ CONFIG = "scheduler.yaml"
 
 
 class KailabProcesses(LocalProcesses):
-    """``election``: it leads by a lease, as in a cluster with several. ``telling``: it writes down what it decides."""
+    """``election``: it uses leader election, as in a cluster with several. ``telling``: it writes its decisions to a file."""
 
     def __init__(self, plane: Plane, *, election: bool = False, telling: bool = True) -> None:
         super().__init__(plane)
@@ -79,12 +79,12 @@ class KailabProcesses(LocalProcesses):
         self._telling = telling
 
     def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
-        """Returns when it has listed everything, and leads."""
+        """Returns when it has listed all objects and leads."""
         tell("starting kailab's scheduler")
         names = [labels.SCHEDULER_NAME, *([labels.DEFAULT_SCHEDULER_NAME] if start.adopt_default_scheduler else [])]
         config = start.file
         if config is not None:
-            # A copy: the user's file may change or go while the lab is up.
+            # A copy, because the user's file may change or be removed while the lab is up.
             kept = Path(self._plane.folder) / CONFIG
             write_bytes(kept, read_bytes(config))
             config = kept
@@ -95,7 +95,7 @@ class KailabProcesses(LocalProcesses):
             decisions=self.decisions if self._telling else None,
             config=config,
         )
-        # Port 0: it takes one that is free, and says in its log which.
+        # Port 0: it chooses a free port and logs it.
         programs.run_programs(self._plane, [Program(SCHEDULER, Path(command[0]), command[1:], 0, self._works)])
 
     def _works(self) -> str | None:
@@ -129,7 +129,7 @@ def scheduler_command(
     decisions: Path | None = None,
     config: Path | None = None,
 ) -> list[str]:
-    """How kailab's scheduler is run as a process."""
+    """The command that runs kailab's scheduler as a process."""
     command = [sys.executable, "-m", "kailab", "scheduler", "run", "--kubeconfig", str(kubeconfig)]
     command += [part for name in names for part in ("--scheduler-name", name)]
     command += ["--no-leader-elect"] if no_election else []

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kueue(SchedulerUnderTest):
-    """It admits work by quota; kube-scheduler places what is admitted. Jobs that wait have no pods, pods that wait are gated."""
+    """Admits work by quota; kube-scheduler places the admitted pods. Waiting Jobs have no pods, waiting pods are gated."""
 
     title = "Kueue"
     scheduler_name = labels.DEFAULT_SCHEDULER_NAME
     waits_without_pods = True
-    # For a hundred pods it makes a hundred Workloads and admits them one by one, long before it changes a pod.
+    # For a hundred pods it creates and admits a hundred Workloads one by one, long before it changes a pod.
     writes = (WORKLOAD,)
     # Before it knows the Cohort, work can't borrow, and a Job with partial admission would be admitted too small.
     prerequisite_kinds = (COHORT, CLUSTER_QUEUE)
@@ -47,7 +47,7 @@ class Kueue(SchedulerUnderTest):
         for number, obj in enumerate(objects):
             # The translation of a queue depends on its parents and children, so the whole tree is translated again.
             tree = translate_tree(queues, there, self.title) if number == last else []
-            found.append([*work.became(number, obj), *tree])
+            found.append([*work.translate_object(number, obj), *tree])
         return found
 
     def await_prerequisites(self, there: Cluster) -> None:
@@ -61,7 +61,7 @@ class Kueue(SchedulerUnderTest):
         return KueueProcesses(plane)
 
     def check_options(self) -> None:
-        """Raises MissingComponents where it was not got."""
+        """Raises MissingComponents if it is not installed."""
         from kailab.components import find_addon
 
         find_addon("kueue")

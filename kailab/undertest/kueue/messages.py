@@ -28,12 +28,12 @@ COHORT = "Cohort.kueue.x-k8s.io"
 FLAVOR = "fleet"
 """The ResourceFlavor of all nodes."""
 ROOT = "kailab-fleet"
-"""The Cohort above the queues at the top: what the nodes have and no queue owns."""
+"""The Cohort above the top queues, with the capacity of the nodes that no queue owns."""
 _PROTECTED = "-non-preemptible"
 
 
 def queue_for(queue: str, preemptible: bool) -> str:
-    """The ClusterQueue, and the LocalQueues to it, for that kind of work of a queue."""
+    """The ClusterQueue, and its LocalQueues, for one kind of work (preemptible or not) of a queue."""
     return queue if preemptible else f"{queue}{_PROTECTED}"
 
 
@@ -41,7 +41,7 @@ def queue_for(queue: str, preemptible: bool) -> str:
 
 PENDING_PREEMPTION = "Pending the preemption of"
 MISCONFIGURED = "Misconfigured"
-"""The code of work whose ClusterQueue or LocalQueue is not there, or not in order."""
+"""The code of work whose ClusterQueue or LocalQueue is missing or inactive."""
 TERMINATION = "TerminationTarget"
 """The condition of a pod that Kueue stops, with its reason."""
 
@@ -55,7 +55,7 @@ _ACTIONS = {
     "reclamation within the cohort while borrowing": "reclaim",
 }
 _CODES = (
-    # First: it comes behind what is missing.
+    # First, because its text follows that of missing quota.
     (PENDING_PREEMPTION, "WaitingForPreemptedWorkloads"),
     ("insufficient quota", "ExceedsMaxQuota"),
     ("insufficient unused quota", "WaitingForQuota"),
@@ -81,7 +81,7 @@ def find_evictions(pods: Sequence[Object], there: Cluster) -> dict[str, Eviction
 
 
 def _eviction_message(pod: Object, there: Cluster) -> str | None:
-    """It says so of a pod that it manages by itself, else of the Workload of its Job, whose pods go with it."""
+    """The message on a pod that Kueue manages itself, else on the Workload of its Job, whose pods go with it."""
     told = _true_condition(pod, TERMINATION)
     if told is not None:
         return str(told.get("message") or told.get("reason", ""))

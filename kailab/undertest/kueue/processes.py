@@ -48,7 +48,7 @@ SERVICE = "kueue-webhook-service"
 SECRET = "kueue-webhook-server-cert"
 AUTHORITY = "kueue-ca"
 SKIPPED = ("kube-system", NAMESPACE, labels.RESERVATION_NAMESPACE)
-"""Namespaces whose work is none of Kueue's."""
+"""Namespaces whose work Kueue ignores."""
 FRAMEWORKS = ("batch/job", "pod", "deployment")
 
 AT_ONCE = {
@@ -60,11 +60,11 @@ AT_ONCE = {
     "ClusterQueue.kueue.x-k8s.io": 5,
     "ResourceFlavor.kueue.x-k8s.io": 1,
 }
-"""How many objects of a kind it acts on at once, as published; by itself it takes one."""
+"""How many objects of a kind it processes at once, as in the published configuration; the default is one."""
 
 
 def configuration(certificates: Path, webhook: int, health: int, metrics: int) -> Object:
-    """``certificates``: the folder of its webhook server's. The rest are ports."""
+    """``certificates``: the folder of the certificates of its webhook server. The other arguments are ports."""
     selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SKIPPED)}
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -77,13 +77,13 @@ def configuration(certificates: Path, webhook: int, health: int, metrics: int) -
         "controller": {"groupKindConcurrency": AT_ONCE},
         # As fast as the API server allows: the usual bounds are for clusters with other users.
         "clientConnection": {"qps": 1000, "burst": 2000},
-        # Off, it demands certificates for its metrics, too.
+        # Without it, the metrics need certificates too.
         "internalCertManagement": {"enable": True, "webhookServiceName": SERVICE, "webhookSecretName": SECRET},
         "managedJobsNamespaceSelector": {"matchExpressions": [selector]},
         "integrations": {"frameworks": list(FRAMEWORKS)},
         "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
         "resources": {"quotaCheckStrategy": "IgnoreUndeclared"},
-        # It wants to be a pod of the cluster.
+        # It expects to be a pod of the cluster.
         "featureGates": {"VisibilityOnDemand": False},
     }
 
@@ -122,14 +122,14 @@ def _queue_read(queue: Object) -> bool:
 # --- idle detection ---------------------------------------------------------------------------------------------------
 
 CHECK_SECONDS = 1.0
-SETTLED_SECONDS = 2.5  # it gathers changes for a second before it looks at them
+SETTLED_SECONDS = 2.5  # it collects changes for a second before it processes them
 NOT_READY_SECONDS = 20.0
-"""So long a ClusterQueue may be missing or inactive before its work counts as refused: Kueue reads queues behind one another."""
+"""How long a ClusterQueue may be missing or inactive before its work counts as refused: Kueue reads queues one after the other."""
 _GATE = "kueue.x-k8s.io/admission"
 
 
 class KueueIdleDetector:
-    """``plane``: where it runs; ``cluster``: the same, as a client sees it. ``names``: of its processes."""
+    """``plane``: that runs Kueue; ``cluster``: a client of it. ``names``: of Kueue's processes."""
 
     def __init__(self, plane: Plane, cluster: Cluster, names: Sequence[str]) -> None:
         self._plane = plane
@@ -141,12 +141,12 @@ class KueueIdleDetector:
         self._not_ready = False
 
     def changed(self) -> None:
-        """Something has changed in the cluster."""
+        """Record that something in the cluster has changed."""
         self._since = time.monotonic()
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed with the last lines of the log, if a process has ended."""
-        # Asked far more often than once a second, and a look costs.
+        """Raises SchedulerFailed with the last lines of the log if a process has ended."""
+        # This is called far more often than once a second, and the check costs time.
         if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
             check_programs(self._plane, self._names)
             self._checked = now
@@ -164,18 +164,18 @@ class KueueIdleDetector:
                 continue
             self._not_ready |= messages.parse_code(_quota(workload)) == messages.MISCONFIGURED
             admitted = has_condition(workload, "Admitted")
-            # Admitted work that is held yet, and work that is not any more and goes on.
+            # Admitted work that is still held, and evicted work that still runs.
             mine = [submitted[uid] for uid in owners if uid in submitted]
             if _is_undecided(workload) or any(admitted == _is_held(obj) for obj in mine):
                 return True
         return not decided >= submitted.keys()
 
     def _submitted(self) -> Iterator[Object]:
-        """Work that is to have a Workload, and has not ended."""
+        """Work that gets a Workload and has not ended."""
         for kind in ("Job", "Pod"):
             for obj in self._cluster.list(kind, labels=QUEUE_NAME):
                 ended = is_ended(obj) or has_condition(obj, "Complete", "Failed")
-                # Pods of a Job have its label, and are admitted with it.
+                # Pods of a Job have its label and are admitted with it.
                 held = kind == "Pod" and MANAGED not in obj["metadata"].get("labels", {})
                 if not ended and not held and not is_terminating(obj):
                     yield obj
@@ -196,7 +196,7 @@ def _quota(workload: Object) -> str:
 
 def _is_held(obj: Object) -> bool:
     spec = obj["spec"]
-    # Pods have no ``suspend``; Kueue holds them by a scheduling gate.
+    # Pods have no ``suspend``; Kueue holds them with a scheduling gate.
     return bool(spec.get("suspend")) or any(gate["name"] == _GATE for gate in spec.get("schedulingGates") or ())
 
 
@@ -219,15 +219,15 @@ class KueueProcesses(AddonProcesses):
     name = NAME
 
     def prepare(self, cluster: Cluster) -> None:
-        """Its kinds, and its namespace. Raises MissingComponents, too."""
+        """Apply its CRDs and its namespace. Also raises MissingComponents."""
         definitions = self._addon.manifests.objects(_DEFINITIONS)
-        # Where they are there they may have been told of the server that converts them.
+        # Existing CRDs may name the server that converts them.
         missing = [one for one in definitions if not object_exists(cluster, CRD, one["metadata"]["name"])]
         install_definitions(cluster, missing, "Kueue")
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 
     def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
-        """Returns when its webhooks answer. Raises MissingComponents, too."""
+        """Returns when its webhooks answer. Also raises MissingComponents."""
         self.prepare(cluster)
         self._plane.start_kube_scheduler()
         try:
@@ -250,10 +250,10 @@ class KueueProcesses(AddonProcesses):
         programs.run_programs(self._plane, [Program(NAME, self._addon.programs[NAME], arguments, health, ready)])
 
     def _wired(self, server: WebhookServer) -> Iterator[Object]:
-        """What tells the API server how to call it, and the program that its certificates are in order."""
+        """The objects that tell the API server how to call it, and the program with its certificates in place."""
         manifests = self._addon.manifests
         yield server.secret(NAMESPACE, SECRET)
-        # There are patches for kinds that it can't convert; those that hold are listed.
+        # Some patches are for kinds that it can't convert; these are the valid ones.
         patches = [one["path"] for one in manifests.objects(f"{_CRDS}/kustomization.yaml")[0]["patches"]]
         converted = {
             one["metadata"]["name"]
@@ -271,7 +271,7 @@ class KueueProcesses(AddonProcesses):
         return (NAME, _PLACES)
 
     def stop(self) -> None:
-        # Before its end: until they are gone, nobody could make a Job.
+        # Before it ends: while the webhooks are registered, Jobs could not be created.
         with suppress(KailabError), connect(self._plane.kubeconfig, name=NAME) as cluster:
             for kind in CONFIGURATIONS:
                 for found in cluster.list(f"{kind}.admissionregistration.k8s.io"):

@@ -89,8 +89,8 @@ class _TreeTranslation:
         yield from self._left_behind()
 
     def _left_behind(self) -> Iterator[Object]:
-        """ClusterQueues of queues that were leaves when they were applied, and have others below them now: their quota is their Cohort's
-        and those others'."""
+        """ClusterQueues of queues that were leaves when they were applied and have children now: their quota moves to the Cohort and the
+        children."""
         there = {obj["metadata"]["name"] for obj in self._there.list(CLUSTER_QUEUE)}
         nothing = dict.fromkeys(self._covered, 0)
         for name in sorted(self._queues.parents):
@@ -112,12 +112,12 @@ class _TreeTranslation:
 
     def _cohort(self, queue: Queue) -> Object:
         if queue.parent and queue.parent not in self._queues.by_name:
-            raise self._lacks(f"queue that keeps its work waiting until its parent is there ({queue.parent})", queue)
+            raise self._lacks(f"queue whose work waits until its parent exists ({queue.parent})", queue)
         pool, borrowed = {}, {}
         children = self._queues.below(queue.name)
         for name in self._covered:
             quota = self._quota(queue, name)
-            # A leaf's is held by its ClusterQueue.
+            # The ClusterQueue of a leaf has its quota.
             pool[name] = max(0, quota - sum(self._quota(child, name) for child in children)) if children else 0
             if (limit := share_of(queue, name).limit) != UNLIMITED:
                 borrowed[name] = max(0, limit - quota)
@@ -147,7 +147,7 @@ class _TreeTranslation:
         return _object("ClusterQueue", queue_for(queue.name, preemptible), spec)
 
     def _groups(self, nominal: dict[str, int], borrowed: dict[str, int]) -> list[Object]:
-        """``borrowed``: the most that may be borrowed, of what is bounded."""
+        """``borrowed``: the most that may be borrowed of each bounded resource."""
         resources: list[Object] = []
         for name, amount in nominal.items():
             bound = {"borrowingLimit": _amount(name, borrowed[name])} if name in borrowed else {}
@@ -160,14 +160,14 @@ class _TreeTranslation:
 
 
 def _amount(resource: str, amount: int) -> str:
-    """An amount of a record as a quantity, GPUs as whole devices."""
+    """An amount of a record as a quantity, with GPUs as whole devices."""
     if resource == "gpu":
         return str(amount // 1000)
     return f"{amount}m" if resource == "cpu" else str(amount)
 
 
 def _flavor() -> Object:
-    # Nodes of one kind, as far as quota goes: which node it is to be, pods say themselves.
+    # One flavor for all nodes: quota does not depend on nodes, and pods select theirs.
     return _object("ResourceFlavor", FLAVOR, {"tolerations": [{"key": labels.FAKE_NODE_TAINT, "operator": "Exists"}]})
 
 
@@ -181,7 +181,7 @@ _KINDS = ("Pod", "Job", "CronJob", "Deployment")
 
 
 class WorkTranslation:
-    """Objects that are to be applied together. ``who``: the scheduler that is to have words for them."""
+    """Objects that are applied together. ``who``: the scheduler under test, for errors."""
 
     def __init__(self, objects: Sequence[Object], there: Cluster, queues: AppliedQueues, who: str) -> None:
         self._reading = WorkReader(objects, there, who)
@@ -191,14 +191,14 @@ class WorkTranslation:
         self._members = Counter(work.gang for works in self._works for work in works if work.gang)
         self._brought: set[tuple[str, str]] = set()
 
-    def became(self, number: int, obj: Object) -> list[Object]:
+    def translate_object(self, number: int, obj: Object) -> list[Object]:
         """The translation of the object with that number, preceded by its LocalQueue and priority class. Raises NotExpressible."""
         works = self._works[number]
         if not works:
             return [obj]
         if kind_key(obj) not in _KINDS:
             raise self._lacks(f"integration here for the kind {obj['kind']}", obj)
-        # Templates of one object are one workload to Kueue.
+        # In Kueue all templates of one object are one workload.
         if len({(work.queue, work.priority_class, work.preemptible) for work in works}) > 1:
             raise self._lacks("workload whose parts have different queues or priorities", obj)
         work = works[0]

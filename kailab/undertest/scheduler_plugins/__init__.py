@@ -26,7 +26,7 @@ class SchedulerPlugins(SchedulerUnderTest):
 
     title = "scheduler-plugins"
     scheduler_name = messages.SCHEDULER_NAME
-    give_up_seconds = 60.0  # longer than a gang may wait for its next try
+    give_up_seconds = 60.0  # longer than a gang may wait for its next attempt
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         from kailab.undertest.scheduler_plugins.translation import translate
@@ -44,7 +44,7 @@ class SchedulerPlugins(SchedulerUnderTest):
         return SchedulerPluginsProcesses(plane)
 
     def check_options(self) -> None:
-        """Raises MissingComponents where it was not got."""
+        """Raises MissingComponents if it is not installed."""
         from kailab.components import find_addon
 
         find_addon(messages.NAME)

@@ -1,7 +1,5 @@
-"""The words of scheduler-plugins: its kinds and labels, and what its conditions say.
-
-Source: apis/scheduling/v1alpha1, pkg/capacityscheduling and pkg/coscheduling of scheduler-plugins; pkg/scheduler/framework/preemption
-of Kubernetes.
+"""Names of scheduler-plugins' API, and the reading of its conditions. Source: apis/scheduling/v1alpha1, pkg/capacityscheduling and
+pkg/coscheduling of scheduler-plugins; pkg/scheduler/framework/preemption of Kubernetes.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import re
 from kailab.undertest.contract import EvictionCondition
 
 NAME = "scheduler-plugins"
-SCHEDULER_NAME = "scheduler-plugins-scheduler"  # that of its Helm chart
+SCHEDULER_NAME = "scheduler-plugins-scheduler"  # the name in its Helm chart
 API_VERSION = "scheduling.x-k8s.io/v1alpha1"
 GANG = "scheduling.x-k8s.io/pod-group"
 
@@ -20,10 +18,10 @@ _OVER_MAX = re.compile(r"because ElasticQuota \S+ is more than Max")
 
 
 def parse_eviction(message: str) -> EvictionCondition | None:
-    """Its sentence is the same for what a queue takes back and for what comes before within one."""
+    """Reclaim between queues and preemption in a queue have the same message."""
     return EvictionCondition("preempt", "") if _PREEMPTED.match(message) else None
 
 
 def parse_code(message: str) -> str:
-    """Empty for what any kube-scheduler says."""
+    """Empty for messages of any kube-scheduler."""
     return "OverLimit" if _OVER_MAX.search(message) else ""

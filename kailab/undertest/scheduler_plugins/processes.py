@@ -32,18 +32,18 @@ from kailab.undertest.retries import RetryTracker
 from kailab.undertest.scheduler_plugins.messages import GANG, NAME, SCHEDULER_NAME
 
 LOOK_AGAIN_SECONDS = 45.0
-"""What Coscheduling has refused waits for another pod, or for the time after which kube-scheduler tries any pod anew: here every 30 s
-(see ``process``), and up to 10 s of back-off."""
+"""Pods that Coscheduling has rejected wait for another pod, or until kube-scheduler retries all pods: here every 30 s (see ``process``),
+plus up to 10 s of back-off."""
 
-_LOOKS = 3  # one that was under way at the change, and two that saw all of it
-# A pod that waits for the rest of its gang counts as one that is being bound.
+_LOOKS = 3  # one reading from before the change, and two after it
+# A pod that waits for the rest of its gang counts as being bound.
 _BUSY = re.compile(
     r'^scheduler_(?:pending_pods\{queue="(?:active|backoff)"\}|goroutines\{[^}]*"binding"[^}]*\}) (\S+)$', re.MULTILINE
 )
 
 
 class SchedulerPluginsIdleDetector:
-    """``plane``: where it runs; ``cluster``: the same, as a client sees it. ``monotonic``: the clock of waiting."""
+    """``plane``: that runs it; ``cluster``: a client of it. ``monotonic``: measures waiting."""
 
     def __init__(self, plane: Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._plane = plane
@@ -51,11 +51,11 @@ class SchedulerPluginsIdleDetector:
         self._idle = 0
 
     def changed(self) -> None:
-        """Something has changed in the cluster."""
+        """Record that something in the cluster has changed."""
         self._idle = 0
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed with the last lines of the log, if it has ended."""
+        """Raises SchedulerFailed with the last lines of the log if it has ended."""
         own = next((one for one in self._plane.processes() if one.name == NAME), None)
         if own is None or not own.running:
             check_programs(self._plane, (NAME,))
@@ -63,7 +63,7 @@ class SchedulerPluginsIdleDetector:
         text, problem = fetch_url(f"https://{LOOPBACK}:{own.port}/metrics")
         busy = [float(count) for count in _BUSY.findall(text)]
         self._idle = self._idle + 1 if problem is None and busy and not any(busy) else 0
-        # Both are asked each time: what moves is to be seen when it does.
+        # Evaluate both each time, so that neither misses a change.
         owed = self._next_try.owed()
         return self._idle >= _LOOKS and not owed
 
@@ -75,8 +75,8 @@ def _is_of_a_gang(pod: Object) -> bool:
 # --- the process ------------------------------------------------------------------------------------------------------
 
 _OPEN = "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics"
-# Coscheduling does not ask to be told of pods that go (EventsToRegister): a gang that it has refused is tried again when another pod
-# comes, or after this long. It is looked for every 30 s; the default is 5 min.
+# Coscheduling does not subscribe to deleted pods (EventsToRegister): a rejected gang is retried when another pod comes, or after this
+# time, checked every 30 s; the default is 5 min.
 _TRY_AGAIN = "--pod-max-in-unschedulable-pods-duration=1s"
 
 
@@ -84,11 +84,11 @@ class SchedulerPluginsProcesses(AddonProcesses):
     name = NAME
 
     def prepare(self, cluster: Cluster) -> None:
-        """Its PodGroup and ElasticQuota. Raises MissingComponents where it was not got."""
+        """Apply its PodGroup and ElasticQuota CRDs. Raises MissingComponents if it is not installed."""
         install_definitions(cluster, self._addon.manifests.objects("config/crd/bases/*.yaml"), NAME)
 
     def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
-        """Returns when it answers that it is ready. Raises MissingComponents where it was not got."""
+        """Returns when it is ready. Raises MissingComponents if it is not installed."""
         self.prepare(cluster)
         config = Path(self._plane.folder) / "scheduler-plugins.yaml"
         write_text(config, yaml.safe_dump(configuration(self._plane.kubeconfig), sort_keys=False))
@@ -113,8 +113,8 @@ class SchedulerPluginsProcesses(AddonProcesses):
 
 
 def configuration(kubeconfig: Path) -> dict[str, Any]:
-    """As the documents of both plugins have it, in one profile. Coscheduling's own PostFilter gives way: of those plugins the first
-    that succeeds is the last that is asked, and without CapacityScheduling's nothing is taken back."""
+    """One profile, as in the documents of both plugins. Coscheduling's PostFilter is disabled: the first PostFilter plugin that succeeds
+    ends the search, and without CapacityScheduling's nothing is reclaimed."""
     profile = {
         "schedulerName": SCHEDULER_NAME,
         "plugins": {

@@ -1,10 +1,9 @@
-"""KAI's words said in those of scheduler-plugins.
+"""Translate KAI's queues and work into objects of scheduler-plugins.
 
-A queue is a namespace with an ElasticQuota, for it knows no other owner of work: quota is ``min``, limit is ``max``. Work goes into the
-namespace of its queue; a note on it tells the namespace that it was written for. A gang is a PodGroup that its pods name by a label.
-
-It lends no more than the sum of all ``min``, where KAI lends what is there. So what the nodes offer beyond all quotas is the ``min`` of
-one more namespace, in which nothing runs.
+A queue is a namespace with an ElasticQuota, because capacity scheduling knows no other owner of work: quota is ``min``, limit is ``max``.
+Work moves to the namespace of its queue; an annotation keeps its original namespace. A gang is a PodGroup that its pods name by a label.
+Capacity scheduling lends no more than the sum of all ``min``, while KAI lends all capacity. So the capacity beyond all quotas is the
+``min`` of one more namespace, in which nothing runs.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from kailab.undertest.translation import (
 )
 
 WRITTEN_FOR = "kailab.dev/written-for"
-"""Annotation of an object that went into its queue's namespace: the one that it was written for."""
+"""Annotation of an object in its queue's namespace: its original namespace."""
 
 UNOWNED = "kailab-unowned"
 
-# More than any cluster has; of several their sum still is a number of 64 bits.
+# More than any cluster has; the sum of several still fits in 64 bits.
 _NO_BOUND = {"gpu": "1000000", "cpu": "1000000", "memory": "1Pi"}
-_PATIENCE_SECONDS = 10  # of a gang for its last pods, as in the plugin's tutorial
+_PATIENCE_SECONDS = 10  # how long a gang waits for its last pods, as in the plugin's tutorial
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -93,7 +92,7 @@ class _Translation:
                 self._check(work, obj)
             if len({work.queue for work in works}) > 1:
                 raise NotExpressible(NAME, "object with work of several queues", object_name(obj))
-            # Before its pods: without it they are refused for good.
+            # Before its pods, because pods without it are refused for good.
             for work in works:
                 yield from self._gang(work)
             yield self._moved(rewrite_templates(obj, works, SCHEDULER_NAME, _edit_template), works[0].queue)
@@ -101,7 +100,7 @@ class _Translation:
             yield obj
 
     def _queue(self, obj: Object) -> Iterator[Object]:
-        """KAI's own stays beside it: labs count by it, and this scheduler does not look at it."""
+        """KAI's own Queue stays, because labs count by it; this scheduler ignores it."""
         yield obj
         queue = self._queues.by_name[obj["metadata"]["name"]]
         if queue.name in self._queues.parents:
@@ -113,7 +112,7 @@ class _Translation:
 
     def _check(self, work: TemplateWork, obj: Object) -> None:
         self._queues.check_work(work.queue, NAME, object_name(obj))
-        # Whoever is over its min is taken from, whatever runs there; and what may not be taken may go beyond it, too.
+        # Pods in a namespace above its min may be evicted, whatever they are; and non-preemptible pods may exceed it too.
         if not work.preemptible:
             raise NotExpressible(NAME, "work that is not to be preempted", object_name(obj))
 
@@ -152,7 +151,7 @@ def _edit_template(metadata: dict[str, Any], spec: dict[str, Any], work: Templat
 
 def _space(name: str) -> Iterator[Object]:
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    # A controller makes it, too, but later: until then the namespace takes no pods.
+    # A controller creates it too, but later: until then the namespace accepts no pods.
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
 
 
@@ -164,7 +163,7 @@ def _elastic_quota(namespace: str, least: dict[str, str], most: dict[str, str]) 
 
 def _least(queue: Queue) -> dict[str, str]:
     found = {RESOURCE_NAMES[name]: _amount(name, share_of(queue, name).quota) for name in RESOURCES}
-    # What is not named counts as 0, and who is over any of them is over the quota.
+    # An unnamed resource counts as 0, and exceeding any one means exceeding the quota.
     return {**found, "ephemeral-storage": _NO_BOUND["memory"]}
 
 

@@ -1,6 +1,5 @@
-"""The words of Volcano: its kinds and annotations, and what its conditions say.
-
-Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1 and pkg/scheduler/cache of Volcano.
+"""Names of Volcano's API, and the reading of its conditions. Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1 and
+pkg/scheduler/cache of Volcano.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ _PREEMPTED = f"{SCHEDULER_NAME}: preempting to accommodate a higher priority pod
 
 
 def parse_eviction(message: str) -> EvictionCondition | None:
-    """Its sentence is the same for what a queue takes back and for what comes before within one."""
+    """Reclaim between queues and preemption in a queue have the same message."""
     return EvictionCondition("preempt", "") if message == _PREEMPTED else None
 
 
 def parse_code(message: str) -> str:
-    """Empty for what says no more than that there is no room."""
+    """Empty for a message that only says that there is no room."""
     return "OverLimit" if "queue resource quota insufficient" in message else ""

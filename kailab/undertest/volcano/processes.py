@@ -1,8 +1,8 @@
 """Run Volcano from a user's folder of programs, with its CRDs in ``crds``: its scheduler, and the controllers that open queues.
 
-Others can't build Volcano's module, because its API is a folder of its own repository; so users bring the programs. Volcano's webhooks
-check objects and fill in defaults. Labs write whole objects and don't run the webhooks. Volcano is idle after whole scheduling cycles
-since the last change.
+Users bring the programs, because other modules can't build Volcano's: its API is a folder of its own repository. Volcano's webhooks
+validate objects and set defaults; labs write whole objects and don't run them. Volcano is idle after whole scheduling cycles since the
+last change.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from kailab.undertest.volcano.messages import NAME
 
 FOLDER_ENV = "KAILAB_VOLCANO_BIN"
 PROGRAMS = ("scheduler", "controller-manager")
-"""By the names that they have in its source (cmd/)."""
+"""By their names in its source (cmd/)."""
 
-_WHOLE = f"a Volcano is these programs in one folder: {', '.join(PROGRAMS)}"
+_WHOLE = f"a Volcano consists of these programs in one folder: {', '.join(PROGRAMS)}"
 _NEEDED = (
     "queues.scheduling.volcano.sh",
     "podgroups.scheduling.volcano.sh",
     "jobs.batch.volcano.sh",
-    # Without those of its job flows its controllers wait for ever, and open no queue.
+    # Without the CRDs of job flows its controllers wait for ever and open no queue.
     "jobflows.flow.volcano.sh",
     "jobtemplates.flow.volcano.sh",
 )
@@ -56,14 +56,14 @@ _VERSION_SECONDS = 60
 
 @dataclass(frozen=True)
 class VolcanoFolder:
-    """``programs``: each there, executable and for this platform. ``crds``: the definitions' objects."""
+    """``programs``: they exist, are executable and fit this platform. ``crds``: the CRD objects."""
 
     path: Path
     programs: Mapping[str, Path]
     crds: tuple[dict[str, Any], ...]
 
     def version(self) -> str:
-        """As its scheduler says, or as the folder is called; empty where neither tells it."""
+        """As its scheduler reports it, else from the folder's name; "" if neither has it."""
         try:
             said = subprocess.run(
                 [self.programs["scheduler"], "--version"],
@@ -76,7 +76,7 @@ class VolcanoFolder:
 
 
 def find_volcano(given: Path | str | None = None) -> VolcanoFolder:
-    """What is given, then ``KAILAB_VOLCANO_BIN``. Raises InputError, naming the file at fault."""
+    """The Volcano in the given folder, else in ``KAILAB_VOLCANO_BIN``. Raises InputError, naming the file at fault."""
     text = str(given or os.environ.get(FOLDER_ENV) or "")
     if not text:
         raise InputError(
@@ -104,28 +104,27 @@ def _crds(folder: Path) -> tuple[dict[str, Any], ...]:
 # --- idle detection ---------------------------------------------------------------------------------------------------
 
 PROCESS_NAMES = ("volcano-scheduler", "volcano-controllers")
-"""The processes, as the plane lists them."""
+"""The names of the processes in the plane."""
 
 CYCLES = "volcano_e2e_scheduling_latency_milliseconds_count"
 _COUNT = re.compile(rf"^{CYCLES} (\S+)", re.MULTILINE)
-# One that was under way at the change, and two that saw all of it; twice, as a cycle puts work into its queue, and the next one
-# places it.
+# One cycle that may have begun before the change, and two whole ones; twice, because one cycle enqueues work and the next one places it.
 _CYCLES = 5
 
 
 class VolcanoIdleDetector:
-    """``plane``: where it runs."""
+    """``plane``: that runs Volcano."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._since: float | None = None
 
     def changed(self) -> None:
-        """Something has changed in the cluster."""
+        """Record that something in the cluster has changed."""
         self._since = None
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed with the last lines of the log, if a process of it has ended."""
+        """Raises SchedulerFailed with the last lines of the log if a process has ended."""
         own = next((one for one in self._plane.processes() if one.name == PROCESS_NAMES[0]), None)
         if own is None or not own.running:
             check_programs(self._plane, PROCESS_NAMES)
@@ -145,7 +144,7 @@ _FAST = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 
 
 class VolcanoProcesses(LocalProcesses):
-    """``folder``: see ``find_volcano``, which looks at it when it is first needed."""
+    """``folder``: see ``find_volcano``, which checks it when it is first needed."""
 
     def __init__(self, plane: Plane, folder: Path | str | None = None) -> None:
         super().__init__(plane)
@@ -156,13 +155,13 @@ class VolcanoProcesses(LocalProcesses):
         return find_volcano(self._given)
 
     def prepare(self, cluster: Cluster) -> None:
-        """Its kinds. Raises InputError for a folder that is no Volcano's."""
+        """Apply its CRDs. Raises InputError for a folder without a Volcano."""
         install_definitions(cluster, self._volcano.crds, NAME)
 
     def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
-        """Returns when its scheduler has been through a cycle. Raises InputError for a folder that is no Volcano's."""
+        """Returns when its scheduler has completed a cycle. Raises InputError for a folder without a Volcano."""
         self.prepare(cluster)
-        # A folder of its own: all of it is watched, and with the plane's the scheduler would read its file anew all the time.
+        # A folder of its own, because the scheduler watches all of it, and in the plane's folder it would reload its file all the time.
         folder = Path(self._plane.folder) / "volcano-conf"
         make_folder(folder)
         conf = folder / "scheduler.conf"
@@ -211,7 +210,7 @@ class VolcanoProcesses(LocalProcesses):
 
 
 def configuration() -> dict[str, Any]:
-    """As the documents of its capacity plugin have it, with the tree of queues, and what is deserved heeded at every level."""
+    """As in the documents of its capacity plugin: with the tree of queues, and ``deserved`` enforced at every level."""
     first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}]
     capacity = {"name": "capacity", "enableHierarchy": True, "arguments": {"ancestorReclaimLevel": 10}}
     second = [{"name": "predicates"}, capacity, {"name": "nodeorder"}, {"name": "binpack"}]

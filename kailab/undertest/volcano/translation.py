@@ -1,8 +1,8 @@
-"""KAI's words said in those of Volcano.
+"""Translate KAI's queues and work into Volcano's objects.
 
-A queue is one of its own, in the same tree: quota is ``deserved``, limit is ``capability``. A gang is a PodGroup that its pods name;
-of other work Volcano's controller makes one. Work that KAI would not preempt says that it is not preemptable; that it may not go
-beyond its quota either Volcano has no words for.
+A queue is a Volcano queue in the same tree: quota is ``deserved``, limit is ``capability``. A gang is a PodGroup that its pods name;
+Volcano's controller creates one for other work. Non-preemptible work is marked as not preemptable; Volcano can't restrict it to its
+quota.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class _Translation:
         works = [self._reading.of_group(obj)] if kind == "PodGroup" else self._reading.of(obj)
         for work in works:
             self._queues.check_work(work.queue, messages.NAME, object_name(obj))
-        # Before its pods: without it a controller makes each of them one of its own.
+        # Before its pods, because a controller would create a PodGroup for each of them.
         for work in works:
             yield from self._gang(work)
         if kind == "Queue":
             self._check()
-            # KAI's own stays beside it: labs count by it, and this scheduler does not look at it.
+            # KAI's own Queue stays, because labs count by it; this scheduler ignores it.
             yield obj
             yield self._queue(self._queues.by_name[obj["metadata"]["name"]])
         elif works and kind != "PodGroup":
@@ -67,7 +67,7 @@ class _Translation:
     def _queue(self, queue: Queue) -> Object:
         if queue.name == messages.ROOT:
             raise NotExpressible(
-                messages.NAME, f"queue of the name {messages.ROOT}, which is that of all queues", "Queue/root"
+                messages.NAME, f"queue with the name {messages.ROOT}, which is Volcano's root queue", "Queue/root"
             )
         spec: dict[str, Any] = {"reclaimable": True, "priority": queue.priority, "deserved": self._deserved(queue)}
         if limits := _limits(queue):
@@ -77,7 +77,7 @@ class _Translation:
         return {"apiVersion": messages.API_VERSION, "kind": "Queue", "metadata": {"name": queue.name}, "spec": spec}
 
     def _deserved(self, queue: Queue) -> dict[str, str]:
-        """Without a bound all that there is is sure. What is not named is not deserved, and is taken back whatever else is."""
+        """An unlimited quota deserves all capacity. A resource that is not named is not deserved and can always be reclaimed."""
         found = {}
         for name in RESOURCES:
             quota = share_of(queue, name).quota
@@ -117,7 +117,7 @@ def _limits(queue: Queue) -> dict[str, str]:
     found = {}
     for name in RESOURCES:
         limit = share_of(queue, name).limit
-        # Of these two it takes 0 for no limit.
+        # For these two, 0 means no limit.
         if limit == 0 and name != "gpu":
             raise NotExpressible(messages.NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")
         if limit != UNLIMITED:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class YuniKorn(SchedulerUnderTest):
-    """It tells evictions by the log of its own events alone."""
+    """It reports evictions only in its own log of events."""
 
     title = "YuniKorn"
     scheduler_name = messages.SCHEDULER_NAME
     one_per_machine = True  # the port of its REST API is fixed in its code
-    # An application of which all pods are gone is there for 30 s more (``completingTimeout``), and a gang that comes by its name is let in
-    # pod by pod: its room counts as held already.
+    # An application whose pods are all gone exists for 30 s more (``completingTimeout``). A gang of the same name would be admitted pod
+    # by pod in that time, because its room counts as reserved.
     restart_for_each_lab = True
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
@@ -42,7 +42,7 @@ class YuniKorn(SchedulerUnderTest):
         return YuniKornProcesses(plane)
 
     def check_options(self) -> None:
-        """Raises MissingComponents where it was not got."""
+        """Raises MissingComponents if it is not installed."""
         from kailab.components import find_addon
 
         find_addon(messages.NAME)

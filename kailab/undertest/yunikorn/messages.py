@@ -1,7 +1,5 @@
-"""The words of YuniKorn: its names, annotations and properties, and what its conditions say.
-
-Source: YuniKorn's documents (partition and queue configuration, gang scheduling, priorities, preemption) and pkg/common/constants of
-yunikorn-k8shim.
+"""Names, annotations and properties of YuniKorn, and the reading of its conditions. Source: YuniKorn's documents (partition and queue
+configuration, gang scheduling, priorities, preemption) and pkg/common/constants of yunikorn-k8shim.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ NAME = "yunikorn"
 SCHEDULER_NAME = "yunikorn"
 NAMESPACE = "yunikorn"
 PORT = 9080
-"""Of its REST server, in its code."""
+"""Of its REST server, fixed in its code."""
 
 CONFIG_MAP = "yunikorn-configs"
 CONFIG_KEY = "queues.yaml"
@@ -25,5 +23,5 @@ GANG_POLICY = "yunikorn.apache.org/schedulingPolicyParameters"
 
 
 def parse_code(message: str) -> str:
-    """Empty for what says no more than that there is no room."""
+    """Empty for a message that only says that there is no room."""
     return "OverLimit" if "does not fit in queue" in message or "queue quota" in message else ""

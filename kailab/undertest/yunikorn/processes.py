@@ -41,7 +41,7 @@ _PREEMPTED = re.compile(
 
 
 class PreemptionLog:
-    """See ``Stopped``. ``fetch``: the text behind a URL, and what went wrong. What it has read of the log it does not read again."""
+    """See ``Stopped``. ``fetch``: gets the text at a URL, and the problem. Each entry of the log is read once."""
 
     def __init__(self, fetch: Fetch = fetch_url) -> None:
         self._fetch = fetch
@@ -51,7 +51,7 @@ class PreemptionLog:
 
     def __call__(self, pods: Sequence[Object]) -> dict[str, EvictionReason]:
         leaving = {pod["metadata"]["uid"]: pod for pod in pods if is_terminating(pod)}
-        # It is in the log before the pod is deleted.
+        # YuniKorn writes the entry before it deletes the pod.
         if any(uid not in self._messages for uid in leaving):
             self._read()
         return {uid: _stop(pod, self._messages[uid]) for uid, pod in leaving.items() if uid in self._messages}
@@ -63,7 +63,7 @@ class PreemptionLog:
                 return
             log = json.loads(text)
             if log["InstanceUUID"] != self._instance:
-                # Another process, whose log begins anew.
+                # Another process, with a new log.
                 again, self._instance = self._next > 0, log["InstanceUUID"]
                 self._next = 0
                 if again:
@@ -72,7 +72,7 @@ class PreemptionLog:
             for record in records:
                 if _PREEMPTED.match(record.get("message", "")):
                     self._messages[record["objectID"]] = record["message"]
-            # An old log has lost its beginning, and shows nothing for a number that is gone.
+            # A long log has lost its oldest entries, and returns nothing for their numbers.
             reached = self._next + len(records) if records else max(self._next, log["LowestID"])
             if reached == self._next:
                 return
@@ -80,7 +80,7 @@ class PreemptionLog:
 
 
 def _stop(pod: Object, message: str) -> EvictionReason:
-    """Its sentence is the same for what a queue takes back and for what comes before within one."""
+    """Reclaim between queues and preemption in a queue have the same message."""
     found = _PREEMPTED.match(message)
     asked = found["queue"] if found else ""
     own = annotations_of(pod).get(QUEUE, "")
@@ -92,13 +92,13 @@ def _stop(pod: Object, message: str) -> EvictionReason:
 # --- idle detection ---------------------------------------------------------------------------------------------------
 
 LOOK_AGAIN_SECONDS = 18.0
-"""A request for whose room nobody was found to give way is looked at again after 15 s (``preemptAttemptFrequency``)."""
+"""A request for which no victim was found is retried after 15 s (``preemptAttemptFrequency``)."""
 
 CHECK_SECONDS = 1.0
 
 
 class YuniKornIdleDetector:
-    """``plane``: where it runs; ``cluster``: the same, as a client sees it. ``monotonic``: the clock of waiting."""
+    """``plane``: that runs it; ``cluster``: a client of it. ``monotonic``: measures waiting."""
 
     def __init__(self, plane: Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._plane = plane
@@ -107,12 +107,12 @@ class YuniKornIdleDetector:
         self._checked = float("-inf")
 
     def changed(self) -> None:
-        """What has changed is seen on the pods."""
+        """Nothing to record: changes show on the pods."""
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed with the last lines of the log, if it has ended."""
+        """Raises SchedulerFailed with the last lines of the log if it has ended."""
         now = self._monotonic()
-        # Asked far more often than once a second, and a look at processes costs.
+        # This is called far more often than once a second, and checking processes costs time.
         if now - self._checked >= CHECK_SECONDS:
             check_programs(self._plane, (NAME,))
             self._checked = now
@@ -130,12 +130,12 @@ class YuniKornProcesses(AddonProcesses):
     name = NAME
 
     def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
-        """Returns when it says that it is healthy. Raises MissingComponents where it was not got, SchedulerFailed where another one
-        runs on this machine."""
+        """Returns when it reports that it is healthy. Raises MissingComponents if it is not installed, SchedulerFailed if another one runs
+        on this machine."""
         if not is_free_everywhere(PORT):
             raise SchedulerFailed(
-                f"YuniKorn can't be started: the port {PORT} of this machine is taken (by another lab with YuniKorn?), and it serves "
-                "there and nowhere else; end that lab first"
+                f"YuniKorn can't be started: the port {PORT} of this machine is in use (by another lab with YuniKorn?), and YuniKorn "
+                "can't use another one; end that lab first"
             )
         cluster.apply(namespace(NAMESPACE))
         cluster.apply(config_map(AppliedQueues((), cluster)))

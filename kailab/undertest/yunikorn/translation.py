@@ -42,14 +42,14 @@ _NAMES = {**RESOURCE_NAMES, "cpu": "vcore"}
 _QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _PREEMPTION_DELAY = "1s"
 _NO_BOUND = {"pods": "1000000"}
-"""A ``max`` of which every amount is 0 YuniKorn ignores (``setResources`` in pkg/scheduler/objects/queue.go of yunikorn-core 1.8.0), so
-another resource stands beside the zeros, which every pod has one of."""
+"""YuniKorn ignores a ``max`` with only zeros (``setResources`` in pkg/scheduler/objects/queue.go of yunikorn-core 1.8.0), so the zeros get
+another resource beside them, of which every pod has one."""
 
 Amounts = dict[str, int]
 
 
 def config_map(queues: AppliedQueues) -> Object:
-    """The whole of its configuration."""
+    """The ConfigMap with its whole configuration."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -59,24 +59,24 @@ def config_map(queues: AppliedQueues) -> Object:
 
 
 def configuration(queues: AppliedQueues) -> dict[str, Any]:
-    """As in ``queues.yaml``. Raises NotExpressible."""
+    """The content of ``queues.yaml``. Raises NotExpressible."""
     tops = [_queue(queues, queue, {}) for queue in queues.below("")]
     root: dict[str, Any] = {"name": ROOT, "submitacl": "*"}
     if tops:
         root["queues"] = tops
-    # A pod may be seen before the change of the configuration that came before it: its queue is made then, and gets its amounts as
-    # soon as they are read.
+    # A pod may be seen before the configuration with its queue. The queue is then created, and gets its amounts when the configuration is
+    # read.
     placement = [{"name": "provided", "create": True}]
     return {"partitions": [{"name": "default", "placementrules": placement, "queues": [root]}]}
 
 
 def queue_path(queues: AppliedQueues, name: str) -> str:
-    """Of a queue, as work names it."""
+    """The path of a queue, as work names it."""
     return ".".join((ROOT, *queues.line(name)))
 
 
 def _queue(queues: AppliedQueues, queue: Queue, above: Amounts) -> dict[str, Any]:
-    """``above``: the limits of all above it."""
+    """``above``: the limits of all ancestors."""
     if not _QUEUE_NAME.fullmatch(queue.name):
         raise NotExpressible(NAME, "queue of such a name", f"Queue/{queue.name}")
     most = _max_amounts(queue, above)
@@ -101,7 +101,7 @@ def _queue(queues: AppliedQueues, queue: Queue, above: Amounts) -> dict[str, Any
 
 
 def _max_amounts(queue: Queue, above: Amounts) -> Amounts:
-    """No more than any above it: YuniKorn refuses a ``max`` beyond the parent's."""
+    """The limits, bounded by those of all ancestors: YuniKorn refuses a ``max`` beyond the parent's."""
     own = {name: share_of(queue, name).limit for name in RESOURCES if share_of(queue, name).limit != UNLIMITED}
     return {name: min(limit, above.get(name, limit)) for name, limit in own.items()}
 
@@ -111,7 +111,7 @@ def _guaranteed_amounts(queues: AppliedQueues, queue: Queue, most: Amounts) -> A
     for name in RESOURCES:
         quota = share_of(queue, name).quota
         if quota == UNLIMITED:
-            # Without a bound all that there is would be sure; of what nobody runs short of nothing need be.
+            # An unlimited quota would guarantee all capacity; a resource that nobody lacks needs no guarantee.
             if name != "gpu" or queue.name in queues.parents:
                 continue
             quota = queues.capacity(name)
@@ -120,7 +120,7 @@ def _guaranteed_amounts(queues: AppliedQueues, queue: Queue, most: Amounts) -> A
 
 
 def _amount_texts(amounts: Amounts) -> dict[str, str]:
-    # Thousandths it reads of CPUs alone.
+    # It reads thousandths of CPUs only.
     if amounts.get("gpu", 0) % 1000:
         raise NotExpressible(NAME, "part of a GPU", "quota or limit of a Queue")
     return {_NAMES[name]: format_amount(name, amount) for name, amount in amounts.items()}
@@ -142,7 +142,7 @@ def translate(objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Ob
         queues.refuse_min_runtimes(messages.NAME)
     became = [list(_translate_object(obj, queues, reading)) for obj in objects]
     if changed:
-        # KAI's own stay: labs count by them, and this scheduler does not look at them.
+        # KAI's own objects stay, because labs count by them; this scheduler ignores them.
         became[changed[-1]].append(config_map(queues))
     return became
 
@@ -172,13 +172,13 @@ def _translate_object(obj: Object, queues: AppliedQueues, reading: WorkReader) -
 
 
 def application(obj: Object) -> str:
-    """The application of the pods of one object."""
+    """The application ID of the pods of one object."""
     metadata = obj["metadata"]
     return f"{obj['kind'].lower()}-{metadata.get('name') or metadata.get('generateName', '').rstrip('-')}"
 
 
 def _gang(spec: dict[str, Any], work: TemplateWork) -> dict[str, str]:
-    """Placeholders go where the pods themselves may go. Hard: rather none of them than some, as in KAI."""
+    """Placeholders may go where the pods may go. Hard: all placeholders or none, as in KAI."""
     group: dict[str, Any] = {"name": _TASK_GROUP, "minMember": work.min_member, "minResource": _minimum_resources(spec)}
     for field in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):
         if spec.get(field):
