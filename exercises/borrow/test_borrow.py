@@ -1,4 +1,4 @@
-"""Borrowing: quota that nobody uses is lent, to work that can be taken away again."""
+"""Borrowing: idle quota is lent, to work that can be taken away again."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_what_is_left_over_is_split_by_weight(lab):
 
 @pytest.mark.kailab_only("others keep the shares that they work out to themselves")
 def test_what_runs_is_the_fair_share(lab):
-    """The split is not an accident of who came first: it is what the scheduler worked out for each queue."""
+    """The split does not depend on the order of arrival: it is the fair share that the scheduler computed for each queue."""
     lab.apply("manifests/queues-weights.yaml", "manifests/both-want-all.yaml")
 
     expect(lab.queue("team-a")).fair_share(gpus=22)
@@ -33,7 +33,7 @@ def test_what_runs_is_the_fair_share(lab):
 
 
 def test_a_queue_of_higher_priority_borrows_first(lab):
-    """Weights share within one priority. Across priorities the higher queue is served whole first, though it came
+    """Weights divide within one priority. Across priorities the higher queue is served completely first, although it came
     second."""
     lab.apply("manifests/queues-priority.yaml", "manifests/both-want-24.yaml")
 
@@ -67,7 +67,7 @@ def test_the_trap_explained_a_deployment_is_inference(lab):
 
 @pytest.mark.parametrize("name", ["train", "preemptible"])
 def test_the_way_out_one_label_makes_it_borrow(lab, name):
-    """The same Deployment says that it can be taken away, by its class or by its preemptibility: 16 run."""
+    """The same Deployment is preemptible, by its class or by its preemptibility label: 16 run."""
     lab.apply("manifests/queues-trap.yaml", f"manifests/{name}-deployment.yaml")
 
     expect(lab.deployment(name)).running(pods=16).no_pending()

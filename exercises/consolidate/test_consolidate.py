@@ -30,7 +30,7 @@ def test_moving_one_makes_room_for_another(lab):
 
 
 def test_nobody_loses_by_it(lab):
-    """Consolidation evicts only what it has a new place for: both small workloads run afterwards, on one node."""
+    """Consolidation evicts only pods that have a new place: both small workloads run afterwards, on one node."""
     two_half_empty_nodes(lab, "manifests/small.yaml")
 
     lab.apply("manifests/big.yaml")
@@ -41,7 +41,7 @@ def test_nobody_loses_by_it(lab):
 
 
 def test_where_moving_does_not_help_nothing_is_moved(lab):
-    """8 GPUs on one node can't be had by any move: the pod waits, and nobody is disturbed for it."""
+    """No move frees 8 GPUs on one node: the pod waits, and no other pod is evicted for it."""
     two_half_empty_nodes(lab, "manifests/small.yaml")
 
     lab.apply("manifests/too-big.yaml")

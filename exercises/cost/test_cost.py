@@ -1,4 +1,4 @@
-"""What GPUs cost that idle, that are lent, that half a gang holds, and that are free where nothing fits: 800 of them, at 5 dollars an hour."""
+"""The cost of GPUs that idle, that are lent, that half a gang holds, and that are free where nothing fits: 800 of them, at 5 dollars an hour."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def cost_of(lab, prices="prices.yaml"):
 
 
 def arriving_in_turn(lab):
-    """65 % of the fleet is at work. Then the pods of two gangs come side by side, each of 152 GPUs; 280 are free."""
+    """65 % of the fleet is at work. Then the pods of two gangs arrive in turn, each gang of 152 GPUs; 280 are free."""
     lab.apply("manifests/queues-one.yaml", "manifests/small.yaml")
     lab.settle()
     lab.apply("manifests/two-gangs-arriving.yaml")
@@ -69,7 +69,7 @@ def test_half_gangs_cost_as_much_as_work(baseline_lab):
 
 @pytest.mark.kailab_fleet("eight-hundred")
 def test_whole_gangs_bring_it_to_84_per_cent(lab):
-    """The same arrivals under KAI's rules: one gang runs whole, 84 % work, and what is free is free for others."""
+    """The same arrivals under KAI's rules: one gang runs whole, 84 % work, and other work may use the free GPUs."""
     arriving_in_turn(lab)
 
     found = cost_of(lab)
@@ -93,7 +93,7 @@ def test_free_gpus_may_be_of_no_use(lab):
 
 @pytest.mark.kailab_backend("embedded")
 def test_a_dead_node_costs_as_much_as_before(lab):
-    """What ran there is held and does not work; what was free there can't be had."""
+    """GPUs in use there are held and do not work; free GPUs there are not available."""
     lab.apply("manifests/queues-one.yaml", "manifests/threes.yaml")
     lab.settle()
     lab.fail_node("h100-0")

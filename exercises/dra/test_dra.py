@@ -40,7 +40,7 @@ def test_each_pod_gets_a_claim_of_its_own_from_a_template(lab):
 
 
 def test_a_claim_goes_with_its_pod(lab):
-    """What was made from a template is the pod's own."""
+    """A claim from a template belongs to its pod."""
     lab.apply(*QUEUES, "manifests/two-each.yaml")
     expect(lab.app("two-each")).running(pods=4)
 
@@ -50,7 +50,7 @@ def test_a_claim_goes_with_its_pod(lab):
 
 
 def test_a_class_means_some_models_only(lab):
-    """Eight H100 for nine pods. 23 other GPUs stand idle, and do not help the ninth."""
+    """Eight H100 for nine pods. 23 other GPUs are idle, and do not help the ninth pod."""
     lab.apply(*QUEUES, "manifests/h100.yaml")
 
     expect(lab.app("h100")).running(pods=8).on_nodes({"h100-0": 8}).pending(pods=1)
@@ -65,7 +65,7 @@ def test_a_selector_means_gpus_that_are_large_enough(lab):
 
 @pytest.mark.kailab_only("others do not name the selector")
 def test_a_selector_that_means_nothing_runs_nothing(lab):
-    """4000Gi: no GPU is like that. The reason names the selector."""
+    """4000Gi: no GPU has that much. The reason names the selector."""
     lab.apply(*QUEUES, "manifests/too-large.yaml")
 
     expect(lab.app("too-large")).running(pods=0).pending(pods=1).says("4000Gi")
@@ -73,7 +73,7 @@ def test_a_selector_that_means_nothing_runs_nothing(lab):
 
 @pytest.mark.parametrize("what", ["too-many", "too-large", "nowhere"])
 def test_what_no_node_can_serve_waits(lab, what):
-    """Nine GPUs of one node; a GPU of 4000Gi; a class of a driver that is not there."""
+    """Nine GPUs of one node; a GPU of 4000Gi; a class of a missing driver."""
     lab.apply(*QUEUES, f"manifests/{what}.yaml")
 
     expect(lab.app(what)).running(pods=0).pending(pods=1)
@@ -81,7 +81,7 @@ def test_what_no_node_can_serve_waits(lab, what):
 
 
 def test_all_devices_of_a_node(lab):
-    """AllocationMode All: whatever the node has, and nothing if one is taken. Two pods, two nodes."""
+    """AllocationMode All: all devices of the node, and none if one is taken. Two pods, two nodes."""
     lab.apply(*QUEUES, "manifests/all-of-a-node.yaml")
 
     expect(lab.app("all")).running(pods=2).spread_over(2, "node")
@@ -98,7 +98,7 @@ def test_pods_can_share_a_claim(lab):
 
 
 def test_a_shared_claim_must_say_whose_it_is(lab):
-    """KAI's rule: a GPU claim that pods name carries the label of their queue. Without it nobody runs."""
+    """KAI's rule: a GPU claim that pods name carries the label of their queue. Without it no pod runs."""
     lab.apply(*QUEUES, "manifests/shared-without-label.yaml")
 
     expect(lab.app("nobodys")).running(pods=0).pending(pods=1)
@@ -112,7 +112,7 @@ def test_claimed_gpus_count_for_the_queue(lab):
 
 
 def test_the_trap_of_the_name(lab):
-    """KAI knows GPUs by the name of their class. The same devices by the class "card" count for no queue: all six run."""
+    """KAI recognises GPUs by the name of their class. The same devices by the class "card" count for no queue: all six run."""
     lab.apply(*QUEUES, "manifests/b-cards.yaml")
 
     expect(lab.queue("team-b")).running(pods=6).holding(gpus=0)
@@ -123,7 +123,7 @@ def test_the_trap_of_the_name(lab):
     "KAI asks its allocator for no optional feature of DRA: a claim with admin access waits for ever"
 )
 def test_admin_access_looks_in_on_devices_that_are_taken(lab):
-    """All 32 GPUs are held. Whoever watches over them gets at those of a node all the same, and takes nothing away."""
+    """All 32 GPUs are held. A claim with admin access still gets those of a node, and takes nothing away."""
     lab.apply(*QUEUES, "manifests/holders.yaml")
     expect(lab.app("holders")).running(pods=8)
     assert len(devices(lab)) == 32

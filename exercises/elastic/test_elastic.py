@@ -1,4 +1,4 @@
-"""Elastic jobs: a minimum that is needed, and more that is welcome."""
+"""Elastic jobs: a minimum that is needed, and optional pods beyond it."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_below_its_minimum_it_does_not_start(lab):
 
 
 def test_it_grows_when_room_appears(lab):
-    """The neighbour goes: all 32 run, and those that ran before were not restarted for it."""
+    """The neighbour ends: all 32 run, and the earlier pods were not restarted."""
     lab.apply("manifests/queues-one-team.yaml", "manifests/filler.yaml")
     lab.settle()
     lab.apply("manifests/elastic.yaml")
@@ -46,7 +46,7 @@ def test_it_shrinks_to_make_room(lab):
 
 
 def test_it_reclaims_only_what_is_its_own(lab):
-    """team-b lives on 8 of team-a's 16 GPUs. The job starts on the 8 that are free and takes the 8 back pod by pod."""
+    """team-b borrows 8 of team-a's 16 GPUs. The job starts on the 8 that are free and takes the 8 back pod by pod."""
     lab.apply("manifests/queues.yaml", "manifests/borrowed.yaml")
     lab.settle()
     lab.apply("manifests/elastic.yaml")
@@ -56,7 +56,7 @@ def test_it_reclaims_only_what_is_its_own(lab):
 
 
 def test_minimum_comes_before_surplus(lab):
-    """Two elastic jobs wait, 8 GPUs come free: each gets the 4 it needs before either gets a fifth."""
+    """Two elastic jobs wait, 8 GPUs become free: each gets the 4 that it needs before either gets a fifth."""
     lab.apply("manifests/queues-one-team.yaml", "manifests/tenant.yaml")
     expect(lab.pod("tenant")).running()
     lab.apply("manifests/filler.yaml")
@@ -70,7 +70,7 @@ def test_minimum_comes_before_surplus(lab):
 
 
 def test_below_its_minimum_it_goes_as_a_whole(lab):
-    """team-a owns only 4, its job needs 8. When the owner of the other 28 comes back, 4 pods would be left: none is."""
+    """team-a owns only 4, its job needs 8. When the owner of the other 28 comes back, only 4 pods would be left, so all are evicted."""
     lab.apply("manifests/queues-small-a.yaml", "manifests/elastic.yaml")
     expect(lab.job("elastic")).running(pods=32)
 
@@ -81,8 +81,8 @@ def test_below_its_minimum_it_goes_as_a_whole(lab):
 
 @pytest.mark.kailab_operator("training-operator")
 def test_an_elastic_pytorchjob(lab):
-    """The operator's own word for it (minAvailable) is understood: 8 free, 4 needed, 16 wanted: 8 run. (The embedded cluster
-    makes the pods as the operator would; a control plane runs the operator.)"""
+    """The operator's own field (minAvailable) counts: 8 free, 4 needed, 16 wanted: 8 run. (The embedded cluster
+    creates the pods as the operator would; a control plane runs the operator.)"""
     lab.apply("manifests/queues-one-team.yaml", "manifests/filler.yaml")
     lab.settle()
     lab.apply("manifests/pytorch.yaml")

@@ -1,4 +1,4 @@
-"""Gangs: pods that are worth something only together start together, or not at all."""
+"""Gangs: pods that are useful only together start together, or not at all."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.exercise("gang")
 
 
 def test_ten_wanted_eight_free_none_runs(lab):
-    """The gang takes nothing while it can't have all, and the 8 free GPUs stay free for others."""
+    """The gang takes nothing until the whole gang fits, and the 8 free GPUs stay free for other work."""
     lab.apply("manifests/queues.yaml", "manifests/filler.yaml")
     lab.settle()
     lab.apply("manifests/gang-of-10.yaml")
@@ -18,7 +18,7 @@ def test_ten_wanted_eight_free_none_runs(lab):
 
 
 def test_room_is_made_and_all_ten_start(lab):
-    """The filler goes; all ten pods are placed."""
+    """The filler ends; all ten pods are placed."""
     lab.apply("manifests/queues.yaml", "manifests/filler.yaml")
     lab.settle()
     lab.apply("manifests/gang-of-10.yaml")
@@ -52,7 +52,7 @@ def test_a_gang_is_never_seen_in_part(lab):
 
 
 def test_a_deployment_is_no_gang(lab):
-    """The same annotation on a Deployment does nothing: each replica is a PodGroup of its own, and 8 of 10 run."""
+    """The same annotation on a Deployment has no effect: each replica is a PodGroup of its own, and 8 of 10 run."""
     lab.apply("manifests/queues.yaml", "manifests/filler.yaml")
     lab.settle()
     lab.apply("manifests/deployment-of-10.yaml")
@@ -62,7 +62,7 @@ def test_a_deployment_is_no_gang(lab):
 
 
 def runs_and_waits(lab):
-    """The gang that runs and the one that waits: which is which depends on whose pods were there first."""
+    """Return the running gang and the waiting one, which depend on the order of the pods."""
     expect(lab).running(pods=20).pending(pods=20)
     running = {row.app for row in lab.picture().rows if row.phase == "Running"}
     return ("first", "second") if "first" in running else ("second", "first")
@@ -88,7 +88,7 @@ def test_the_other_gang_follows_when_the_first_is_done(lab):
 
 
 def test_the_default_scheduler_starts_gangs_in_part(baseline_lab):
-    """The contrast: 8 of the 10 run and wait for two that can't come, holding 8 GPUs for nothing."""
+    """The contrast: 8 of the 10 run and wait for two that can't start, holding 8 GPUs without work."""
     baseline_lab.apply("manifests/queues.yaml", "manifests/filler.yaml")
     baseline_lab.settle()
     baseline_lab.apply("manifests/gang-of-10.yaml")
@@ -97,7 +97,7 @@ def test_the_default_scheduler_starts_gangs_in_part(baseline_lab):
 
 
 def pods_of_both_gangs_arrive_in_turn(lab):
-    """As in a real cluster, where the pods of two Jobs are made side by side: five of each, ten, fifteen, twenty."""
+    """As in a real cluster, where the pods of two Jobs are created in turn: five of each, ten, fifteen, twenty."""
     lab.apply("manifests/queues.yaml", "manifests/two-gangs-arriving.yaml")
     for pods in (10, 15, 20):
         lab.settle()
@@ -106,7 +106,7 @@ def pods_of_both_gangs_arrive_in_turn(lab):
 
 
 def test_the_default_scheduler_deadlocks(baseline_lab):
-    """Each gang gets a part, neither gets all, and so it stays: 32 GPUs held, no work done."""
+    """Each gang gets a part, neither is complete, and this never changes: 32 GPUs held, no work done."""
     pods_of_both_gangs_arrive_in_turn(baseline_lab)
 
     expect(baseline_lab.job("first")).running(pods=between(1, 19)).pending(pods=at_least(1))
@@ -135,7 +135,7 @@ def test_an_elastic_gang_starts_small_and_grows(lab):
 
 
 def test_a_gang_that_lost_a_member_goes_after_its_grace(lab):
-    """One of four pods is gone for good. The rest hold their GPUs for 60 s in the hope of its return, then go, too."""
+    """One of four pods is gone for good. The others hold their GPUs for 60 s in case it returns, then they are evicted too."""
     lab.apply("manifests/queues.yaml", "manifests/ring.yaml")
     expect(lab.app("ring")).runs_whole(pods=4)
 

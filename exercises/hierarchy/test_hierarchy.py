@@ -8,7 +8,7 @@ pytestmark = [pytest.mark.exercise("hierarchy"), pytest.mark.kailab_fleet("hundr
 
 
 def test_quotas_read_as_percentages(lab):
-    """100 GPUs; 40 + 35 + 25 owned by departments, and what a department owns is what its teams own."""
+    """100 GPUs; 40 + 35 + 25 owned by departments, and each department's quota is the sum of its teams' quotas."""
     lab.apply("manifests/queues.yaml")
     lab.settle()
 
@@ -28,7 +28,7 @@ def test_alone_a_team_may_have_everything(lab):
 
 
 def test_a_sister_comes_first_when_the_department_is_within_its_share(lab):
-    """All others busy, Vision comes back: it gets its 16 from LLM, which lived on them; nobody else notices."""
+    """All others busy, Vision comes back: it gets its 16 from LLM, which had borrowed them; other teams lose nothing."""
     lab.apply("manifests/queues.yaml", "manifests/llm.yaml")
     lab.settle()
     lab.apply("manifests/analytics.yaml", "manifests/ops.yaml")
@@ -44,7 +44,7 @@ def test_a_sister_comes_first_when_the_department_is_within_its_share(lab):
 
 def test_departments_get_their_share_back_from_the_borrower(lab):
     """Data Science returns and gets its 35 and a part of what is still idle; with Infrastructure back nothing is idle,
-    and each has what it owns, to the GPU."""
+    and each has exactly its quota."""
     lab.apply("manifests/queues.yaml", "manifests/llm.yaml")
     expect(lab.queue("research")).running(gpus=100)
 
@@ -59,7 +59,7 @@ def test_departments_get_their_share_back_from_the_borrower(lab):
 
 
 def test_all_at_once_everyone_has_what_they_own(lab):
-    """Everybody wants more than there is: departments 40, 35, 25; LLM 24, Vision 16. Half GPUs (24.5 and 10.5) can't
+    """All teams together want more than the fleet has: departments 40, 35, 25; LLM 24, Vision 16. Half GPUs (24.5 and 10.5) can't
     both be rounded up: of 35 one team has 24 or 25. On a busy cluster the odd one may be in use by Research when the others
     come: for half a GPU beyond its share nobody may take it back."""
     lab.apply("manifests/queues.yaml", "manifests/llm.yaml", "manifests/vision.yaml", "manifests/ops.yaml")

@@ -1,4 +1,4 @@
-"""Min-runtime and preemption delay: time during which nobody is evicted."""
+"""Min-runtime and preemption delay: times during which nothing is evicted."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_reclaim_waits_for_min_runtime(lab):
 
 
 def test_work_that_has_run_long_enough_goes_at_once(lab):
-    """The 45 seconds count from the start of the victim, not from the wish of the owner."""
+    """The 45 seconds count from the start of the victim, not from the owner's request."""
     lab.apply("manifests/queues-reclaim.yaml", "manifests/borrower.yaml")
     lab.settle()
     lab.advance(50)
@@ -30,7 +30,7 @@ def test_work_that_has_run_long_enough_goes_at_once(lab):
 
 
 def test_a_department_protects_its_teams(lab):
-    """The setting stands on the department; team-a inherits it."""
+    """The department has the setting; team-a inherits it."""
     begun = lab.now
     lab.apply("manifests/queues-inherited.yaml", "manifests/borrower.yaml")
     expect(lab.queue("team-a")).running(gpus=32)
@@ -54,8 +54,8 @@ def test_the_surplus_of_an_elastic_gang_is_not_protected(lab):
     "other schedulers protect nothing, and a real KAI may take what is claimed in more than one cycle"
 )
 def test_a_protected_minimum_may_go_within_one_cycle(lab):
-    """The limit of the promise: 28 claims of one pod each in one cycle. 24 take the surplus; the next one, seeing what leaves as if it
-    ran, takes the 8 that are needed."""
+    """The limit of the promise: 28 claims of one pod each in one cycle. 24 take the surplus; the next one counts leaving pods
+    as running, and takes the 8 that are needed."""
     lab.apply("manifests/queues-lost.yaml", "manifests/elastic-8.yaml")
     expect(lab.job("elastic")).running(pods=32)
 
@@ -75,7 +75,7 @@ def test_as_many_claims_as_there_is_surplus_leave_the_minimum(lab):
 
 
 def test_preemption_waits_for_min_runtime(lab):
-    """A preemptMinRuntime is the same thing towards the queue's own more important work."""
+    """A preemptMinRuntime is the same against more important work of the same queue."""
     begun = lab.now
     lab.apply("manifests/queues-preempt.yaml", "manifests/low.yaml")
     expect(lab.app("low")).running(pods=8)
@@ -90,7 +90,7 @@ def test_preemption_waits_for_min_runtime(lab):
 
 
 def test_a_patient_owner_evicts_nobody_at_first(lab):
-    """preemption-delay stands on the one who wants: for 45 seconds it takes free GPUs only."""
+    """preemption-delay is set on the waiting work: for 45 seconds it takes only free GPUs."""
     lab.apply("manifests/queues-plain.yaml", "manifests/borrower.yaml")
     expect(lab.queue("team-a")).running(gpus=32)
 
@@ -102,7 +102,7 @@ def test_a_patient_owner_evicts_nobody_at_first(lab):
 
 
 def test_a_patient_owner_takes_what_becomes_free(lab):
-    """Within its delay it is served like anyone else as soon as there is room."""
+    """Within its delay it is served like any other work as soon as there is room."""
     lab.apply("manifests/queues-plain.yaml", "manifests/borrower.yaml")
     lab.settle()
     lab.apply("manifests/patient-owner.yaml")

@@ -1,4 +1,4 @@
-"""A node fails: what Kubernetes does and when, what becomes of a gang that loses half of its pods, who gets the GPUs."""
+"""A node fails: what Kubernetes does and when, the effect on a gang that loses half of its pods, and which work gets the GPUs."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def trained(lab):
 
 
 def test_a_node_that_nobody_hears_of_is_tainted(lab):
-    """Ready is Unknown, and two taints keep new pods off and send those away that do not put up with it."""
+    """Ready is Unknown, and two taints keep new pods off and evict pods that do not tolerate them."""
     lab.fail_node("a100-0")
     lab.settle()
 
@@ -43,7 +43,7 @@ def test_a_node_that_nobody_hears_of_is_tainted(lab):
 
 
 def test_for_five_minutes_nothing_is_done_about_its_pods(trained):
-    """They count as running, and their GPUs as held: it may be the network only."""
+    """They count as running, and their GPUs as held: the network may be the only cause."""
     trained.fail_node("a100-0")
 
     stays(lambda: expect(trained.queue("team-a")).running(pods=16, gpus=16).not_evicted(), for_=PATIENCE - 2)
@@ -51,7 +51,7 @@ def test_for_five_minutes_nothing_is_done_about_its_pods(trained):
 
 
 def test_a_node_that_is_back_within_that_time_has_lost_nothing(trained):
-    """Four minutes of silence: nobody is evicted, then or later."""
+    """Four minutes of silence: no pod is evicted, then or later."""
     trained.fail_node("a100-0")
     trained.advance(4 * MINUTE)
     trained.recover_node("a100-0")
@@ -60,7 +60,7 @@ def test_a_node_that_is_back_within_that_time_has_lost_nothing(trained):
 
 
 def test_then_its_pods_are_evicted_and_never_leave(trained):
-    """Nobody is there to stop them: they are terminating for as long as the node is silent."""
+    """No kubelet stops them: they are terminating for as long as the node is silent."""
     trained.fail_node("a100-0")
     trained.advance(PATIENCE + 1)
     assert len(leaving(trained)) == 8
@@ -70,7 +70,7 @@ def test_then_its_pods_are_evicted_and_never_leave(trained):
 
 
 def test_what_can_run_elsewhere_does(lab):
-    """A gang for any GPU gets eight new pods on the nodes that are left, once its Job makes them anew."""
+    """A gang for any GPU gets eight new pods on the remaining nodes, once its Job has created them."""
     lab.apply("manifests/queues.yaml", "manifests/train-anywhere.yaml")
     expect(lab.job("train")).runs_whole(pods=16)
     home = next(pod["spec"]["nodeName"] for pod in lab.get("Pod"))
@@ -85,7 +85,7 @@ def test_what_can_run_elsewhere_does(lab):
 
 
 def test_pods_that_are_leaving_keep_the_rest_of_the_gang(trained):
-    """Eight of sixteen train nothing and hold eight A100s, an hour long: to KAI a pod that is leaving is still a member."""
+    """Eight of sixteen train nothing and hold eight A100s, an hour long: to KAI a leaving pod is still a member."""
     trained.fail_node("a100-0")
     trained.advance(PATIENCE + 1)
 
@@ -93,7 +93,7 @@ def test_pods_that_are_leaving_keep_the_rest_of_the_gang(trained):
 
 
 def test_with_the_node_deleted_the_gang_goes_after_its_grace(trained):
-    """Now Kubernetes lets go of the eight pods. The other eight are a gang without enough members: 60 s, then they go too."""
+    """Now Kubernetes deletes the eight pods. The other eight are below the gang's minimum: after 60 s they are evicted too."""
     trained.fail_node("a100-0")
     trained.advance(PATIENCE + BACKOFF)
     trained.delete("Node", "a100-0")
@@ -125,7 +125,7 @@ def test_the_gang_is_whole_again_when_the_node_is_back(trained):
 
 
 def test_work_may_be_less_patient(lab):
-    """tolerationSeconds: 30 for node.kubernetes.io/unreachable: its pods are given up after half a minute."""
+    """tolerationSeconds: 30 for node.kubernetes.io/unreachable: its pods are evicted after half a minute."""
     lab.apply("manifests/queues.yaml", "manifests/train-impatient.yaml")
     expect(lab.job("train")).runs_whole(pods=16)
 
@@ -136,7 +136,7 @@ def test_work_may_be_less_patient(lab):
 
 
 def test_a_deployment_is_whole_at_once_a_statefulset_not(lab):
-    """A replica is as good as another; a pod with a name of its own is not made anew while the old one may still run."""
+    """Any replica replaces another; a pod with its own name is not replaced while the old one may still run."""
     lab.apply("manifests/queues.yaml", "manifests/serve.yaml", "manifests/store.yaml")
     expect(lab.queue("team-b")).running(pods=8)
     for node in ("l40s-0", "l40s-1"):
@@ -151,7 +151,7 @@ def test_a_deployment_is_whole_at_once_a_statefulset_not(lab):
 
 
 def test_a_failed_node_is_no_part_of_what_is_shared(lab):
-    """Each team owns 12 GPUs and wants 16, of 32. Of the 24 that are left each is due what it owns, and nothing more."""
+    """Each team owns 12 GPUs and wants 16, of 32. Of the remaining 24 each is due its quota, and nothing more."""
     lab.apply("manifests/queues-part.yaml", "manifests/train-anywhere.yaml", "manifests/serve.yaml")
     lab.scale("Deployment", "serve", 16)
     expect(lab.queue("team-a")).fair_share(16)

@@ -1,4 +1,4 @@
-"""Work of operators' kinds: what is one gang, whoever makes the pods.
+"""Work of operators' kinds: which pods are one gang, whichever controller creates them.
 
 An embedded lab makes the pods as the operators do. On a control plane the operators themselves run: --kailab-with.
 """
@@ -35,7 +35,7 @@ def test_ten_wanted_eight_free_none_runs(lab, kind, pods):
 
 @gangs
 def test_room_is_made_and_all_start(lab, kind, pods):
-    """The filler goes; all pods are placed."""
+    """The filler ends; all pods are placed."""
     lab.apply("manifests/queues.yaml", "manifests/filler.yaml")
     lab.settle()
     lab.apply(f"manifests/{kind.lower()}.yaml")

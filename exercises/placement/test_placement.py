@@ -97,7 +97,7 @@ def test_a_reserved_node_takes_only_what_tolerates_its_taint(lab):
 @pytest.mark.kailab_only("others tell of the nodes in a sentence, if at all")
 @pytest.mark.kailab_fleet("mixed")
 def test_the_reason_names_the_taint(lab):
-    """In the words of Kubernetes, so that it can be searched for."""
+    """In Kubernetes' own words, so that a search finds it."""
     lab.apply("manifests/queues.yaml", "manifests/untolerating.yaml")
     lab.settle()
 

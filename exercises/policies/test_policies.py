@@ -66,7 +66,7 @@ def test_by_score_a_short_wait_does_not(lab):
 @takes_hours
 @pytest.mark.kailab_config("config/weighted.yaml")
 def test_explain_shows_the_score(lab):
-    """Each part with its weight: what would have to change for it to go first."""
+    """Each part with its weight, which shows what would have to change for it to go first."""
     both_wait(lab, "manifests/tenant-20h.yaml")
     lab.advance(12 * HOUR)
     lab.apply("manifests/young.yaml")
@@ -106,7 +106,7 @@ def test_by_priority_the_humble_pod_waits_for_the_end(lab):
 @takes_hours
 @pytest.mark.kailab_config("config/aging.yaml")
 def test_after_a_day_it_goes_first(lab):
-    """Not in the first 24 hours; then with the next GPU that comes free, and it may stay for as long as the queue says."""
+    """Not in the first 24 hours; then with the next free GPU, and it may stay for the queue's minimum runtime."""
     humble_behind_a_backlog(lab, "manifests/queues-one-team.yaml")
     never(lambda: expect(lab.pod("humble")).running(), for_=23 * HOUR)
 
@@ -117,8 +117,8 @@ def test_after_a_day_it_goes_first(lab):
 @takes_hours
 @pytest.mark.kailab_config("config/aging.yaml")
 def test_a_turn_is_no_right_to_stay(lab):
-    """Without a preemptMinRuntime the next pod of the backlog takes the place in the next cycle: age changes who is asked
-    first, not who may evict whom."""
+    """Without a preemptMinRuntime the next pod of the backlog takes the place in the next cycle: age changes the order of
+    service, not the rules of eviction."""
     humble_behind_a_backlog(lab, "manifests/queues-unprotected.yaml")
     eventually(lambda: expect(lab.pod("humble")).evicted(by="preempt", for_queue="team-a"), within=26 * HOUR)
     expect(lab.pod("humble")).no_pods()  # a pod of its own: nobody makes it anew
@@ -137,7 +137,7 @@ def all_lent(lab):
 
 
 def test_by_queue_the_largest_borrower_pays(lab):
-    """KAI: the queue furthest above its share gives first, whatever its work is worth."""
+    """KAI: the queue furthest above its share gives first, whatever the priority of its work."""
     all_lent(lab)
     lab.apply("manifests/owner-four.yaml")
 
@@ -186,7 +186,7 @@ def test_with_a_maximum_they_go_two_by_two(lab):
 
 @pytest.mark.kailab_config("config/two-a-cycle.yaml")
 def test_a_maximum_starves_the_gang_that_needs_more(lab):
-    """Four together or none, and four evictions are never allowed in one cycle: the gang waits for ever, and is told so."""
+    """Four together or none, and four evictions are never allowed in one cycle: the gang waits for ever, and its reason says so."""
     all_lent(lab)
     lab.apply("manifests/owner-gang.yaml")
 
@@ -203,7 +203,7 @@ def a_gang_and_its_owner(lab):
 
 
 def test_a_whole_gang_goes_for_a_few_gpus(lab):
-    """Below its minimum of 32 the gang could not run on, so all of it goes; and each of its evictions says how much that is."""
+    """Below its minimum of 32 the gang could not run on, so all of it is evicted; each of its evictions has the total."""
     a_gang_and_its_owner(lab)
 
     expect(lab.queue("owner")).running(pods=4)
@@ -248,7 +248,7 @@ def test_without_checkpoints_the_state_is_lost(lab):
 
 @pytest.mark.kailab_config("config/checkpoint.yaml")
 def test_victims_keep_their_gpus_until_their_state_is_saved(lab):
-    """25 of the 40 seconds: so long the owner has a promise and no GPU, and nobody else is evicted for it."""
+    """For 25 of the 40 seconds the owner has a promise and no GPU, and nothing else is evicted for it."""
     lab.apply("manifests/queues-lenders.yaml", "manifests/saving.yaml")
     expect(lab.queue("team-b")).running(gpus=32)
     lab.apply("manifests/owner-four.yaml")
@@ -289,7 +289,7 @@ def test_a_search_finds_the_two_nodes(lab):
 @pytest.mark.kailab_only("others count seconds, and how far they get in these depends on the machine")
 @pytest.mark.parametrize("config", ["short-search.yaml", "kai-budgets.yaml"])
 def test_a_budget_ends_the_search(lab_factory, manifests, config):
-    """One set per job is not enough. The gang waits, though it could have been helped, and is told so."""
+    """One set per job is not enough. The gang waits although a longer search would help, and its reason says so."""
     lab = lab_factory(config=str(manifests / "config" / config))
     lab.apply("manifests/queues-lenders.yaml", "manifests/full.yaml")
     expect(lab.queue("team-c")).running(gpus=32)

@@ -18,7 +18,7 @@ def test_a_higher_class_takes_the_place_of_a_lower(lab):
 
 
 def test_the_same_class_waits(lab):
-    """Being later is no reason to take anything away."""
+    """Arriving later is no reason to evict."""
     lab.apply("manifests/queues.yaml", "manifests/low.yaml")
     expect(lab.app("low")).running(pods=8)
 
@@ -49,7 +49,7 @@ def test_the_lowest_class_goes_first(lab):
 
 
 def test_preemptible_work_preempts_too(lab):
-    """`build-preemptible` may evict `train`; that it may be evicted itself is another matter."""
+    """`build-preemptible` may evict `train`, although it may be evicted itself."""
     lab.apply("manifests/queues.yaml", "manifests/low.yaml")
     expect(lab.app("low")).running(pods=8)
 
@@ -69,7 +69,7 @@ def test_a_gang_preempts_as_a_gang(lab):
 
 
 def test_importance_ends_at_the_queue(lab):
-    """team-b's important work takes the place of team-b's own; team-a, within its quota, is not touched."""
+    """team-b's important work takes the place of team-b's own; team-a, within its quota, loses nothing."""
     lab.apply("manifests/queues-two-teams.yaml", "manifests/both-full.yaml")
     expect(lab).running(gpus=32)
 

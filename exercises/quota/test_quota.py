@@ -46,7 +46,7 @@ def test_a_parents_limit_holds_for_its_children_together(lab):
 
 
 def test_a_parents_quota_holds_for_its_children_together(lab):
-    """Teams that own 8 each inside a department that owns 8: the promise is checked at every level, and only 8 run."""
+    """Teams that own 8 each inside a department that owns 8: the quota is checked at every level, and only 8 run."""
     applied = lab.apply("manifests/queues-small-parent.yaml", "manifests/within-quota.yaml")
 
     assert any("org" in warning for warning in applied.warnings)
@@ -68,7 +68,7 @@ def test_a_quota_of_zero_can_still_borrow(lab):
 
 
 def test_a_queue_without_resources_runs_nothing(lab):
-    """Leaving the resources out is not "no limit": it is a limit of 0. Applying such a queue warns."""
+    """A queue without resources does not have "no limit", but a limit of 0. Applying such a queue warns."""
     applied = lab.apply("manifests/queue-without-resources.yaml", "manifests/one-train.yaml")
 
     assert any("team-a" in warning for warning in applied.warnings)
@@ -91,7 +91,7 @@ def test_work_runs_in_leaf_queues_only(lab, pod, reason):
 
 
 def test_the_default_scheduler_knows_arrival_order_only(baseline_lab):
-    """The contrast: 40 one-GPU pods where one GPU of 32 is taken. 31 run, 9 wait; nobody asks whose they are."""
+    """The contrast: 40 one-GPU pods where one GPU of 32 is taken. 31 run, 9 wait, whichever team they belong to."""
     baseline_lab.apply("manifests/queues.yaml", "manifests/taken.yaml")
     baseline_lab.settle()
     baseline_lab.apply("manifests/pressure.yaml")

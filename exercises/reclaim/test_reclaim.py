@@ -1,4 +1,4 @@
-"""Reclaim: what is lent comes back when its owner asks, no more than that, and from those who hold too much."""
+"""Reclaim: a loan comes back when its owner asks, no more than that, and from queues that hold too much."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_only_what_is_asked_for_is_taken(lab):
 
 
 def test_work_within_quota_is_never_reclaimed(lab):
-    """team-b asks for 32, twice what it owns: it gets its 16. The 16 that team-a owns stay, preemptible as they are."""
+    """team-b asks for 32, twice what it owns: it gets its 16. team-a's own 16 stay, although they are preemptible."""
     lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
     expect(lab.queue("team-a")).running(gpus=32)
 
@@ -38,7 +38,7 @@ def test_work_within_quota_is_never_reclaimed(lab):
 
 
 def test_non_preemptible_work_is_never_a_victim(lab):
-    """team-a's service fills its quota, its training is on loan: the training goes, the service does not notice."""
+    """team-a's service fills its quota, its training is on loan: the training is evicted, the service loses nothing."""
     lab.apply("manifests/queues.yaml", "manifests/a-serve.yaml", "manifests/a-train.yaml")
     expect(lab.queue("team-a")).running(gpus=32)
 
@@ -48,7 +48,7 @@ def test_non_preemptible_work_is_never_a_victim(lab):
 
 
 def test_the_newest_go_first(lab):
-    """Two Deployments of one class, one ten seconds older: the newer one pays for the loan."""
+    """Two Deployments of one class, one ten seconds older: the newer one gives back the loan."""
     lab.apply("manifests/queues.yaml", "manifests/older.yaml")
     lab.advance(10)
     lab.apply("manifests/newer.yaml")
@@ -70,7 +70,7 @@ def test_an_elastic_job_gives_its_surplus(lab):
 
 
 def test_a_gang_without_surplus_goes_as_a_whole(lab):
-    """8 of its 24 GPUs would have been enough, but 16 of 24 pods are worth nothing."""
+    """8 of its 24 GPUs would have been enough, but 16 of 24 pods are useless."""
     lab.apply("manifests/queues.yaml", "manifests/whole.yaml")
     expect(lab.job("whole")).runs_whole(pods=24)
 
@@ -104,7 +104,7 @@ def test_min_runtime_protects_until_it_has_passed(lab):
 
 
 def test_within_a_department_first(lab):
-    """team-b takes its 8 from its sister team-a, whose department is not over its own 16. team-c is left alone."""
+    """team-b takes its 8 from its sister team-a, whose department is not over its own 16. team-c loses nothing."""
     lab.apply("manifests/queues-departments.yaml", "manifests/departments-full.yaml")
     expect(lab).running(gpus=32)
 
@@ -125,7 +125,7 @@ def test_across_departments(lab):
 
 
 def test_the_log_tells_who_went_and_for_whom(lab):
-    """An eviction names victim and beneficiary. In the cluster, an event on each victim's PodGroup tells the same."""
+    """An eviction names victim and beneficiary. In the cluster, an event on each victim's PodGroup says the same."""
     lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
     lab.settle()
     lab.apply("manifests/owner-gang.yaml")
@@ -141,7 +141,7 @@ def test_the_log_tells_who_went_and_for_whom(lab):
 
 @pytest.mark.kailab_only("others keep no log of shares before and after")
 def test_the_log_tells_why_it_was_fair(lab):
-    """Both queues' shares before and after: who lost stays at or above its own, who won at or below."""
+    """Both queues' shares before and after: the losing queue stays at or above its own, the winning one at or below."""
     lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
     lab.settle()
     lab.apply("manifests/owner-gang.yaml")
@@ -155,7 +155,7 @@ def test_the_log_tells_why_it_was_fair(lab):
 
 
 def test_a_place_is_promised_while_the_victims_leave(lab):
-    """Victims that take 20 s to go are waited for: nobody else gets their places, and nobody else is evicted."""
+    """The scheduler waits for victims that take 20 s to leave: no other work gets their places, and nothing else is evicted."""
     lab.apply("manifests/queues.yaml", "manifests/slow-to-leave.yaml")
     expect(lab.queue("team-a")).running(gpus=32)
 
@@ -193,7 +193,7 @@ def test_a_patient_job_lives_on(lab):
 
 @pytest.mark.kailab_backend("embedded")
 def test_a_patient_job_makes_its_pods_anew(lab):
-    """The other 16 come back and wait their turn. A Job holds back with this, twice as long after each failure, up to ten
+    """The other 16 return and wait their turn. A Job delays this, twice as long after each failure, up to ten
     minutes."""
     lab.apply("manifests/queues.yaml", "manifests/patient.yaml")
     expect(lab.job("patient")).running(pods=32)
@@ -203,7 +203,7 @@ def test_a_patient_job_makes_its_pods_anew(lab):
 
 
 def test_the_default_scheduler_gives_nothing_back(baseline_lab):
-    """The contrast: who came first keeps all 32 GPUs, and the owner waits."""
+    """The contrast: the first team keeps all 32 GPUs, and the owner waits."""
     baseline_lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
     baseline_lab.settle()
     baseline_lab.apply("manifests/owner.yaml")

@@ -62,7 +62,7 @@ def test_the_last_gpu_takes_as_many_as_fit(lab):
 def test_reclaim_clears_a_shared_gpu(lab):
     """64 halves fill the fleet. The owner of a whole GPU comes back: two halves fewer run, and one device is clear.
 
-    Victims are taken one by one until a device is. One whose going did not help gets a place again, which counts as evicted."""
+    Victims are taken one by one until a device is. A victim whose eviction did not help gets a place again, but counts as evicted."""
     lab.apply("manifests/queues.yaml", "manifests/fleet-of-halves.yaml")
     expect(lab.queue("team-a")).running(pods=64, gpus=32)
 

@@ -1,4 +1,4 @@
-"""Starvation: who can be kept waiting for ever, by whom, and what helps."""
+"""Starvation: which work can be kept waiting for ever, by which work, and what helps."""
 
 import pytest
 
@@ -98,7 +98,7 @@ def test_a_higher_class_gets_the_gang_in(lab):
 
 @takes_hours
 def test_without_memory_a_newcomer_gets_half(lab):
-    """team-a had the whole fleet for six hours. To plain fair share this means nothing: 16 and 16, from now on."""
+    """team-a had the whole fleet for six hours. Plain fair share ignores this: 16 and 16, from now on."""
     lab.apply("manifests/queues-equal.yaml", "manifests/a-train.yaml")
     lab.advance(6 * 3600)
     lab.apply("manifests/b-train.yaml")
@@ -109,7 +109,7 @@ def test_without_memory_a_newcomer_gets_half(lab):
 @takes_hours
 @pytest.mark.kailab_config(k_value=1.0)
 def test_with_memory_a_newcomer_is_made_good(lab):
-    """Time-based fairness: who had little in the past gets more now, until both have had the same."""
+    """Time-based fairness: a team with little past use gets more now, until both have had the same."""
     lab.apply("manifests/queues-equal.yaml", "manifests/a-train.yaml")
     lab.advance(6 * 3600)
 
@@ -124,7 +124,7 @@ def test_with_memory_a_newcomer_is_made_good(lab):
 @takes_hours
 @pytest.mark.kailab_config(k_value=1.0)
 def test_memory_leaves_quota_alone(lab):
-    """The past weighs on what is borrowed only: 16 GPUs that team-a owns stay its own, whatever it used before."""
+    """Past use affects only borrowing: 16 GPUs that team-a owns stay its own, whatever it used before."""
     lab.apply("manifests/queues.yaml", "manifests/a-train.yaml")
     lab.advance(6 * 3600)
     lab.apply("manifests/b-train.yaml")
@@ -134,7 +134,7 @@ def test_memory_leaves_quota_alone(lab):
 
 @takes_hours
 def test_two_gangs_without_memory_one_starves(lab):
-    """Two teams with the same claim, each with a gang as big as the fleet. A share of 16 is no use to the second."""
+    """Two teams with the same claim, each with a gang as big as the fleet. A share of 16 does not help the second."""
     lab.apply("manifests/queues-equal.yaml", "manifests/a-gang.yaml")
     lab.advance(2 * 3600)
     lab.apply("manifests/b-gang.yaml")
@@ -146,7 +146,7 @@ def test_two_gangs_without_memory_one_starves(lab):
 @takes_hours
 @pytest.mark.kailab_config(k_value=2.0)
 def test_two_gangs_with_memory_take_turns(lab):
-    """With the past on the scales team-b's share grows to the whole fleet, and later team-a's does again."""
+    """With past use included, team-b's share grows to the whole fleet, and later team-a's does again."""
     lab.apply("manifests/queues-equal.yaml", "manifests/a-gang.yaml")
     lab.advance(2 * 3600)
 

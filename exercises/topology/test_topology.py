@@ -1,4 +1,4 @@
-"""Topology: where the pods of a gang land. Two zones of three racks of four nodes of 8 GPUs."""
+"""Topology: the placement of the pods of a gang. Two zones of three racks of four nodes of 8 GPUs."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_an_unknown_level_is_an_error_not_a_wish(lab):
 
 @pytest.mark.kailab_only("KAI says that it can't, and not why")
 def test_the_reason_names_the_unknown_level(lab):
-    """So that a slip of the pen is found in a minute, not in a day."""
+    """A typing error is found in a minute, not in a day."""
     lab.apply("manifests/queues.yaml", "manifests/unknown-level.yaml")
 
     expect(lab.job("gang")).waits_whole(pods=4).says("lab/row")

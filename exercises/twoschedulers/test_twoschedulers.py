@@ -1,4 +1,4 @@
-"""Two schedulers in one cluster: each keeps its own books, and GPUs are on both."""
+"""Two schedulers in one cluster: each keeps its own account, and both count the same GPUs."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ pytestmark = [
 
 
 def test_quota_does_not_hold_for_pods_of_the_other(lab):
-    """24 pods with the queue's label, but for the default scheduler: nobody counts them, and the owner of 16 GPUs gets 8."""
+    """24 pods with the queue's label, but for the default scheduler: no queue counts them, and the owner of 16 GPUs gets 8."""
     lab.apply("manifests/queues.yaml", "manifests/stray.yaml")
     expect(lab.deployment("stray")).running(pods=24)
     assert "allocated" not in (lab.get("Queue", "team-a").get("status") or {})
@@ -26,7 +26,7 @@ def test_quota_does_not_hold_for_pods_of_the_other(lab):
 
 
 def test_the_reason_names_the_other_schedulers_work(lab):
-    """Explained: there is no victim to be had, and what would have to be scaled down is work that KAI does not know."""
+    """Explained: there is no possible victim, and the step scales down work that KAI does not know."""
     lab.apply("manifests/queues.yaml", "manifests/stray.yaml")
     lab.settle()
     lab.apply("manifests/owner.yaml")
@@ -39,7 +39,7 @@ def test_the_reason_names_the_other_schedulers_work(lab):
 
 
 def test_the_same_work_given_to_kai_gives_back(lab):
-    """The contrast, and the first cure: with schedulerName kai-scheduler team-a's loan comes back."""
+    """The contrast, and the first remedy: with schedulerName kai-scheduler team-a's loan comes back."""
     lab.apply("manifests/queues.yaml", "manifests/given-to-kai.yaml")
     expect(lab.deployment("stray")).running(pods=24)
 
@@ -74,7 +74,7 @@ def test_a_pool_alone_is_half_a_cure(lab):
 
 @pytest.mark.kailab_fleet(APART)
 def test_nodes_set_apart_for_each_keep_the_quota(lab):
-    """A node selector on the pods of the default scheduler, and the pool's label on the nodes: no GPU is on both books."""
+    """A node selector on the pods of the default scheduler, and the pool's label on the nodes: no GPU is counted by both."""
     lab.apply("manifests/queues.yaml", "manifests/stray-selected.yaml")
     lab.settle()
     lab.apply("manifests/owner.yaml")

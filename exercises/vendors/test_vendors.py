@@ -1,4 +1,4 @@
-"""GPUs of two vendors, and labels without GPUs: what a resource name and a label say, and what they do not."""
+"""GPUs of two vendors, and labels without GPUs: what a resource name and a label mean, and what they do not."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.exercise("vendors")
 
 @pytest.mark.kailab_fleet(TWO)
 def test_to_kai_they_are_one_resource(lab):
-    """Pods that ask for amd.com/gpu are started on NVIDIA's node, too, and take its GPUs on KAI's books."""
+    """Pods that ask for amd.com/gpu are started on NVIDIA's node, too, and take its GPUs in KAI's accounting."""
     lab.apply("manifests/queues.yaml", "manifests/rocm.yaml")
 
     expect(lab.deployment("rocm")).running(pods=4).on_nodes({"h100-0": 2, "mi300x-0": 2})
@@ -23,7 +23,7 @@ def test_to_kai_they_are_one_resource(lab):
 
 @pytest.mark.kailab_fleet(TWO)
 def test_quotas_count_both_alike(lab):
-    """16 GPUs in use by a queue that owns 8, whatever they are called; only the status keeps the names apart."""
+    """16 GPUs in use by a queue that owns 8, whatever their resource name; only the status keeps the names apart."""
     lab.apply("manifests/queues.yaml", "manifests/rocm.yaml")
 
     expect(lab.queue("team-a")).running(gpus=16).borrows(gpus=8)
@@ -58,7 +58,7 @@ def test_it_is_said_when_it_is_applied(lab):
 
 @pytest.mark.kailab_fleet(BARE)
 def test_a_label_is_no_gpu(lab):
-    """Two nodes say that they have eight GPUs; one of them offers them. Without the GPU operator a node has no GPUs to give."""
+    """Two nodes have a label for eight GPUs; one of them offers them. Without the GPU operator a node offers no GPUs."""
     lab.apply("manifests/queues.yaml", "manifests/cuda.yaml")
 
     labelled = [one["metadata"]["name"] for one in lab.cluster.list("Node", labels="nvidia.com/gpu.present=true")]
