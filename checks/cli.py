@@ -1,4 +1,4 @@
-"""The command line of `python -m checks`: compare kailab with recorded decisions of KAI, with invariants, and with other schedulers."""
+"""The command line of `python -m checks`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _expression = click.option("-k", "expression", default="", help="Only those whos
 _verbose = click.option("--verbose", "-v", is_flag=True, help="Show every difference, not only the first.")
 _file = click.argument("file", type=options.PATH, required=False, help="The file; default: the one in KAILAB_SHARED.")
 CLUSTERS = 100
-"""How many clusters a hunt decides by default."""
+"""The default number of clusters of a hunt."""
 
 _seed = click.option(
     "--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; each further one adds 1."
@@ -35,7 +35,9 @@ _workers = click.option("--workers", type=click.IntRange(min=1), default=1, help
     "checks", cls=ReportingGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
 )
 def app() -> None:
-    """Compare kailab's decisions with those of KAI and of other schedulers, and with invariants. Exit code 1 if anything differs."""
+    """Compare kailab's decisions with those of KAI and of other schedulers, and with invariants. Exit code 1 if
+    anything differs.
+    """
 
 
 def main() -> None:
@@ -70,7 +72,7 @@ def scenarios(
     kai_crds: Path | None,
     output: TextOrJson,
 ) -> None:
-    """Manifests in steps, and after each step the outcome that a real KAI showed."""
+    """Run manifests in steps and compare each step with the outcome of a real KAI."""
     from checks.recorded.live_clusters import run_live
     from checks.recorded.scenarios import read_scenarios, run_scenario
     from checks.recorded.selection import matching
@@ -84,8 +86,9 @@ def scenarios(
     }  # fmt: skip
     check_lab(backend, scheduler, {**where, "labs": labs})
     matches = matching(expression)
-    chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if matches(one.name)]
-    _need(chosen)
+    available = read_scenarios(paths or [shared_folder() / "scenarios"])
+    chosen = [scenario for scenario in available if matches(scenario.name)]
+    _require_any(chosen)
     report = Report("scenarios")
     results: Iterator[Result]
     if backend == "embedded":
@@ -97,8 +100,8 @@ def scenarios(
             tell(result.id, number, len(chosen))
             report.results.append(result)
             if output is TextOrJson.text:
-                _tell(result)
-    _end(report, output, f"{report.passed} passed, {report.failed} failed")
+                _print_result(result)
+    _finish(report, output, f"{report.passed} passed, {report.failed} failed")
 
 
 @app.command()
@@ -122,7 +125,7 @@ def cases(
     verbose: bool,
     output: TextOrJson,
 ) -> None:
-    """KAI's own scheduling cases, one session or several, decided by our engine."""
+    """Run KAI's own scheduling cases, of one or several sessions, on kailab's engine."""
     from checks.recorded.cases import check_loading, run_cases
     from checks.recorded.expectations import LEVELS
     from checks.recorded.selection import choose
@@ -134,7 +137,7 @@ def cases(
     chosen = choose(paths or [shared_folder() / "conformance" / "cases"], suite, tag or (), expression)
     with terminal.progress_bars() as tell:
         report = check_loading(chosen) if loading else run_cases(chosen, level, tell)
-    _end(report, output, report.text(verbose))
+    _finish(report, output, report.text(verbose))
 
 
 @app.command()
@@ -142,14 +145,14 @@ def cases(
 @_verbose
 @options.output
 def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
-    """Recorded divisions of a cluster among queues."""
+    """Compare recorded divisions of a cluster among queues."""
     from checks.recorded.fairshare import run_file
     from checks.recorded_files import shared_folder
 
     report, unwired = run_file(file or shared_folder() / "conformance" / "fairshare.json")
     for kind, count in sorted(unwired.items()):
         terminal.notice(f"not compared: {kind} ({count} cases)")
-    _end(report, output, report.text(verbose))
+    _finish(report, output, report.text(verbose))
 
 
 @app.command()
@@ -157,12 +160,12 @@ def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
 @_verbose
 @options.output
 def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
-    """Pods of all kinds of owners, and the PodGroups that KAI makes of them."""
+    """Compare the PodGroups that KAI made for pods of all kinds of owners."""
     from checks.recorded.grouping import run_file
     from checks.recorded_files import shared_folder
 
     report = run_file(file or shared_folder() / "conformance" / "podgrouper.json")
-    _end(report, output, report.text(verbose))
+    _finish(report, output, report.text(verbose))
 
 
 @app.command()
@@ -173,9 +176,9 @@ def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
 @_verbose
 @options.output
 def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, output: TextOrJson) -> None:
-    """Random small clusters against what must hold of any decisions.
+    """Check random small clusters against the invariants of decisions.
 
-    A failure is shrunk to the smallest cluster that fails in the same way and printed as manifests.
+    A failing cluster is shrunk to the smallest one that fails in the same way, and printed as manifests.
     """
     from checks.fuzzing.fuzz import run_seeds, shrink_failures
     from checks.recorded.case_writing import write_cases
@@ -185,12 +188,12 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
     with terminal.spinner("shrinking what failed"):
         shrunk = shrink_failures(report)
     if out and shrunk:
-        write_cases(out, [one.case() for one in shrunk])
+        write_cases(out, [failure.case() for failure in shrunk])
         terminal.notice(f"written to {out}; run it with: python -m checks cases {out}")
     if output is TextOrJson.text:
-        for one in shrunk:
-            terminal.say(one.manifest())
-    _end(report, output, report.text(verbose))
+        for failure in shrunk:
+            terminal.say(failure.manifest())
+    _finish(report, output, report.text(verbose))
 
 
 @app.command()
@@ -201,15 +204,15 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
 @_verbose
 @options.output
 def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output: TextOrJson) -> None:
-    """Random user steps in labs (apply, delete, scale, cordon ...) against what must hold at rest.
+    """Take random user steps in labs (apply, delete, scale, cordon ...) and check the invariants after each.
 
-    A walk that fails is told by the fewest steps that fail in the same way.
+    A failing walk is reported with the fewest steps that fail in the same way.
     """
     from checks.fuzzing.walk import run_seeds
 
     with terminal.progress_bars() as tell:
         report = run_seeds(range(seed, seed + walks), steps, workers, tell)
-    _end(report, output, report.text(verbose))
+    _finish(report, output, report.text(verbose))
 
 
 @app.command()
@@ -220,7 +223,7 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 @_verbose
 @options.output
 def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool, output: TextOrJson) -> None:
-    """Manifests with odd values against a whole lab: each is refused with an error, or the lab settles."""
+    """Apply manifests with odd values to a lab: each must be refused with an error, or the lab must settle."""
     from checks.fuzzing.odd_manifests import MANY, OddCase, run_seeds
 
     if show:
@@ -229,7 +232,7 @@ def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool,
     most = cases if minutes is None else MANY
     with terminal.progress_bars() as tell:
         report = run_seeds(range(seed, seed + most), minutes, tell)
-    _end(report, output, report.text(verbose))
+    _finish(report, output, report.text(verbose))
 
 
 @app.command()
@@ -257,9 +260,10 @@ def explain(
     workers: int,
     output: TextOrJson,
 ) -> None:
-    """Random situations in labs, and what `kailab explain` says of all that waits in them, each answer tried.
+    """Verify what `kailab explain` says about all waiting workloads in random situations.
 
-    A cause is taken away in the manifests, a verdict tried on the emptied lab. Exit code 1 where fewer answers than --at-least are right.
+    Each cause is removed in the manifests, and each verdict is tried on the emptied lab. Exit code 1 if fewer answers
+    than --at-least are right.
     """
     from checks.explaining.run import run_seeds
     from checks.explaining.shrinking import shrink_seed
@@ -270,12 +274,12 @@ def explain(
     if output is TextOrJson.json:
         terminal.say(findings.as_json())
     else:
-        for number, judged in findings.unlike_each_other()[:shrink]:
+        for number, judged in findings.failures_by_variety()[:shrink]:
             with terminal.spinner(f"cutting down case {number}"):
                 smallest = shrink_seed(number, judged)
             terminal.say(f"---\n{smallest.as_yaml()}")
         terminal.say(findings.text())
-    if findings.share < at_least or any(one.broken for one in findings.results):
+    if findings.share < at_least or any(result.broken for result in findings.results):
         raise click.exceptions.Exit(1)
 
 
@@ -329,10 +333,11 @@ def hunt(
     output: TextOrJson,
     **place: Any,
 ) -> None:
-    """Look for clusters that kailab and another scheduler decide otherwise.
+    """Look for clusters that kailab and another scheduler decide differently.
 
-    Random clusters are decided by both. What differs, and not by chance, is cut down to the smallest scenario that still does, and kept
-    with both sides' evidence. Run again it goes on where it was. Exit code 1 if anything differs that is not accepted.
+    Random clusters are decided by both. A difference that is not due to chance is cut down to the smallest scenario
+    that still differs, and kept with the evidence of both sides. A repeated command continues the hunt. Exit code 1 if
+    anything differs that is not accepted.
     """
     from checks.hunting.hunt import carry_out, forget_differing, make_hunt, seeds_from
     from checks.hunting.result import HuntResult
@@ -363,22 +368,22 @@ def hunt(
         raise click.exceptions.Exit(1)
 
 
-def _need(chosen: Iterable[object]) -> None:
+def _require_any(chosen: Iterable[object]) -> None:
     from kailab.errors import InputError
 
     if not chosen:
         raise InputError("nothing matches")
 
 
-def _tell(result: Result) -> None:
-    """A line for what agrees; for what differs the differences spelt out."""
+def _print_result(result: Result) -> None:
+    """Print one line for a result, and one for each difference."""
     notes = f" ({'; '.join(result.notes)})" if result.notes else ""
     terminal.say(f"{'agrees ' if result.passed else 'DIFFERS'} {result.id}{notes}")
     for difference in result.differences:
         terminal.say(f"        {difference}")
 
 
-def _end(report: Report, output: TextOrJson, text: str) -> None:
+def _finish(report: Report, output: TextOrJson, text: str) -> None:
     terminal.say(report.as_json() if output is TextOrJson.json else text)
     if report.failed:
         raise click.exceptions.Exit(1)

@@ -1,13 +1,13 @@
-"""What must hold for any decisions on any cluster, whoever took them. Every violation is a sentence.
+"""Invariants of decisions: what must hold for any cluster and any scheduler. Every violation is a sentence.
 
-``check`` looks at one cycle: the tasks before it, its decisions, and the state they lead to. ``run_rounds`` runs cycles
-until nothing happens any more, ``undecided`` asks the same thing twice.
+``check`` verifies one cycle: the tasks before it, its decisions, and the resulting state. ``run_rounds`` runs cycles
+until nothing happens any more. ``undetermined`` repeats a decision and compares.
 
-Two faults of KAI, which the engine shares where it is told to (``EngineConfig.imitate_faults``), are excused with
-``strict=False``; both concern *split victims*, elastic jobs of which a search took surplus pods first and the core later. KAI may
-leave such a job's surplus on another node running below the gang's minimum (until stalegangeviction takes it), and it takes
-the surplus off the queue's account twice, so that a queue may pass its limit by as much. docs/conformance.md tells how each
-comes about.
+Two faults of KAI, which the engine can imitate (``EngineConfig.imitate_faults``), are excused with ``strict=False``.
+Both concern *split victims*: elastic jobs of which a search took surplus pods first and the core later. KAI may leave
+such a job's surplus running on another node below the gang's minimum (until stalegangeviction evicts it), and it
+subtracts the surplus twice from the queue's account, so that a queue may pass its limit by as much. docs/conformance.md
+describes how each comes about.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COUNTED = ACTIVE | {Status.PIPELINED}
 
 
 def check(case_input: CaseInput, before: Mapping[str, Task], decisions: Decisions, strict: bool = True) -> list[str]:
-    """Violations by one cycle's decisions, taken with tasks standing as in ``before`` (uid -> task)."""
+    """Violations by the decisions of one cycle, with the tasks in the state ``before`` (uid -> task)."""
     table = SimulatedCluster(case_input)
     table.tasks = dict(before)
     faults = table.apply(decisions)
@@ -44,7 +44,7 @@ def check(case_input: CaseInput, before: Mapping[str, Task], decisions: Decision
         *_nodes(case_input, _holders(before, decisions), "now"),
         *_nodes(case_input, [t for t in after.values() if t.status in COMING], "once those leaving are gone"),
         *_queues(case_input, before, after, split),
-        *[one for uid, one in _gangs(case_input, before, after) if uid not in split],
+        *[violation for uid, violation in _gangs(case_input, before, after) if uid not in split],
         *_victims(case_input, decisions),
         *_fair_shares(case_input, decisions.queues),
     ]
@@ -53,9 +53,10 @@ def check(case_input: CaseInput, before: Mapping[str, Task], decisions: Decision
 def split_victims(
     case_input: CaseInput, before: Mapping[str, Task], after: Mapping[str, Task], decisions: Decisions
 ) -> dict[str, list[Task]]:
-    """Jobs with surplus pods of which an evicting action took some -> the tasks it took, or may have taken.
+    """Jobs with surplus pods of which an evicting action took some -> the tasks that it took or may have taken.
 
-    Of a job that lost what it was given in this very cycle, decisions don't tell which pods: all without a place count.
+    For a job that lost what it was given in this same cycle, decisions do not name the pods, so all its pods without a
+    place count.
     """
     robbed = {uid for uid, _ in decisions.robbed}
     evicted = {eviction.task for eviction in decisions.evictions if eviction.action != "stalegangeviction"}
@@ -79,14 +80,14 @@ def split_victims(
 
 
 def _surplus(group: SubGroup, counts: Mapping[str, int]) -> bool:
-    """Whether more is placed somewhere than its minimum asks for."""
+    """True if more pods are placed somewhere than the minimum."""
     podsets = any(counts.get(podset.name, 0) > podset.min_available for podset in group.podsets)
     optional = group.min_members is not None and group.min_members < len(group.podsets) + len(group.groups)
     return podsets or optional or any(_surplus(inner, counts) for inner in group.groups)
 
 
 def _holders(before: Mapping[str, Task], decisions: Decisions) -> list[Task]:
-    """Tasks that hold something at this moment: nothing leaves at once, and what is bound is held from now on."""
+    """Tasks that hold resources at this moment: leaving tasks still do, bound ones already do."""
     holders = [task for task in before.values() if task.status in HOLDING]
     bound = [bind for bind in decisions.binds if bind.task in before]
     return holders + [
@@ -95,7 +96,7 @@ def _holders(before: Mapping[str, Task], decisions: Decisions) -> list[Task]:
 
 
 def _nodes(case_input: CaseInput, tasks: Iterable[Task], when: str) -> list[str]:
-    """No node gives out more than it has, no device more than a whole."""
+    """No node gives out more than it has, and no device more than a whole."""
     on: dict[str, list[Task]] = {}
     for task in tasks:
         on.setdefault(task.node, []).append(task)
@@ -103,10 +104,10 @@ def _nodes(case_input: CaseInput, tasks: Iterable[Task], when: str) -> list[str]
     violations = []
     for node in case_input.nodes:
         claims = ClaimedDeviceCounter(claimed)
-        here = on.get(node.name, [])
+        on_node = on.get(node.name, [])
         devices, shares = 0, dict[str, Fraction]()
         extended: dict[str, int] = {}
-        for task in here:
+        for task in on_node:
             gpu = task.shape.gpu
             if gpu.shared:
                 part = (
@@ -122,15 +123,15 @@ def _nodes(case_input: CaseInput, tasks: Iterable[Task], when: str) -> list[str]
                 extended[name] = extended.get(name, 0) + amount
         used = {
             "GPUs": ((devices + len(shares)) * GPU, node.gpus),
-            "CPU": (sum(task.shape.cpu for task in here), node.cpu),
-            "memory": (sum(task.shape.memory for task in here), node.memory),
-            "pods": (len(here), node.pods),
+            "CPU": (sum(task.shape.cpu for task in on_node), node.cpu),
+            "memory": (sum(task.shape.memory for task in on_node), node.memory),
+            "pods": (len(on_node), node.pods),
         }
         room = dict(node.extended)
         used |= {name: (amount, room.get(name, 0)) for name, amount in extended.items()}
         violations += [
-            f"node {node.name} gives out {amount} of {most} {what} {when}"
-            for what, (amount, most) in used.items()
+            f"node {node.name} gives out {amount} of {most} {resource} {when}"
+            for resource, (amount, most) in used.items()
             if amount > most
         ]
         violations += [
@@ -142,7 +143,7 @@ def _nodes(case_input: CaseInput, tasks: Iterable[Task], when: str) -> list[str]
 
 
 def held(case_input: CaseInput, tasks: Iterable[Task], preemptible_too: bool = True) -> dict[str, Amounts]:
-    """What each queue holds, summed up the tree; promised places count."""
+    """What each queue holds, summed up the tree, promised places included."""
     groups = {group.uid: group for group in case_input.podgroups}
     memory = max((node.gpu_memory_mib for node in case_input.nodes), default=0)
     own: dict[str, Amounts] = {}
@@ -153,8 +154,10 @@ def held(case_input: CaseInput, tasks: Iterable[Task], preemptible_too: bool = T
         gpu = task.accepted or task.shape.gpu
         milli = sum(count * mig_gpus(name) * GPU for name, count in gpu.mig) + sum(n for _, n in gpu.dra) * GPU
         milli += gpu.devices * (gpu.memory_mib * GPU // memory if gpu.memory_mib and memory else gpu.portion)
-        there = own.get(group.queue, Amounts())
-        own[group.queue] = Amounts(there.cpu + task.shape.cpu, there.memory + task.shape.memory, there.gpu + milli)
+        present = own.get(group.queue, Amounts())
+        own[group.queue] = Amounts(
+            present.cpu + task.shape.cpu, present.memory + task.shape.memory, present.gpu + milli
+        )
     return sum_up(case_input.queues, own)
 
 
@@ -165,7 +168,9 @@ def _shares(queue: Queue) -> tuple[tuple[str, Share], ...]:
 def _queues(
     case_input: CaseInput, before: Mapping[str, Task], after: Mapping[str, Task], split: Mapping[str, Iterable[Task]]
 ) -> list[str]:
-    """No queue grows beyond its limit, nor its non-preemptible part beyond its quota; what was over may stay."""
+    """No queue grows beyond its limit, and its non-preemptible part not beyond its quota. What was over before may
+    stay.
+    """
     violations = []
     twice = held(
         case_input,
@@ -179,13 +184,13 @@ def _queues(
                 got = getattr(now[queue.name], resource)
                 allowed = bound + getattr(twice[queue.name], resource) if preemptible_too else bound
                 if bound >= 0 and allowed < got and got > getattr(was[queue.name], resource):
-                    what = "" if preemptible_too else "non-preemptible "
-                    violations.append(f"queue {queue.name}: {what}{resource} {got:g} beyond {bound_name} {bound}")
+                    prefix = "" if preemptible_too else "non-preemptible "
+                    violations.append(f"queue {queue.name}: {prefix}{resource} {got:g} beyond {bound_name} {bound}")
     return violations
 
 
 def satisfied(group: SubGroup, counts: Mapping[str, int]) -> bool:
-    """Whether enough direct members of a subgroup have what they need, from placed tasks by pod set."""
+    """True if enough direct members of a subgroup have their minimum, given the placed tasks by pod set."""
     members: list[PodSet | SubGroup] = [*group.groups, *group.podsets]
     good = sum(
         counts.get(member.name, 0) >= member.min_available if isinstance(member, PodSet) else satisfied(member, counts)
@@ -204,7 +209,7 @@ def _counts(tasks: Iterable[Task]) -> dict[str, dict[str, int]]:
 
 
 def _gangs(case_input: CaseInput, before: Mapping[str, Task], after: Mapping[str, Task]) -> list[tuple[str, str]]:
-    """A gang that a cycle touched is whole afterwards, or has nothing at all. Pairs of the job and the violation."""
+    """A gang that a cycle changed is complete afterwards, or has nothing at all. Pairs of job and violation."""
     was, now = _counts(before.values()), _counts(after.values())
     return [
         (group.uid, f"gang {group.uid} is left in part: {now[group.uid]}")
@@ -221,7 +226,7 @@ def _gangs(case_input: CaseInput, before: Mapping[str, Task], after: Mapping[str
 
 
 def _victims(case_input: CaseInput, decisions: Decisions) -> list[str]:
-    """Only preemptible work is evicted, for somebody who gets a place by it, and where the action allows it."""
+    """Only preemptible work is evicted, for a beneficiary that gets a place by it, and only if the action allows it."""
     groups: dict[str, PodGroup] = {group.uid: group for group in case_input.podgroups}
     served = {(p.podgroup, p.action) for p in decisions.pipelines if not p.moved}
     moved = [(p.task, p.action) for p in decisions.pipelines if p.moved]
@@ -232,32 +237,32 @@ def _victims(case_input: CaseInput, decisions: Decisions) -> list[str]:
             continue
         victim = groups[eviction.podgroup]
         beneficiary = groups.get(eviction.beneficiary)
-        said = f"{eviction.action} evicts {eviction.task}"
+        subject = f"{eviction.action} evicts {eviction.task}"
         if not victim.preemptible:
-            violations.append(f"{said}, which is not preemptible")
+            violations.append(f"{subject}, which is not preemptible")
         if beneficiary is None:
-            violations.append(f"{said} for nobody")
+            violations.append(f"{subject} for nobody")
             continue
         if beneficiary.uid in robbed:
-            continue  # it had its place by this eviction, and lost it to another within the cycle, as in KAI
+            continue  # as in KAI, it lost the place of this eviction to another job within the cycle
         if (beneficiary.uid, eviction.action) not in served and beneficiary.uid not in robbed.values():
-            violations.append(f"{said} for {beneficiary.uid}, which gets no place by it")
+            violations.append(f"{subject} for {beneficiary.uid}, which gets no place by it")
         if eviction.action == "preempt" and (
             victim.queue != beneficiary.queue or victim.priority >= beneficiary.priority
         ):
-            violations.append(f"{said} for {beneficiary.uid}, which is not of higher priority in the same queue")
+            violations.append(f"{subject} for {beneficiary.uid}, which is not of higher priority in the same queue")
         if eviction.action == "reclaim" and victim.queue == beneficiary.queue:
-            violations.append(f"{said} for {beneficiary.uid} of the same queue")
+            violations.append(f"{subject} for {beneficiary.uid} of the same queue")
         if eviction.action == "consolidation":
             if (eviction.task, eviction.action) in moved:
                 moved.remove((eviction.task, eviction.action))
             elif victim.uid not in robbed:
-                violations.append(f"{said} without a new place for it")
+                violations.append(f"{subject} without a new place for it")
     return violations
 
 
 def _fair_shares(case_input: CaseInput, states: Iterable[QueueState]) -> list[str]:
-    """Fair shares of siblings add up to no more than their parent's, unless quotas alone do."""
+    """The fair shares of siblings add up to no more than their parent's, unless quotas alone do."""
     by_name = {state.name: state for state in states}
     children: dict[str, list[QueueState]] = {}
     for state in by_name.values():
@@ -288,50 +293,52 @@ def _fair_shares(case_input: CaseInput, states: Iterable[QueueState]) -> list[st
     return violations
 
 
-def undecided(case_input: CaseInput, decide: Decide) -> list[str]:
-    """The same cluster asked twice, and told in reverse order, gives the same decisions, byte for byte."""
+def undetermined(case_input: CaseInput, decide: Decide) -> list[str]:
+    """The same cluster, decided twice and with its records in reverse order, gives the same decisions, byte for byte."""
     table = SimulatedCluster(case_input)
     working = table.working()
     first = decide(working, case_input.config, NOW)
-    violations = _unlike(first, decide(working, case_input.config, NOW), "the same working set decided twice")
-    turned = WorkingSet()
+    violations = _differing_fields(first, decide(working, case_input.config, NOW), "the same working set decided twice")
+    reordered = WorkingSet()
     for task in reversed(case_input.tasks):
-        turned.set_task(table.tasks[task.uid])
+        reordered.set_task(table.tasks[task.uid])
     for podgroup in reversed(table.podgroups()):
-        turned.set_podgroup(podgroup)
+        reordered.set_podgroup(podgroup)
     for claim in reversed(case_input.claims):
-        turned.set_claim(claim)
+        reordered.set_claim(claim)
     for topology in reversed(case_input.topologies):
-        turned.set_topology(topology)
+        reordered.set_topology(topology)
     for queue in reversed(case_input.queues):
-        turned.set_queue(queue)
+        reordered.set_queue(queue)
     for node in reversed(case_input.nodes):
-        turned.set_node(node)
-    again = decide(turned, case_input.config, NOW)
-    return violations + _unlike(first, again, "the same records told in another order")
+        reordered.set_node(node)
+    reordered_decisions = decide(reordered, case_input.config, NOW)
+    return violations + _differing_fields(first, reordered_decisions, "the same records told in another order")
 
 
-def _unlike(first: Decisions, second: Decisions, what: str) -> list[str]:
+def _differing_fields(first: Decisions, second: Decisions, situation: str) -> list[str]:
     differing = [
         name
         for name in Decisions.__struct_fields__
         if msgspec.json.encode(getattr(first, name)) != msgspec.json.encode(getattr(second, name))
     ]
-    return [f"{what}: {', '.join(differing)} differ"] if differing else []
+    return [f"{situation}: {', '.join(differing)} differ"] if differing else []
 
 
 def run_rounds(case_input: CaseInput, decide: Decide, most: int = 12, strict: bool = True) -> list[str]:
-    """Cycles with the translation in between, each checked, until one decides nothing; violations of all of them.
+    """Run cycles, each checked, with the cluster updated in between, until one decides nothing. Returns all violations.
 
-    As the scheduler does, a cycle is told whom the one before it made room for. A cluster still changing after ``most`` cycles
-    is a violation of its own, with what it keeps doing.
+    As in the scheduler, each cycle gets the heirs of the one before. A cluster that still changes after ``most`` cycles
+    is a violation.
     """
     table = SimulatedCluster(case_input)
     violations: list[str] = []
     config = case_input.config
     for number in range(1, most + 1):
         decisions = decide(table.working_as_mirrored(), config, NOW)
-        violations += [f"cycle {number}: {one}" for one in check(case_input, table.tasks, decisions, strict)]
+        violations += [
+            f"cycle {number}: {violation}" for violation in check(case_input, table.tasks, decisions, strict)
+        ]
         if not decisions.changed and not decisions.again:
             return violations + _promises_at_rest(table, decisions)
         config = msgspec.structs.replace(config, promised=decisions.heirs)

@@ -1,4 +1,4 @@
-"""Where the recorded cases are: a folder outside the project, named by the variable KAILAB_SHARED."""
+"""Recorded files: where they are, and reading them as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kailab.model.files import read_text
 
 
 def read_json(path: Path) -> Any:
-    """Raises InputError, with the file's name, where the file can't be read or isn't JSON."""
+    """Read a JSON file. Raises InputError with the file's name if it cannot be read or is not JSON."""
     try:
         return json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
@@ -20,9 +20,10 @@ def read_json(path: Path) -> Any:
 
 
 VARIABLE = "KAILAB_SHARED"
+"""The environment variable with the folder of recorded files."""
 
 
 def shared_folder() -> Path:
-    """The folder of recorded cases: $KAILAB_SHARED, or ``../shared`` beside the project's own folder."""
-    named = os.environ.get(VARIABLE)
-    return Path(named) if named else Path(__file__).resolve().parents[1].parent / "shared"
+    """The folder of recorded files: $KAILAB_SHARED, or ``../shared`` beside the project."""
+    configured = os.environ.get(VARIABLE)
+    return Path(configured) if configured else Path(__file__).resolve().parents[1].parent / "shared"

@@ -1,4 +1,4 @@
-"""The form every conformance runner reports in: one result per case, a table by group, one last line."""
+"""Reports of all checks: one result per case, a table by group, and a summary line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 class Result:
     """The outcome of one case. It passed if ``differences`` is empty.
 
-    ``differences`` are sentences: what was expected, what came, and the engine's reason where there is one.
-    ``notes`` say what of the case could not be expressed or compared. ``counted`` False: run, but kept out of
-    the totals (a case whose source says that part of it can't be expressed).
+    ``differences`` are sentences: what was expected, what happened, and the engine's reason if known. ``notes``: parts
+    of the case that could not be expressed or compared. ``counted`` False: the case was run but is not in the totals
+    (its source says that parts of it cannot be expressed).
     """
 
     id: str
@@ -31,7 +31,7 @@ class Result:
 
 @dataclass(slots=True)
 class Report:
-    """What a runner found. Render with ``text()`` for people, ``as_json()`` for programs."""
+    """The results of a run. ``text()`` is for people, ``as_json()`` for programs."""
 
     title: str
     results: list[Result] = field(default_factory=list)
@@ -57,9 +57,9 @@ class Report:
         return _tally((tag, result) for result in self.results if result.counted for tag in result.tags)
 
     def text(self, verbose: bool = False, most: int = 6) -> str:
-        """Differing cases, tables and the last line ``N passed, M failed``.
+        """The differing cases, tables, and the last line ``N passed, M failed``.
 
-        ``verbose`` spells out every difference; otherwise a case has one line with its first difference.
+        With ``verbose``, every difference is shown; otherwise only the first of each case.
         """
         lines: list[str] = []
         for result in self.results:

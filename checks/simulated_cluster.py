@@ -1,4 +1,4 @@
-"""A cluster between cycles: records, decisions carried out on them, what nodes have left."""
+"""A cluster between cycles: its records, decisions carried out on them, and what nodes have left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ORDER = {Status.RELEASING: 1, Status.STUCK_RELEASING: 1, Status.PIPELINED: 2}  
 
 
 class SimulatedCluster:
-    """Tasks as they stand. ``vacated``: places that tasks evicted in this cycle are leaving."""
+    """The present tasks. ``vacated``: places that tasks evicted in this cycle are leaving."""
 
     def __init__(self, case_input: CaseInput) -> None:
         self.case_input = case_input
@@ -30,7 +30,7 @@ class SimulatedCluster:
         self.claims: dict[str, ResourceClaim] = {claim.name: claim for claim in case_input.claims}
 
     def working(self) -> WorkingSet:
-        """A new working set of the table as it stands: nothing but objects survives between cycles."""
+        """A new working set of the present state: only objects survive between cycles."""
         return WorkingSet.of(
             Snapshot(
                 nodes=self.case_input.nodes,
@@ -43,7 +43,9 @@ class SimulatedCluster:
         )
 
     def working_as_mirrored(self) -> WorkingSet:
-        """The same as a scheduler sees it in a cluster, where each shared GPU has a reservation, or one that stands in for it."""
+        """The same as a scheduler sees it in a cluster, where each shared GPU has a reservation pod, or a stand-in for
+        one.
+        """
         working = self.working()
         reservations = GpuReservations(working, lambda uid: None)
         for uid, task in self.tasks.items():
@@ -52,7 +54,7 @@ class SimulatedCluster:
         return working
 
     def podgroups(self) -> list[PodGroup]:
-        """PodGroups, started a minute ago where anything is placed: so KAI's test set-up has it."""
+        """PodGroups. As in KAI's test set-up, those with placed tasks started a minute ago."""
         started = {task.podgroup for task in self.tasks.values() if task.status in ACTIVE}
         return [
             msgspec.structs.replace(group, last_start=NOW - LAST_START_AGE if group.uid in started else None)
@@ -60,10 +62,10 @@ class SimulatedCluster:
         ]
 
     def apply(self, decisions: Decisions) -> list[str]:
-        """Carry decisions out as KAI's session does. Returns what in them can't be carried out, in words.
+        """Carry decisions out as KAI's session does. Returns a sentence for each decision that cannot be carried out.
 
-        One session may bind or promise a task a place and evict it again by a later action, or for another job
-        of the same action: what was decided first is told from the actions' order and from ``Pipeline.moved``.
+        One session may give a task a place and evict it again by a later action, or for another job of the same action.
+        The order follows from the actions and from ``Pipeline.moved``.
         """
         faults: list[str] = []
         self.vacated = []
@@ -124,8 +126,9 @@ class SimulatedCluster:
         )
 
     def settle_round(self) -> None:
-        """Between two cycles: bound tasks run, promised ones wait anew, leaving ones come back. What claims were given in
-        the session they keep."""
+        """Prepare the next cycle: bound tasks run, promised ones wait again, evicted ones are created again. Claims
+        keep their allocations.
+        """
         self._settle_claims()
         for uid, task in self.tasks.items():
             if task.status == Status.BINDING:
@@ -145,15 +148,15 @@ class SimulatedCluster:
                 for name in task.shape.claims:
                     holders.setdefault(name, []).append(task)
         for name, claim in self.claims.items():
-            here = holders.get(name, [])
-            # Consumers that are no tasks of the case keep what they have reserved: nobody takes it from them.
+            claim_holders = holders.get(name, [])
+            # Consumers that are no tasks of the case keep their reservation.
             others = tuple(uid for uid in claim.reserved if uid not in self.tasks)
-            kept = claim.allocated and bool(others)
+            kept_by_others = claim.allocated and bool(others)
             self.claims[name] = msgspec.structs.replace(
                 claim,
-                allocated=bool(here) or kept,
-                reserved=(*others, *(task.uid for task in here)),
-                node=here[0].node if here else claim.node if kept else "",
+                allocated=bool(claim_holders) or kept_by_others,
+                reserved=(*others, *(task.uid for task in claim_holders)),
+                node=claim_holders[0].node if claim_holders else claim.node if kept_by_others else "",
             )
 
     def zones_left(self, node: Node) -> Zones | None:
@@ -167,10 +170,10 @@ class SimulatedCluster:
         return zones
 
     def gpus_left(self) -> dict[str, tuple[float, float]]:
-        """Node -> devices (idle, releasing) after the decisions, counted as KAI counts them.
+        """Node -> devices (idle, releasing) after the decisions, counted as in KAI.
 
-        A shared device is out of ``idle`` as a whole. Pipelined tasks are charged to ``releasing``, which may
-        fall below zero.
+        A shared device is subtracted from ``idle`` as a whole. Pipelined tasks are subtracted from ``releasing``, which
+        may fall below zero.
         """
         left: dict[str, tuple[float, float]] = {}
         for node in self.case_input.nodes:
@@ -178,9 +181,9 @@ class SimulatedCluster:
             groups: dict[str, set[str]] = {}
             claims = ClaimedDeviceCounter({name: claim.gpus for name, claim in self.claims.items()})
             moved = [t for t in self.vacated if self.tasks[t.uid].status == Status.PIPELINED]
-            here = [t for t in (*self.tasks.values(), *moved) if t.node == node.name and t.status in PLACED]
-            # A device that somebody has and stays with is not on its way to anybody else.
-            for task in sorted(here, key=lambda one: _ORDER.get(one.status, 0)):
+            on_node = [t for t in (*self.tasks.values(), *moved) if t.node == node.name and t.status in PLACED]
+            # A device whose tasks stay is not free for others.
+            for task in sorted(on_node, key=lambda task: _ORDER.get(task.status, 0)):
                 gpu = task.accepted or task.shape.gpu
                 if gpu.shared or task.shape.gpu.shared:
                     kind = (
@@ -212,40 +215,41 @@ class SimulatedCluster:
 
 def accepted_share(gpu: GpuRequest, device_mib: int) -> GpuRequest | None:
     """What a request for GPU memory holds of devices of this size, rounded up to a hundredth as in KAI; None for other
-    requests."""
+    requests.
+    """
     if not gpu.memory_mib or not device_mib:
         return None
     return GpuRequest(devices=gpu.devices, portion=-(-gpu.memory_mib * 100 // device_mib) * GPU // 100)
 
 
 def whole_devices(gpu: GpuRequest) -> int:
-    """Devices that a task takes whole, plain or through resource claims."""
+    """Whole devices of a task, plain or through resource claims."""
     if gpu.dra:
         return sum(count for _, count in gpu.dra)
     return 0 if gpu.shared or gpu.mig else gpu.devices
 
 
 class ClaimedDeviceCounter:
-    """Counts devices that tasks of one node have whole: what several have through one claim, once."""
+    """Counts whole devices of the tasks of one node. Devices that several tasks have through one claim count once."""
 
     def __init__(self, gpus: Mapping[str, int]) -> None:
         self._gpus = gpus  # claim -> devices that count
         self._seen: set[str] = set()
 
     def devices(self, task: Task) -> int:
-        """What the task has and none that was asked about before."""
+        """The task's devices that no earlier task had."""
         again = sum(self._gpus.get(name, 0) for name in task.shape.claims if name in self._seen)
         self._seen.update(task.shape.claims)
         return max(0, whole_devices(task.accepted or task.shape.gpu) - again)
 
 
 def mig_gpus(profile: str) -> int:
-    """What one instance of a MIG profile counts against quotas: the number before its ``g``."""
+    """What one instance of a MIG profile counts for in quotas: the number before its ``g``."""
     return int(profile.removeprefix(labels.MIG_PREFIX).split("g", 1)[0])
 
 
 def sharing(tasks: dict[str, tuple[str, tuple[str, ...]]]) -> dict[str, frozenset[str]]:
-    """Task -> all that share a device with it, from task -> (node, GPU groups). Ids don't matter."""
+    """Task -> all tasks that share a device with it, from task -> (node, GPU groups). Names of groups do not matter."""
     members: dict[tuple[str, str], set[str]] = {}
     for uid, (node, groups) in tasks.items():
         for group in groups:

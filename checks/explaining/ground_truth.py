@@ -1,5 +1,6 @@
-"""Whether a workload runs once all other work has gone, now or within a day: the truth that ``never`` and ``later`` are held
-against."""
+"""Whether a workload runs once all other workloads are gone, or within a day: what the verdicts ``never`` and ``later``
+are compared with.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +17,29 @@ from kailab.lab.lab import Lab
 
 DAY = 86_400.0
 STILL = 7_200.0
-"""Seconds without a change after which none comes any more: every run time, delay and protection of a situation is shorter. Where binds
-are refused they are tried again all day."""
+"""Seconds without a change after which nothing changes any more: every run time, delay and protection of a situation is
+shorter. Refused binds are retried all day.
+"""
 
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """Of the workloads of a situation. ``lab``: the situation, carried out; it is only looked at."""
+    """The truth about the workloads of a situation. ``lab``: the lab after all steps, which is only read."""
 
     situation: Situation
     lab: Lab
 
-    def alone(self, work: AppliedWorkload) -> bool:
-        """Whether it runs in a fork from which all other work was taken."""
+    def runs_alone_in_fork(self, work: AppliedWorkload) -> bool:
+        """True if it runs in a fork without any other workload."""
         return runs_alone(self.situation, self.lab, work)
 
-    def in_time(self, work: AppliedWorkload) -> bool:
-        """Whether it runs in a fork, with all others."""
+    def runs_within_a_day(self, work: AppliedWorkload) -> bool:
+        """True if it runs in a fork with all other workloads."""
         return work in self._served
 
     @cached_property
     def _served(self) -> frozenset[AppliedWorkload]:
-        """All that wait and run at any moment within a day: one day serves every question."""
+        """All waiting workloads that run at any moment within a day, computed once."""
         left = set(waiting_workloads(self.situation, self.lab))
         served: set[AppliedWorkload] = set()
         with fork(self.lab) as lab:
@@ -49,38 +51,38 @@ class GroundTruth:
 
 
 def runs_alone(situation: Situation, lab: Lab, work: AppliedWorkload) -> bool:
-    """Whether a workload runs, within a day, in a fork of ``lab`` from which all other work of the situation was taken."""
+    """True if a workload runs, within a day, in a fork of ``lab`` without the situation's other workloads."""
     with fork(lab) as trial:
-        for one in other_workloads(situation, trial, work):
-            trial.delete(one.kind, one.name, one.namespace)
-        for pod in _left(trial, work):
+        for other in other_workloads(situation, trial, work):
+            trial.delete(other.kind, other.name, other.namespace)
+        for pod in _remaining_pods(trial, work):
             try:
                 trial.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
-            except InputError:  # it went with an owner
+            except InputError:  # deleted with its owner
                 continue
         trial.settle()
         return any(work.runs(trial) for _ in _within_a_day(trial))
 
 
 def _within_a_day(lab: Lab) -> Iterator[None]:
-    """Now, and each moment at which something may have changed, as long as something does."""
+    """Yields now, and at each moment at which something may have changed, until nothing changes any more."""
     yield
-    changed, stood = lab.now, _standing(lab)
+    changed, before = lab.now, _pod_states(lab)
     for _ in lab.moments(DAY):
         yield
-        if (stands := _standing(lab)) != stood:
-            changed, stood = lab.now, stands
+        if (states := _pod_states(lab)) != before:
+            changed, before = lab.now, states
         elif lab.now - changed > STILL:
             return
 
 
-def _standing(lab: Lab) -> list[tuple[str, str, str]]:
+def _pod_states(lab: Lab) -> list[tuple[str, str, str]]:
     return [
         (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), (pod.get("status") or {}).get("phase", ""))
         for pod in lab.cluster.list("Pod")
     ]
 
 
-def _left(lab: Lab, work: AppliedWorkload) -> list[Object]:
+def _remaining_pods(lab: Lab, work: AppliedWorkload) -> list[Object]:
     own = {pod["metadata"]["uid"] for pod in work.pods(lab)}
     return [pod for pod in lab.cluster.list("Pod", work.namespace) if pod["metadata"]["uid"] not in own]

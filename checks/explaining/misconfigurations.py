@@ -1,4 +1,4 @@
-"""What keeps work from running, put into its manifest: each changes a workload as somebody might have written it."""
+"""Misconfigurations that keep a workload from running: each changes a manifest as a user might have written it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GPU = labels.GPU_RESOURCE
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a trouble may refer to. ``inner``: queues with children."""
+    """Objects to which a misconfiguration may refer. ``inner``: queues with children."""
 
     chance: Random
     inner: Sequence[str]
@@ -26,7 +26,7 @@ Misconfiguration = Callable[[Object, Surroundings], None]
 
 
 def template_of(work: Object) -> Object:
-    """The metadata and the spec of its pods: of the template, or of the pod itself."""
+    """The metadata and spec of its pods: the template, or the pod itself."""
     return work if work["kind"] == "Pod" else work["spec"]["template"]
 
 
@@ -34,8 +34,8 @@ def _labels(work: Object) -> list[dict[str, str]]:
     return [work["metadata"]["labels"], template_of(work)["metadata"]["labels"]]
 
 
-def _notes(work: Object) -> list[dict[str, str]]:
-    return [one["metadata"].setdefault("annotations", {}) for one in (work, template_of(work))]
+def _annotations(work: Object) -> list[dict[str, str]]:
+    return [manifest["metadata"].setdefault("annotations", {}) for manifest in (work, template_of(work))]
 
 
 def _spec(work: Object) -> Object:
@@ -44,16 +44,16 @@ def _spec(work: Object) -> Object:
 
 
 def set_label(work: Object, key: str, value: str | None) -> None:
-    """Set, or with None remove, a label of a workload and of its pods."""
-    for found in _labels(work):
-        found.pop(key, None)
+    """Set a label of a workload and its pods, or remove it (None)."""
+    for labels_of_object in _labels(work):
+        labels_of_object.pop(key, None)
         if value is not None:
-            found[key] = value
+            labels_of_object[key] = value
 
 
 def set_annotation(work: Object, key: str, value: str) -> None:
-    for found in _notes(work):
-        found[key] = value
+    for notes in _annotations(work):
+        notes[key] = value
 
 
 def _queue(name: str) -> Misconfiguration:
@@ -106,7 +106,7 @@ def _config_map(work: Object, _: Surroundings) -> None:
 
 
 def _priority_class(work: Object, _: Surroundings) -> None:
-    if work["kind"] != "Pod":  # one by itself is refused
+    if work["kind"] != "Pod":  # refused for a bare pod
         _spec(work)["priorityClassName"] = "research-high"
 
 
@@ -152,9 +152,9 @@ def _much_memory(work: Object, around: Surroundings) -> None:
 
 
 def _large_share(work: Object, around: Surroundings) -> None:
-    for found in _notes(work):
-        if labels.GPU_MEMORY in found:
-            found[labels.GPU_MEMORY] = "200000"
+    for notes in _annotations(work):
+        if labels.GPU_MEMORY in notes:
+            notes[labels.GPU_MEMORY] = "200000"
 
 
 def _mig(work: Object, around: Surroundings) -> None:
@@ -166,13 +166,13 @@ def _delay(work: Object, around: Surroundings) -> None:
     set_annotation(work, labels.PREEMPTION_DELAY, around.chance.choice(("90s", "20m")))
 
 
-def _kept(work: Object, around: Surroundings) -> None:
+def _set_preemptibility(work: Object, around: Surroundings) -> None:
     set_label(work, labels.PREEMPTIBILITY, around.chance.choice(("non-preemptible", "preemptible")))
 
 
-def _ends(work: Object, around: Surroundings) -> None:
-    for found in _notes(work):
-        found[labels.RUN_SECONDS] = str(around.chance.choice((40, 400, 4000)))
+def _set_run_time(work: Object, around: Surroundings) -> None:
+    for notes in _annotations(work):
+        notes[labels.RUN_SECONDS] = str(around.chance.choice((40, 400, 4000)))
 
 
 def _incomplete(work: Object, _: Surroundings) -> None:
@@ -184,14 +184,14 @@ MISCONFIGURATIONS: Sequence[tuple[Misconfiguration, int]] = (
     (_no_queue, 3), (_queue("speach"), 3), (_inner_queue, 3), (_queue("bare"), 3), (_queue("orphan"), 2),
     (_model, 8), (_affinity, 4), (_tolerates, 6), (_gates, 2), (_suspended, 2), (_claim, 2), (_config_map, 2),
     (_priority_class, 2), (_priority_label, 2), (_node_pool, 3), (_together, 8), (_apart, 4), (_large, 6),
-    (_much_cpu, 5), (_much_memory, 5), (_large_share, 3), (_mig, 3), (_delay, 6), (_kept, 8), (_ends, 5), (_incomplete, 2),
+    (_much_cpu, 5), (_much_memory, 5), (_large_share, 3), (_mig, 3), (_delay, 6), (_set_preemptibility, 8), (_set_run_time, 5), (_incomplete, 2),
 )  # fmt: skip
-"""Each with how often it is drawn, beside the others."""
+"""Each with its weight."""
 
 
 def add_misconfigurations(work: Object, around: Surroundings) -> None:
-    """None, one or two of them: several things may be wrong at once."""
+    """Add up to three misconfigurations, often none."""
     count = around.chance.choice((0, 0, 0, 0, 1, 1, 1, 2, 2, 3))
-    made, weights = zip(*MISCONFIGURATIONS, strict=True)
-    for one in around.chance.choices(made, weights, k=count):
-        one(work, around)
+    changes, weights = zip(*MISCONFIGURATIONS, strict=True)
+    for change in around.chance.choices(changes, weights, k=count):
+        change(work, around)

@@ -1,4 +1,4 @@
-"""Random fleets and queue trees for situations: small, so that work competes; rare things drawn rarely."""
+"""Random fleets and queue trees: small, so that workloads compete; rare features are drawn rarely."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ POOL = "workers"
 
 
 def fleet(chance: Random) -> Object:
-    """One to three pools of one to three nodes; some poor in CPU, memory or pod slots, reserved, of another node pool, split."""
+    """One to three pools of nodes; some with little CPU, memory or pod slots, tainted, in another node pool, or split
+    by MIG.
+    """
     racks = chance.random() < 0.4
     pools = [_pool(chance, model, racks) for model in chance.sample(MODELS, chance.choice((1, 1, 2, 2, 3)))]
-    made: Object = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": "random", "pools": pools}
+    manifest: Object = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": "random", "pools": pools}
     if racks:
-        made["topologies"] = [{"name": TOPOLOGY, "levels": [RACK, labels.HOSTNAME]}]
-    return made
+        manifest["topologies"] = [{"name": TOPOLOGY, "levels": [RACK, labels.HOSTNAME]}]
+    return manifest
 
 
 def _pool(chance: Random, model: str, racks: bool) -> Object:
@@ -56,23 +58,23 @@ def _pool(chance: Random, model: str, racks: bool) -> Object:
 
 
 def queue_tree(chance: Random) -> tuple[list[Object], list[str], list[str]]:
-    """The queues, the leaves that work can go to, and the queues that have children."""
+    """The queues, the leaves for workloads, and the queues with children."""
     depth = chance.choice((1, 2, 2, 3))
     tops = [""] if depth == 1 else ["org"]
-    queues = [] if depth == 1 else [_drawn(chance, "org", "", roomy=True)]
+    queues = [] if depth == 1 else [_random_queue(chance, "org", "", roomy=True)]
     if depth == 3:
-        queues += [_drawn(chance, name, "org", roomy=chance.random() < 0.6) for name in ("da", "db")]
+        queues += [_random_queue(chance, name, "org", roomy=chance.random() < 0.6) for name in ("da", "db")]
         tops = ["da", "db"]
     leaves: list[str] = []
     for number in range(chance.choice((2, 2, 3, 4))):
         leaves.append(f"t{number + 1}")
-        queues.append(_drawn(chance, leaves[-1], tops[number % len(tops)]))
-    inner = [name for name in ("org", "da", "db") if any(one["spec"].get("parentQueue") == name for one in queues)]
+        queues.append(_random_queue(chance, leaves[-1], tops[number % len(tops)]))
+    inner = [name for name in ("org", "da", "db") if any(queue["spec"].get("parentQueue") == name for queue in queues)]
     return queues, leaves, inner
 
 
 def odd_queues(chance: Random) -> list[Object]:
-    """Queues that can not run anything, whether work goes there or not: without amounts, below a parent that there is not."""
+    """Queues that can run nothing: without resources, or below a missing parent."""
     bare = queue("bare", "", 0, 0, 1)
     spec = bare["spec"]
     if chance.random() < 0.5:
@@ -82,11 +84,11 @@ def odd_queues(chance: Random) -> list[Object]:
     return [bare, queue("orphan", "nowhere", 4, -1, 1)]
 
 
-def _drawn(chance: Random, name: str, parent: str, roomy: bool = False) -> Object:
+def _random_queue(chance: Random, name: str, parent: str, roomy: bool = False) -> Object:
     quota = chance.choice((8, 16, 24, -1)) if roomy else chance.choice((0, 1, 2, 4, 4, 8, -1))
     limit = chance.choice((-1, -1, -1, -1, 12)) if roomy else chance.choice((-1, -1, -1, -1, 2, 4, 8))
-    made = queue(name, parent, quota, limit, chance.choice((1, 1, 1, 0, 2, 3)))
-    spec = made["spec"]
+    manifest = queue(name, parent, quota, limit, chance.choice((1, 1, 1, 0, 2, 3)))
+    spec = manifest["spec"]
     if chance.random() < 0.15:
         spec["priority"] = 200
     for field in ("reclaimMinRuntime", "preemptMinRuntime"):
@@ -96,4 +98,4 @@ def _drawn(chance: Random, name: str, parent: str, roomy: bool = False) -> Objec
         spec["resources"]["cpu"] = {"quota": 3000, "limit": chance.choice((-1, 4000)), "overQuotaWeight": 1}
     if chance.random() < 0.05:
         spec["resources"]["memory"] = {"quota": 4000, "limit": chance.choice((-1, 6000)), "overQuotaWeight": 1}
-    return made
+    return manifest

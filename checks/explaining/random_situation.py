@@ -1,4 +1,4 @@
-"""The situation of a seed: a fleet, queues, and work that comes, competes and waits, with things wrong in it."""
+"""The situation of a seed: a fleet, queues, and misconfigured workloads that compete."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ CONFIGS: tuple[Object | None, ...] = (None,) * 9 + ({"queueDepthPerAction": {"al
 
 
 def seeded(seed: int) -> Situation:
+    """The situation of a seed."""
     chance = Random(seed)
     fleet = random_clusters.fleet(chance)
     config = chance.choice(CONFIGS)
     steps = tuple(_steps(chance, fleet))
-    # YAML would write what is shared as anchors, and a change of one object must not change another.
+    # YAML would write shared objects as anchors, and changing one object must not change another.
     return Situation(f"seed {seed}", deepcopy(fleet), tuple(deepcopy(step) for step in steps), deepcopy(config))
 
 
@@ -34,30 +35,30 @@ def _steps(chance: Random, fleet: Object) -> Iterator[Step]:
     around = Surroundings(chance, inner, "topologies" in fleet)
     names: list[tuple[str, str]] = []
     for number in range(chance.choice((2, 3, 4, 5, 6))):
-        made = _work(f"w{number}", chance.choice(leaves), around)
+        made = _random_workload(f"w{number}", chance.choice(leaves), around)
         names.append((made[0]["kind"], f"w{number}"))
         yield {"apply": made}
-        yield from _meanwhile(chance, fleet, leaves, names)
+        yield from _random_event(chance, fleet, leaves, names)
 
 
-def _work(name: str, queue: str, around: Surroundings) -> list[Object]:
+def _random_workload(name: str, queue: str, around: Surroundings) -> list[Object]:
     chance = around.chance
     if chance.random() < 0.12:
         return gang_of_pods(name, queue, chance)
-    made: Object = chance.choice(WORK)(name, queue, chance)
-    add_misconfigurations(made, around)
-    return [made]
+    manifest: Object = chance.choice(WORK)(name, queue, chance)
+    add_misconfigurations(manifest, around)
+    return [manifest]
 
 
 def gang_of_pods(name: str, queue: str, chance: Random) -> list[Object]:
-    """A PodGroup and its pods, as somebody writes them who has no operator for it."""
+    """A PodGroup and its pods, as written by users without an operator."""
     least = chance.choice((1, 2, 3))
-    there = max(1, least + chance.choice((0, 0, 1, -1)))
+    count = max(1, least + chance.choice((0, 0, 1, -1)))
     spec: Object = {"queue": queue, "minMember": least, "priorityClassName": chance.choice(("train", "build"))}
     metadata = {"name": name}
     group: Object = {"apiVersion": api_version_of("PodGroup"), "kind": "PodGroup", "metadata": metadata, "spec": spec}
     gpus = chance.choice((1, 2, 4))
-    return [group, *(_member(f"{name}-{number}", name, queue, gpus) for number in range(there))]
+    return [group, *(_member(f"{name}-{number}", name, queue, gpus) for number in range(count))]
 
 
 def _member(name: str, group: str, queue: str, gpus: int) -> Object:
@@ -76,8 +77,8 @@ def _member(name: str, group: str, queue: str, gpus: int) -> Object:
     }
 
 
-def _meanwhile(chance: Random, fleet: Object, leaves: list[str], names: list[tuple[str, str]]) -> Iterator[Step]:
-    """What happens between two workloads, mostly nothing."""
+def _random_event(chance: Random, fleet: Object, leaves: list[str], names: list[tuple[str, str]]) -> Iterator[Step]:
+    """An event between two workloads, usually none."""
     drawn = chance.random()
     if drawn < 0.15:
         yield {"advance": chance.choice((5, 30, 100, 700))}

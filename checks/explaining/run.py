@@ -1,4 +1,4 @@
-"""Many situations judged, one seed after the other, and what came of it: the share that is right, by cause."""
+"""Judges many situations, one per seed, and reports the share of right answers by cause."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from kailab.errors import KailabError
 
 @dataclass(frozen=True)
 class SeedResult:
-    """``broken``: why the situation could not be carried out; a fault of the generator, not of an answer."""
+    """The judged answers of a seed. ``broken``: why the situation could not be carried out, which is a fault of the
+    generator, not of an answer.
+    """
 
     seed: int
     judged: tuple[JudgedAnswer, ...] = ()
@@ -37,23 +39,23 @@ class Tally:
 
 @dataclass
 class Findings:
-    """Of a run. ``cases``: situations that were carried out."""
+    """The results of a run."""
 
     results: list[SeedResult] = field(default_factory=list)
 
     @property
     def all(self) -> list[tuple[int, JudgedAnswer]]:
-        """Whatever was judged."""
-        return [(one.seed, judged) for one in self.results for judged in one.judged if not judged.restless]
+        """All judged answers."""
+        return [(result.seed, judged) for result in self.results for judged in result.judged if not judged.restless]
 
     @property
     def restless(self) -> list[tuple[int, JudgedAnswer]]:
-        """What could not be judged, because a lab never comes to rest."""
-        return [(one.seed, judged) for one in self.results for judged in one.judged if judged.restless]
+        """Answers that could not be judged, because a lab never settles."""
+        return [(result.seed, judged) for result in self.results for judged in result.judged if judged.restless]
 
     @property
     def failed(self) -> list[tuple[int, JudgedAnswer]]:
-        return [(seed, one) for seed, one in self.all if not one.right]
+        return [(seed, answer) for seed, answer in self.all if not answer.right]
 
     @property
     def asked(self) -> int:
@@ -61,52 +63,52 @@ class Findings:
 
     @property
     def share(self) -> float:
-        """Per cent that are right; 100 where nothing was asked."""
+        """The percentage of right answers; 100 without answers."""
         return 100.0 if not self.asked else 100.0 * (self.asked - len(self.failed)) / self.asked
 
-    def unlike_each_other(self) -> list[tuple[int, JudgedAnswer]]:
-        """What failed, one of each cause and part before a second of any."""
+    def failures_by_variety(self) -> list[tuple[int, JudgedAnswer]]:
+        """The failures, one of each cause and part before a second of any."""
         kinds: dict[tuple[str, str], int] = {}
         ranked = []
-        for place, (seed, one) in enumerate(self.failed):
-            kind = (one.code, one.faults[0][0])
+        for place, (seed, answer) in enumerate(self.failed):
+            kind = (answer.code, answer.faults[0][0])
             kinds[kind] = rank = kinds.get(kind, 0) + 1
-            ranked.append((rank, place, (seed, one)))
-        return [found for _, _, found in sorted(ranked, key=lambda entry: entry[:2])]
+            ranked.append((rank, place, (seed, answer)))
+        return [failure for _, _, failure in sorted(ranked, key=lambda entry: entry[:2])]
 
     def by_code(self) -> dict[str, Tally]:
-        """Sorted by how often a code came first."""
-        found: dict[str, Tally] = {}
-        for _, one in self.all:
-            tally = found.setdefault(one.code or "(none)", Tally())
-            tally.right += one.right
-            tally.wrong += not one.right
-            tally.with_steps += one.steps > 0
-        return dict(sorted(found.items(), key=lambda entry: (-entry[1].asked, entry[0])))
+        """By first cause, the most frequent first."""
+        tallies: dict[str, Tally] = {}
+        for _, answer in self.all:
+            tally = tallies.setdefault(answer.code or "(none)", Tally())
+            tally.right += answer.right
+            tally.wrong += not answer.right
+            tally.with_steps += answer.steps > 0
+        return dict(sorted(tallies.items(), key=lambda entry: (-entry[1].asked, entry[0])))
 
     def text(self, most: int = 10) -> str:
-        """The share by cause, the first ``most`` that failed, and the share of all as the last line."""
+        """The share by cause, the first ``most`` failures, and the total share as the last line."""
         lines = [f"{'FIRST CAUSE':<28}{'RIGHT':>7}{'WRONG':>7}{'SHARE':>9}{'WITH A STEP':>13}"]
         for code, tally in self.by_code().items():
             share = 100.0 * tally.right / tally.asked
             lines.append(f"{code:<28}{tally.right:>7}{tally.wrong or '':>7}{share:>8.1f}%{tally.with_steps:>13}")
-        for seed, one in self.unlike_each_other()[:most]:
-            lines += ["", f"case {seed}, {one.work}: {one.verdict} {one.code}".rstrip()]
-            lines += [f"    {one.sentence}"] if one.sentence else []
-            lines += [f"    {part}: {what}" for part, what in one.faults]
+        for seed, answer in self.failures_by_variety()[:most]:
+            lines += ["", f"case {seed}, {answer.work}: {answer.verdict} {answer.code}".rstrip()]
+            lines += [f"    {answer.sentence}"] if answer.sentence else []
+            lines += [f"    {part}: {sentence}" for part, sentence in answer.faults]
         rest = len(self.failed) - most
         if rest > 0:
             lines += ["", f"and {rest} more"]
         for result in self.results:
             if result.broken:
                 lines += ["", f"case {result.seed} can't be carried out: {result.broken}"]
-        for seed, one in self.restless:
-            lines += ["", f"case {seed}, {one.work} is not judged: {one.restless}"]
+        for seed, answer in self.restless:
+            lines += ["", f"case {seed}, {answer.work} is not judged: {answer.restless}"]
         lines += ["", self.summary()]
         return "\n".join(lines)
 
     def summary(self) -> str:
-        named = [one.named_next for _, one in self.all if one.named_next is not None]
+        named = [answer.named_next for _, answer in self.all if answer.named_next is not None]
         chained = f"; the next cause had been named in {sum(named)} of {len(named)}" if named else ""
         right = self.asked - len(self.failed)
         left = f"; not judged {len(self.restless)}, whose lab never comes to rest" if self.restless else ""
@@ -120,16 +122,18 @@ class Findings:
                 "right": self.asked - len(self.failed),
                 "share": self.share,
                 "codes": {code: asdict(tally) for code, tally in self.by_code().items()},
-                "failed": [{"case": seed, **asdict(one)} for seed, one in self.failed],
-                "restless": [{"case": seed, "work": str(one.work), "why": one.restless} for seed, one in self.restless],
-                "broken": {str(one.seed): one.broken for one in self.results if one.broken},
+                "failed": [{"case": seed, **asdict(result)} for seed, result in self.failed],
+                "restless": [
+                    {"case": seed, "work": str(result.work), "why": result.restless} for seed, result in self.restless
+                ],
+                "broken": {str(result.seed): result.broken for result in self.results if result.broken},
             },
             indent=1,
         )
 
 
 def run_seed(seed: int, *, steps: bool = False) -> SeedResult:
-    """See ``judge``."""
+    """Judge the situation of a seed, see ``judge_situation``."""
     try:
         return SeedResult(seed, tuple(judge_situation(seeded(seed), steps=steps)))
     except KailabError as error:
@@ -144,7 +148,10 @@ def run_seeds(
     *,
     steps: bool = False,
 ) -> Findings:
-    """In the order of the seeds, whatever the number of ``workers`` (processes). ``budget``: seconds after which no further one is begun. ``tell("situations", done, total)`` is called as they are done."""
+    """Judge the situations of these seeds. Results are in the order of the seeds for any number of ``workers``
+    (processes). ``budget``: seconds after which no further one begins. ``tell("situations", done, total)`` is called
+    after each.
+    """
     findings = Findings()
     end = None if budget is None else monotonic() + budget
     for result in _results(seeds, workers, partial(run_seed, steps=steps)):

@@ -1,4 +1,4 @@
-"""The smallest situation found in which an answer is wrong in the same way: what can go is left out, one thing after the other."""
+"""The smallest situation in which an answer is wrong in the same way, found by leaving out one thing after another."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from kailab.errors import KailabError
 
 
 def shrink_seed(seed: int, failed: JudgedAnswer) -> Situation:
-    """The situation of a seed, cut down."""
+    """The shrunk situation of a seed."""
     return shrink(seeded(seed), failed)
 
 
 def shrink(situation: Situation, failed: JudgedAnswer, most_tries: int = 150) -> Situation:
-    """Steps go first, then objects, then pools and nodes of the fleet. ``situation`` must fail as ``failed`` says."""
+    """Leave out steps first, then objects, then pools and nodes of the fleet. ``situation`` must fail as ``failed``
+    says.
+    """
     parts = {part for part, _ in failed.faults}
     tries = most_tries
     smaller = True
     while smaller and tries:
         smaller = False
-        for candidate in _cut_down(situation, failed.work):
+        for candidate in _smaller_situations(situation, failed.work):
             if not tries:
                 break
             tries -= 1
@@ -36,25 +38,25 @@ def shrink(situation: Situation, failed: JudgedAnswer, most_tries: int = 150) ->
 
 
 def _fails(situation: Situation, failed: JudgedAnswer, parts: set[str]) -> bool:
-    """In one of the same parts, with the same first cause."""
+    """True if the answer is wrong in one of the same parts, with the same first cause."""
     try:
         with situation.opened() as lab:
             if failed.work.wanted(lab) < 1 or failed.work.runs(lab):
                 return False
-            found = judge_answer(GroundTruth(situation, lab), failed.work, steps="step" in parts)
+            answer = judge_answer(GroundTruth(situation, lab), failed.work, steps="step" in parts)
     except KailabError:
         return False
-    return found.code == failed.code and not parts.isdisjoint(part for part, _ in found.faults)
+    return answer.code == failed.code and not parts.isdisjoint(part for part, _ in answer.faults)
 
 
-def _cut_down(situation: Situation, work: AppliedWorkload) -> Iterator[Situation]:
+def _smaller_situations(situation: Situation, work: AppliedWorkload) -> Iterator[Situation]:
     for number in range(len(situation.steps) - 1, -1, -1):
-        if "apply" not in situation.steps[number] or not _has(situation.steps[number], work):
+        if "apply" not in situation.steps[number] or not _applies_workload(situation.steps[number], work):
             yield situation.with_steps(situation.steps[:number] + situation.steps[number + 1 :])
     for number, step in enumerate(situation.steps):
         objects = step.get("apply") or []
-        for place, one in enumerate(objects):
-            if one["metadata"]["name"] != work.name and len(objects) > 1:
+        for place, manifest in enumerate(objects):
+            if manifest["metadata"]["name"] != work.name and len(objects) > 1:
                 rest: Step = {"apply": objects[:place] + objects[place + 1 :]}
                 yield situation.with_steps((*situation.steps[:number], rest, *situation.steps[number + 1 :]))
     pools = situation.fleet["pools"]
@@ -68,5 +70,5 @@ def _cut_down(situation: Situation, work: AppliedWorkload) -> Iterator[Situation
         yield replace(situation, config=None)
 
 
-def _has(step: Step, work: AppliedWorkload) -> bool:
-    return any(one["metadata"]["name"] == work.name for one in step["apply"])
+def _applies_workload(step: Step, work: AppliedWorkload) -> bool:
+    return any(manifest["metadata"]["name"] == work.name for manifest in step["apply"])

@@ -1,5 +1,5 @@
-"""A situation: a fleet, what was done to the lab, step by step, and what may be asked. As data, so that it can be made, cut down,
-written and carried out again.
+"""A situation: a fleet and the steps that were carried out in its lab, as data that can be generated, shrunk, written
+and carried out again.
 
     fleet: {apiVersion: kailab.dev/v1, kind: Fleet, ...}
     config: null                  # or a scheduler configuration
@@ -25,12 +25,12 @@ from kailab.lab.change import Change, Delete, carry_out, read_changes
 from kailab.lab.lab import Lab
 
 Step: TypeAlias = dict[str, Any]
-"""One step, in the form that files have."""
+"""One step, in the form of a file."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """``name`` says where it came from (``seed 12``)."""
+    """``name`` is the origin (``seed 12``)."""
 
     name: str
     fleet: Object
@@ -38,17 +38,18 @@ class Situation:
     config: Object | None = None
 
     def opened(self, further: Sequence[Step] = (), *, refusals: bool = True) -> Lab:
-        """A lab in which all steps were carried out, then ``further`` ones. ``refusals``: False leaves out that binds are refused.
-        The caller closes it. Raises InputError.
+        """Open a lab, carry out all steps, then ``further``. ``refusals`` False skips steps that refuse binds. The
+        caller closes the lab. Raises InputError.
 
-        Whoever made the situation did not know what would be evicted: a pod by itself is gone then, and its deletion is passed
-        over."""
+        A generated situation does not know which pods get evicted, so the deletion of a bare pod that is already
+        gone is skipped.
+        """
         lab = Lab.open(read_fleet(yaml.safe_dump(self.fleet), self.name), config=self.config)
         try:
             for step in self.steps:
                 if "refuse" not in step:
                     changes = read_changes([step], Where(file=self.name))
-                    carry_out(lab, [change for change in changes if not _went_before(lab, change)])
+                    carry_out(lab, [change for change in changes if not _is_evicted(lab, change)])
                 elif refusals:
                     _refuse(lab, **step["refuse"])
             carry_out(lab, read_changes(list(further)))
@@ -66,13 +67,14 @@ class Situation:
         return replace(self, steps=tuple(steps))
 
     def as_yaml(self) -> str:
-        told = {"name": self.name, "fleet": self.fleet, "config": self.config, "steps": list(self.steps)}
-        return yaml.dump(told, Dumper=_Plain, sort_keys=False, width=120)
+        document = {"name": self.name, "fleet": self.fleet, "config": self.config, "steps": list(self.steps)}
+        return yaml.dump(document, Dumper=_Plain, sort_keys=False, width=120)
 
 
 def carry_out_steps(lab: Lab, steps: Sequence[Step]) -> None:
-    """Carry out further steps. Steps of one form that follow each other are one change: the lab settles after the last of them. Raises
-    InputError."""
+    """Carry out further steps. Consecutive steps of one kind are one change: the lab settles after the last of them.
+    Raises InputError.
+    """
     for _, alike in groupby(steps, key=lambda step: next(iter(step))):
         for change in read_changes(list(alike)):
             change.do(lab)
@@ -80,18 +82,18 @@ def carry_out_steps(lab: Lab, steps: Sequence[Step]) -> None:
 
 
 class _Plain(yaml.SafeDumper):
-    """What is shared is written out."""
+    """Writes shared objects without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
-def _went_before(lab: Lab, change: Change) -> bool:
-    """Whether a pod that is to be deleted was evicted already."""
+def _is_evicted(lab: Lab, change: Change) -> bool:
+    """True if a pod to be deleted was evicted already."""
     if not isinstance(change, Delete) or change.kind != "Pod":
         return False
-    there = any(pod["metadata"]["name"] == change.name for pod in lab.cluster.list("Pod", change.namespace))
-    return not there and any(one.pod == f"{change.namespace}/{change.name}" for one in lab.log.evictions)
+    present = any(pod["metadata"]["name"] == change.name for pod in lab.cluster.list("Pod", change.namespace))
+    return not present and any(eviction.pod == f"{change.namespace}/{change.name}" for eviction in lab.log.evictions)
 
 
 def _refuse(lab: Lab, pods: str, message: str, namespace: str = "default") -> None:

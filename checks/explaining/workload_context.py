@@ -1,4 +1,4 @@
-"""Where a cause is taken away: a workload in its lab as it stands, and the manifests that it was made from."""
+"""A workload in its lab, with the manifests that it was made from: the context in which a cause is removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kailab.model import labels
 
 @dataclass(frozen=True)
 class WorkloadContext:
-    """A workload in its lab as it stands, and the manifests that it was made from."""
+    """A workload in its lab, with the manifests that it was made from."""
 
     situation: Situation
     lab: Lab
@@ -23,35 +23,35 @@ class WorkloadContext:
 
     @property
     def manifests(self) -> list[Object]:
-        """Those of the workload, as they were applied last; of a PodGroup its pods too."""
+        """Its manifests as they were applied last; for a PodGroup, also its pods."""
         own = {(self.work.kind, self.work.name)}
-        found: dict[tuple[str, str], Object] = {}
-        for one in self.situation.applied():
-            app = (one["metadata"].get("labels") or {}).get("app")
-            member = self.work.kind == "PodGroup" and one["kind"] == "Pod" and app == self.work.name
-            if member or (one["kind"], one["metadata"]["name"]) in own:
-                found[one["kind"], one["metadata"]["name"]] = one
-        return [deepcopy(one) for one in found.values()]
+        by_name: dict[tuple[str, str], Object] = {}
+        for manifest in self.situation.applied():
+            app = (manifest["metadata"].get("labels") or {}).get("app")
+            member = self.work.kind == "PodGroup" and manifest["kind"] == "Pod" and app == self.work.name
+            if member or (manifest["kind"], manifest["metadata"]["name"]) in own:
+                by_name[manifest["kind"], manifest["metadata"]["name"]] = manifest
+        return [deepcopy(manifest) for manifest in by_name.values()]
 
     @property
     def queues(self) -> dict[str, Object]:
-        return {one["metadata"]["name"]: one for one in self.lab.cluster.list("Queue")}
+        return {queue["metadata"]["name"]: queue for queue in self.lab.cluster.list("Queue")}
 
     @property
     def queue(self) -> str:
-        """The one that the workload names."""
+        """The queue that the workload names."""
         first = self.manifests[0]
-        named = first["metadata"].get("labels") or {}
-        return str(first["spec"].get("queue") or named.get(labels.QUEUE) or "")
+        own_labels = first["metadata"].get("labels") or {}
+        return str(first["spec"].get("queue") or own_labels.get(labels.QUEUE) or "")
 
-    def line(self) -> list[str]:
-        """Its queue and those above, as far as they are there."""
-        found, queues, name = [], self.queues, self.queue
-        while name in queues and name not in found:
-            found.append(name)
+    def queue_path(self) -> list[str]:
+        """Its queue and the queue's ancestors, as far as they exist."""
+        path, queues, name = [], self.queues, self.queue
+        while name in queues and name not in path:
+            path.append(name)
             name = queues[name]["spec"].get("parentQueue") or ""
-        return found
+        return path
 
 
 Remover = Callable[[WorkloadContext], Iterator[Step]]
-"""What takes a cause away: steps to be carried out on such a lab."""
+"""Steps that remove a cause in the lab of such a workload."""

@@ -1,5 +1,4 @@
-"""What a workload wants and what of it runs, read from its own objects: the oracle's reading, which shares no code with the one
-of the answers."""
+"""The pods that a workload wants and those that run, read from its own objects, independently of the code under test."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class AppliedWorkload:
-    """A workload that somebody applied. Its pods are labelled ``app`` with its name; of a PodGroup they are written out."""
+    """A workload that a step applied. Its pods have its name as label ``app``; the pods of a PodGroup are applied too."""
 
     kind: str
     name: str
@@ -33,22 +32,22 @@ class AppliedWorkload:
 
     @property
     def field(self) -> str:
-        """That of its spec which says how many pods it wants; not of a pod."""
+        """The field of its spec with the number of pods; not for a pod."""
         return _COUNTS[self.kind][0]
 
     def wanted(self, lab: Lab) -> int:
-        """How many pods it wants; of a workload that is not there -1."""
+        """The number of pods that it wants; -1 if it does not exist."""
         try:
-            found = lab.cluster.get(self.kind, self.name, self.namespace)
+            manifest = lab.cluster.get(self.kind, self.name, self.namespace)
         except NotFound:
             return -1
         if self.kind == "Pod":
             return 1
         field, default = _COUNTS[self.kind]
-        return int(found["spec"].get(field, default))
+        return int(manifest["spec"].get(field, default))
 
     def pods(self, lab: Lab) -> list[Object]:
-        """Those that are there and are not on their way out."""
+        """Its present pods, without those that are being deleted."""
         return [
             pod
             for pod in lab.cluster.list("Pod", self.namespace)
@@ -57,33 +56,33 @@ class AppliedWorkload:
         ]
 
     def running(self, lab: Lab) -> int:
-        return sum(_ran(pod) for pod in self.pods(lab))
+        return sum(_has_run(pod) for pod in self.pods(lab))
 
     def runs(self, lab: Lab) -> bool:
-        """All its pods run (or have run to their end), as many as it wants, and none waits."""
+        """True if all its pods run (or have completed), as many as it wants, and none waits."""
         wanted, pods = self.wanted(lab), self.pods(lab)
-        ran = sum(map(_ran, pods))
+        ran = sum(map(_has_run, pods))
         return wanted >= 0 and ran >= max(wanted, 1) and ran == len(pods)
 
 
-def _ran(pod: Object) -> bool:
+def _has_run(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
 
 
 def applied_workloads(situation: Situation) -> Iterator[AppliedWorkload]:
-    """The workloads that steps apply, but for pods of a PodGroup that is written out."""
-    groups = {one["metadata"]["name"] for one in situation.applied() if one["kind"] == "PodGroup"}
-    for one in situation.applied():
-        app = (one["metadata"].get("labels") or {}).get("app")
-        if one["kind"] in KINDS and not (one["kind"] == "Pod" and app in groups):
-            yield AppliedWorkload(one["kind"], one["metadata"]["name"])
+    """The workloads that steps apply, without the pods of applied PodGroups."""
+    groups = {manifest["metadata"]["name"] for manifest in situation.applied() if manifest["kind"] == "PodGroup"}
+    for manifest in situation.applied():
+        app = (manifest["metadata"].get("labels") or {}).get("app")
+        if manifest["kind"] in KINDS and not (manifest["kind"] == "Pod" and app in groups):
+            yield AppliedWorkload(manifest["kind"], manifest["metadata"]["name"])
 
 
 def waiting_workloads(situation: Situation, lab: Lab) -> list[AppliedWorkload]:
-    """Those of them that are there and do not run."""
+    """The workloads that exist and do not run."""
     return [work for work in dict.fromkeys(applied_workloads(situation)) if work.wanted(lab) > 0 and not work.runs(lab)]
 
 
 def other_workloads(situation: Situation, lab: Lab, work: AppliedWorkload) -> list[AppliedWorkload]:
-    """All other workloads that are there."""
-    return [one for one in dict.fromkeys(applied_workloads(situation)) if one != work and one.wanted(lab) >= 0]
+    """All other workloads that exist."""
+    return [other for other in dict.fromkeys(applied_workloads(situation)) if other != work and other.wanted(lab) >= 0]

@@ -1,7 +1,7 @@
-"""A cluster written as Kubernetes manifests: nodes, topologies, queues, PodGroups and pods, as a KAI cluster takes them.
+"""A cluster as Kubernetes manifests: nodes, topologies, queues, PodGroups and pods, as a KAI cluster takes them.
 
-Creation order is told by the order of the documents. What no manifest can say (pods that are being deleted, settings of the
-scheduler) stands in comments at the head.
+The order of the documents is the order of creation. Comments at the head describe what manifests cannot express (pods
+that are being deleted, settings of the scheduler).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ SETTINGS = ("gpu_placement", "cpu_placement", "gpu_sharing", "max_consolidation_
 
 def as_yaml(case_input: CaseInput, title: Iterable[str] = ()) -> str:
     """The whole cluster as one YAML stream; ``title`` lines come first, as comments."""
-    head = [*title, *_unsaid(case_input)]
-    documents = [yaml.safe_dump(one, sort_keys=False) for one in objects(case_input)]
+    head = [*title, *_not_expressible(case_input)]
+    documents = [yaml.safe_dump(manifest, sort_keys=False) for manifest in objects(case_input)]
     return "".join(f"# {line}\n" for line in head) + "---\n" + "---\n".join(documents)
 
 
 def objects(case_input: CaseInput) -> Iterator[Object]:
-    """The objects in the order in which they are to be applied."""
+    """The objects in the order in which they must be applied."""
     groups = {group.uid: group for group in case_input.podgroups}
     yield from map(_node, case_input.nodes)
     yield from map(_topology, case_input.topologies)
@@ -55,7 +55,7 @@ def objects(case_input: CaseInput) -> Iterator[Object]:
         yield _pod(task, groups[task.podgroup])
 
 
-def _unsaid(case_input: CaseInput) -> list[str]:
+def _not_expressible(case_input: CaseInput) -> list[str]:
     lines = []
     leaving = [task.name for task in case_input.tasks if task.status in LEAVING]
     if leaving:
@@ -98,9 +98,9 @@ def _topology(topology: Topology) -> Object:
 
 
 def _queue(queue: Queue) -> Object:
-    def share(one: Share, unit: int) -> Object:
-        quota, limit = (value if value < 0 else _plain(value / unit) for value in (one.quota, one.limit))
-        return {"quota": quota, "limit": limit, "overQuotaWeight": _plain(one.weight)}
+    def share(bounds: Share, unit: int) -> Object:
+        quota, limit = (value if value < 0 else _plain(value / unit) for value in (bounds.quota, bounds.limit))
+        return {"quota": quota, "limit": limit, "overQuotaWeight": _plain(bounds.weight)}
 
     spec: Object = {"parentQueue": queue.parent} if queue.parent else {}
     spec |= {
@@ -226,7 +226,10 @@ def _affinity(task: Task) -> Object:
     shape = task.shape
     affinity: Object = {}
     if shape.terms:
-        terms = [{"matchExpressions": [_requirement(one) for one in term.requirements]} for term in shape.terms]
+        terms = [
+            {"matchExpressions": [_requirement(requirement) for requirement in term.requirements]}
+            for term in shape.terms
+        ]
         affinity["nodeAffinity"] = {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
         }
@@ -245,5 +248,5 @@ def _requirement(requirement: Requirement) -> Object:
 def _pod_term(term: PodTerm) -> Object:
     return {
         "topologyKey": term.topology_key,
-        "labelSelector": {"matchExpressions": [_requirement(one) for one in term.requirements]},
+        "labelSelector": {"matchExpressions": [_requirement(requirement) for requirement in term.requirements]},
     }

@@ -1,7 +1,7 @@
-"""Random small clusters against the invariants; what fails is shrunk and told as a manifest and as a case.
+"""Checks random small clusters against the invariants. Failures are shrunk and written as a manifest and as a case.
 
-Case ``i`` of a run is the cluster of seed ``seed + i`` (``randomcluster``), so any of them can be run alone. Several processes
-may share the work; the report is the same.
+Case ``i`` of a run is the cluster of seed ``seed + i`` (``random_cluster``), so any of them can be run alone. Several
+processes may share the work; the report is the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from checks.case_input import CaseInput
 from checks.fuzzing.case_manifest import as_yaml
 from checks.fuzzing.random_cluster import seeded
 from checks.fuzzing.shrinking import shrink
-from checks.invariants import Decide, run_rounds, undecided
+from checks.invariants import Decide, run_rounds, undetermined
 from checks.recorded.case_writing import as_case
 from checks.report import Report, Result
 from kailab.engine.cycle import run_cycle
@@ -29,13 +29,15 @@ PIECE = 25
 MOST_SHRUNK = 5
 
 Tell = Callable[[str, int, int], None]
-"""Progress: what, done, total."""
+"""Progress callback: name, done, total."""
 
 
 def violations(case_input: CaseInput, decide: Decide = run_cycle, rounds: int = ROUNDS) -> list[str]:
-    """What does not hold of a cluster, run to rest and asked twice. A fault of the engine is a violation."""
+    """The violated invariants of a cluster that is run until it settles, and decided twice. A failure of the engine is
+    a violation.
+    """
     try:
-        return run_rounds(case_input, decide, rounds) + undecided(case_input, decide)
+        return run_rounds(case_input, decide, rounds) + undetermined(case_input, decide)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         last = traceback.format_exception_only(error)[-1].strip()
@@ -43,7 +45,7 @@ def violations(case_input: CaseInput, decide: Decide = run_cycle, rounds: int = 
 
 
 def kind_of(violation: str) -> str:
-    """A violation without its names and numbers: by it a smaller cluster is known to fail in the same way."""
+    """A violation without its names and numbers, by which two failures are recognised as the same."""
     bare = re.sub(r"^cycle \d+: ", "", violation)
     bare = re.sub(r"\{.*\}|: (?:binds|evicts) .*", "", bare)
     return " ".join("#" if any(c.isdigit() for c in word) else word for word in bare.split())
@@ -54,7 +56,7 @@ def run_seed(seed: int, decide: Decide = run_cycle, most: int = ROUNDS) -> Resul
 
 
 def run_seeds(seeds: Sequence[int], workers: int = 1, tell: Tell | None = None) -> Report:
-    """Run the clusters of these seeds. ``tell("random clusters", done, total)`` is called as they are done."""
+    """Run the clusters of these seeds. ``tell("random clusters", done, total)`` is called after each."""
     report = Report("random clusters")
     for result in _results(seeds, workers):
         report.results.append(result)
@@ -73,7 +75,7 @@ def _results(seeds: Sequence[int], workers: int) -> Iterator[Result]:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest cluster found that fails like the one of ``seed``, and how it fails."""
+    """The smallest cluster found that fails like the one of ``seed``, and its violation."""
 
     seed: int
     case_input: CaseInput
@@ -84,7 +86,7 @@ class Shrunk:
         return f"random/{self.seed}"
 
     def manifest(self) -> str:
-        """Kubernetes YAML; the head says what is wrong and how to see it again."""
+        """Kubernetes YAML; the head names the violation and how to reproduce it."""
         return as_yaml(self.case_input, [f"{self.id}, shrunk: {self.violation}"])
 
     def case(self) -> dict[str, object]:
@@ -92,26 +94,26 @@ class Shrunk:
 
 
 def shrink_seed(seed: int, decide: Decide = run_cycle, most_tries: int = 3_000) -> Shrunk:
-    """Shrink the cluster of a seed that fails, keeping the kind of its first violation.
+    """Shrink the failing cluster of a seed, keeping the kind of its first violation.
 
     Raises ``InputError`` if it does not fail.
     """
     case_input = seeded(seed)
-    found = violations(case_input, decide)
-    if not found:
+    first_violations = violations(case_input, decide)
+    if not first_violations:
         raise InputError(f"the cluster of seed {seed} keeps every invariant: there is nothing to shrink")
-    kind = kind_of(found[0])
+    kind = kind_of(first_violations[0])
     smallest = shrink(case_input, partial(_fails_as, kind, decide), most_tries)
-    violation = next(one for one in violations(smallest, decide) if kind_of(one) == kind)
+    violation = next(each for each in violations(smallest, decide) if kind_of(each) == kind)
     return Shrunk(seed, smallest, violation)
 
 
 def _fails_as(kind: str, decide: Decide, case_input: CaseInput) -> bool:
-    return any(kind_of(one) == kind for one in violations(case_input, decide))
+    return any(kind_of(violation) == kind for violation in violations(case_input, decide))
 
 
 def shrink_failures(report: Report, most: int = MOST_SHRUNK) -> list[Shrunk]:
-    """The first failures of a run, shrunk; one for each kind of violation before a second of any."""
+    """The first failures of a run, shrunk; one of each kind of violation before a second of any."""
     failing = [result for result in report.results if not result.passed]
     kinds: dict[str, list[int]] = {}
     for result in failing:

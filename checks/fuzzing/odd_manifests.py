@@ -1,7 +1,8 @@
-"""Manifests with one or two odd values against a whole lab: each is refused in words, or the lab settles.
+"""Applies manifests with a few odd values to a lab: each must be refused with an error, or the lab must settle.
 
-Case ``i`` of a run is the one of seed ``seed + i``, so any of them can be run alone. The oracle: an InputError, or a lab that settles, goes on for a while, and answers
-what a person asks of it. A lab in which one object had to be left out fails too: the door should have refused that object.
+Case ``i`` of a run is the one of seed ``seed + i``, so any of them can be run alone. A case passes with an InputError,
+or if the lab settles, continues for a while, and answers a user's questions. A lab in which an object had to be left
+out fails too, because the object should have been refused.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from kailab.model.manifests import load_text
 MANY = 10**9
 """More cases than any time allows."""
 WATCHDOG_SECONDS = 120
-"""Only ends a case that hangs; no case comes near it."""
+"""Ends only cases that hang; no other case takes nearly as long."""
 
 
 class Raw(str):
-    """A scalar that is written as it stands, unquoted."""
+    """A scalar that is written unquoted."""
 
 
 class Hangs(Exception):
@@ -61,7 +62,7 @@ BOUNDARIES = (
     -(2**63),
     10**19,
 )
-"""Numbers at the ends of what a field, a date or a duration holds, and between them."""
+"""Numbers at and between the limits of fields, dates and durations."""
 ODD: tuple[Any, ...] = (
     None, True, False, 7, 1000, *BOUNDARIES, 2**64, 0.5, 1.5, -0.5, 1e308,
     Raw("1e3"), Raw("9" * 5000), Raw("-" + "9" * 5000), Raw(".nan"), Raw(".inf"), Raw("2026-01-01"), Raw("0x1F"), Raw("1_000"),
@@ -76,7 +77,7 @@ ODD: tuple[Any, ...] = (
 
 
 def tree_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a tree, the root left out."""
+    """Every path in a tree except the root."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield (*path, key)
@@ -84,7 +85,7 @@ def tree_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 
 def damage(obj: dict[str, Any], source: random.Random) -> str:
-    """One place of an object replaced, removed, doubled, renamed, wrapped, moved or nested deeply; says what was done."""
+    """Replace, remove, double, rename, wrap, move or nest one value of an object. Returns a description."""
     path = source.choice(list(tree_paths(obj)) or [("kind",)])
     parent: Any = obj
     for key in path[:-1]:
@@ -127,7 +128,7 @@ def damage(obj: dict[str, Any], source: random.Random) -> str:
 
 
 def as_text(value: Any) -> str:
-    """YAML: JSON, with raw scalars as they stand."""
+    """YAML: JSON, with raw scalars unquoted."""
     if isinstance(value, Raw):
         return str(value)
     if isinstance(value, dict):
@@ -138,7 +139,7 @@ def as_text(value: Any) -> str:
 
 
 class OddCase:
-    """The objects of a seed, the last of them damaged, and what else is done."""
+    """The objects of a seed, the last of them damaged, and the actions around them."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -147,10 +148,10 @@ class OddCase:
         self.name = names[source.randrange(len(names))]
         self.objects = [deepcopy(obj) for obj in SEEDS[self.name]]
         self.done = [damage(self.objects[-1], source) for _ in range(source.choice((1, 1, 1, 2, 2, 3)))]
-        # Some come as a change of what is there, some by a patch: other doors than a new object's.
+        # Some manifests change an existing object, by apply or by patch, and pass other checks than a new object.
         self.door = source.choice(("apply", "apply", "apply", "reapply", "patch"))
         self.after = source.choice(("", "delete", "scale", "sound", "drain", "evict"))
-        # What comes then finds pods that run, or that have ended.
+        # Later actions find pods that run or have ended.
         self.seconds = source.choice((0, 90))
 
     @property
@@ -162,17 +163,17 @@ class OddCase:
 
 
 def violation(case: OddCase) -> str:
-    """What went wrong with a case; empty: nothing."""
+    """What went wrong with a case; empty if nothing did."""
     try:
-        with _watched(), Lab.open("lesson") as lab:
-            _live(lab, case)
+        with _watchdog(), Lab.open("lesson") as lab:
+            _run_case(lab, case)
     except Hangs as error:
         return f"{_head(case)}: {error}"
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         place = next((f for f in reversed(frames) if "/kailab/" in f.filename), frames[-1])
-        said = " ".join(traceback.format_exception_only(error)[-1].split())
-        return f"{_head(case)}: {said:.200} ({Path(place.filename).name}:{place.lineno})"
+        message = " ".join(traceback.format_exception_only(error)[-1].split())
+        return f"{_head(case)}: {message:.200} ({Path(place.filename).name}:{place.lineno})"
     return ""
 
 
@@ -180,50 +181,50 @@ def _head(case: OddCase) -> str:
     return f"{case.name} ({case.door}, {case.after or 'nothing'} after {case.seconds} s), {'; '.join(case.done)}"
 
 
-def _live(lab: Lab, case: OddCase) -> None:
+def _run_case(lab: Lab, case: OddCase) -> None:
     sound = SEEDS[case.name]
     if case.door != "apply":
         lab.apply([deepcopy(obj) for obj in sound])
         lab.settle()
     if case.door == "patch":
-        accepted = _accepted(lambda: _patch(lab, sound[-1], case.objects[-1]))
+        accepted = _is_accepted(lambda: _patch(lab, sound[-1], case.objects[-1]))
     else:
-        accepted = _accepted(lambda: lab.apply(case.manifest()))
+        accepted = _is_accepted(lambda: lab.apply(case.manifest()))
     lab.settle()
-    _ask(lab)
-    # What is only looked at is read as what is applied is.
-    _accepted(lambda: lint(load_text(case.manifest())))
+    _ask_questions(lab)
+    # Manifests that are only linted are read like applied ones.
+    _is_accepted(lambda: lint(load_text(case.manifest())))
     if not accepted:
         return
     lab.advance(case.seconds)
-    _ask(lab)
+    _ask_questions(lab)
     obj = sound[-1]
     if case.after == "delete":
-        _accepted(lambda: lab.delete(obj["kind"] + _group(obj), obj["metadata"]["name"]))
+        _is_accepted(lambda: lab.delete(obj["kind"] + _group(obj), obj["metadata"]["name"]))
     elif case.after == "scale":
-        _accepted(lambda: lab.scale(obj["kind"], obj["metadata"]["name"], 3))
+        _is_accepted(lambda: lab.scale(obj["kind"], obj["metadata"]["name"], 3))
     elif case.after == "sound":
-        _accepted(lambda: lab.apply([deepcopy(one) for one in sound]))
+        _is_accepted(lambda: lab.apply([deepcopy(manifest) for manifest in sound]))
     elif case.after == "drain":
         for node in lab.cluster.list("Node"):
             for change in drained(lab, node["metadata"]["name"]):
-                _accepted(partial(change.do, lab))
+                _is_accepted(partial(change.do, lab))
     elif case.after == "evict":
         for namespace, name in _pods(lab):
             lab.cluster.evict(namespace, name, "Evicted", "to see it go")
     lab.settle()
-    _ask(lab)
-    # Whatever has grace is told to go at once: nothing stays that nobody can delete.
+    _ask_questions(lab)
+    # Pods in their grace period are deleted at once: every object must be deletable.
     if case.after in ("delete", "drain", "evict"):
         for namespace, name in _pods(lab):
             lab.cluster.delete("Pod", name, namespace, 0)
     lab.settle()
     lab.advance(90 - case.seconds)
-    _ask(lab)
+    _ask_questions(lab)
 
 
 def _pods(lab: Lab) -> Iterator[tuple[str, str]]:
-    """Namespace and name of each pod that is still there when its turn comes: some go with others."""
+    """Namespace and name of each pod that still exists when its turn comes, because some are deleted with others."""
     for pod in lab.cluster.list("Pod"):
         meta = pod["metadata"]
         if any(meta["uid"] == other["metadata"]["uid"] for other in lab.cluster.list("Pod")):
@@ -241,7 +242,7 @@ def _patch(lab: Lab, obj: dict[str, Any], odd: dict[str, Any]) -> None:
 
 
 def _read(value: Any) -> Any:
-    """What a program would hand over: raw scalars as the numbers they may be."""
+    """The value as a program would pass it: raw scalars as numbers if they are."""
     if isinstance(value, Raw):
         return float("nan") if value == ".nan" else 10**4000 if value.isdigit() and len(value) > 80 else str(value)
     if isinstance(value, dict):
@@ -249,26 +250,26 @@ def _read(value: Any) -> Any:
     return [_read(item) for item in value] if isinstance(value, list) else value
 
 
-def _accepted(act: Callable[[], Any]) -> bool:
-    """False where it was refused in words that can be shown."""
+def _is_accepted(act: Callable[[], Any]) -> bool:
+    """False if the action was refused with a printable message."""
     try:
         act()
     except InputError as error:
-        said = str(error)
-        if not said or len(said) > 20_000 or any(ord(c) < 32 and c != "\n" for c in said):
-            raise AssertionError(f"a message that can't be shown: {said!r:.200}") from error
+        message = str(error)
+        if not message or len(message) > 20_000 or any(ord(c) < 32 and c != "\n" for c in message):
+            raise AssertionError(f"a message that can't be shown: {message!r:.200}") from error
         return False
     return True
 
 
-def _ask(lab: Lab) -> None:
-    """What a person or the evidence asks of a lab."""
+def _ask_questions(lab: Lab) -> None:
+    """Read everything that users and the evidence read from a lab."""
     picture = lab.picture()
     picture.waiting()
     read_cluster_state(lab.cluster)
     for number, row in enumerate(picture.rows[:5]):
         space, _, name = row.name.partition("/")
-        # Steps for one of them: each step is tried on a copy of the lab.
+        # Steps for one pod only, because each step is tried on a fork of the lab.
         ask(lab, "Pod", name, space, tried=number == 0)
     for queue in lab.cluster.list("Queue")[:3]:
         ask(lab, "Queue", queue["metadata"]["name"], tried=False)
@@ -278,8 +279,8 @@ def _ask(lab: Lab) -> None:
 
 
 @contextmanager
-def _watched() -> Iterator[None]:
-    """Ends what hangs, where the platform can."""
+def _watchdog() -> Iterator[None]:
+    """End a case that hangs, if the platform supports alarms."""
 
     def ring(number: int, frame: FrameType | None) -> None:
         place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
@@ -304,8 +305,9 @@ def run_seed(seed: int) -> Result:
 
 
 def run_seeds(seeds: Sequence[int], minutes: float | None = None, tell: Tell | None = None) -> Report:
-    """Run these cases; with ``minutes`` as many of them as that time allows. ``tell("odd manifests", done, total)`` is called
-    as they are done."""
+    """Run these cases; with ``minutes``, as many of them as that time allows. ``tell("odd manifests", done, total)`` is
+    called after each.
+    """
     report = Report("odd manifests")
     end = None if minutes is None else time.monotonic() + 60 * minutes
     for seed in seeds:

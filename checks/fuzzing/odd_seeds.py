@@ -1,7 +1,7 @@
-"""One valid manifest of every kind that something in a lab acts on, with the fields that it reads: what odd manifests are
-made from.
+"""One valid manifest of every kind on which something in a lab acts, with the fields that are read. Odd manifests are
+made from these.
 
-``SEEDS``: by name, the objects that are applied together; the last is the one to be damaged.
+``SEEDS``: name -> the objects that are applied together; the last one gets damaged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random small clusters, made from a stream of choices.
 
-All that is random goes through one ``Pick``, so the same builder serves a seeded generator and a property-testing library
-that shrinks what it finds. Every cluster can be written as a case file (``casefile``). Running work is put only
-where it really fits; rare features are drawn rarely, so that most clusters mix a few of them.
+All randomness goes through one ``Pick``, so the same builder serves a seeded generator and a property-testing library
+that shrinks its findings. Every cluster can be written as a case file (``case_writing``). Running pods are placed only
+where they fit; rare features are drawn rarely, so that most clusters mix a few of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kailab.engine.snapshot.records import (
 from kailab.model import labels
 
 Pick = Callable[[Sequence[Any]], Any]
-"""Chooses one of several."""
+"""Chooses one of several options."""
 
 NODE_NAME = "kai.scheduler/type"
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
@@ -87,7 +87,7 @@ def random_case_input(pick: Pick) -> CaseInput:
 def _node(pick: Pick, index: int, spread_memory: bool) -> Node:
     name = f"n{index}"
     mig = pick((False,) * 9 + (True,))
-    here = ((labels.HOSTNAME, name), (NODE_NAME, name), ("rack", f"r{index // 2}"), ("zone", f"z{index // 3}"))
+    own_labels = ((labels.HOSTNAME, name), (NODE_NAME, name), ("rack", f"r{index // 2}"), ("zone", f"z{index // 3}"))
     return Node(
         name=name,
         cpu=pick((64, 64, 6)) * CORE,
@@ -96,7 +96,7 @@ def _node(pick: Pick, index: int, spread_memory: bool) -> Node:
         pods=pick((110, 110, 110, 4)),
         extended=MIG_OF_A_NODE if mig else (),
         gpu_memory_mib=pick((400, 800)) if spread_memory else 400,
-        labels=tuple(sorted((*here, (MIG_ENABLED, "true" if mig else "false")))),
+        labels=tuple(sorted((*own_labels, (MIG_ENABLED, "true" if mig else "false")))),
         mig=mig,
         devices=(),
     )
@@ -182,7 +182,7 @@ def _shape(pick: Pick, name: str) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """How the pods of a workload are grouped: the tree, the pod set of each pod in turn, how many it takes to start."""
+    """The groups of a workload's pods: the tree, the pod set of each pod in turn, and how many pods it takes to start."""
 
     root: SubGroup
     podsets: tuple[str, ...]
@@ -251,7 +251,7 @@ def _workload(pick: Pick, name: str, queue: Queue, room: _Room, index: int) -> t
 
 
 def _without_constraints(group: SubGroup) -> SubGroup:
-    """Running work may stand anywhere: it was placed without regard to topology."""
+    """The tree without topology constraints: running pods may be anywhere."""
     return SubGroup(
         name=group.name,
         groups=tuple(_without_constraints(inner) for inner in group.groups),
@@ -261,7 +261,9 @@ def _without_constraints(group: SubGroup) -> SubGroup:
 
 
 def _run(pick: Pick, tasks: list[Task], room: _Room, needed: int) -> list[Task]:
-    """Put tasks on nodes while they fit; if fewer than needed do, none runs (their room stays lost to later ones)."""
+    """Place tasks on nodes while they fit. If fewer than ``needed`` fit, none runs (their room stays lost to later
+    ones).
+    """
     placed: list[Task] = []
     leaving = pick((False, False, False, False, True))
     for task in tasks:
@@ -286,7 +288,7 @@ def _run(pick: Pick, tasks: list[Task], room: _Room, needed: int) -> list[Task]:
 
 
 class _Room:
-    """What nodes have left while running work is laid out."""
+    """What nodes have left while running pods are placed."""
 
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = nodes
@@ -297,10 +299,11 @@ class _Room:
         self._groups: dict[str, list[tuple[str, int]]] = {node.name: [] for node in nodes}
 
     def place(self, node: Node, shape: Shape, fresh: str) -> tuple[str, ...] | None:
-        """GPU groups (empty for whole devices) if the task fits on the node, else None. ``fresh``: name of a new
-        group."""
+        """The GPU groups (empty for whole devices) if the task fits on the node, else None. ``fresh``: the name of a
+        new group.
+        """
         name, gpu = node.name, shape.gpu
-        if self._cpu[name] < shape.cpu or not self._pods[name] or not _may_stand(node, shape):
+        if self._cpu[name] < shape.cpu or not self._pods[name] or not _may_run(node, shape):
             return None
         groups: tuple[str, ...] | None = ()
         if gpu.mig:
@@ -340,8 +343,8 @@ class _Room:
         return tuple(names)
 
 
-def _may_stand(node: Node, shape: Shape) -> bool:
-    """Work with pod affinity is never running at the start; a node affinity is kept."""
+def _may_run(node: Node, shape: Shape) -> bool:
+    """Pods with pod affinity never run at the start; a node affinity is respected."""
     if shape.affinity or shape.anti_affinity:
         return False
     return not shape.terms or node.name in shape.terms[0].requirements[0].values

@@ -1,8 +1,8 @@
-"""The smallest cluster that still fails, by delta debugging: leave out, simplify, and keep what still fails.
+"""Finds the smallest cluster that still fails, by delta debugging: leave out, simplify, and keep what still fails.
 
-Whole workloads go first, then nodes, queues and single pods, each kind in halves, quarters and so on down to single ones
-(ddmin); then one feature after another. It goes round until nothing more can go. No chance is involved: the same cluster
-and the same test shrink to the same one.
+Whole workloads go first, then nodes, queues and single pods, each kind in halves, quarters and so on down to single
+ones (ddmin); then one feature after another. This repeats until nothing more can go. The result depends only on the
+cluster and the test.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ NOTHING = Decisions(now=NOW)
 
 
 def shrink(case_input: CaseInput, fails: Fails, most_tries: int = 3_000) -> CaseInput:
-    """A cluster, no larger, for which ``fails`` still holds. ``case_input`` itself must fail.
+    """A smaller cluster for which ``fails`` still holds. It must hold for ``case_input``.
 
-    Only sound clusters are tried: nothing given out twice at the start. ``most_tries`` bounds the calls of ``fails``.
+    Only valid clusters are tried: nothing is given out twice at the start. ``most_tries`` bounds the calls of
+    ``fails``.
     """
     budget = _Budget(fails, most_tries)
     while True:
@@ -57,7 +58,7 @@ class _Budget:
 def _drop(
     case_input: CaseInput, budget: _Budget, names: list[str], without: Callable[[CaseInput, Collection[str]], CaseInput]
 ) -> CaseInput:
-    """Leave out as many of the named as can go, in ever smaller pieces."""
+    """Leave out as many of the named objects as possible, in ever smaller pieces."""
     size = len(names)
     while size and budget.left:
         rest: list[str] = []
@@ -81,13 +82,15 @@ def without_podgroups(case_input: CaseInput, uids: Collection[str]) -> CaseInput
 
 
 def without_nodes(case_input: CaseInput, names: Collection[str]) -> CaseInput:
-    """The pods on them go too."""
-    gone = {task.uid for task in case_input.tasks if task.node in names}
-    return without_tasks(replace(case_input, nodes=[node for node in case_input.nodes if node.name not in names]), gone)
+    """Without these nodes and the pods on them."""
+    removed = {task.uid for task in case_input.tasks if task.node in names}
+    return without_tasks(
+        replace(case_input, nodes=[node for node in case_input.nodes if node.name not in names]), removed
+    )
 
 
 def without_queues(case_input: CaseInput, names: Collection[str]) -> CaseInput:
-    """Their workloads go too; queues below them move up to what was above."""
+    """Without these queues and their workloads. Queues below them move up."""
     parents = {queue.name: queue.parent for queue in case_input.queues}
 
     def above(name: str) -> str:
@@ -96,12 +99,12 @@ def without_queues(case_input: CaseInput, names: Collection[str]) -> CaseInput:
         return name
 
     queues = [replace(queue, parent=above(queue.parent)) for queue in case_input.queues if queue.name not in names]
-    gone = {group.uid for group in case_input.podgroups if group.queue in names}
-    return without_podgroups(replace(case_input, queues=queues), gone)
+    removed = {group.uid for group in case_input.podgroups if group.queue in names}
+    return without_podgroups(replace(case_input, queues=queues), removed)
 
 
 def without_tasks(case_input: CaseInput, uids: Collection[str]) -> CaseInput:
-    """Minimums shrink with what is left, workloads without pods go."""
+    """Without these tasks. Minimums shrink accordingly, and workloads without pods are removed."""
     tasks = [task for task in case_input.tasks if task.uid not in uids]
     counts: dict[str, dict[str, int]] = {}
     for task in tasks:
@@ -122,14 +125,14 @@ def _capped(group: SubGroup, counts: dict[str, int]) -> SubGroup:
         if podset.name in counts
     )
     groups = [_capped(inner, counts) for inner in group.groups]
-    kept = tuple(inner for inner in groups if inner.podsets or inner.groups)
-    members = len(podsets) + len(kept)
+    nonempty = tuple(inner for inner in groups if inner.podsets or inner.groups)
+    members = len(podsets) + len(nonempty)
     minimum = None if group.min_members is None else min(group.min_members, members)
-    return replace(group, podsets=podsets, groups=kept, min_members=minimum)
+    return replace(group, podsets=podsets, groups=nonempty, min_members=minimum)
 
 
 def _simplify(case_input: CaseInput, budget: _Budget) -> CaseInput:
-    """One feature after the other, each by itself; what was taken stays taken."""
+    """Simplify one feature after another; each success is kept."""
     for index in range(len(case_input.nodes)):
         case_input = _field(case_input, budget, "nodes", index, {"pods": 110, "extended": (), "cpu": 64 * CORE})
     for index in range(len(case_input.queues)):
@@ -202,7 +205,7 @@ def _unconstrained(group: SubGroup) -> SubGroup:
 
 
 def _simpler_tasks(case_input: CaseInput, budget: _Budget, uid: str) -> CaseInput:
-    """All pods of a workload alike, and plainer."""
+    """Make all pods of a workload plainer in the same way."""
 
     def changed(change: Callable[[Task], Task]) -> CaseInput:
         return replace(case_input, tasks=[change(task) if task.podgroup == uid else task for task in case_input.tasks])

@@ -1,12 +1,12 @@
-"""Random walks: a lab, and what people do to one with kubectl, with what must hold whenever it has come to rest.
+"""Random walks: user steps in a lab, and what must hold whenever it has settled.
 
-A walk is a list of steps made from a seed. A step says what is done and has numbers for the rest ("cordon, 7": the node at
-place 7 of those there are, counted round), so that any part of a walk is a walk. What fails is shrunk to the fewest steps that
+A walk is a list of steps made from a seed. A step has an action and two numbers that choose the rest ("cordon, 7": the
+node at position 7, counted modulo), so that any part of a walk is a walk. A failure is shrunk to the fewest steps that
 fail in the same way.
 
-At rest: no node gives more than it has; no queue has grown past its limit; no gang is in part beyond its staleness grace; nobody is
-promised a place that nobody leaves; and nobody waits who would fit. For the last one the engine is asked from outside: a new
-scheduler's view of the cluster, and only allocate.
+In a settled lab: no node gives more than it has; no queue has grown past its limit; no gang is incomplete beyond its
+staleness grace; no pod is promised a place that no pod leaves; and no pod waits that would fit. For the last one, a new
+mirror of the cluster is decided with only allocate.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ Tell = Callable[[str, int, int], None]
 
 
 class WalkStep(NamedTuple):
-    what: str
+    """One step: an action and two numbers that choose its objects."""
+
+    action: str
     number: int
     other: int
 
     def __str__(self) -> str:
-        return f"{self.what} {self.number} {self.other}"
+        return f"{self.action} {self.number} {self.other}"
 
 
 _WEIGHTS = {
@@ -53,11 +55,11 @@ _WEIGHTS = {
 def steps_of(seed: int, count: int = STEPS) -> list[WalkStep]:
     chance = random.Random(seed)
     names = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=count)
-    return [WalkStep(what, chance.randrange(10_000), chance.randrange(10_000)) for what in names]
+    return [WalkStep(each, chance.randrange(10_000), chance.randrange(10_000)) for each in names]
 
 
 class Walk:
-    """One lab, walked through. ``faults`` is what did not hold after the latest step."""
+    """A lab and its walk. ``faults`` lists what does not hold after the latest step."""
 
     def __init__(self, seed: int) -> None:
         self.lab = Lab.open(fleet=FLEETS[seed % len(FLEETS)])
@@ -71,15 +73,15 @@ class Walk:
         self.lab.close()
 
     def take(self, step: WalkStep) -> list[str]:
-        """Do it, settle, and say what does not hold."""
+        """Carry out a step, settle, and return the faults."""
         try:
-            getattr(self, "_" + step.what.replace(" ", "_"))(step.number, step.other)
+            getattr(self, "_" + step.action.replace(" ", "_"))(step.number, step.other)
             self.lab.settle()
         except KailabError as error:
             return [f"{type(error).__name__}: {error}"]
         return self.faults()
 
-    # --- what people do ----------------------------------------------------------------------------------------------
+    # User actions
 
     def _apply(self, number: int, other: int) -> None:
         make = WORK[number % len(WORK)]
@@ -92,11 +94,11 @@ class Walk:
     def _delete(self, number: int, other: int) -> None:
         if self._made:
             kind, name = self._made.pop(number % len(self._made))
-            if self._there(kind, name):
+            if self._exists(kind, name):
                 self.lab.delete(kind, name)
 
-    def _there(self, kind: str, name: str) -> bool:
-        """A bare pod may have gone with its node."""
+    def _exists(self, kind: str, name: str) -> bool:
+        """False for example for a bare pod that was deleted with its node."""
         return any(obj["metadata"]["name"] == name for obj in self.lab.get(kind))
 
     def _scale(self, number: int, other: int) -> None:
@@ -147,25 +149,31 @@ class Walk:
 
     def _remove_queue(self, number: int, other: int) -> None:
         name = LEAVES[number % len(LEAVES)]
-        if self._there("Queue", name):
+        if self._exists("Queue", name):
             self.lab.delete("Queue", name)
 
     def _advance(self, number: int, other: int) -> None:
         self.lab.advance(float((1, 5, 30, 61, 300)[number % 5]))
 
-    # --- what must hold ----------------------------------------------------------------------------------------------
+    # Invariants
 
     def faults(self) -> list[str]:
         mirror = Mirror(self.lab.cluster)
         try:
             mirror.update()
-            return [*_overfull(mirror), *self._grown(mirror), *_in_part(mirror, self.lab.now), *self._waiting(mirror)]
+            return [
+                *_overcommitted_nodes(mirror),
+                *self._grown_queues(mirror),
+                *_incomplete_gangs(mirror, self.lab.now),
+                *self._wrongly_waiting(mirror),
+            ]
         finally:
             mirror.close()
 
-    def _grown(self, mirror: Mirror) -> Iterator[str]:
-        """Queues that hold more than their limit, and more than before: a limit may be lowered below what runs, and a queue may come
-        to whose work nobody counted."""
+    def _grown_queues(self, mirror: Mirror) -> Iterator[str]:
+        """Queues that hold more than their limit and more than before. A limit may be lowered below what runs, and a
+        new queue may find work that was not counted.
+        """
         decisions = run_cycle(mirror.working, EngineConfig(actions=()), self.lab.now)
         held, self._held = self._held, {queue.name: queue.gpu.allocated for queue in decisions.queues}
         if self._held.keys() - held.keys():
@@ -175,7 +183,7 @@ class Walk:
             if gpu.limit >= 0 and gpu.allocated > max(gpu.limit, held.get(queue.name, 0)):
                 yield f"queue {queue.name} holds {gpu.allocated / GPU:g} GPUs, its limit is {gpu.limit / GPU:g}"
 
-    def _waiting(self, mirror: Mirror) -> Iterator[str]:
+    def _wrongly_waiting(self, mirror: Mirror) -> Iterator[str]:
         leaving = any("deletionTimestamp" in pod["metadata"] for pod in mirror.pods.values())
         last = self.lab.picture().log.last
         if last is not None and not leaving:
@@ -187,7 +195,7 @@ class Walk:
             yield f"pod {mirror.pod_name(bind.task)} waits and would fit on {bind.node}"
 
 
-def _overfull(mirror: Mirror) -> Iterator[str]:
+def _overcommitted_nodes(mirror: Mirror) -> Iterator[str]:
     table = mirror.working.table
     for i, node in enumerate(table.nodes):
         for row in range(len(table.idle)):
@@ -199,7 +207,7 @@ def _overfull(mirror: Mirror) -> Iterator[str]:
                 yield f"node {node.name} gives more of GPU {name} than there is"
 
 
-def _in_part(mirror: Mirror, now: float) -> Iterator[str]:
+def _incomplete_gangs(mirror: Mirror, now: float) -> Iterator[str]:
     grace = EngineConfig().staleness_grace
     jobs: dict[str, Job] = mirror.working.jobs
     for job in jobs.values():
@@ -210,7 +218,7 @@ def _in_part(mirror: Mirror, now: float) -> Iterator[str]:
 
 
 def run_walk(seed: int, steps: Sequence[WalkStep]) -> tuple[int, list[str]]:
-    """How many steps went well, and what failed after the next one."""
+    """The number of steps that went well, and the faults after the next one."""
     walk = Walk(seed)
     try:
         for number, step in enumerate(steps):
@@ -223,21 +231,21 @@ def run_walk(seed: int, steps: Sequence[WalkStep]) -> tuple[int, list[str]]:
 
 
 def shrink(seed: int, steps: Sequence[WalkStep]) -> tuple[list[WalkStep], list[str]]:
-    """The fewest steps found that still fail in the same way, and how."""
+    """The fewest steps found that still fail in the same way, and the faults."""
     good, faults = run_walk(seed, steps)
     kind = kind_of(faults[0])
-    kept, piece = list(steps[: good + 1]), max(1, (good + 1) // 2)
+    remaining, piece = list(steps[: good + 1]), max(1, (good + 1) // 2)
     while piece:
         at = 0
-        while at < len(kept):
-            fewer = kept[:at] + kept[at + piece :]
-            found = run_walk(seed, fewer)[1] if fewer else []
-            if found and kind_of(found[0]) == kind:
-                kept, faults = fewer, found
+        while at < len(remaining):
+            fewer = remaining[:at] + remaining[at + piece :]
+            new_faults = run_walk(seed, fewer)[1] if fewer else []
+            if new_faults and kind_of(new_faults[0]) == kind:
+                remaining, faults = fewer, new_faults
             else:
                 at += piece
         piece //= 2
-    return kept, faults
+    return remaining, faults
 
 
 def kind_of(fault: str) -> str:
@@ -246,18 +254,18 @@ def kind_of(fault: str) -> str:
 
 
 def run_seed(seed: int, steps: int = STEPS) -> Result:
-    """A walk that fails is told by its fewest steps."""
+    """Run the walk of a seed. A failure is reported with its fewest steps."""
     all_steps = steps_of(seed, steps)
     _, faults = run_walk(seed, all_steps)
     if not faults:
         return Result(id=f"walk/{seed}", suite="walks", differences=())
-    kept, faults = shrink(seed, all_steps)
-    told = f"{faults[0]}; on fleet {FLEETS[seed % len(FLEETS)]} after: {', '.join(map(str, kept))}"
-    return Result(id=f"walk/{seed}", suite="walks", differences=(told, *faults[1:]))
+    shrunk, faults = shrink(seed, all_steps)
+    sentence = f"{faults[0]}; on fleet {FLEETS[seed % len(FLEETS)]} after: {', '.join(map(str, shrunk))}"
+    return Result(id=f"walk/{seed}", suite="walks", differences=(sentence, *faults[1:]))
 
 
 def run_seeds(seeds: Sequence[int], steps: int = STEPS, workers: int = 1, tell: Tell | None = None) -> Report:
-    """``tell("walks", done, total)`` is called as they are done."""
+    """Run the walks of these seeds. ``tell("walks", done, total)`` is called after each."""
     report = Report("random walks")
     for result in _results(seeds, steps, workers):
         report.results.append(result)

@@ -1,4 +1,4 @@
-"""What a random walk applies: queues, and workloads of many kinds, in sizes that make them compete."""
+"""The objects of a random walk: queues, and workloads of many kinds, in sizes that make them compete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PRIORITIES = ("train", "train", "build", "inference", "build-preemptible")
 
 
 def queue(name: str, parent: str, quota: int, limit: int, weight: int) -> Object:
-    """GPUs as told, CPU and memory without bounds. An empty ``parent``: a root."""
+    """A queue with these GPU amounts, and unlimited CPU and memory. An empty ``parent`` makes a root."""
     resources = {"gpu": {"quota": quota, "limit": limit, "overQuotaWeight": weight}, "cpu": _FREE, "memory": _FREE}
     spec: dict[str, Any] = {"resources": resources}
     if parent:
@@ -23,13 +23,13 @@ def queue(name: str, parent: str, quota: int, limit: int, weight: int) -> Object
 
 
 def queue_tree(leaves: Sequence[str]) -> list[Object]:
-    """An organisation, two departments, and the leaves below them by halves."""
+    """An organisation, two departments, and half of the leaves below each."""
     tree = [queue("org", "", -1, -1, 1), queue("da", "org", 12, -1, 1), queue("db", "org", 12, 20, 1)]
     return tree + [queue(name, _parent(name, leaves), 6, -1, 1) for name in leaves]
 
 
 def queue_with(name: str, leaves: Sequence[str], chance: Random) -> Object:
-    """A leaf with other amounts."""
+    """A leaf with random amounts."""
     quota, limit = chance.choice((0, 2, 4, 8, -1)), chance.choice((-1, -1, 8, 12))
     return queue(name, _parent(name, leaves), quota, limit, chance.choice((1, 1, 2)))
 

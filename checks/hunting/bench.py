@@ -1,4 +1,4 @@
-"""One of the two who decide: a scheduler in an isolation, given one sample after the other."""
+"""Where a scheduler decides samples in one isolation, one after another."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from kailab.trials.results import LabResult
 from kailab.undertest.contract import SchedulerFailed, Unsupported
 
 PATIENCE_SECONDS = 120.0
-"""What still changes after so long without a pause counts as never coming to rest."""
+"""A sample that keeps changing for this long counts as never settling."""
 
 _OF_THE_SCHEDULER = (NotSettled, SchedulerFailed)
 
 
 class SampleOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a sample came out: a phase for each step that was carried out. ``stopped``: what the scheduler did that kept it from going on: it
-    ended, or nothing came to rest. ``failed``: why the sample could not be decided."""
+    """The outcome of a sample: a phase for each completed step. ``stopped``: what the scheduler did that ended the run:
+    it exited, or the lab never settled. ``failed``: why the sample could not be decided.
+    """
 
     lab: LabResult
     stopped: str = ""
@@ -34,8 +35,9 @@ class SampleOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerBench:
-    """Where labs live in one isolation. Schedulers take turns in one control plane: starting one for each sample would take most of the
-    time. ``options``: of the backend."""
+    """Labs in one isolation. Schedulers take turns on one control plane, because starting one for each sample would
+    take most of the time. ``options``: of the backend.
+    """
 
     def __init__(self, isolation: str, options: dict[str, Any], tell: Callable[[str], None]) -> None:
         self.isolation = isolation
@@ -45,25 +47,25 @@ class SchedulerBench:
 
     @property
     def live(self) -> bool:
-        """It takes the time that it takes, and chance has a part in it."""
+        """True if it runs in real time, so that results depend on chance."""
         return "venue" in BACKENDS[self.isolation].options
 
     def decided(self, scenario: Scenario, scheduler: str) -> SampleOutcome:
-        """Raises KailabError where there is no place for it."""
-        course = CellRecorder()
-        where: dict[str, Any] = {"venue": self._taken(scheduler)} if self.live else {}
+        """The outcome of a scenario under a scheduler. Raises KailabError if no control plane starts."""
+        recorder = CellRecorder()
+        where: dict[str, Any] = {"venue": self._venue_for(scheduler)} if self.live else {}
         try:
-            ran = carry_out(scenario, scheduler, self.isolation, observers=[course], **where)
+            ran = carry_out(scenario, scheduler, self.isolation, observers=[recorder], **where)
         except Unsupported as error:
             ran = ScenarioResult(stopped=str(error))
         if ran.stopped:
-            # What stopped it may have left something behind.
+            # The failure may have left objects behind.
             self.close()
-        lab = course.result()
+        lab = recorder.result()
         decided = not ran.stopped or (bool(lab.phases) and isinstance(ran.error, _OF_THE_SCHEDULER))
         return SampleOutcome(lab=lab, **{"stopped" if decided else "failed": ran.stopped})
 
-    def _taken(self, scheduler: str) -> Venue:
+    def _venue_for(self, scheduler: str) -> Venue:
         if self._venue is None:
             self._venue = open_venue(self.isolation, scheduler=scheduler, get=True, tell=self._tell, **self._options)
             if hasattr(self._venue, "patience"):
@@ -75,14 +77,3 @@ class SchedulerBench:
         if venue is not None:
             with suppress(KailabError):
                 venue.close()
-
-
-class Side:
-    """``scheduler``: as ``--scheduler`` takes it."""
-
-    def __init__(self, scheduler: str, bench: SchedulerBench) -> None:
-        self.scheduler = scheduler
-        self.bench = bench
-
-    def decided(self, scenario: Scenario) -> SampleOutcome:
-        return self.bench.decided(scenario, self.scheduler)

@@ -1,4 +1,6 @@
-"""A hunt carried out: cluster after cluster, and what differs cut down and kept with both sides' evidence."""
+"""Carries out a hunt: cluster after cluster is decided, and differences are cut down and kept with the evidence of both
+sides.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,14 @@ from kailab.undertest.contract import SchedulerFailed
 from kailab.undertest.selection import check_lab, choose_scheduler
 
 HOME = "embedded"
-"""Where kailab decides first: it takes no time there, and chance has no part in it."""
+"""Where kailab decides first: it is fast there, and deterministic."""
 
-_NO_PLACE = (ConnectError, StateError, SchedulerFailed)
+_VENUE_ERRORS = (ConnectError, StateError, SchedulerFailed)
 
 MOST_FAILED = 3
-"""So many clusters in a row for which there is no place end a hunt: on a machine that is too busy one may find none, on one where nothing
-comes up no further one will."""
+"""A hunt ends after this many clusters in a row for which no control plane could be started. A busy machine may fail
+once or twice.
+"""
 
 Tell = Callable[[str, int, int], None]
 Notice = Callable[[str], None]
@@ -47,9 +50,12 @@ def carry_out(
     tell: Tell,
     notice: Notice,
 ) -> None:
-    """The clusters of these seeds that are not decided yet; one that could not be is tried again. ``until``: of the monotonic clock; None:
-    all of them. ``options``: of the backend. A cluster for which there is no place, as where a control plane does not come up, is told, counted and
-    passed over. Raises StateError where that is so of ``MOST_FAILED`` in a row, KailabError, KeyboardInterrupt; what was decided is kept."""
+    """Decide the clusters of these seeds that are not decided yet; those that failed are tried again.
+
+    ``until``: a time of the monotonic clock, or None for all seeds. ``options``: of the backend. A cluster for which no
+    control plane starts is reported, counted and skipped. Raises StateError after ``MOST_FAILED`` of them in a row,
+    KailabError, KeyboardInterrupt; decided clusters are kept.
+    """
     bench = SchedulerBench(hunt.isolation, dict(options), notice)
     judge = Judge(
         hunt.against, hunt.column, bench, SchedulerBench(HOME, {}, notice), hunt.kinds, hunt.again, folder.work
@@ -63,9 +69,9 @@ def carry_out(
                 continue
             tell(f"seed {seed}", number, 0)
             try:
-                decided = _decided(seed, hunt, folder, judge, bench, notice)
+                decided = _decide_seed(seed, hunt, folder, judge, bench, notice)
                 failed = 0
-            except _NO_PLACE as error:
+            except _VENUE_ERRORS as error:
                 bench.close()
                 decided, failed = Decided(seed=seed, judged=JudgedSample(verdict="error", why=str(error))), failed + 1
                 notice(f"seed {seed} is not decided: {error}")
@@ -76,16 +82,19 @@ def carry_out(
         bench.close()
 
 
-def _decided(seed: int, hunt: Hunt, folder: HuntFolder, judge: Judge, bench: SchedulerBench, notice: Notice) -> Decided:
+def _decide_seed(
+    seed: int, hunt: Hunt, folder: HuntFolder, judge: Judge, bench: SchedulerBench, notice: Notice
+) -> Decided:
+    """Decide one cluster, and cut down a difference."""
     begun = time.monotonic()
     sample = seeded(seed)
-    judged = judge.judged(sample)
+    judged = judge.judge(sample)
     if judged.verdict != "differs":
         return Decided(seed=seed, judged=judged, seconds=_since(begun))
     notice(f"{sample.name} differs: {judged.differences[0]}; cutting it down")
     small = shrink(sample, judged.differences, judge.differs, hunt.tries)
-    # Cut down, it may have become a matter of chance: then the one that was found stands.
-    again = judge.judged(small)
+    # The smaller sample may differ only by chance; then the original stands.
+    again = judge.judge(small)
     if again.verdict == "differs":
         judged = again
     else:
@@ -110,11 +119,11 @@ def _keep_scenario(
     bench: SchedulerBench,
     notice: Notice,
 ) -> None:
-    """Written with what kailab decides as what is expected, and run as a trial of the two."""
+    """Write the sample with kailab's outcome as expectation, and run it as a trial of both."""
     place = folder.found(sample.seed)
-    told = f"{OURS} -> {hunt.column}: " + "; ".join(map(str, judged.differences))
-    with_expectations(sample, judge.ours(sample)).written(place, told)
-    # The trial brings up planes of its own: one fewer at once.
+    description = f"{OURS} -> {hunt.column}: " + "; ".join(map(str, judged.differences))
+    with_expectations(sample, judge.ours(sample)).written(place, description)
+    # The trial starts planes of its own, so this one is closed first.
     bench.close()
     trial = make_trial(
         [contender(OURS), contender(hunt.against, name=hunt.column)],
@@ -134,7 +143,9 @@ def _since(begun: float) -> float:
 def make_hunt(
     against: str, isolation: str, kinds: Sequence[str], again: int, tries: int, name: str, options: Mapping[str, Any]
 ) -> Hunt:
-    """What is not said gets its default. Raises InputError for a scheduler that there is not, or that can't be there."""
+    """A hunt with defaults for what is not given. Raises InputError for an unknown scheduler, or one that cannot run in
+    that isolation.
+    """
     other = contender(against)
     if other.kind == OURS and other.name == OURS:
         raise InputError(
@@ -161,13 +172,13 @@ def make_hunt(
 
 
 def seeds_from(first: int, clusters: int | None) -> Iterable[int]:
-    """``clusters`` None: without end."""
+    """The seeds from ``first`` on; ``clusters`` None: endless."""
     return count(first) if clusters is None else range(first, first + clusters)
 
 
 def forget_differing(folder: HuntFolder) -> int:
-    """Those that differ, or did by chance, are to be decided anew. How many they are."""
-    found = [seed for seed, one in folder.decided().items() if one.judged.verdict in ("differs", "chance")]
-    for seed in found:
+    """Forget the clusters that differ, or did by chance, so that they are decided again. Returns their number."""
+    seeds = [seed for seed, decided in folder.decided().items() if decided.judged.verdict in ("differs", "chance")]
+    for seed in seeds:
         folder.forget(seed)
-    return len(found)
+    return len(seeds)

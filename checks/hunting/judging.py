@@ -1,8 +1,9 @@
-"""Whether two truly decide a sample otherwise, or chance has a part in it.
+"""Judges whether two schedulers really decide a sample differently, or only by chance.
 
-A real cluster gives random uids, and what is created within a second has one age; who acts first is a matter of time. So what differs is
-decided again: by the other several times, by kailab with the objects of each step in other orders, and beside the same control plane. Only
-where no outcome of one is an outcome of the other do they differ.
+A real cluster has random uids, objects created within one second have the same age, and the order of events depends on
+timing. So a difference is decided again: by the other scheduler several times, by kailab with the objects of each step
+in other orders, and by kailab on the same control plane. They differ only if no outcome of one equals an outcome of the
+other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ OURS = "kailab"
 
 
 class JudgedSample(msgspec.Struct, frozen=True, kw_only=True):
-    """``differences``: of the first step in which they differ. ``why``: of an error, or what showed that it was chance."""
+    """``differences``: those of the first differing step. ``why``: the error, or what showed that the difference was
+    chance.
+    """
 
     verdict: Verdict
     differences: tuple[TrialDifference, ...] = ()
@@ -31,8 +34,10 @@ class JudgedSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judge:
-    """``against``: the other scheduler; ``column``: what it is called. ``bench``: where it decides; ``home``: where kailab does. ``kinds``:
-    of differences. ``again``: how often the other decides once more what differs. ``folder``: for the files of a sample."""
+    """``against``: the other scheduler; ``column``: its name. ``bench``: where it decides; ``home``: where kailab
+    decides. ``kinds``: of differences. ``again``: how often the other decides a difference again. ``folder``: for
+    the files of a sample.
+    """
 
     def __init__(
         self,
@@ -52,28 +57,28 @@ class Judge:
         self._again = again
         self._folder = folder
 
-    def judged(self, sample: HuntSample) -> JudgedSample:
+    def judge(self, sample: HuntSample) -> JudgedSample:
         ours = self.ours(sample)
         if ours.failed or ours.stopped:
             return JudgedSample(verdict="error", why=f"{OURS}: {ours.failed or ours.stopped}")
         theirs = self.theirs(with_expectations(sample, ours))
         if theirs.failed:
             return JudgedSample(verdict="error", why=f"{self._column}: {theirs.failed}")
-        found = differences(sample, self._column, ours, theirs, self._kinds)
-        if not found:
+        compared = differences(sample, self._column, ours, theirs, self._kinds)
+        if not compared:
             return JudgedSample(verdict="same")
-        chance = self._chance(cut_to_difference(sample, found), ours, theirs)
-        return JudgedSample(verdict="chance" if chance else "differs", differences=tuple(found), why=chance)
+        chance = self._chance(cut_to_difference(sample, compared), ours, theirs)
+        return JudgedSample(verdict="chance" if chance else "differs", differences=tuple(compared), why=chance)
 
     def ours(self, sample: HuntSample) -> SampleOutcome:
         return self._home.decided(without_expectations(sample).written(self._folder), OURS)
 
     def theirs(self, sample: HuntSample) -> SampleOutcome:
-        """``sample``: with what is expected, for which a real cluster is given time."""
+        """The other scheduler's outcome. ``sample`` contains expectations, for which a real cluster is given time."""
         return self._bench.decided(sample.written(self._folder), self._against)
 
     def differs(self, sample: HuntSample) -> list[TrialDifference]:
-        """As they are told once, without asking for chance: a step on the way to a smaller sample."""
+        """The differences of one attempt, without ruling out chance; used while a sample is cut down."""
         ours = self.ours(sample)
         if ours.failed or ours.stopped:
             return []
@@ -81,14 +86,14 @@ class Judge:
         return [] if theirs.failed else differences(sample, self._column, ours, theirs, self._kinds)
 
     def _chance(self, sample: HuntSample, ours: SampleOutcome, theirs: SampleOutcome) -> str:
-        """Why what differs is a matter of chance; empty: it is not. ``sample``: until the step in which they differ."""
+        """Why the difference is a matter of chance; empty if it is not. ``sample`` ends with the differing step."""
         steps = len(sample.steps)
         mine, other = {comparable_outcome(ours, steps, self._kinds)}, {comparable_outcome(theirs, steps, self._kinds)}
-        for order, one in _in_other_orders(sample):
-            mine.add(comparable_outcome(self.ours(one), steps, self._kinds))
+        for order, reordered in _in_other_orders(sample):
+            mine.add(comparable_outcome(self.ours(reordered), steps, self._kinds))
             if mine & other:
                 return f"{OURS} decides so too with the objects of each step {order}"
-        expected = with_expectations(sample, _first(ours, steps))
+        expected = with_expectations(sample, _first_steps(ours, steps))
         for number in range(self._again if self._bench.live else 0):
             other.add(comparable_outcome(self.theirs(expected), steps, self._kinds))
             if mine & other:
@@ -100,18 +105,18 @@ class Judge:
         return ""
 
 
-def cut_to_difference(sample: HuntSample, found: Sequence[TrialDifference]) -> HuntSample:
-    """Until the step in which they differ."""
-    return sample.with_steps(sample.steps[: first_step(found)])
+def cut_to_difference(sample: HuntSample, compared: Sequence[TrialDifference]) -> HuntSample:
+    """The sample up to the differing step."""
+    return sample.with_steps(sample.steps[: first_step(compared)])
 
 
-def _first(came: SampleOutcome, steps: int) -> SampleOutcome:
-    lab = msgspec.structs.replace(came.lab, phases=came.lab.phases[:steps])
-    return msgspec.structs.replace(came, lab=lab)
+def _first_steps(outcome: SampleOutcome, steps: int) -> SampleOutcome:
+    lab = msgspec.structs.replace(outcome.lab, phases=outcome.lab.phases[:steps])
+    return msgspec.structs.replace(outcome, lab=lab)
 
 
 def _in_other_orders(sample: HuntSample) -> Iterator[tuple[str, HuntSample]]:
-    """Of the objects of each step. What makes an object possible is found in any order."""
+    """The sample with the objects of each step in other orders. Missing objects may come later in any order."""
     for order, start, stride in (("in reverse", None, -1), ("by halves", 1, 2)):
         steps = []
         for step in sample.steps:

@@ -1,6 +1,7 @@
-"""How two came out of one sample, compared step by step by what hangs on no order: how many pods of each app run, what queues hold.
+"""Compares two outcomes of one sample step by step, by what does not depend on order: the number of running pods of
+each app, and what queues hold.
 
-Which of several equal pods, or which of several equal nodes, is no difference.
+Which of several equal pods or nodes was chosen is no difference.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from kailab.trials.results import LabPhase, LabResult, TestResult
 QUEUES = "queues"
 STOPPED = "stopped"
 KINDS = ("outcome", QUEUES, "evictions", "lowest")
-"""Of differences that a hunt can look for, beside one that stopped."""
+"""Kinds of differences that a hunt can compare, besides a scheduler that stopped."""
 DEFAULT_KINDS = KINDS[:2]
 
 
-def with_expectations(sample: HuntSample, came: SampleOutcome) -> HuntSample:
-    """The sample, with this outcome expected after each step."""
+def with_expectations(sample: HuntSample, outcome: SampleOutcome) -> HuntSample:
+    """The sample with this outcome expected after each step."""
     steps = []
-    for step, phase in zip(sample.steps, came.lab.phases, strict=True):
+    for step, phase in zip(sample.steps, outcome.lab.phases, strict=True):
         apps = {app: {"Running": number} for app, number in phase.running.items()}
         queues = {queue: {"gpus": _plain(milli)} for queue, milli in phase.held.items()}
         steps.append({**step, "expect": {"apps": apps, "queues": queues}})
@@ -33,63 +34,66 @@ def with_expectations(sample: HuntSample, came: SampleOutcome) -> HuntSample:
 
 
 def without_expectations(sample: HuntSample) -> HuntSample:
-    """Without what is expected."""
+    """The sample without expectations."""
     return sample.with_steps([{key: value for key, value in step.items() if key != "expect"} for step in sample.steps])
 
 
 def differences(
     sample: HuntSample, column: str, ours: SampleOutcome, theirs: SampleOutcome, kinds: Sequence[str]
 ) -> list[TrialDifference]:
-    """Those of the first step in which they differ; none: they agree."""
+    """The differences of the first differing step; none if the outcomes agree."""
     for number, (left, right) in enumerate(zip(ours.lab.phases, theirs.lab.phases), 1):
-        found = _of_phases(sample, column, number, left, right, kinds)
-        if found:
-            return found
+        step_differences = _phase_differences(sample, column, number, left, right, kinds)
+        if step_differences:
+            return step_differences
     if ours.stopped == theirs.stopped:
         return []
-    number = min(len(one.lab.phases) for one in (ours, theirs)) + 1
-    told = [one.stopped or "it went on" for one in (ours, theirs)]
-    return [_difference(sample, column, STOPPED, "", number, *told)]
+    number = min(len(outcome.lab.phases) for outcome in (ours, theirs)) + 1
+    texts = [outcome.stopped or "it went on" for outcome in (ours, theirs)]
+    return [_difference(sample, column, STOPPED, "", number, *texts)]
 
 
-def first_step(found: Sequence[TrialDifference]) -> int:
-    """The step, from 1, in which they differ."""
-    return int(found[0].after.removeprefix("step "))
+def first_step(compared: Sequence[TrialDifference]) -> int:
+    """The number of the differing step, from 1."""
+    return int(compared[0].after.removeprefix("step "))
 
 
-def comparable_outcome(came: SampleOutcome, steps: int, kinds: Sequence[str]) -> Hashable:
-    """All that counts of an outcome until after that many steps: equal for outcomes that do not differ."""
-    shown = tuple(_seen(phase, kinds) for phase in came.lab.phases[:steps])
-    return (shown, came.stopped if len(shown) < steps else "")
+def comparable_outcome(outcome: SampleOutcome, steps: int, kinds: Sequence[str]) -> Hashable:
+    """The compared parts of an outcome after that many steps; equal for outcomes that do not differ."""
+    shown = tuple(_compared_amounts(phase, kinds) for phase in outcome.lab.phases[:steps])
+    return (shown, outcome.stopped if len(shown) < steps else "")
 
 
-def _of_phases(
+def _phase_differences(
     sample: HuntSample, column: str, number: int, left: LabPhase, right: LabPhase, kinds: Sequence[str]
 ) -> list[TrialDifference]:
-    one, two = (TestResult(name=sample.name, verdict="passed", labs={"lab": _alone(phase)}) for phase in (left, right))
-    found = [
-        msgspec.structs.replace(each, after=f"step {number}") for each in compare(column, one, two, tuple(kinds), None)
+    left_result, right_result = (
+        TestResult(name=sample.name, verdict="passed", labs={"lab": _single_phase(phase)}) for phase in (left, right)
+    )
+    result = [
+        msgspec.structs.replace(each, after=f"step {number}")
+        for each in compare(column, left_result, right_result, tuple(kinds), None)
     ]
     for queue in sorted({*left.held, *right.held}) if QUEUES in kinds else ():
         ours, theirs = left.held.get(queue, 0), right.held.get(queue, 0)
         if ours != theirs:
-            found.append(_difference(sample, column, QUEUES, queue, number, gpus(ours), gpus(theirs)))
-    return found
+            result.append(_difference(sample, column, QUEUES, queue, number, gpus(ours), gpus(theirs)))
+    return result
 
 
-def _alone(phase: LabPhase) -> LabResult:
+def _single_phase(phase: LabPhase) -> LabResult:
     return LabResult(phases=(phase,))
 
 
 def _difference(
-    sample: HuntSample, column: str, kind: str, what: str, step: int, ours: str, theirs: str
+    sample: HuntSample, column: str, kind: str, subject: str, step: int, ours: str, theirs: str
 ) -> TrialDifference:
     return TrialDifference(
-        column=column, test=sample.name, kind=kind, what=what, after=f"step {step}", reference=ours, here=theirs
+        column=column, test=sample.name, kind=kind, what=subject, after=f"step {step}", reference=ours, here=theirs
     )
 
 
-def _seen(phase: LabPhase, kinds: Sequence[str]) -> Hashable:
+def _compared_amounts(phase: LabPhase, kinds: Sequence[str]) -> Hashable:
     amounts = {"outcome": phase.running, QUEUES: phase.held, "evictions": phase.evicted, "lowest": phase.lowest}
     return tuple(tuple(sorted((name, number) for name, number in amounts[kind].items() if number)) for kind in kinds)
 

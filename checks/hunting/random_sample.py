@@ -1,7 +1,7 @@
-"""The case of a seed: a small fleet, queues, and work that comes, goes and competes, each piece in a step of its own.
+"""The sample of a seed: a small fleet, queues, and workloads that come, go and compete, each in its own step.
 
-What hangs on chance or on the clock of a real cluster is not drawn: run times and delays that end while a scenario runs, nor work that
-comes within the same second, which a real cluster would order by its random uids.
+Features that depend on chance or on a real cluster's clock are not drawn: run times and delays that end during a
+scenario, and several workloads in one second, which a real cluster would order by random uids.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from kailab.cluster.protocol import Object
 from kailab.model import labels
 
 FOR_EVER = "24h"
-"""Minimum runtimes: longer than any scenario takes, however busy the machine."""
+"""Minimum runtimes: longer than any scenario, even on a busy machine."""
 SCALED = ("Deployment", "StatefulSet")
 GONE_WHEN_EVICTED = ("Pod", "PodGroup")
-"""Not to be deleted: they may be gone by then."""
+"""Kinds that are not deleted, because they may be evicted by then."""
 SAME_FLEET = 5
-"""So many seeds in a row have one fleet: nodes that stay from lab to lab cost nothing."""
+"""The number of consecutive seeds that share a fleet, because nodes that stay from lab to lab cost nothing."""
 
 
 def seeded(seed: int) -> HuntSample:
+    """The sample of a seed."""
     fleet = _fleet(Random(f"fleet {seed // SAME_FLEET}"))
     steps = [deepcopy(step) for step in _steps(Random(f"work {seed}"), fleet)]
-    # YAML would write what is shared as anchors.
+    # YAML would write shared objects as anchors.
     return HuntSample(f"seed-{seed}", seed, deepcopy(fleet), tuple(steps))
 
 
 def _fleet(chance: Random) -> Object:
-    """So small that little work fills it."""
+    """A fleet so small that little work fills it."""
     fleet = random_clusters.fleet(chance)
     fleet["pools"] = fleet["pools"][: chance.choice((1, 1, 2))]
     for pool in fleet["pools"]:
         pool["count"] = min(pool["count"], 2)
-        # A KAI beside a plane is told of no node pools.
+        # A KAI on a control plane has no node pools.
         pool.pop("labels", None)
     return fleet
 
@@ -52,22 +53,26 @@ def _steps(chance: Random, fleet: Object) -> Iterator[Step]:
             if field in queue["spec"]:
                 queue["spec"][field] = FOR_EVER
     yield {"apply": queues}
-    there: list[Object] = []
+    applied: list[Object] = []
     for number in range(chance.choice((4, 5, 6))):
-        made = _work(f"w{number}", chance.choice(leaves), chance, fleet)
-        yield {"apply": made}
-        if made[0]["kind"] not in GONE_WHEN_EVICTED:
-            there.append(made[0])
-        if there and chance.random() < 0.25:
-            yield _changed(there, chance)
+        manifests = _work(f"w{number}", chance.choice(leaves), chance, fleet)
+        yield {"apply": manifests}
+        if manifests[0]["kind"] not in GONE_WHEN_EVICTED:
+            applied.append(manifests[0])
+        if applied and chance.random() < 0.25:
+            yield _random_change(applied, chance)
 
 
 def _work(name: str, queue: str, chance: Random, fleet: Object) -> list[Object]:
     if chance.random() < 0.15:
         return gang_of_pods(name, queue, chance)
-    made = next(one for one in _drawn(name, queue, chance) if _asks(one) or chance.random() < 0.2)
+    made = next(
+        manifest
+        for manifest in _random_manifests(name, queue, chance)
+        if _wants_gpus(manifest) or chance.random() < 0.2
+    )
     for feature, odds in (
-        (_kept, 0.15),
+        (_set_preemptibility, 0.15),
         (_model, 0.08),
         (_apart, 0.05),
         (_domain, 0.3 if "topologies" in fleet else 0),
@@ -77,29 +82,31 @@ def _work(name: str, queue: str, chance: Random, fleet: Object) -> list[Object]:
     return [made]
 
 
-def _drawn(name: str, queue: str, chance: Random) -> Iterator[Object]:
+def _random_manifests(name: str, queue: str, chance: Random) -> Iterator[Object]:
     while True:
         yield chance.choice(WORK)(name, queue, chance)
 
 
-def _asks(work: Object) -> bool:
-    """For GPUs, which is what most is decided about."""
+def _wants_gpus(work: Object) -> bool:
+    """True if it requests GPUs, which most decisions are about."""
     template = template_of(work)
     limits = template["spec"]["containers"][0]["resources"].get("limits") or {}
     return labels.GPU_RESOURCE in limits or any(key.startswith("gpu-") for key in template["metadata"]["annotations"])
 
 
-def _changed(there: list[Object], chance: Random) -> Step:
-    """Something that came goes, or has another size."""
-    scalable = [one for one in there if one["kind"] in SCALED]
+def _random_change(applied: list[Object], chance: Random) -> Step:
+    """Delete or scale an applied workload."""
+    scalable = [manifest for manifest in applied if manifest["kind"] in SCALED]
     if scalable and chance.random() < 0.5:
-        one = chance.choice(scalable)
-        return {"scale": {"kind": one["kind"], "name": one["metadata"]["name"], "replicas": chance.randrange(8)}}
-    one = there.pop(chance.randrange(len(there)))
-    return {"delete": {"kind": one["kind"], "name": one["metadata"]["name"]}}
+        manifest = chance.choice(scalable)
+        return {
+            "scale": {"kind": manifest["kind"], "name": manifest["metadata"]["name"], "replicas": chance.randrange(8)}
+        }
+    manifest = applied.pop(chance.randrange(len(applied)))
+    return {"delete": {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}}
 
 
-def _kept(work: Object, chance: Random) -> None:
+def _set_preemptibility(work: Object, chance: Random) -> None:
     set_label(work, labels.PREEMPTIBILITY, chance.choice(("non-preemptible", "preemptible")))
 
 

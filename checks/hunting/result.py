@@ -1,4 +1,4 @@
-"""A hunt as it stands: counts, and what differs, accepted or not."""
+"""The state of a hunt: counts, and the differences, accepted or not."""
 
 from __future__ import annotations
 
@@ -25,75 +25,79 @@ MOST_SHOWN = 4
 
 @dataclass(frozen=True)
 class HuntResult:
+    """The clusters decided so far, with the accepted differences."""
+
     hunt: Hunt
     folder: HuntFolder
     decided: Mapping[int, Decided]
     baseline: AcceptedBaseline = field(default_factory=AcceptedBaseline)
 
-    def acceptance(self, one: Decided) -> AcceptedDifference | None:
-        """What accepts all that differs in a cluster; None: something is not accepted."""
-        found = [self.baseline.accepts(each) for each in one.judged.differences]
-        return found[0] if found and all(found) else None
+    def acceptance(self, cluster: Decided) -> AcceptedDifference | None:
+        """The entry that accepts all differences of a cluster, or None."""
+        accepted = [self.baseline.accepts(each) for each in cluster.judged.differences]
+        return accepted[0] if accepted and all(accepted) else None
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        found = Counter(self._state(one) for one in self.decided.values())
-        return {name: found[name] for name in ("same", "chance", "accepted", "differs", "error")}
+        counted = Counter(self._state(cluster) for cluster in self.decided.values())
+        return {name: counted[name] for name in ("same", "chance", "accepted", "differs", "error")}
 
-    def _state(self, one: Decided) -> str:
-        verdict = one.judged.verdict
-        return "accepted" if verdict == "differs" and self.acceptance(one) else verdict
+    def _state(self, cluster: Decided) -> str:
+        verdict = cluster.judged.verdict
+        return "accepted" if verdict == "differs" and self.acceptance(cluster) else verdict
 
     @property
     def same(self) -> bool:
-        """Nothing differs but what is accepted, and all could be decided."""
+        """True if only accepted differences exist, and all clusters could be decided."""
         return not self.counts["differs"] and not self.counts["error"]
 
     def lines(self) -> list[str]:
         hunt, counts = self.hunt, self.counts
-        told = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "differs")
-        found = [f"{len(self.decided)} clusters, {OURS} and {hunt.column} on {hunt.isolation}: {told or 'none'}"]
-        for one in self.decided.values():
-            state = self._state(one)
+        counts_text = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "differs")
+        lines = [f"{len(self.decided)} clusters, {OURS} and {hunt.column} on {hunt.isolation}: {counts_text or 'none'}"]
+        for cluster in self.decided.values():
+            state = self._state(cluster)
             if state != "same":
-                found += ["", *self._lines_of(one, state)]
-        return found
+                lines += ["", *self._lines_of(cluster, state)]
+        return lines
 
-    def _lines_of(self, one: Decided, state: str) -> list[str]:
-        head = f"seed {one.seed}: {state}"
-        if one.steps:
-            head += f" ({one.steps} steps, {one.objects} objects, {one.nodes} nodes): {self.scenario(one)}"
-        found = [head, *(f"  {each}" for each in one.judged.differences[:MOST_SHOWN])]
-        if left := len(one.judged.differences) - MOST_SHOWN:
-            found += [f"  and {left} more"] if left > 0 else []
-        accepted = self.acceptance(one)
-        found += [f"  accepted: {accepted.reason}"] if state == "accepted" and accepted else []
-        found += [f"  {line}" for line in one.judged.why.splitlines()]
-        if one.steps:
-            first = self._first_decision(one)
-            found += [f"  {first}"] if first else []
-        return found
+    def _lines_of(self, cluster: Decided, state: str) -> list[str]:
+        head = f"seed {cluster.seed}: {state}"
+        if cluster.steps:
+            head += (
+                f" ({cluster.steps} steps, {cluster.objects} objects, {cluster.nodes} nodes): {self.scenario(cluster)}"
+            )
+        lines = [head, *(f"  {each}" for each in cluster.judged.differences[:MOST_SHOWN])]
+        if left := len(cluster.judged.differences) - MOST_SHOWN:
+            lines += [f"  and {left} more"] if left > 0 else []
+        accepted = self.acceptance(cluster)
+        lines += [f"  accepted: {accepted.reason}"] if state == "accepted" and accepted else []
+        lines += [f"  {line}" for line in cluster.judged.why.splitlines()]
+        if cluster.steps:
+            first = self._first_decision(cluster)
+            lines += [f"  {first}"] if first else []
+        return lines
 
-    def scenario(self, one: Decided) -> Path:
-        return self.folder.found(one.seed) / SCENARIO
+    def scenario(self, cluster: Decided) -> Path:
+        return self.folder.found(cluster.seed) / SCENARIO
 
-    def trial(self, one: Decided) -> TrialOutcome:
-        """The two on what is left, with the evidence of both. Raises StateError."""
-        return read_outcome(TrialFolder(self.folder.found(one.seed) / "trial"))
+    def trial(self, cluster: Decided) -> TrialOutcome:
+        """The trial of both on the remaining scenario, with the evidence of both. Raises StateError."""
+        return read_outcome(TrialFolder(self.folder.found(cluster.seed) / "trial"))
 
-    def _first_decision(self, one: Decided) -> str:
-        (row,) = self.trial(one).rows
+    def _first_decision(self, cluster: Decided) -> str:
+        (row,) = self.trial(cluster).rows
         return first_decision(row.evidence(OURS), row.evidence(self.hunt.column))
 
     def as_data(self) -> dict[str, Any]:
-        """For programs."""
+        """The result for programs."""
         clusters = [
             {
-                **msgspec.to_builtins(one),
-                "state": self._state(one),
-                **({"scenario": str(self.scenario(one))} if one.steps else {}),
+                **msgspec.to_builtins(cluster),
+                "state": self._state(cluster),
+                **({"scenario": str(self.scenario(cluster))} if cluster.steps else {}),
             }
-            for one in self.decided.values()
+            for cluster in self.decided.values()
         ]
         hunt = {"name": self.hunt.name, "against": self.hunt.against, "isolation": self.hunt.isolation}
         return {**hunt, "counts": self.counts, "clusters": clusters}

@@ -1,4 +1,4 @@
-"""One case of a hunt: a fleet and the steps of a scenario, as data that can be cut down and written."""
+"""A sample of a hunt: a fleet and the steps of a scenario, as data that can be cut down and written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kailab.model.yamltext import write_documents
 from kailab.scenarios.scenario import Scenario, read_file
 
 Step: TypeAlias = dict[str, Any]
-"""In the form of a scenario's file."""
+"""A step in the form of a scenario file."""
 
 SCENARIO = "scenario.yaml"
 FLEET = "fleet.yaml"
@@ -21,7 +21,7 @@ FLEET = "fleet.yaml"
 
 @dataclass(frozen=True)
 class HuntSample:
-    """``name``: the scenario's. ``seed``: what it was made from."""
+    """``name``: the scenario's. ``seed``: its origin."""
 
     name: str
     seed: int
@@ -32,16 +32,17 @@ class HuntSample:
         return replace(self, steps=tuple(steps))
 
     def objects(self) -> Iterator[Object]:
-        """All that is applied, in order."""
+        """All applied objects, in order."""
         for step in self.steps:
             yield from step.get("apply") or ()
 
     def written(self, folder: Path, description: str = "") -> Scenario:
-        """As files in that folder: a scenario and its fleet. Read back as anybody's would be: raises InputError where it has not the
-        documented form."""
+        """Write a scenario and its fleet to a folder, and read the scenario back. Raises InputError if it does not have
+        the documented form.
+        """
         make_folder(folder)
-        told = {"description": description} if description else {}
-        scenario = {"name": self.name, **told, "fleet": FLEET, "steps": list(self.steps)}
+        header = {"description": description} if description else {}
+        scenario = {"name": self.name, **header, "fleet": FLEET, "steps": list(self.steps)}
         replace_file(folder / FLEET, write_documents([self.fleet]).encode())
         replace_file(folder / SCENARIO, write_documents([scenario]).encode())
         return read_file(folder / SCENARIO)[0]

@@ -1,6 +1,6 @@
-"""The smallest sample found in which the two still differ in the same way: what can go is left out, large pieces first.
+"""Finds the smallest sample in which both still differ in the same way, by leaving out large pieces first.
 
-Each attempt costs a run on a real cluster, so their number is bounded.
+Each attempt is a run on a real cluster, so their number is bounded.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from kailab.trials.differences import TrialDifference
 Differs = Callable[[HuntSample], list[TrialDifference]]
 
 
-def shrink(sample: HuntSample, found: Sequence[TrialDifference], differs: Differs, tries: int) -> HuntSample:
-    """``found``: what differs in ``sample``; ``differs``: asks about a smaller one."""
-    sample = cut_to_difference(sample, found)
-    wanted = {(one.kind, one.what) for one in found}
+def shrink(sample: HuntSample, compared: Sequence[TrialDifference], differs: Differs, tries: int) -> HuntSample:
+    """Cut the sample down. ``found``: its differences. ``differs``: decides a smaller sample."""
+    sample = cut_to_difference(sample, compared)
+    wanted = {(difference.kind, difference.what) for difference in compared}
     smaller = True
     while smaller:
         smaller = False
-        for candidate in _cut_down(sample):
+        for candidate in _smaller_samples(sample):
             if not tries:
                 return sample
             tries -= 1
-            here = differs(candidate)
-            if wanted & {(one.kind, one.what) for one in here}:
-                sample, smaller = cut_to_difference(candidate, here), True
+            new_differences = differs(candidate)
+            if wanted & {(difference.kind, difference.what) for difference in new_differences}:
+                sample, smaller = cut_to_difference(candidate, new_differences), True
                 break
     return sample
 
 
-def _cut_down(sample: HuntSample) -> Iterator[HuntSample]:
+def _smaller_samples(sample: HuntSample) -> Iterator[HuntSample]:
     steps = sample.steps
     for size in dict.fromkeys((len(steps) // 2, 1)):
-        # The last step is where they differ.
+        # The last step is the differing one.
         for start in range(0, len(steps) - 1, size) if size else ():
             left = [*steps[:start], *steps[min(start + size, len(steps) - 1) :]]
-            if _whole(left):
+            if _is_consistent(left):
                 yield sample.with_steps(left)
     for number, step in enumerate(steps):
         objects = step.get("apply") or []
         for place in range(len(objects)) if len(objects) > 1 else ():
             rest = {**step, "apply": objects[:place] + objects[place + 1 :]}
-            if _whole(left := [*steps[:number], rest, *steps[number + 1 :]]):
+            if _is_consistent(left := [*steps[:number], rest, *steps[number + 1 :]]):
                 yield sample.with_steps(left)
     pools = sample.fleet["pools"]
     for place, pool in enumerate(pools):
@@ -59,36 +59,38 @@ def _cut_down(sample: HuntSample) -> Iterator[HuntSample]:
         if pool["count"] > 1:
             fewer = [*pools[:place], {**pool, "count": pool["count"] - 1}, *pools[place + 1 :]]
             yield replace(sample, fleet={**sample.fleet, "pools": fewer})
-    yield from _plainer(sample)
+    yield from _simpler_samples(sample)
 
 
-def _whole(steps: Sequence[Step]) -> bool:
-    """Nothing is deleted or scaled that is not there, and no queue that something names is missing: these are other questions."""
-    there: set[tuple[str, str]] = set()
+def _is_consistent(steps: Sequence[Step]) -> bool:
+    """True if only existing objects are deleted or scaled, and every named queue exists; other samples would raise
+    other questions.
+    """
+    present: set[tuple[str, str]] = set()
     for step in steps:
-        there |= {(one["kind"], one["metadata"]["name"]) for one in step.get("apply") or ()}
-        for changed in (step[what] for what in ("delete", "scale") if what in step):
-            if (changed["kind"], changed["name"]) not in there:
+        present |= {(manifest["kind"], manifest["metadata"]["name"]) for manifest in step.get("apply") or ()}
+        for changed in (step[action] for action in ("delete", "scale") if action in step):
+            if (changed["kind"], changed["name"]) not in present:
                 return False
-    named = {queue for step in steps for one in step.get("apply") or () if (queue := _queue_of(one))}
-    return all(("Queue", queue) in there for queue in named)
+    named = {queue for step in steps for manifest in step.get("apply") or () if (queue := _queue_of(manifest))}
+    return all(("Queue", queue) in present for queue in named)
 
 
-def _queue_of(one: Object) -> str:
-    """The queue above a queue, or that work goes to; empty: none."""
-    if one["kind"] == "Queue":
-        return str(one["spec"].get("parentQueue") or "")
-    return str((one["metadata"].get("labels") or {}).get(labels.QUEUE) or one["spec"].get("queue") or "")
+def _queue_of(manifest: Object) -> str:
+    """The parent of a queue, or the queue of a workload; empty if none."""
+    if manifest["kind"] == "Queue":
+        return str(manifest["spec"].get("parentQueue") or "")
+    return str((manifest["metadata"].get("labels") or {}).get(labels.QUEUE) or manifest["spec"].get("queue") or "")
 
 
-def _plainer(sample: HuntSample) -> Iterator[HuntSample]:
-    """The same with one feature of one object gone, or with one pod fewer."""
+def _simpler_samples(sample: HuntSample) -> Iterator[HuntSample]:
+    """Samples with one feature of one object removed, or with one pod fewer."""
     for number, step in enumerate(sample.steps):
-        for place, one in enumerate(step.get("apply") or ()):
-            for change in _QUEUE if one["kind"] == "Queue" else _WORK:
-                plain = deepcopy(one)
+        for place, manifest in enumerate(step.get("apply") or ()):
+            for change in _QUEUE if manifest["kind"] == "Queue" else _WORK:
+                plain = deepcopy(manifest)
                 change(plain)
-                if plain != one:
+                if plain != manifest:
                     objects = [*step["apply"][:place], plain, *step["apply"][place + 1 :]]
                     changed = {**step, "apply": objects}
                     yield sample.with_steps([*sample.steps[:number], changed, *sample.steps[number + 1 :]])
@@ -114,7 +116,7 @@ def _without_placement(work: Object) -> None:
     spec = template_of(work)["spec"]
     for field in ("nodeSelector", "affinity"):
         spec.pop(field, None)
-    for notes in (one["metadata"].get("annotations") or {} for one in (work, template_of(work))):
+    for notes in (manifest["metadata"].get("annotations") or {} for manifest in (work, template_of(work))):
         for key in [key for key in notes if key.startswith("kai.scheduler/topology")]:
             del notes[key]
 

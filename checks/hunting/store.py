@@ -1,11 +1,9 @@
-"""A hunt's folder. Every file appears whole or not at all, so that an interrupted hunt goes on where it was.
+"""The folder of a hunt. Every file is written atomically, so that an interrupted hunt can continue.
 
-hunt.json                 what is hunted
-lock                      held while it runs
-clusters/SEED.json        what became of the cluster of a seed
-found/seed-N/scenario.yaml, fleet.yaml   what differs, cut down
-found/seed-N/trial/       the same as a trial: both sides' evidence
-work/                     the sample that is being decided
+hunt.json                 the definition of the hunt lock                      held while it runs clusters/SEED.json
+the result of the cluster of a seed found/seed-N/scenario.yaml, fleet.yaml   the scenario that differs, cut down
+found/seed-N/trial/       the same as a trial: both sides' evidence work/                     the sample that is being
+decided
 """
 
 from __future__ import annotations
@@ -28,8 +26,10 @@ _CURE = "expected a file that a hunt wrote: remove it"
 
 
 class Hunt(msgspec.Struct, frozen=True, kw_only=True):
-    """``against``: as ``--scheduler`` takes it; ``column``: what it is called. ``kinds``: of differences. ``again``: see Judge. ``tries``:
-    to cut down what differs. ``stands_on``: digests of what decides, by path."""
+    """``against``: the other scheduler as in ``--scheduler``; ``column``: its name. ``kinds``: of differences.
+    ``again``: see Judge. ``tries``: attempts to cut a difference down. ``stands_on``: digests of what decides, by
+    path.
+    """
 
     name: str
     against: str
@@ -42,7 +42,9 @@ class Hunt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """``steps``, ``objects``, ``nodes``: of the scenario that is left where the two differ; 0: they do not. ``seconds``: of wall time."""
+    """The result of a cluster. ``steps``, ``objects``, ``nodes``: of the remaining scenario if both differ, else 0.
+    ``seconds``: of wall time.
+    """
 
     seed: int
     judged: JudgedSample
@@ -58,15 +60,17 @@ class HuntFolder:
         self.work = path / "work"
 
     def begin(self, hunt: Hunt) -> None:
-        """Raises StateError where another hunt is kept there."""
+        """Create the folder for a hunt. Raises StateError if it contains another hunt."""
         file = self.path / "hunt.json"
         if file.is_file():
             before = decoding.read_state_file(file, Hunt, _CURE)
             for field in Hunt.__struct_fields__:
                 if getattr(before, field) != getattr(hunt, field):
                     was = "" if field == "stands_on" else f" ({getattr(before, field)})"
-                    told = "what decides has changed since" if field == "stands_on" else f"it has another {field}{was}"
-                    raise StateError(f"{self.path}: the hunt kept there can't go on: {told}; expected another --name")
+                    change = (
+                        "what decides has changed since" if field == "stands_on" else f"it has another {field}{was}"
+                    )
+                    raise StateError(f"{self.path}: the hunt kept there can't go on: {change}; expected another --name")
             return
         make_folder(self.path / "clusters")
         replace_file(file, pretty_json(hunt))
@@ -78,20 +82,20 @@ class HuntFolder:
         replace_file(self.path / "clusters" / f"{decided.seed}.json", pretty_json(decided))
 
     def decided(self) -> dict[int, Decided]:
-        """By seed, in their order."""
-        found = [
+        """The results by seed, in order."""
+        results = [
             decoding.read_state_file(file, Decided, _CURE) for file in (self.path / "clusters").glob("[0-9]*.json")
         ]
-        return {one.seed: one for one in sorted(found, key=lambda each: each.seed)}
+        return {result.seed: result for result in sorted(results, key=lambda result: result.seed)}
 
     def forget(self, seed: int) -> None:
-        """It is to be decided anew."""
+        """Remove the result of a seed, so that it is decided again."""
         (self.path / "clusters" / f"{seed}.json").unlink(missing_ok=True)
         shutil.rmtree(self.found(seed), ignore_errors=True)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Raises StateError where it can't be kept there, or another process has it."""
+        """Lock the folder. Raises StateError if it cannot be created, or another process holds it."""
         try:
             make_folder(self.path)
             lock = open_file(self.path / "lock", "w")

@@ -1,1 +1,7 @@
-"""What a real KAI was recorded to do, and runs of kailab that are held against it: cases, divisions, grouping, scenarios."""
+"""Recorded behaviour of a real KAI, and runs of kailab that are compared with it.
+
+``cases``: scheduling cases, read by ``case_reading``, chosen by ``selection``, compared by ``expectations`` (their
+initial state by ``loading_check``) and written by ``case_writing``. ``fairshare``: divisions among queues, with
+``queue_rules`` and ``time_fairness``. ``grouping``: PodGroups of owners. ``scenarios``: manifests in steps, on a real
+API server by ``live_clusters``. ``snapshot_comparison``: snapshots of a running KAI.
+"""

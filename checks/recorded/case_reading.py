@@ -1,7 +1,7 @@
-"""Recorded scheduling cases (JSON) as engine records: one ``Case`` from one entry of a case file.
+"""Reads recorded scheduling cases (JSON) as engine records: one ``RecordedCase`` from each entry of a case file.
 
-Units change here: devices to milli-GPU, MB of queue memory to bytes, ages in seconds to times before ``NOW``.
-What the engine's records can't say is kept in words in ``Case.notes``.
+Units are converted: devices to milli-GPU, MB of queue memory to bytes, ages in seconds to times before ``NOW``.
+``RecordedCase.notes`` describes what the engine's records cannot express.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NAMES = {status: name for name, status in STATUSES.items()}
 
 
 class RecordedCase(CaseInput, frozen=True, kw_only=True):
-    """A cluster before the first action, how to run it, and (in ``raw``) what is expected of it."""
+    """A cluster before the first action, its configuration, and (in ``raw``) the expected outcome."""
 
     id: str
     suite: str
@@ -76,17 +76,17 @@ class RecordedCase(CaseInput, frozen=True, kw_only=True):
 
     @property
     def recorded_only(self) -> bool:
-        """True where the case asserts nothing and is compared with what KAI did."""
+        """True if the case asserts nothing and is compared with what KAI did."""
         return self.raw.get("compare") == "kai_actual"
 
     @property
     def invariants_only(self) -> bool:
-        """True where nobody recorded an outcome: only what holds of any decisions is checked."""
+        """True if no outcome was recorded, so that only the invariants of decisions are checked."""
         return self.raw.get("compare") == "invariants"
 
 
 def read_cases(paths: Iterable[Path]) -> Iterator[RecordedCase]:
-    """Cases of the given files, and of all ``*.json`` below the given folders, in order of path."""
+    """The cases of the given files, and of all ``*.json`` below the given folders, in order of path. Raises InputError."""
     for path in paths:
         files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
         for file in files:
@@ -97,8 +97,8 @@ def read_cases(paths: Iterable[Path]) -> Iterator[RecordedCase]:
                 try:
                     case = build_case(entry)
                 except (AttributeError, IndexError, KeyError, TypeError, ValueError, StopIteration) as error:
-                    what = f"{entry.get('id', 'a case')}: not a scheduling case ({type(error).__name__}: {error})"
-                    raise InputError(what, Where(file=str(file))) from None
+                    problem = f"{entry.get('id', 'a case')}: not a scheduling case ({type(error).__name__}: {error})"
+                    raise InputError(problem, Where(file=str(file))) from None
                 yield case
 
 
@@ -209,7 +209,7 @@ def _claims(raw: dict[str, Any]) -> list[ResourceClaim]:
 def _node(raw: dict[str, Any], legacy_mig: bool, devices: int) -> Node:
     allocatable = raw["allocatable"]
     known = {"cpu_millis", "memory_bytes", "gpus", "pods"}
-    # KAI refuses new MIG work on a node that runs a task of unknown profile; a mirror would show none there.
+    # KAI refuses new MIG work on a node that runs a task of unknown profile; a mirror would report no instances there.
     extended = [] if legacy_mig else sorted((k, v) for k, v in allocatable.items() if k not in known)
     return Node(
         name=raw["name"],
@@ -323,7 +323,7 @@ def _pod_terms(raw: dict[str, Any] | None, key: str, namespace: str) -> tuple[Po
 
 
 def _blocked(raw: dict[str, Any]) -> tuple[str, ...]:
-    """Why no node can take the task, as far as facts outside the engine's records say."""
+    """Why no node can take the task, from facts outside of the engine's records."""
     why = [f'persistentvolumeclaim "{name}" not found' for name in raw.get("pvc_names") or ()]
     if raw.get("legacy_mig"):
         why.append("a MIG profile that is known by annotation only can't be scheduled")

@@ -1,7 +1,7 @@
-"""A cluster written as a scheduling case: the JSON that ``recorded`` reads, so that what was found can be run again.
+"""Writes a cluster as a scheduling case: the JSON that ``case_reading`` reads, so that a finding can be run again.
 
-Units change back: milli-GPU to devices, bytes of queue memory to MB, times to ages before ``NOW``. The case asks for
-its invariants to be checked (``compare: invariants``), since nobody has recorded what a real KAI makes of it.
+Units are converted back: milli-GPU to devices, bytes of queue memory to MB, times to ages before ``NOW``. The case asks
+for its invariants to be checked (``compare: invariants``), because no outcome of a real KAI is recorded.
 """
 
 from __future__ import annotations
@@ -37,15 +37,14 @@ PLUGINS = (
     "resourcetype", "subgrouporder", "taskorder", "nominatednode", "dynamicresources", "minruntime", "topology",
     "sg-nodelocalgreedy", "sg-multinodegang",
 )  # fmt: skip
-"""KAI's default list but for GPU sharing order and node placement, which a configuration chooses."""
+"""KAI's default list without GPU sharing order and node placement, which a configuration chooses."""
 
 
 def as_case(case_input: CaseInput, id: str, rounds: int, tags: Iterable[str] = ()) -> dict[str, Any]:
-    """One entry of a case file. ``rounds``: the most cycles that the check takes.
-
-    What the format can't say (NUMA zones, resource claims, taints and the like) raises an ``InputError``.
+    """One entry of a case file. ``rounds``: the most cycles of the check. Raises ``InputError`` for what the format
+    cannot express (NUMA zones, resource claims, taints and the like).
     """
-    _expressible(case_input, id)
+    _check_expressible(case_input, id)
     memories = [node.gpu_memory_mib for node in case_input.nodes if node.gpu_memory_mib] or [100]
     return {
         "id": id,
@@ -66,7 +65,7 @@ def as_case(case_input: CaseInput, id: str, rounds: int, tags: Iterable[str] = (
             "memory": sum(node.memory for node in case_input.nodes),
         },
         "queues": [_queue(queue, case_input.queues) for queue in case_input.queues],
-        "topologies": [{"name": one.name, "levels": list(one.levels)} for one in case_input.topologies],
+        "topologies": [{"name": topology.name, "levels": list(topology.levels)} for topology in case_input.topologies],
         "jobs": [_job(group, case_input) for group in case_input.podgroups],
         "operation_limits": {
             "defined": True, "max_binds": NO_LIMIT, "max_evictions": NO_LIMIT, "max_pipelines": NO_LIMIT,
@@ -76,7 +75,7 @@ def as_case(case_input: CaseInput, id: str, rounds: int, tags: Iterable[str] = (
 
 
 def write_cases(path: Path, cases: Iterable[dict[str, Any]]) -> None:
-    """A case file. Raises ``InputError`` where it can't be written."""
+    """Write a case file. Raises ``InputError`` if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(list(cases), indent=1) + "\n")
@@ -84,18 +83,18 @@ def write_cases(path: Path, cases: Iterable[dict[str, Any]]) -> None:
         raise InputError(error.strerror or str(error), Where(file=str(path))) from None
 
 
-def _expressible(case_input: CaseInput, id: str) -> None:
+def _check_expressible(case_input: CaseInput, id: str) -> None:
     shapes = {task.shape for task in case_input.tasks}
     odd = [
-        what
-        for what, there in (
+        feature
+        for feature, used in (
             ("NUMA zones", any(node.numa for node in case_input.nodes)),
             ("taints", any(node.taints or node.unavailable for node in case_input.nodes)),
             ("resource claims", bool(case_input.claims)),
             ("node selectors", any(shape.selector or shape.preferred for shape in shapes)),
             ("host ports", any(shape.ports for shape in shapes)),
         )
-        if there
+        if used
     ]
     if odd:
         raise InputError(f"{id}: a case file can't say: {', '.join(odd)}")
@@ -147,9 +146,9 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _queue(queue: Queue, queues: tuple[Queue, ...]) -> dict[str, Any]:
-    def share(one: Share, unit: int) -> dict[str, float]:
-        quota, limit = (value if value < 0 else _plain(value / unit) for value in (one.quota, one.limit))
-        return {"quota": quota, "limit": limit, "over_quota_weight": one.weight}
+    def share(bounds: Share, unit: int) -> dict[str, float]:
+        quota, limit = (value if value < 0 else _plain(value / unit) for value in (bounds.quota, bounds.limit))
+        return {"quota": quota, "limit": limit, "over_quota_weight": bounds.weight}
 
     children = [other.name for other in queues if other.parent == queue.name]
     raw: dict[str, Any] = {
@@ -230,7 +229,7 @@ def _job(group: PodGroup, case_input: CaseInput) -> dict[str, Any]:
 
 
 def gpus_asked(gpu: GpuRequest) -> float:
-    """Devices that a request takes whole or in parts; 0 for GPU memory and MIG, as in the format."""
+    """Devices that a request takes whole or in part; 0 for GPU memory and MIG, as in the format."""
     return 0 if gpu.memory_mib or gpu.mig else _plain(gpu.devices * gpu.portion / GPU)
 
 

@@ -1,4 +1,6 @@
-"""Runs recorded scheduling cases through the engine: one session, or cycles with a translation in between."""
+"""Runs recorded scheduling cases through the engine: one session, or several cycles with the cluster updated in
+between.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from checks.case_input import NOW
-from checks.invariants import run_rounds, undecided
+from checks.invariants import run_rounds, undetermined
 from checks.recorded.case_reading import RecordedCase
 from checks.recorded.expectations import (
     Level,
@@ -30,9 +32,9 @@ Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
 
 
 def run_case(case: RecordedCase, level: Level = "nodes", decide: Decide = run_cycle) -> Result:
-    """Run one case to its end and compare. A fault of the engine is a difference, never an exception.
+    """Run one case to its end and compare. A failure of the engine is a difference, never an exception.
 
-    ``decide`` is what takes the decisions: the engine, or another with its signature.
+    ``decide`` takes the decisions: the engine, or another function with its signature.
     """
     table = SimulatedCluster(case)
     reasons: dict[str, str] = {}
@@ -56,7 +58,7 @@ def run_case(case: RecordedCase, level: Level = "nodes", decide: Decide = run_cy
 def _invariants(
     case: RecordedCase, table: SimulatedCluster, level: Level, reasons: dict[str, str], decide: Decide
 ) -> list[str]:
-    return run_rounds(case, decide, case.rounds_until_match) + undecided(case, decide)
+    return run_rounds(case, decide, case.rounds_until_match) + undetermined(case, decide)
 
 
 def _session(
@@ -99,20 +101,20 @@ def _cycle(
 def _with_reasons(case: RecordedCase, differences: list[str], reasons: dict[str, str]) -> list[str]:
     """Add the engine's last reason for a PodGroup to the first difference that names one of its tasks."""
     group_of = {task.uid: task.podgroup for task in case.tasks}
-    told: set[str] = set()
+    explained: set[str] = set()
     out = []
     for difference in differences:
         words = difference.replace(":", " ").split()
         group = next((group_of[word] for word in words if word in group_of), "")
-        if group in reasons and group not in told and " is Pending" in difference:
-            told.add(group)
+        if group in reasons and group not in explained and " is Pending" in difference:
+            explained.add(group)
             difference = f"{difference} ({reasons[group]})"
         out.append(difference)
     return out
 
 
 def run_cases(cases: Sequence[RecordedCase], level: Level = "nodes", tell: Tell | None = None) -> Report:
-    """``tell("engine cases", done, total)`` is called as they are done."""
+    """Run cases. ``tell("engine cases", done, total)`` is called after each."""
     report = Report("engine cases")
     for case in cases:
         report.results.append(run_case(case, level))
@@ -122,8 +124,9 @@ def run_cases(cases: Sequence[RecordedCase], level: Level = "nodes", tell: Tell 
 
 
 def check_loading(cases: Iterable[RecordedCase]) -> Report:
-    """Hold the loader against the recorded opening state of nodes and queues, without running the engine. Raises InputError for
-    a case that has none."""
+    """Compare the loaded cases with the recorded initial state of nodes and queues, without running the engine. Raises
+    InputError for a case without one.
+    """
     report = Report("opening states")
     for case in cases:
         try:

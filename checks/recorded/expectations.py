@@ -1,7 +1,7 @@
-"""What a recorded case expects, compared with the state a run reached. Every difference is a sentence.
+"""Compares the expectations of a recorded case with the state that a run reached. Every difference is a sentence.
 
-Two kinds of cases: those that carry KAI's own assertions (status, node where given, nodes' devices, limits on
-the number of operations), and recorded-only ones, which are compared with what KAI did.
+Cases with KAI's own assertions are compared by these (status, node if given, nodes' devices, limits on the number of
+operations). Recorded-only cases are compared with what KAI did.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ OPERATIONS = (("bind", "max_binds"), ("evict", "max_evictions"), ("pipeline", "m
 
 
 def final_differences(case: RecordedCase, table: SimulatedCluster, level: Level = "nodes") -> list[str]:
-    """Compare at the end of a single session, or the rebuilt state of an integration run."""
+    """Compare the end of a single session, or the updated state of an integration run."""
     if case.recorded_only:
         return _recorded_final(case, table, level)
     differences = asserted_tasks(case, table, "")
     left = table.gpus_left()
     for name, wanted in case.raw["expected"]["nodes"].items():
         idle, releasing = left[name]
-        for what, got in (("idle_gpus", idle), ("releasing_gpus", releasing)):
-            if abs(got - wanted[what]) > TOLERANCE:
-                differences.append(f"node {name}: {what} {got:g}, expected {wanted[what]:g}")
+        for field, got in (("idle_gpus", idle), ("releasing_gpus", releasing)):
+            if abs(got - wanted[field]) > TOLERANCE:
+                differences.append(f"node {name}: {field} {got:g}, expected {wanted[field]:g}")
         differences += _zone_differences(table, name, wanted.get("numa_zones_available") or {})
     return differences + _sharing_differences(case, table)
 
 
 def asserted_tasks(case: RecordedCase, table: SimulatedCluster, where: str) -> list[str]:
-    """Compare each task that the case asserts something about. ``where`` leads each sentence."""
+    """Compare each task about which the case asserts something. ``where`` begins each sentence."""
     expected = case.raw["expected"]
     differences: list[str] = []
 
     def one(uid: str, wanted: Mapping[str, Any]) -> None:
         task = table.tasks[uid]
         if task.status != _status(wanted["status"]):
-            differences.append(f"{where}{uid} is {_stands(task)}, expected {_wanted(wanted)}")
+            differences.append(f"{where}{uid} is {_task_state(task)}, expected {_wanted(wanted)}")
         elif wanted.get("node") and task.node != wanted["node"]:
             differences.append(f"{where}{uid} is on {task.node or 'no node'}, expected {wanted['node']}")
         if wanted.get("numa_zones") is not None:
@@ -82,7 +82,7 @@ def _zone_differences(table: SimulatedCluster, node: str, wanted: Mapping[str, M
 
 
 def operation_differences(case: RecordedCase, decisions: Decisions, where: str) -> list[str]:
-    """Limits on how many operations a session (or a cycle) may do; they are upper bounds."""
+    """Compare the number of operations of a session (or cycle) with its upper bounds."""
     limits = case.raw["operation_limits"]
     done = {
         "bind": len(decisions.binds),
@@ -99,7 +99,7 @@ def operation_differences(case: RecordedCase, decisions: Decisions, where: str) 
 def recorded_round_differences(
     case: RecordedCase, number: int, table: SimulatedCluster, decisions: Decisions, level: Level
 ) -> list[str]:
-    """Compare one cycle, before the translation, with the same cycle of KAI (``number`` counts from 0)."""
+    """Compare one cycle, before the cluster is updated, with the same cycle of KAI (``number`` counts from 0)."""
     rounds = case.raw["kai_rounds"]
     stability = case.raw["kai_stability"]
     if number >= len(rounds):
@@ -110,7 +110,7 @@ def recorded_round_differences(
         for uid, wanted in rounds[number]["tasks"].items():
             task = table.tasks[uid]
             if task.status != _status(wanted["status"]):
-                differences.append(f"{where}{uid} is {_stands(task)}, KAI had {_wanted(wanted)}")
+                differences.append(f"{where}{uid} is {_task_state(task)}, KAI had {_wanted(wanted)}")
     if level == "operations" and stability.get("events_identical"):
         ours = _operations(decisions)
         theirs = {_recorded_operation(event) for event in rounds[number]["events"] or ()}
@@ -126,7 +126,7 @@ def _operations(decisions: Decisions) -> set[tuple[str, str, str, str]]:
 
 
 def _recorded_operation(event: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    # KAI records an eviction when it commits: a victim that moves is then on its new node already.
+    # KAI records an eviction when it commits, and a moved victim is on its new node by then.
     node = "" if event["op"] == "evict" else event.get("node", "")
     return event["op"], event["task"], node, event.get("during", "")
 
@@ -158,7 +158,7 @@ def _recorded_final(case: RecordedCase, table: SimulatedCluster, level: Level) -
         for uid, wanted in job["tasks"].items():
             task = table.tasks[uid]
             if task.status != _status(wanted["status"]):
-                differences.append(f"{uid} is {_stands(task)}, KAI had {_wanted(wanted)}")
+                differences.append(f"{uid} is {_task_state(task)}, KAI had {_wanted(wanted)}")
             elif place and task.node != wanted.get("node", ""):
                 differences.append(f"{uid} is on {task.node or 'no node'}, KAI had it on {wanted['node']}")
     if place and case.raw["kai_stability"].get("final_gpu_sharing_identical"):
@@ -167,7 +167,7 @@ def _recorded_final(case: RecordedCase, table: SimulatedCluster, level: Level) -
 
 
 def queue_gpus(case: RecordedCase, table: SimulatedCluster, queue: str) -> float:
-    """GPUs that tasks of one leaf queue hold, GPU-memory requests as the share of their node's device."""
+    """GPUs that tasks of one leaf queue hold. Requests for GPU memory count as the share of their node's device."""
     of_queue = {group.uid for group in case.podgroups if group.queue == queue}
     total = 0.0
     for task in table.tasks.values():
@@ -182,7 +182,7 @@ def queue_gpus(case: RecordedCase, table: SimulatedCluster, queue: str) -> float
 
 
 def _sharing_differences(case: RecordedCase, table: SimulatedCluster) -> list[str]:
-    """Which tasks share a device, among tasks that both have on one node. Ids of groups mean nothing."""
+    """Compare which tasks share a device, among tasks that both sides have on one node. Names of groups do not matter."""
     theirs: dict[str, tuple[str, tuple[str, ...]]] = {}
     ours: dict[str, tuple[str, tuple[str, ...]]] = {}
     for job in case.raw["kai_actual"]["jobs"].values():
@@ -209,7 +209,7 @@ def _status(name: str) -> Status:
     return next(status for status, known in NAMES.items() if known == name)
 
 
-def _stands(task: Task) -> str:
+def _task_state(task: Task) -> str:
     name = NAMES[task.status]
     return f"{name} on {task.node}" if task.node and task.status in PLACED else name
 

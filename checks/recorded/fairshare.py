@@ -1,7 +1,7 @@
 """Runs recorded fair-share computations (fairshare.json) through the engine's division.
 
-Computations are compared resource by resource; checks of single rules are in ``queue_rules``, runs of KAI's time-based simulator
-in ``timefairness``. Kinds of cases that kailab does not know are listed as not wired.
+Computations are compared resource by resource. Checks of single rules are in ``queue_rules``, runs of KAI's time-based
+simulator in ``time_fairness``. Kinds of cases that kailab does not know are reported as not compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kailab.engine.queueing.fairshare import UNITS, Amounts, Claim, divide, divi
 from kailab.errors import InputError, Where
 
 RESOURCES = ("gpu", "cpu", "memory")
-TOLERANCE = 1e-3  # of a milli-GPU, a millicore, a byte: what KAI's floats may be off
+TOLERANCE = 1e-3  # in milli-GPU, millicores or bytes: the possible error of KAI's floats
 
 
 def claim(queue: Mapping[str, Any], resource: str) -> Claim:
@@ -65,7 +65,7 @@ def _all_resources(case: Mapping[str, Any]) -> list[str]:
             unit=int(getattr(UNITS, resource)),
             k_value=given.get("k_value", 0.0),
         )
-        # KAI's own tables name the results of some inputs by their position, starting at 1.
+        # KAI's own tables name some results by their position, starting at 1.
         names = {c.uid if c.uid in output["fair_share"] else str(i): c.share for i, c in enumerate(claims, 1)}
         differences += _compare_shares(names, resource, output["fair_share"])
     return differences
@@ -113,26 +113,28 @@ PARTS = {
     "generated": ("id", "input", "output"),
     "time_based_simulations": ("id", "config", "runs"),
 }
-"""Parts of a file, and what each entry must have."""
+"""Parts of a file, and the fields that each entry must have."""
 
 
 def run_file(path: Path) -> tuple[Report, Counter[str]]:
-    """Run every case whose kind is wired. Returns the report and the number of cases by kind that are not."""
+    """Run every case of a known kind. Returns the report, and the number of cases of each unknown kind."""
     data = _read(path)
-    report, unwired = Report("fair share"), Counter[str]()
+    report, unknown = Report("fair share"), Counter[str]()
     for case in data.get("cases", ()):
         run = KINDS.get(case["kind"])
         if run is None:
-            unwired[case["kind"]] += 1
+            unknown[case["kind"]] += 1
             continue
         report.results.append(_result(case["id"], case["kind"], partial(run, case)))
     for case in data.get("generated", ()):
         report.results.append(_result(case["id"], "generated", partial(_all_resources, case)))
-    for one in data.get("time_based_simulations", ()):
-        for number, run in enumerate(one["runs"], 1):
-            name = f"{one['id']}/run-{number}"
-            report.results.append(_result(name, "time_based_simulation", partial(time_fairness.differences, one, run)))
-    return report, unwired
+    for simulation in data.get("time_based_simulations", ()):
+        for number, run in enumerate(simulation["runs"], 1):
+            name = f"{simulation['id']}/run-{number}"
+            report.results.append(
+                _result(name, "time_based_simulation", partial(time_fairness.differences, simulation, run))
+            )
+    return report, unknown
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -147,9 +149,9 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _result(id: str, suite: str, run: Callable[[], list[str]]) -> Result:
-    """A fault of the engine is a difference, never an exception."""
+    """Run a case. A failure of the engine is a difference, never an exception."""
     try:
-        found = run()
+        differences = run()
     except Exception as error:
-        found = [f"the engine failed: {type(error).__name__}: {error}"]
-    return Result(id=id, suite=suite, differences=tuple(found))
+        differences = [f"the engine failed: {type(error).__name__}: {error}"]
+    return Result(id=id, suite=suite, differences=tuple(differences))

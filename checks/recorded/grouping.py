@@ -1,9 +1,9 @@
-"""Holds grouping against what KAI's podgrouper decided in its own test cases (podgrouper.json).
+"""Compares grouping with KAI's podgrouper by its own test cases (podgrouper.json).
 
-A group case gives owner, pod, settings and every read KAI's grouper made; the family of the same plugin is asked,
-with those reads as its whole cluster, and the grouping compared field by field. Where KAI refused, we must refuse;
-the wording is ours. A PodGroup case compares the object made of a grouping, or what of an existing PodGroup outlives
-an update.
+A group case has the owner, the pod, settings and every read of KAI's grouper. The family of the same plugin groups the
+pod with those reads as its whole cluster, and the results are compared field by field. If KAI reported an error, kailab
+must too, in its own words. A PodGroup case compares the object made from a grouping, or what an update preserves of an
+existing PodGroup.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kailab.grouping.pod_grouping import families, with_pod
 from kailab.grouping.records import GroupOwner, Plan, PlannedSubGroup, PlannedTopology
 from kailab.model.labels import NODE_POOL, QUEUE
 
-# KAI's plugin -> our family, where the names differ by more than case and the ending.
+# KAI's plugin -> kailab's family, if the names differ by more than case and suffix.
 _FAMILY_NAMES = {
     "K8sJobGrouper": "job",
     "LwsGrouper": "leaderworkerset",
@@ -77,7 +77,7 @@ class RecordedReads:
 
 
 def run_file(path: str | Path) -> Report:
-    """Run every case of a podgrouper.json. Raises InputError when the file can't be read as one."""
+    """Run every case of a podgrouper.json. Raises InputError if it is not such a file."""
     try:
         cases = read_json(Path(path))
         group_cases, object_cases = cases["group_cases"], cases["podgroup_object_cases"]
@@ -94,7 +94,7 @@ def run_file(path: str | Path) -> Report:
 
 
 def run_group_case(case: Mapping[str, Any]) -> Result:
-    """One pod of one owner through the family of the plugin that KAI's test called."""
+    """Group one pod of one owner by the family of the plugin that KAI's test called."""
     plugin, expected = case["grouper"], case["expected"]
     if plugin in _NOT_GIVEN:
         return Result(case["id"], plugin, ("not run",), notes=(_NOT_GIVEN[plugin],), counted=False)
@@ -113,7 +113,7 @@ def run_group_case(case: Mapping[str, Any]) -> Result:
 
 
 def run_object_case(case: Mapping[str, Any]) -> Result:
-    """``create_pod_group`` or ``ignore_fields``."""
+    """Run a case of kind ``create_pod_group`` or ``ignore_fields``."""
     given, expected = case["input"], case["output"]
     if case["kind"] == "create_pod_group":
         got = podgroup_object(_as_grouping(given))
@@ -141,7 +141,7 @@ def _family(plugin: str) -> Family:
 
 
 def _delegate(case: Mapping[str, Any]) -> Family:
-    """The family a wrapper hands on to: KAI's test may have had a smaller table than the real one."""
+    """The family to which a wrapper delegates. KAI's test may have a smaller table than the real one."""
     delegates = case.get("delegates_to")
     return _family(delegates[0]) if delegates else plain_workloads.DEFAULT
 
@@ -160,7 +160,7 @@ def _config(case: Mapping[str, Any]) -> GroupingConfig:
 
 
 def _as_case(grouping: Grouping) -> dict[str, Any]:
-    """A grouping in the form the cases have it."""
+    """A grouping in the form of the cases."""
     values: dict[str, Any] = {field: getattr(grouping, field) for field in _FIELDS}
     values["owner"] = grouping.owner.as_object()
     values["topology"] = grouping.topology._asdict()
@@ -197,7 +197,7 @@ def _as_grouping(given: Mapping[str, Any]) -> Grouping:
 
 
 def _plain(value: Any) -> Any:
-    """Without empty fields: Go leaves out or writes empty what means the same."""
+    """The value without empty fields, because Go omits empty fields or writes them."""
     if isinstance(value, Mapping):
         plain = {key: _plain(each) for key, each in value.items()}
         return {key: each for key, each in plain.items() if each not in ({}, [], "", None)}

@@ -1,5 +1,6 @@
-"""Scenarios on a real API server: several clusters side by side, each running one scenario after the other in a process of
-its own."""
+"""Runs scenarios on a real API server: several clusters in parallel, each in its own process with one scenario after
+another.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +23,16 @@ Tell = Callable[[str], None]
 def run_live(
     scenarios: Sequence[Scenario], scheduler: str, backend: str, labs: int, where: Where, tell: Tell
 ) -> Iterator[Result]:
-    """Results as they come. ``where``: the arguments of ``open_venue``. Raises KailabError where no cluster comes up; one that
-    breaks later is replaced."""
+    """Results as they arrive. ``where``: the arguments of ``open_venue``. Raises KailabError if no cluster can be
+    started; a cluster that breaks later is replaced.
+    """
     if labs == 1 or len(scenarios) == 1:
-        yield from _one_by_one(scenarios, scheduler, backend, where, tell)
+        yield from _run_sequentially(scenarios, scheduler, backend, where, tell)
     else:
-        yield from _side_by_side(scenarios, scheduler, backend, min(labs, len(scenarios)), where)
+        yield from _run_in_parallel(scenarios, scheduler, backend, min(labs, len(scenarios)), where)
 
 
-def _one_by_one(
+def _run_sequentially(
     scenarios: Sequence[Scenario] | Iterator[Scenario], scheduler: str, backend: str, where: Where, tell: Tell
 ) -> Iterator[Result]:
     venue: Venue | None = None
@@ -38,8 +40,8 @@ def _one_by_one(
         for scenario in scenarios:
             venue = venue or open_venue(backend, scheduler=scheduler, get=True, tell=tell, **where)
             result = run_scenario(scenario, scheduler, backend, venue)
-            if any("stopped:" in one or "kailab failed:" in one for one in result.differences):
-                # What stopped it may have left something behind.
+            if any("stopped:" in difference or "kailab failed:" in difference for difference in result.differences):
+                # The failure may have left objects behind.
                 broken, venue = venue, None
                 with suppress(KailabError):
                     broken.close()
@@ -49,7 +51,7 @@ def _one_by_one(
             venue.close()
 
 
-def _side_by_side(
+def _run_in_parallel(
     scenarios: Sequence[Scenario], scheduler: str, backend: str, labs: int, where: Where
 ) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")
@@ -58,14 +60,14 @@ def _side_by_side(
     for scenario in [*scenarios, *[None] * labs]:
         waiting.put(scenario)
     workers = [
-        context.Process(target=_work, args=(waiting, done, scheduler, backend, dict(where)), name=f"lab-{number}")
+        context.Process(target=_run_worker, args=(waiting, done, scheduler, backend, dict(where)), name=f"lab-{number}")
         for number in range(labs)
     ]
     for worker in workers:
         worker.start()
     try:
         for _ in scenarios:
-            outcome = _next(done, workers)
+            outcome = _next_result(done, workers)
             if isinstance(outcome, KailabError):
                 raise outcome
             yield outcome
@@ -78,8 +80,10 @@ def _side_by_side(
             worker.join()
 
 
-def _work(waiting: Any, done: Any, scheduler: str, backend: str, where: Where) -> None:
-    """One process: scenarios from the queue until there are no more. A signal to end lets it take its cluster down."""
+def _run_worker(waiting: Any, done: Any, scheduler: str, backend: str, where: Where) -> None:
+    """The worker process: runs scenarios from the queue until none is left. On a termination signal it takes its
+    cluster down.
+    """
     import signal
 
     def ended(*_: Any) -> None:
@@ -87,19 +91,19 @@ def _work(waiting: Any, done: Any, scheduler: str, backend: str, where: Where) -
 
     signal.signal(signal.SIGTERM, ended)
     try:
-        for result in _one_by_one(iter(waiting.get, None), scheduler, backend, where, lambda _: None):
+        for result in _run_sequentially(iter(waiting.get, None), scheduler, backend, where, lambda _: None):
             done.put(result)
     except KailabError as error:
         done.put(KailabError(str(error)))
 
 
-def _next(done: Any, workers: Sequence[Any]) -> Result | KailabError:
+def _next_result(done: Any, workers: Sequence[Any]) -> Result | KailabError:
     while True:
-        # Asked first: what a worker said before it ended is in the queue by then.
+        # Checked first, because results of a worker that ended are in the queue by then.
         working = any(worker.is_alive() for worker in workers)
         try:
-            found: Result | KailabError = done.get(timeout=1.0)
-            return found
+            result: Result | KailabError = done.get(timeout=1.0)
+            return result
         except queue.Empty:
             if not working:
                 raise KailabError("no cluster is left to run scenarios in") from None

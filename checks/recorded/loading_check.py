@@ -1,4 +1,4 @@
-"""Holds the loader of recorded cases against KAI's opening state: nodes' room, queues' usage, fair shares."""
+"""Compares loaded cases with KAI's recorded initial state: free resources of nodes, usage of queues, fair shares."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _queue_differences(case: RecordedCase) -> list[str]:
 
 
 def _fair_share_differences(case: RecordedCase, requested: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The fair shares KAI opened its session with are what the engine's division makes of the same requests."""
+    """Compare the fair shares of KAI's session with the engine's division of the same requests."""
     total = case.raw["cluster_total"]
     shares = tree_shares(
         case.queues,

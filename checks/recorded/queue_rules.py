@@ -1,6 +1,8 @@
-"""Recorded checks of single queue rules (fairshare.json) against the engine's own functions.
+"""Runs recorded checks of single queue rules (fairshare.json) through the engine's own functions, and reads recorded
+queues.
 
-Who may reclaim, from whom, over limit or quota, and which of two queues comes first. Each runner returns differences.
+The rules: which queue may reclaim from which, limits and quotas, and which of two queues is served first. Each runner
+returns differences.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
 
 
 def scaled(resource: str, value: float) -> int:
-    """A recorded amount (devices, millicores, bytes; -1 unlimited) in engine units."""
+    """A recorded amount (devices, millicores, bytes; -1: unlimited) in engine units."""
     return -1 if value == -1 else round(value * (GPU if resource == "gpu" else 1))
 
 
@@ -91,35 +93,35 @@ def _demand(given: Raw, queues: QueueTree) -> Demand:
     return Demand(queues.queues[reclaimer["queue"]], wanted, _asked(wanted), reclaimer["preemptible"])
 
 
-def _yields_no(ours: object, recorded: object) -> list[str]:
+def _difference(ours: object, recorded: object) -> list[str]:
     return [] if ours == recorded else [f"{ours}, KAI had {recorded}"]
 
 
 def can_reclaim_resources(case: Raw) -> list[str]:
     queues = queue_tree(case["input"]["queues"])
-    return _yields_no(can_reclaim(_demand(case["input"], queues)), case["output"])
+    return _difference(can_reclaim(_demand(case["input"], queues)), case["output"])
 
 
 def filter_victim(case: Raw) -> list[str]:
     given = case["input"]
     queues = queue_tree(given["queues"])
     ours = may_yield(queues, _demand(given, queues), queues.queues[given["reclaimee_queue"]])
-    return _yields_no(ours, case["output"])
+    return _difference(ours, case["output"])
 
 
 def reclaimable(case: Raw) -> list[str]:
     given = case["input"]
     queues = queue_tree(given["queues"])
     yields = {
-        queues.queues[name]: [ReclaimedAmounts(amounts(one), _asked(amounts(one))) for one in victims]
+        queues.queues[name]: [ReclaimedAmounts(amounts(victim), _asked(amounts(victim))) for victim in victims]
         for name, victims in given["reclaimees_by_queue"].items()
     }
     ours = QueueBalances(queues).allows(_demand(given, queues), yields, given["saturation_multiplier"])
-    return _yields_no(ours, case["output"])
+    return _difference(ours, case["output"])
 
 
 def _two(given: Raw) -> tuple[WQueue, WQueue]:
-    """Reclaimer and victim's queue of a strategy: two queues without a tree."""
+    """The reclaimer's and the victim's queue of a strategy, without a tree."""
     mine, theirs = WQueue(queue_of(given["reclaimer_queue"])), WQueue(queue_of(given["reclaimee_queue"]))
     _fill(mine, given["reclaimer_queue"])
     _fill(theirs, given["reclaimee_queue"])
@@ -129,14 +131,14 @@ def _two(given: Raw) -> tuple[WQueue, WQueue]:
 def maintain_fair_share(case: Raw) -> list[str]:
     given = case["input"]
     _, theirs = _two(given)
-    return _yields_no(above_share(theirs, amounts(given["reclaimee_remaining_share"])), case["output"])
+    return _difference(above_share(theirs, amounts(given["reclaimee_remaining_share"])), case["output"])
 
 
 def guarantee_deserved_quota(case: Raw) -> list[str]:
     given = case["input"]
     mine, theirs = _two(given)
     wanted, left = amounts(given["reclaimer_resources"]), amounts(given["reclaimee_remaining_share"])
-    return _yields_no(owed_quota(mine.allocated, wanted, mine, theirs, left), case["output"])
+    return _difference(owed_quota(mine.allocated, wanted, mine, theirs, left), case["output"])
 
 
 def _wanted(tasks: Iterable[Raw], gpu_memory: int) -> Amounts:
@@ -145,36 +147,40 @@ def _wanted(tasks: Iterable[Raw], gpu_memory: int) -> Amounts:
         asked = list(amounts(task["request"]))
         if task["gpu_memory_mib"]:
             asked[2] += round(task["gpu_devices"] * task["gpu_memory_mib"] * GPU / gpu_memory)
-        total = [one + other for one, other in zip(total, asked, strict=True)]
+        total = [left + right for left, right in zip(total, asked, strict=True)]
     return (total[0], total[1], total[2])
 
 
-def _judged(case: Raw, wanted: Amounts, with_limit: bool) -> list[str]:
+def _capacity_difference(case: Raw, wanted: Amounts, with_limit: bool) -> list[str]:
     given, output = case["input"], case["output"]
     queue = queue_tree(given["queues"]).queues[given["job"]["queue"]]
     refusal = over_limit(queue, wanted) if with_limit else None
     if refusal is None and given["job"]["preemptibility"] == "non-preemptible":
         refusal = over_quota(queue, wanted)
     reason = str(refusal.code) if refusal else ""
-    return _yields_no((refusal is None, reason), (output["schedulable"], output["reason"]))
+    return _difference((refusal is None, reason), (output["schedulable"], output["reason"]))
 
 
 def is_job_over_queue_capacity(case: Raw) -> list[str]:
     given = case["input"]
-    return _judged(case, _wanted(given["tasks_to_allocate"], given["max_node_gpu_memory_mib"]), with_limit=True)
+    return _capacity_difference(
+        case, _wanted(given["tasks_to_allocate"], given["max_node_gpu_memory_mib"]), with_limit=True
+    )
 
 
 def is_non_preemptible_job_over_quota(case: Raw) -> list[str]:
     given = case["input"]
-    return _judged(case, _wanted(given["tasks_to_allocate"], given["max_node_gpu_memory_mib"]), with_limit=False)
+    return _capacity_difference(
+        case, _wanted(given["tasks_to_allocate"], given["max_node_gpu_memory_mib"]), with_limit=False
+    )
 
 
 def is_task_allocation_on_node_over_capacity(case: Raw) -> list[str]:
-    return _judged(case, amounts(case["input"]["required_on_node"]), with_limit=True)
+    return _capacity_difference(case, amounts(case["input"]["required_on_node"]), with_limit=True)
 
 
 def queue_order(case: Raw) -> list[str]:
-    """-1: left first. Ties are left out: they go by age and UID, which these inputs don't have."""
+    """-1: left first. Ties are decided by age and UID, which these inputs do not have."""
     given = case["input"]
     left, right = (WQueue(queue_of(given[side])) for side in ("l_queue", "r_queue"))
     _fill(left, given["l_queue"])
@@ -188,7 +194,7 @@ def queue_order(case: Raw) -> list[str]:
         _victims(given["r_victims"]),
         list(amounts(given["total"])),
     )
-    return _yields_no("left first" if ours else "right first", "left first" if case["output"] < 0 else "right first")
+    return _difference("left first" if ours else "right first", "left first" if case["output"] < 0 else "right first")
 
 
 def _victims(jobs: Iterable[Raw]) -> Amounts:

@@ -1,7 +1,8 @@
-"""Runs recorded scenarios (manifests in steps, with the outcome a real KAI showed after each) on labs.
+"""Runs recorded scenarios in labs: manifests in steps, with the outcome of a real KAI after each.
 
-Compared after each step: Running pods per app (always), Pending pods per app (where given), the codes of pending PodGroups, and
-in scenarios about placement how many pods of an app each rack and its nodes got, whatever the nodes' names.
+After each step these are compared: Running pods per app (always), Pending pods per app (if given), the codes of pending
+PodGroups, and in scenarios about placement how many pods of an app each rack and its nodes got, regardless of node
+names.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ ABOUT_PLACEMENT = ("place-", "topology-", "consolidate-")
 
 
 def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
-    """As ``kailab.scenarios`` reads them; by its name a recorded one says whether it is about placement."""
+    """Read scenarios as ``kailab.scenarios`` does. A recorded scenario's name says whether it is about placement."""
     return [
-        structs.replace(one, placement=one.placement or one.name.startswith(ABOUT_PLACEMENT))
-        for one in scenario.read_scenarios(paths)
+        structs.replace(recorded, placement=recorded.placement or recorded.name.startswith(ABOUT_PLACEMENT))
+        for recorded in scenario.read_scenarios(paths)
     ]
 
 
 def run_scenario(
     scenario: Scenario, scheduler: str = "kailab", backend: str = "embedded", venue: Venue | None = None
 ) -> Result:
-    """Run one scenario on a lab of its own. What stops it is its last difference. ``venue``: see Lab.open."""
+    """Run one scenario in its own lab. If it is stopped, the reason is its last difference. ``venue``: see Lab.open."""
     try:
         ran = carry_out(scenario, scheduler, backend, venue, wanted_by="KAI had")
         differences = (*ran.differences, *([ran.stopped] if ran.stopped else ()))

@@ -1,4 +1,4 @@
-"""Which of many cases to run: by suite, by tags, and by an expression over the name, as in ``pytest -k``."""
+"""Selection of cases: by suite, by tags, and by an expression over the name, as in ``pytest -k``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 def choose(
     paths: Iterable[Path], suite: str = "", tags: Sequence[str] = (), expression: str = ""
 ) -> list[RecordedCase]:
-    """Cases of these files and folders whose suite begins with ``suite``, that have all the tags, and whose id the
-    expression matches. Raises ``InputError`` for what can't be read, and where nothing matches."""
+    """The cases of these files and folders whose suite begins with ``suite``, that have all the tags, and whose id
+    matches the expression. Raises ``InputError`` if a file cannot be read or nothing matches.
+    """
     matches = matching(expression)
     chosen = [
         case
@@ -30,9 +31,10 @@ def choose(
 
 
 def matching(expression: str) -> Matches:
-    """A test of names: parts of them, joined by ``and``, ``or``, ``not`` and parentheses; case does not matter.
+    """A predicate of names from an expression: parts of names, joined by ``and``, ``or``, ``not`` and parentheses; case
+    does not matter.
 
-    An empty expression matches everything. Raises ``InputError`` for one that can't be read.
+    An empty expression matches everything. Raises ``InputError`` for an invalid one.
     """
     tokens = _TOKEN.findall(expression)
     if not tokens:
@@ -40,7 +42,7 @@ def matching(expression: str) -> Matches:
     parser = _Parser(expression, tokens)
     matches = parser.either()
     if parser.tokens:
-        raise parser.wrong()
+        raise parser.error()
     return lambda name: matches(name.lower())
 
 
@@ -49,7 +51,7 @@ class _Parser:
         self.expression = expression
         self.tokens = tokens
 
-    def wrong(self) -> InputError:
+    def error(self) -> InputError:
         at = f"at {self.tokens[0]!r}" if self.tokens else "at its end"
         return InputError(
             f"-k {self.expression!r}: can't be read {at}; expected parts of names joined by and, or, not and parentheses"
@@ -68,21 +70,21 @@ class _Parser:
         return lambda name: any(part(name) for part in parts)
 
     def _both(self) -> Matches:
-        parts = [self._one()]
+        parts = [self._term()]
         while self._take("and"):
-            parts.append(self._one())
+            parts.append(self._term())
         return lambda name: all(part(name) for part in parts)
 
-    def _one(self) -> Matches:
+    def _term(self) -> Matches:
         if self._take("not"):
-            part = self._one()
+            part = self._term()
             return lambda name: not part(name)
         if self._take("("):
             inner = self.either()
             if not self._take(")"):
-                raise self.wrong()
+                raise self.error()
             return inner
         if not self.tokens or self.tokens[0] in ("and", "or", ")"):
-            raise self.wrong()
+            raise self.error()
         word = self.tokens.pop(0).lower()
         return lambda name: word in name

@@ -1,12 +1,13 @@
-"""Compares what a real KAI decides with what is decided on its cluster opened as a lab, from two files of one moment: kailab's
-snapshot, and the archive that KAI's scheduler gives itself.
+"""Compares decisions of a real KAI with kailab's decisions on the same cluster, opened as a lab from two files of one
+moment: kailab's snapshot, and the archive that KAI's scheduler offers.
 
-``python -m checks.recorded.snapshot_comparison DIR [--first N] [-k EXPRESSION]``, with ``DIR`` the folder of KAI's programs. Of each
-recorded scenario each step is one comparison. KAI's scheduler is stopped (SIGSTOP), the step is carried out, the two files are taken,
-and it goes on. A second scheduler of the same KAI, which looks so seldom that it decides nothing, gives the archive meanwhile.
+``python -m checks.recorded.snapshot_comparison DIR [--first N] [-k EXPRESSION]``, where ``DIR`` is the folder of KAI's
+programs. Each step of each recorded scenario is one comparison. KAI's scheduler is stopped (SIGSTOP), the step is
+carried out, the two files are taken, and the scheduler continues. A second scheduler of the same KAI, with a period so
+long that it decides nothing, offers the archive meanwhile.
 
-Compared: what one cycle on each of the two decides, with each other exactly, and with what KAI then did, by app: pods that got a node,
-pods that were evicted. Where KAI needed several cycles, what both came to at rest.
+The decisions of one cycle on each file are compared exactly with each other, and by app (pods that got a node, pods
+that were evicted) with what KAI then did. If KAI needed several cycles, the settled states are compared.
 """
 
 from __future__ import annotations
@@ -43,20 +44,21 @@ QUIET_SECONDS, PATIENCE_SECONDS = 1.5, 60.0
 
 
 class AppChanges(NamedTuple):
-    """By app: pods that were given a node, and pods that were evicted."""
+    """By app: pods that got a node, and pods that were evicted."""
 
     placed: Counter[str]
     evicted: Counter[str]
 
     def __str__(self) -> str:
-        told = [f"{app} +{count}" for app, count in sorted(self.placed.items())]
-        told += [f"{app} -{count}" for app, count in sorted(self.evicted.items())]
-        return ", ".join(told) or "nothing"
+        texts = [f"{app} +{count}" for app, count in sorted(self.placed.items())]
+        texts += [f"{app} -{count}" for app, count in sorted(self.evicted.items())]
+        return ", ".join(texts) or "nothing"
 
 
 class StepComparison(NamedTuple):
-    """One step. ``kai``: what it did until it came to rest. ``cycles``: what the first cycle decides on kailab's snapshot and on KAI's
-    archive; ``rests``: how the opened labs come to rest."""
+    """One step. ``kai``: what KAI did until it settled. ``cycles``: the decisions of the first cycle on kailab's
+    snapshot and on KAI's archive. ``rests``: the changes until the opened labs settled.
+    """
 
     step: str
     kai: AppChanges
@@ -66,9 +68,9 @@ class StepComparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        if all(one == self.kai for one in self.cycles):
+        if all(changes == self.kai for changes in self.cycles):
             return "one cycle"
-        return "at rest" if all(one == self.kai for one in self.rests) else "differs"
+        return "at rest" if all(changes == self.kai for changes in self.rests) else "differs"
 
     def __str__(self) -> str:
         head = f"{self.verdict:<9} {self.step}: KAI {self.kai}"
@@ -79,7 +81,7 @@ class StepComparison(NamedTuple):
 
 
 class _FirstCycle(Observer):
-    """What the first cycle that decides anything decides."""
+    """Records the decisions of the first cycle that decides anything."""
 
     wants_decisions = True
 
@@ -91,21 +93,23 @@ class _FirstCycle(Observer):
             self.entries = list(entries)
 
     def outcome(self) -> AppChanges:
-        """A place that was promised is one that KAI gives in a later cycle; a victim that gets another place was evicted first."""
-        placed = Counter(one.app for one in self.entries if isinstance(one, PodBound | PodPromised))
-        return AppChanges(placed, Counter(one.app for one in self.entries if isinstance(one, PodEvicted)))
+        """The changes by app. A promise counts as placed, because KAI binds it in a later cycle; a victim that gets
+        another place counts as evicted.
+        """
+        placed = Counter(entry.app for entry in self.entries if isinstance(entry, PodBound | PodPromised))
+        return AppChanges(placed, Counter(entry.app for entry in self.entries if isinstance(entry, PodEvicted)))
 
-    def told(self) -> list[tuple[str, ...]]:
-        """Without what is different from lab to lab: when, and in which cycle."""
+    def comparable_decisions(self) -> list[tuple[str, ...]]:
+        """The decisions without times and cycle numbers, which differ from lab to lab."""
         return sorted(
-            (type(one).__name__, one.pod, "" if isinstance(one, PodEvicted) else one.node)
-            for one in self.entries
-            if isinstance(one, PodBound | PodPromised | PodEvicted)
+            (type(entry).__name__, entry.pod, "" if isinstance(entry, PodEvicted) else entry.node)
+            for entry in self.entries
+            if isinstance(entry, PodBound | PodPromised | PodEvicted)
         )
 
 
 class _Pods:
-    """Which pods have a node, at a moment."""
+    """The pods that have a node at a moment."""
 
     def __init__(self, pods: Sequence[Object]) -> None:
         self.apps = {pod["metadata"]["uid"]: (pod["metadata"].get("labels") or {}).get("app", "") for pod in pods}
@@ -123,16 +127,16 @@ class _Pods:
         return AppChanges(placed, Counter(apps[uid] for uid in before.placed - self.placed if apps[uid]))
 
 
-def _at_rest(found: snapshot.ClusterSnapshot) -> tuple[_FirstCycle, AppChanges]:
+def _settled(cluster: snapshot.ClusterSnapshot) -> tuple[_FirstCycle, AppChanges]:
     first = _FirstCycle()
-    with opening.lab_of(found, [first]) as lab:
+    with opening.lab_of(cluster, [first]) as lab:
         before = _Pods(lab.cluster.list("Pod"))
         lab.settle()
         return first, _Pods(lab.cluster.list("Pod")).since(before)
 
 
 class TwinBench:
-    """A control plane with a real KAI, and a twin of its scheduler that gives the archive."""
+    """A control plane with a real KAI, and a second scheduler (the twin) that offers the archive."""
 
     def __init__(self, scheduler: str, components: str | None = None) -> None:
         self.scheduler = scheduler
@@ -150,18 +154,18 @@ class TwinBench:
                 yield self._step(lab, f"{scenario.id} step {number}", step)
 
     def _start_twin(self) -> None:
-        """Anew for each lab: its configuration is the deciding one's."""
+        """Start the twin for a new lab, with the configuration of the deciding scheduler."""
         plane = self.venue.plane
-        if any(one.name == TWIN for one in plane.processes()):
+        if any(process.name == TWIN for process in plane.processes()):
             return
         self._port, metrics = free_ports(2)
-        known = next(one for one in plane._supervision.records() if one.name == SCHEDULER)
+        known = next(process for process in plane._supervision.records() if process.name == SCHEDULER)
         mine = ("--plugin-server-port", "--listen-address", "--schedule-period")
-        kept = [part for part in known.argv if not part.startswith(mine)]
+        arguments = [part for part in known.argv if not part.startswith(mine)]
         plane.spawn(
             TWIN,
             [
-                *kept,
+                *arguments,
                 f"--plugin-server-port={self._port}",
                 f"--listen-address={LOOPBACK}:{metrics}",
                 "--schedule-period=24h",
@@ -188,18 +192,18 @@ class TwinBench:
             plane.kill(SCHEDULER, signal.SIGCONT)
         lab.settle()
         did = _Pods(cluster.list("Pod")).since(before)
-        ours, ours_at_rest = _at_rest(opening.read(path).snapshot)
-        theirs, theirs_at_rest = _at_rest(opening.read(archive).snapshot)
+        ours, ours_at_rest = _settled(opening.read(path).snapshot)
+        theirs, theirs_at_rest = _settled(opening.read(archive).snapshot)
         return StepComparison(
             name,
             did,
             (ours.outcome(), theirs.outcome()),
             (ours_at_rest, theirs_at_rest),
-            ours.told() == theirs.told(),
+            ours.comparable_decisions() == theirs.comparable_decisions(),
         )
 
     def _archive(self) -> bytes:
-        """Waits for the twin to have been through its one cycle, from which on it answers."""
+        """The twin's archive, once the twin has run its single cycle."""
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -217,11 +221,13 @@ class TwinBench:
 
 
 def _await_quiet(cluster: Cluster) -> None:
-    """Until nothing changes while KAI's scheduler is stopped, and all its pods have a PodGroup."""
+    """Wait until nothing changes while KAI's scheduler is stopped, and all its pods have a PodGroup."""
     end, since, last = time.monotonic() + PATIENCE_SECONDS, time.monotonic(), ""
     while time.monotonic() < end:
         pods, groups = cluster.list("Pod"), cluster.list("PodGroup")
-        seen = str([(one["metadata"]["uid"], one["metadata"]["resourceVersion"]) for one in (*pods, *groups)])
+        seen = str(
+            [(manifest["metadata"]["uid"], manifest["metadata"]["resourceVersion"]) for manifest in (*pods, *groups)]
+        )
         if seen != last or not all(map(_is_grouped, pods)):
             last, since = seen, time.monotonic()
         elif time.monotonic() - since > QUIET_SECONDS:
@@ -244,7 +250,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verdicts: Counter[str] = Counter()
     try:
         matches = matching(options.expression)
-        chosen = [one for one in read_scenarios([shared_folder() / "scenarios"]) if matches(one.name)][options.skip :]
+        chosen = [
+            scenario_read
+            for scenario_read in read_scenarios([shared_folder() / "scenarios"])
+            if matches(scenario_read.name)
+        ][options.skip :]
         bench = TwinBench(f"kai={options.kai}")
         try:
             for scenario in chosen[: options.first or None]:

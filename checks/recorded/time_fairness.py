@@ -1,9 +1,9 @@
-"""Time-based fairness: recorded runs of KAI's simulator, run again in cycles and compared in shape.
+"""Time-based fairness: recorded runs of KAI's simulator, repeated in cycles and compared in shape.
 
-KAI's simulator lets its real parts run on wall-clock time and samples them; a sample here is a cycle. The course of events
-is KAI's: an evicted pod is gone one cycle later and not made anew, the pod promised its place is bound then and counts one
-cycle after that. Which queue starts is chance there, so a run begins with the allocation of the recording's first
-sample. Compared are, per queue, means, extremes, the number of changes and the lengths of the stretches between them.
+KAI's simulator runs its real parts on wall-clock time and samples them; here a sample is a cycle. The sequence of
+events is KAI's: an evicted pod is gone one cycle later and not created again, the pod promised its place is bound then
+and counts one cycle later. Which queue starts is random in KAI, so a run begins with the allocation of the recording's
+first sample. Per queue, means, extremes, the number of changes and the intervals between them are compared.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from kailab.engine.working.workingset import WorkingSet
 
 CYCLES, WINDOW, K_VALUE = 100, 5, 1.0  # KAI's defaults
 MEAN_TOLERANCE = 0.05
-"""Means of allocation and fair share may differ by this part of the cluster."""
+"""The tolerance of mean allocation and fair share, as a part of the cluster."""
 CHANGES_TOLERANCE = 0.25
-"""Numbers of changes by this part, by 2 of them, or by what LAG makes where changes follow each other quickly."""
+"""The tolerance of the number of changes: this part, or 2 changes, or the effect of LAG if changes are frequent."""
 LENGTH_TOLERANCE = 0.15
-"""Mean lengths of whole stretches by this part, or by LAG cycles for each side."""
+"""The tolerance of mean intervals: this part, or LAG cycles for each side."""
 LAG = 3
 """Cycles by which the simulator's parts run behind each other: an empty cluster at a hand-over lasted 1 to 4."""
 
@@ -59,8 +59,8 @@ def window_usage(
 ) -> dict[str, float]:
     """Usage (0..1) of each queue over the last ``window`` samples; ``half_life`` in samples, 0: no decay.
 
-    The decay belongs to the place in the window, so that while it fills the newest samples weigh least: KAI's simulator
-    has it so.
+    As in KAI's simulator, the decay depends on the position in the window, so that the newest samples weigh least while
+    the window fills.
     """
     recent = samples[-window:]
     decay = [0.5 ** ((window - i) / half_life) if half_life else 1.0 for i in range(len(recent))]
@@ -78,21 +78,21 @@ def simulate(config: Mapping[str, Any], start: Mapping[str, float]) -> dict[str,
     cycles = config.get("Cycles") or CYCLES
     window, half_life = config.get("WindowSize") or WINDOW, config.get("HalfLifePeriod") or 0
     k_value = K_VALUE if config.get("KValue") is None else config["KValue"]
-    courses = {queue["Name"]: QueueHistory() for queue in config["Queues"]}
+    histories = {queue["Name"]: QueueHistory() for queue in config["Queues"]}
     samples: list[dict[str, float]] = []
     for _ in range(cycles):
         usage = window_usage(samples, cluster.capacity, window, half_life)
         shares = cluster.cycle(k_value, {queue: {"gpu": part} for queue, part in usage.items()})
         held = cluster.held()
         samples.append(held)
-        for name, course in courses.items():
-            course.allocation.append(held.get(name, 0.0))
-            course.fair_share.append(shares[name])
-    return courses
+        for name, history in histories.items():
+            history.allocation.append(held.get(name, 0.0))
+            history.fair_share.append(shares[name])
+    return histories
 
 
 class _Cluster:
-    """A working set and the few things that change it from cycle to cycle."""
+    """A working set and the events that change it from cycle to cycle."""
 
     def __init__(self, config: Mapping[str, Any], start: Mapping[str, float]) -> None:
         self.working = WorkingSet()
@@ -147,9 +147,9 @@ class _Cluster:
         self.working.set_task(task)
 
     def cycle(self, k_value: float, usage: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        """Let go who is leaving, start who was bound, decide. Returns fair shares in GPUs.
+        """Remove leaving pods, start bound pods, and decide. Returns fair shares in GPUs.
 
-        Past use enters decisions through fair shares alone, so in a cluster at rest nothing is decided anew until one of
+        Past usage affects decisions only through fair shares, so a settled cluster is decided again only after one of
         them changes.
         """
         shares = self._fair_shares(k_value, usage)
@@ -215,15 +215,15 @@ def _queue(raw: Mapping[str, Any], rank: int) -> Queue:
 
 
 def differences(simulation: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
-    """Our run of a simulation against one of KAI's."""
+    """Compare a run of kailab with a run of KAI's simulation."""
     recorded = {name: _unrolled(series) for name, series in run["series_rle"].items()}
-    start = {name: course.allocation[0] for name, course in recorded.items()}
+    start = {name: history.allocation[0] for name, history in recorded.items()}
     ours = simulate(simulation["config"], start)
     capacity = float(sum(node["GPUs"] for node in simulation["config"]["Nodes"]))
-    found: list[str] = []
+    result: list[str] = []
     for name, theirs in sorted(recorded.items()):
-        found += _course_differences(name, ours[name], theirs, capacity)
-    return found
+        result += _history_differences(name, ours[name], theirs, capacity)
+    return result
 
 
 def _unrolled(series: Mapping[str, Sequence[Sequence[float]]]) -> QueueHistory:
@@ -233,24 +233,24 @@ def _unrolled(series: Mapping[str, Sequence[Sequence[float]]]) -> QueueHistory:
     return QueueHistory(plain(series["allocation"]), plain(series["fair_share"]))
 
 
-def _course_differences(name: str, ours: QueueHistory, theirs: QueueHistory, capacity: float) -> Iterator[str]:
-    # Each hand-over leaves the cluster empty for a few cycles, more or fewer of them there than here.
+def _history_differences(name: str, ours: QueueHistory, theirs: QueueHistory, capacity: float) -> Iterator[str]:
+    # Each hand-over leaves the cluster empty for a few cycles, and their number differs between KAI and kailab.
     lost = LAG * _changes(theirs.allocation) / len(theirs.allocation) / 2
     slack = (MEAN_TOLERANCE + min(lost, 0.25)) * capacity
-    for what, mine, kai in (
+    for verb, mine, kai in (
         ("holds", _mean(ours.allocation), _mean(theirs.allocation)),
         ("holds in the last half", _mean(_last_half(ours.allocation)), _mean(_last_half(theirs.allocation))),
         ("is due", _mean(ours.fair_share), _mean(theirs.fair_share)),
     ):
         if abs(mine - kai) > slack:
-            yield f"queue {name} {what} {mine:.2f} GPUs on average, KAI had {kai:.2f} (tolerance {slack:.2f})"
+            yield f"queue {name} {verb} {mine:.2f} GPUs on average, KAI had {kai:.2f} (tolerance {slack:.2f})"
     if abs(max(ours.allocation) - max(theirs.allocation)) > MEAN_TOLERANCE * capacity:
         yield f"queue {name} holds {max(ours.allocation):g} GPUs at most, KAI had {max(theirs.allocation):g}"
     cycles, mine, kai = len(ours.allocation), _changes(ours.allocation), _changes(theirs.allocation)
     lagging = mine > 0 < kai and abs(cycles / mine - cycles / kai) <= LAG
     if abs(mine - kai) > max(2, CHANGES_TOLERANCE * kai) and not lagging:
         yield f"queue {name} changes {mine} times, KAI had {kai}"
-    own, recorded = _stretch(ours.allocation), _stretch(theirs.allocation)
+    own, recorded = _mean_interval(ours.allocation), _mean_interval(theirs.allocation)
     if own and recorded and abs(own - recorded) > max(2 * LAG, LENGTH_TOLERANCE * recorded):
         yield f"queue {name} changes every {own:.0f} cycles, KAI every {recorded:.0f}"
 
@@ -267,7 +267,7 @@ def _changes(values: Sequence[float]) -> int:
     return sum(before != after for before, after in pairwise(values))
 
 
-def _stretch(values: Sequence[float]) -> float:
-    """Mean length of the stretches between changes, without the first two (warming up) and the last (cut off)."""
+def _mean_interval(values: Sequence[float]) -> float:
+    """Mean interval between changes, without the first two intervals (warming up) and the last (cut off)."""
     lengths = [sum(1 for _ in group) for _, group in groupby(values)][2:-1]
     return sum(lengths) / len(lengths) if lengths else 0.0

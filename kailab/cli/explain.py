@@ -73,11 +73,11 @@ def _explain_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[
     """``past``: as `kailab timeline` takes it; runs are those below the folder that KAILAB_EVIDENCE names."""
     from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
-    from kailab.explain.past import explained
+    from kailab.explain.evidence_answers import explain_evidence
 
     root = Path(os.environ.get("KAILAB_EVIDENCE") or options.EVIDENCE)
     history = LabHistory.of_test(*find_lab(root, past))
-    return [explained(history, kind, name, namespace) for kind, name in _named(what)]
+    return [explain_evidence(history, kind, name, namespace) for kind, name in _named(what)]
 
 
 def _named(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
@@ -93,7 +93,7 @@ def _named(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[
 
 def _say_nodes(what: tuple[str, ...], namespace: str, everything: bool, output: TextOrJson, state: Path) -> None:
     from kailab.cli.table import render_table
-    from kailab.explain.details import HEADERS, about_nodes
+    from kailab.explain.node_answers import HEADERS, about_nodes
 
     with labfile.read_lab(state) as lab:
         if len(what) == 1:

@@ -394,14 +394,14 @@ def _tree(lab: Lab, found: ObjectsOfKinds, no_headers: bool) -> None:
 def _turns(lab: Lab, found: ObjectsOfKinds, no_headers: bool) -> None:
     from kailab.cli.table import render_table
     from kailab.errors import InputError
-    from kailab.explain.serving_order import ranked
+    from kailab.explain.serving_order import rank_queues
 
     if [kind for kind, _ in found] != ["Queue"]:
         raise InputError("-o turns is for queues: kailab get queues -o turns")
     wanted = {queue["metadata"]["name"] for queue in found[0][1]}
     rows = [
         [str(one.place), one.queue, str(one.waiting), one.next, one.refused, one.because]
-        for one in ranked(lab.picture())
+        for one in rank_queues(lab.picture())
         if one.queue in wanted
     ]
     if not rows:

@@ -19,7 +19,7 @@ from kailab.lab.picture import Picture
 from kailab.model import labels
 from kailab.model.kind import AGE, NAME, Column, field_of
 from kailab.model.kinds import is_namespaced, part
-from kailab.model.objects import Object, shown_phase
+from kailab.model.objects import Object, parent_of, share_of, shown_phase
 from kailab.model.quantities import format_gpu, queue_gpu
 from kailab.model.times import parse_time
 from kailab.scheduler.reading.podgroups import subgroup_tree
@@ -152,7 +152,7 @@ def format_gpus(milli: float) -> str:
 
 def _queue_resource(field: str) -> Callable[[TableContext, Object], str]:
     def cell(_: TableContext, queue: Object) -> str:
-        own = ((queue["spec"].get("resources") or {}).get("gpu") or {}).get(field, 0)
+        own = share_of(queue).get(field, 0)
         return format_gpus(queue_gpu(own))
 
     return cell
@@ -167,7 +167,7 @@ def _standing(field: str) -> Callable[[TableContext, Object], str]:
 
 
 def _weight(_: TableContext, queue: Object) -> str:
-    return f"{((queue['spec'].get('resources') or {}).get('gpu') or {}).get('overQuotaWeight', 0):g}"
+    return f"{share_of(queue).get('overQuotaWeight', 0):g}"
 
 
 def _group_key(group: Object) -> str:
@@ -264,7 +264,7 @@ NODE = (
 )
 QUEUE = (
     NAME,
-    Column("PARENT", lambda _, queue: queue["spec"].get("parentQueue") or ""),
+    Column("PARENT", lambda _, queue: parent_of(queue)),
     Column("QUOTA", _queue_resource("quota")),
     Column("LIMIT", _queue_resource("limit")),
     Column("ALLOCATED", _standing("allocated")),

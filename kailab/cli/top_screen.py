@@ -18,6 +18,7 @@ from kailab.cluster.protocol import VirtualTime
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import escaped
 from kailab.lab.wording import count, elapsed, gpus
+from kailab.model.objects import parent_of
 from kailab.model.times import format_time
 from kailab.report.racks import RackMap
 from kailab.scheduler.reading.nodes import unavailable
@@ -64,7 +65,7 @@ def read_overview(lab: Lab) -> LabOverview:
     picture, queues = view.picture, lab.get("queues")
     nodes = lab.get("nodes")
     racks = RackMap.of_nodes(nodes, lab.get("topologies"))
-    parents = {queue["spec"].get("parentQueue") for queue in queues}
+    parents = {parent_of(queue) for queue in queues}
     used = gpus(sum(picture.used.values())).partition(" ")[0]
     found = LabOverview(
         title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",

@@ -141,7 +141,7 @@ def _fate_lines(fate: Fate, found: Simulation) -> Iterator[str]:
         yield f"  {answer.cause.code}: {answer.cause.sentence}"
     if answer is not None and fate.when in ("waits", "never"):
         for place, step in enumerate(answer.steps[:3]):
-            yield f"  {'It would run: ' if place == 0 else 'Or: '}{step.said()}"
+            yield f"  {'To let it run: ' if place == 0 else 'Or: '}{step.describe()}"
 
 
 _OWN = {

@@ -1,4 +1,4 @@
-"""The backends by name. Cheap to import: see ``kailab.cluster.registry``."""
+"""The table of backends. It is cheap to import (see ``kailab.cluster.registry``)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from kailab.cluster.registry import Registry, RegistryEntry
 @dataclass(frozen=True)
 class Backend(RegistryEntry):
     """A backend. ``provider``: ``module:class`` of its code (``kailab.lab.venues.contract.Provider``), loaded on first
-    use.
-    ``api_server``: its clusters are real API servers, in real time. ``own``: a cluster is made for each venue and ends
-    with it, any number at
-    once; otherwise there is one cluster, with room for one lab at a time. ``real_nodes``: its clusters have real nodes
-    beside the fleet's fake
-    ones. ``starts_schedulers``: a lab that outlives the command that opened it gets its scheduler under test started;
-    otherwise the
-    scheduler that runs in the cluster decides.
+    use. ``api_server``: its clusters are real API servers, in real time. ``own``: a cluster is made for each venue and
+    ends with it, any number at once; otherwise there is one cluster, with room for one lab at a time. ``real_nodes``:
+    its clusters have real nodes beside the fleet's fake ones. ``starts_schedulers``: a lab that outlives the command
+    that opened it gets its scheduler under test started; otherwise the scheduler that runs in the cluster decides.
     """
 
     provider: str = ""

@@ -1,8 +1,9 @@
-"""Images that were built on this machine for kind nodes and virtual control planes: archives in the cache, each with a record.
+"""Images that were built on this machine for kind nodes and virtual control planes: archives in the cache, each with a
+record.
 
-``<cache>/node-images/v1.35.4-0123456789ab/`` and ``<cache>/vcluster-images/...`` contain ``image.tar.gz`` and ``image.json``. The record is
-written last: a folder without one is left over from a build that was interrupted. ``python -m tools.images``, which stands beside this package
-in kailab's source, builds images.
+``<cache>/node-images/v1.35.4-0123456789ab/`` and ``<cache>/vcluster-images/...`` contain ``image.tar.gz`` and
+``image.json``. The record is written last: a folder without one is left over from a build that was interrupted.
+``python -m tools.images``, which stands beside this package in kailab's source, builds images.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ VCLUSTER_COMMAND = "python -m tools.images vcluster build"
 
 
 class ImageRecord(Protocol):
-    """What all records have. ``name``: with its tag; ``sha256``, ``megabytes``: of the archive; ``created``: UTC; ``recipe``: of the kailab
-    that built it."""
+    """What all records have. ``name``: with its tag; ``sha256``, ``megabytes``: of the archive; ``created``: UTC;
+    ``recipe``: of the kailab that built it."""
 
     @property
     def name(self) -> str: ...
@@ -52,9 +53,9 @@ class ImageRecord(Protocol):
 
 
 class NodeImage(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``ImageRecord``. ``layer``: the sha256 of its only layer, unpacked, by which an image in a Docker engine is known to be this one;
-    ``packages``: Debian's, with versions; ``checksums``: of the programs and of kind's files; ``images``: those in it, by the names that
-    kubeadm asks for."""
+    """See ``ImageRecord``. ``layer``: the sha256 of its only layer, unpacked, by which an image in a Docker engine is
+    known to be this one; ``packages``: Debian's, with versions; ``checksums``: of the programs and of kind's files;
+    ``images``: those in it, by the names that kubeadm asks for."""
 
     name: str
     kubernetes: str
@@ -90,8 +91,8 @@ Image = TypeVar("Image", bound=ImageRecord)
 
 
 class ImageStore(Generic[Image]):
-    """Images of one sort. ``root``: None for the folder of that name in the user's cache. ``noun``: what messages call an image;
-    ``command``: builds one; ``recipe``: the current one."""
+    """Images of one sort. ``root``: None for the folder of that name in the user's cache. ``noun``: what messages call
+    an image; ``command``: builds one; ``recipe``: the current one."""
 
     def __init__(
         self, record: type[Image], root: Path | None, folder: str, noun: str, command: str, recipe: int
@@ -143,8 +144,9 @@ class ImageStore(Generic[Image]):
         return path
 
     def build(self, name: str, build: Callable[[Path], Image], *, again: bool, tell: Callable[[str], None]) -> Image:
-        """The image of this name: the one that is here, or (if there is none, or ``again``) a new one. ``build`` writes the archive into the folder
-        that it is given, and returns the record. Raises StateError, and what ``build`` raises."""
+        """The image of this name: the one that is here, or (if there is none, or ``again``) a new one. ``build`` writes
+        the archive into the folder that it is given, and returns the record. Raises StateError, and what ``build``
+        raises."""
         folder = self.folder(name)
         with exclusive_folder(folder, name, tell):
             present = self.find(name)

@@ -1,4 +1,4 @@
-"""A connection to a cluster for as long as a block lasts."""
+"""A connection to a cluster, as a context manager."""
 
 from __future__ import annotations
 

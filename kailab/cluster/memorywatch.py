@@ -1,4 +1,4 @@
-"""Watches in memory: each watcher has its own queue of changes, emptied by ``poll``."""
+"""Watches in memory: each watcher has its own queue of changes, which ``poll`` empties."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The life of a pod on a fake node, in one description: how its annotations are read, how long what takes, and what is then
-in its status.
+"""The life of a pod on a fake node: how its annotations are read, how long each stage takes, and the status that
+follows.
 
-The kubelet of the embedded cluster lives by it in virtual time; the KWOK stages of real clusters are written from it.
+The kubelet of the embedded cluster follows it in virtual time; the KWOK stages of real clusters are written from it.
 """
 
 from __future__ import annotations
@@ -93,8 +93,7 @@ def stopping_seconds(pod: Mapping[str, Any], grace: float) -> float | None:
     """Seconds from the deletion of a running pod until it is gone, at most ``grace``; None: nothing in the pod says it.
 
     They are ``kailab.dev/termination-seconds``, else the longest preStop hook of its containers. A hook that is no
-    plain sleep can't run on a
-    fake node: it counts as the whole grace period, the most that a kubelet gives it.
+    plain sleep can't run on a fake node: it counts as the whole grace period, the most that a kubelet gives it.
     """
     asked = seconds_of((pod["metadata"].get("annotations") or {}).get(TERMINATION), None)
     if asked is not None:

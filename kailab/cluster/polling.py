@@ -68,8 +68,7 @@ def write_until_answered(
     """Write, and repeat writes that got no answer for ``seconds``. Returns an outcome for each write.
 
     A repeated write may have been carried out the first time: then AlreadyExists for a create and NotFound for a delete
-    count as success. An error
-    that is left at the end is ``Unavailable``, or a refusal.
+    count as success. An error that is left at the end is ``Unavailable``, or a refusal.
     """
     outcomes: dict[int, WriteOutcome] = {}
     waiting = list(range(len(writes)))

@@ -1,7 +1,7 @@
-"""Questions to processes of this machine, any of which may end between the look at it and the question.
+"""Inspects processes of this machine, any of which may end at any time.
 
-A process that has ended has no answer, nor one that is a zombie (it has ended, and nobody has taken note), nor one that is not
-for us to ask. Nothing here raises for them.
+Functions return None or an empty value, and do not raise, for a process that has ended, is a zombie, or may not be
+inspected.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ def environment(process: psutil.Process) -> dict[str, str]:
     """The environment of a living process; empty: it has none, or does not answer.
 
     During execve, which takes a while on a busy machine, a process shows neither environment nor command line. This
-    function waits for that to
-    end: the process is no stranger, and has not ended.
+    function waits for that to end: the process is no stranger, and has not ended.
     """
 
     def look(asked: psutil.Process) -> dict[str, str] | None:

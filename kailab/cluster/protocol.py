@@ -1,14 +1,14 @@
-"""The protocol every cluster speaks: all that schedulers, controllers and labs may know of where objects live.
+"""The protocol that every cluster implements: all that schedulers, controllers and labs may know of where objects live.
 
 Objects are plain dicts in Kubernetes' JSON form. Two rules keep this fast and safe:
 
-* what is handed to a cluster belongs to the cluster; the caller does not change it afterwards;
-* what a cluster hands out (``get``, ``list``, watch events) is read-only and may be shared; to change an object,
-  ``patch`` it or ``update`` a copy.
+* An object given to a cluster belongs to the cluster; the caller does not change it afterwards.
+* An object returned by a cluster (``get``, ``list``, watch events) is read-only and may be shared. To change it, ``patch`` it or ``update`` a
+  copy.
 
 ``kind`` arguments are *kind keys*: the bare kind ("Pod", "Queue") for every kind in ``kailab.model.kinds``, and
-``Kind.group`` for kinds whose bare name is taken ("Service.serving.knative.dev") or that kailab does not know.
-Times are seconds since the epoch (float); in the embedded cluster they are virtual.
+``Kind.group`` for kinds whose bare name is taken ("Service.serving.knative.dev") or that kailab does not know. Times
+are seconds since the epoch (float); in the embedded cluster they are virtual.
 """
 
 from __future__ import annotations
@@ -85,13 +85,12 @@ class Cluster(Protocol):
         """As a write to ``pods/binding``. Raises Conflict if the pod is bound already, NotFound if it does not exist."""
 
     def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
-        """Graceful delete with a DisruptionTarget condition (reason, message) set first. ``grace_seconds``: the time the
-        pod gets, None for its own terminationGracePeriodSeconds. Raises NotFound."""
+        """Graceful delete with a DisruptionTarget condition (reason, message) set first. ``grace_seconds``: the time
+        the pod gets, None for its own terminationGracePeriodSeconds. Raises NotFound."""
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
         """Many writes at once: each chain in order up to its first refused write, chains side by side where that is
-        faster. Returns an
-        outcome for each chain; raises nothing.
+        faster. Returns an outcome for each chain; raises nothing.
         """
 
     def event(
@@ -115,8 +114,7 @@ class VirtualTime(Protocol):
 
     def call_at(self, when: float, action: Callable[[], None], *, prompt: bool = True, key: str = "") -> None:
         """Run ``action`` at a time. ``prompt``: settling waits for it (a pod becoming ready). Others (the end of a
-        job's run time or of a
-        protection) run only when somebody advances the clock.
+        job's run time or of a protection) run only when somebody advances the clock.
         """
 
     def advance(self, seconds: float) -> None:
@@ -137,8 +135,8 @@ class AssumeCache(Protocol):
 
     def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
         """Give a pod that is not bound yet annotations without writing them. All readers of this cluster see them; the
-        server gets them with the
-        binding. The caller must write them if the pod is not bound after all. None: no such pod.
+        server gets them with the binding. The caller must write them if the pod is not bound after all. None: no such
+        pod.
         """
 
     def forget_assumed(self) -> None:
@@ -162,8 +160,7 @@ class AsyncWrites(Protocol):
 
     def hand_over(self, chains: Sequence[Chain]) -> SubmittedWrites:
         """As ``write_all``, without waiting. A pod to be bound counts as bound from now on for all readers of this
-        cluster; a refused binding
-        is rolled back. An answer ends ``LiveUpdates.wait``.
+        cluster; a refused binding is rolled back. An answer ends ``LiveUpdates.wait``.
         """
 
 

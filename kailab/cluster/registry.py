@@ -1,7 +1,7 @@
-"""What can be chosen by name for a lab, and which options each choice understands.
+"""Registries: the backends and the schedulers under test by name, and which options of a lab each of them takes.
 
-An option that a choice does not understand is refused: passed over in silence it would leave a lab other than the one asked for.
-Cheap to import: every command line and every test run needs the names.
+An option that the chosen entry does not take is refused: without it, the lab would be another one than the user asked
+for. This module is cheap to import, because every command line and every test run needs the names.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ FLAGS: Mapping[str, str] = {
 @dataclass(frozen=True)
 class RegistryEntry:
     """A backend or a scheduler under test. ``options``: the options that it takes and not all do, by their names in
-    ``Lab.open`` and ``open_venue``.
-    ``why_not``: option -> the reason why it is not taken.
+    ``Lab.open`` and ``open_venue``. ``why_not``: option -> the reason why it is not taken.
     """
 
     about: str
@@ -55,9 +54,8 @@ C = TypeVar("C", bound=RegistryEntry)
 
 class Registry(Mapping[str, C], Generic[C]):
     """The entries of one sort by name, in the order of registration. ``noun``: what messages call an entry. ``group``:
-    entry points with which other
-    distributions add entries. Those are loaded when they are asked for by name, and then stand beside kailab's own;
-    ``names`` has all.
+    entry points with which other distributions add entries. Those are loaded when they are asked for by name, and then
+    stand beside kailab's own; ``names`` has all.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""When to try again what failed, each thing at its own pace: one that always fails is not hammered, and delays nobody else."""
+"""Pauses between retries, by key: a key that always fails is tried rarely, and delays no other key."""
 
 from __future__ import annotations
 

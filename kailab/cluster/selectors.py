@@ -1,4 +1,4 @@
-"""Label selectors: kubectl's ``-l`` text, plain mappings and ``LabelSelector`` objects, all to one list of terms."""
+"""Label selectors: kubectl's ``-l`` text, plain mappings and ``LabelSelector`` objects, each read into a list of terms."""
 
 from __future__ import annotations
 

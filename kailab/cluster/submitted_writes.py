@@ -1,4 +1,4 @@
-"""Writes that were handed over to a cluster, and what became of them."""
+"""Writes that were submitted to a cluster without waiting, and their outcomes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Objects that can't be handled: each costs itself, not the lab.
+"""Objects that can't be read: each is left out by itself, and the lab goes on.
 
-Admission refuses what is not formed as its kind is. What passes it all the same (written by a status patch, kept by a real API
-server that knows no better) and makes the code that reads it fail is left out by whoever reads it: with a Warning event on
-the object that says what was wrong, as a controller of Kubernetes would log it. With ``KAILAB_STRICT`` set, as in kailab's own
-tests, the failure is raised instead: there it is a fault of kailab.
+Admission refuses malformed objects. Some get past it (written by a status patch, or stored by a real API server with
+looser checks) and make the code that reads them fail. That code leaves the object out, with a Warning event on it that
+says what is wrong, as a controller of Kubernetes would log it. With ``KAILAB_STRICT`` set, as in kailab's own tests,
+the failure is raised instead: there it is a fault of kailab.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ class UnreadableObjects:
 
     def note(self, obj: Object, error: Exception) -> None:
         """Record an object whose handling failed; call it where the failure was caught. Errors that are not the
-        object's fault (a refusal, a lab that
-        does not settle) are raised again.
+        object's fault (a refusal, a lab that does not settle) are raised again.
         """
         # An InputError comes from reading a quantity or a time, so it is the object's fault.
         if (isinstance(error, KailabError) and not isinstance(error, InputError)) or os.environ.get(STRICT):

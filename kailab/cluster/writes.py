@@ -1,7 +1,7 @@
-"""Writes as values, so that many can be handed to a cluster at once.
+"""Writes as values, so that a cluster can carry out many at once.
 
-A *chain* is writes that depend on each other: carried out in order, up to the first that is refused. Chains do not depend
-on each other: a cluster across a network carries them out side by side.
+A *chain* has writes that depend on each other: they are carried out in order, up to the first refused one. Chains do
+not depend on each other: a cluster across a network carries them out side by side.
 """
 
 from __future__ import annotations

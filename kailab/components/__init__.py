@@ -1,4 +1,12 @@
-"""The programs of a real control plane: the pinned set, found, downloaded or built."""
+"""The programs of a real control plane, and others that labs use: pinned versions, found, downloaded or built.
+
+pins           programs, versions and download addresses
+lookup         programs that are here: in a folder, in the cache, in PATH
+acquisition    programs that are not here: ``download`` and ``build`` (with ``recipes``)
+cache          the user's cache, with checksums and locks
+versions       the version of a program
+manifests      YAML of a project that a cluster needs
+"""
 
 from kailab.components.acquisition import AcquisitionMethod, Addon, find_addon, get_addon, get_components, get_program
 from kailab.components.cache import CacheEntry, ComponentCache
@@ -36,17 +44,17 @@ __all__ = [
     "PROGRAMS",
     "VCLUSTER",
     "VCLUSTER_CHART",
+    "AcquisitionMethod",
     "Addon",
+    "CacheEntry",
     "ComponentCache",
+    "ComponentManifests",
     "ComponentSet",
     "DamagedComponent",
     "DownloadFailed",
-    "CacheEntry",
-    "ComponentManifests",
+    "DownloadSources",
     "MissingComponents",
     "Pin",
-    "DownloadSources",
-    "AcquisitionMethod",
     "WrongChecksum",
     "WrongComponent",
     "find_addon",

@@ -1,4 +1,4 @@
-"""Acquisition of programs that are not here yet: taken from a folder, downloaded, or built; control planes, add-ons and single programs."""
+"""Acquisition of programs that are not here yet: copied from a folder, downloaded, or built."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class AcquisitionMethod(StrEnum):
-    """How to get programs."""
+    """Where to get programs from."""
 
     any = "any"
     download = "download"
@@ -46,14 +46,16 @@ def get_components(
     tell: Tell = lambda text: None,
     progress: Progress | None = None,
 ) -> ComponentSet:
-    """The set, once all of it is here: what is missing in the cache is got, in ``way``; with ``Way.any`` it is downloaded, and
-    built where that can't be done.
+    """The set, after missing programs were put into the cache as ``way`` says; with ``AcquisitionMethod.any`` they are
+    downloaded, and built if that fails.
 
-    ``folder``: as in ``find_components``; nothing is got for a folder, but with ``use_folder`` False for the cache alone. ``adopt``: a folder from which programs of the right
-    version are copied, nothing else. ``again``: what is here is got anew. ``tell``: gets a line for each thing that happens;
-    ``progress``: what is done, how much of how much (bytes of a download, seconds of a build); None: told as lines.
+    ``folder``: as in ``find_components``; nothing is acquired for a folder. ``use_folder`` False: ignore folders.
+    ``adopt``: copy programs of the right version from this folder, and do nothing else. ``again``: acquire present
+    programs anew. ``tell``: gets a line for each step. ``progress``: gets a step, what is done and the total (bytes of
+    a download, seconds of a build); None: lines for ``tell``.
 
-    Raises MissingComponents with the reason for each program that can't be had, WrongChecksum, WrongComponent, StateError.
+    Raises MissingComponents with the reason for each program that can't be acquired, WrongChecksum, WrongComponent,
+    StateError.
     """
     if use_folder and adopt is None and (folder or chosen_folder()):
         return find_components(kubernetes, folder)
@@ -61,13 +63,13 @@ def get_components(
     work = _Getting(way, adopt, cache, sources or DownloadSources.chosen(), tell, progress or _lines(tell))
     failed: dict[Pin, str] = {}
     for number, pin in enumerate(wanted, 1):
-        # Looked for under the lock: another process may have got it while we waited.
+        # Checked under the lock: another process may have acquired it while this one waited.
         with cache.locked(pin, tell):
             if not again and _is_here(cache, pin, tell):
                 continue
             try:
                 work.get(pin, f"{number} of {len(wanted)}")
-            # The others are got all the same: what is missing is told at once, and what could be had is here next time.
+            # The loop goes on: all missing programs are reported at once, and the others are in the cache next time.
             except (DownloadFailed, BuildFailed) as error:
                 failed[pin] = str(error)
     if failed:
@@ -86,7 +88,7 @@ def get_program(
     tell: Tell = lambda text: None,
     progress: Progress | None = None,
 ) -> Path:
-    """One program by itself, once it is in the cache. See ``get_components``."""
+    """One program, acquired if it is not in the cache. See ``get_components``."""
     cache = cache or ComponentCache()
     work = _Getting(way, None, cache, sources or DownloadSources.chosen(), tell, progress or _lines(tell))
     with cache.locked(pin, tell):
@@ -100,7 +102,7 @@ def get_program(
 
 @dataclass
 class _Getting:
-    """One run of getting what is missing. ``unreachable``: hosts that did not answer in it."""
+    """One run. ``unreachable``: hosts that did not answer in it."""
 
     way: AcquisitionMethod
     adopt: Path | None
@@ -112,7 +114,7 @@ class _Getting:
 
     def get(self, pin: Pin, which: str) -> None:
         """Raises DownloadFailed or BuildFailed."""
-        # Under the lock, so what lies there is of processes that were killed.
+        # Under the lock, so these files are of processes that were killed.
         self.cache.clear_remains(pin)
         if self.adopt is not None:
             self._copy(pin, self.adopt)
@@ -151,7 +153,7 @@ class _Getting:
         if published is None:
             raise DownloadFailed(f"{pin}: nobody publishes it for {this_machine()}")
         base = published.checksums.split("/", 3)[2]
-        # Found out once a run: several programs come from one host.
+        # Remembered for the run: several programs come from one host.
         if base in self.unreachable:
             raise self.unreachable[base]
         self.tell(f"{pin} ({which}): downloading from {published.url}")
@@ -188,7 +190,7 @@ class _Getting:
         self.tell(f"{pin}: built in {format_seconds(int(time.monotonic() - began))}")
 
     def _take(self, pin: Pin, file: Path, how: str, source: str) -> None:
-        # Before it is asked for its version.
+        # Before ``check_version`` runs it.
         file.chmod(0o755)
         try:
             check_version(pin, file)
@@ -199,7 +201,7 @@ class _Getting:
 
 def _is_here(cache: ComponentCache, pin: Pin, tell: Tell) -> bool:
     try:
-        # Whoever gets programs wants to be sure of them, whatever it costs to read them.
+        # This command verifies checksums whatever it costs to read the files.
         return cache.checked(pin, anew=True) is not None
     except DamagedComponent as error:
         tell(f"{error.args[0].partition(';')[0]}; it is got again")
@@ -214,7 +216,7 @@ def _advice(version: str) -> str:
 
 
 def _lines(tell: Tell) -> Progress:
-    """Progress as lines, now and then."""
+    """Progress as lines, every few seconds."""
     last = [time.monotonic(), 0.0]
 
     def progress(what: str, done: int, total: int) -> None:
@@ -231,14 +233,14 @@ def _lines(tell: Tell) -> Progress:
 
 
 def format_seconds(seconds: int) -> str:
-    """For people: seconds, or minutes of more than some."""
+    """For people: seconds, or minutes."""
     return f"{seconds} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 @dataclass(frozen=True)
 class Addon:
-    """``version``: of its module, with its ``v``. ``programs``: by name, each in the cache. ``manifests``: what a cluster needs for
-    them."""
+    """``version``: of its module, with its ``v``. ``programs``: by name, each in the cache. ``manifests``: the YAML
+    that a cluster needs for them."""
 
     name: str
     version: str
@@ -247,7 +249,7 @@ class Addon:
 
 
 def find_addon(name: str, cache: ComponentCache | None = None) -> Addon:
-    """An add-on in the cache; nothing is built. Raises MissingComponents, which says how to get it and what that takes,
+    """An add-on in the cache; nothing is built. Raises MissingComponents with the command that acquires it,
     DamagedComponent, InputError."""
     cache, wanted = cache or ComponentCache(), addon_pins(name)
     paths = {pin: cache.checked(pin) for pin in wanted}
@@ -269,14 +271,14 @@ def get_addon(
     tell: Tell = lambda text: None,
     progress: Progress | None = None,
 ) -> Addon:
-    """An add-on, once all of it is in the cache. See ``get_components``."""
+    """An add-on, acquired if it is not in the cache. See ``get_components``."""
     for pin in addon_pins(name):
         get_program(pin, way=way, again=again, cache=cache, tell=tell, progress=progress)
     return find_addon(name, cache)
 
 
 def how_to_get_addon(name: str, missing: tuple[Pin, ...]) -> str:
-    """The command, and what it takes."""
+    """The command, with the time and space it needs."""
     seconds = format_seconds(sum(map(usual_seconds, missing)))
     return (
         f"`kailab components get --with {name}` builds them with Go, in about {seconds} with nothing built before; they have "

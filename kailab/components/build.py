@@ -1,7 +1,7 @@
-"""Programs built from source with the Go toolchain, their modules through the user's own Go settings.
+"""Builds programs from source with the Go toolchain; modules come by the user's own Go settings.
 
-The Go module proxy and its checksum database vouch for what is built. Kubernetes' own modules are taken apart from its
-repository: each k8s.io module that lives in it stands in by its published version, v0.minor.patch for v1.minor.patch.
+The Go module proxy and its checksum database vouch for the source. Kubernetes' own modules are not taken from its
+repository: each k8s.io module in it is replaced by the published one, v0.minor.patch for Kubernetes v1.minor.patch.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import tenacity
 
 from kailab.components.errors import BuildFailed
 from kailab.components.manifests import write_files, write_manifests
@@ -46,7 +45,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class Go(NamedTuple):
-    """``path``: of the command; ``version``: as in ``1.26.8``."""
+    """``path``: of the command; ``version``: as ``1.26.8``."""
 
     path: str
     version: str
@@ -56,7 +55,7 @@ class Go(NamedTuple):
 
 
 def find_go() -> Go | None:
-    """The Go toolchain; None: there is none that answers."""
+    """The Go toolchain; None if there is none that answers."""
     path = shutil.which("go")
     if path is None:
         return None
@@ -76,8 +75,8 @@ def find_go() -> Go | None:
 
 
 def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
-    """The program, made in ``folder``. ``progress``: told, every second, what is done, and how many seconds of about how many.
-    Raises BuildFailed."""
+    """Build a program in ``folder``. ``progress``: gets, every second, the step, the seconds so far and the usual
+    seconds. Raises BuildFailed."""
     recipe = RECIPES[pin.project]
     program = folder / pin.name
     with tempfile.TemporaryDirectory(prefix="kailab-build-") as made:
@@ -95,14 +94,14 @@ def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
         if pin.project == "etcd":
             (place / "main.go").write_text(_ETCD_MAIN, encoding="utf-8")
             package = "."
-        # -mod=mod: Go adds to our go.mod what is missing. -trimpath: no path of this machine gets into the program.
+        # -mod=mod: Go adds missing lines to our go.mod. -trimpath: the program has no paths of this machine.
         flags = ["-mod=mod", "-trimpath", "-buildvcs=false", f"-ldflags={_linked(pin)}"]
         _run(go, ["build", *flags, "-o", str(program), package], place, told)
     return program
 
 
 class _Told:
-    """Tells of one build, however many commands it takes."""
+    """Reports the progress of one build, which may take several commands."""
 
     def __init__(self, pin: Pin, progress: Progress) -> None:
         self.pin = pin
@@ -112,12 +111,12 @@ class _Told:
 
     def now(self) -> None:
         gone = int(time.monotonic() - self._began)
-        # Never done before it is: the usual time is only a guess.
+        # The total always exceeds the time so far: the usual time is only an estimate.
         self._progress(f"building {self.pin}", gone, max(self._usual, gone + 1))
 
 
 def _downloaded(pin: Pin, go: Go, module: str, place: Path, told: _Told) -> dict[str, Any]:
-    """What Go says of a module that it has, once it has it: where its ``Dir`` and its ``GoMod`` are."""
+    """Go's description of a module after its download: its ``Dir`` and its ``GoMod``."""
     said = _run(go, ["mod", "download", "-json", module], place, told)
     try:
         found: dict[str, Any] = json.loads(said)
@@ -128,8 +127,8 @@ def _downloaded(pin: Pin, go: Go, module: str, place: Path, told: _Told) -> dict
 
 
 def _go_mod(pin: Pin, go: Go, lender: Mapping[str, Any], place: Path, told: _Told) -> str:
-    """Our own module around the one that is built: it lends it its requirements, and can replace what only its own
-    repository can."""
+    """The go.mod of our own module around the one that is built. It takes over that module's requirements, and its
+    ``replace`` lines if the recipe asks for them."""
     recipe = RECIPES[pin.project]
     try:
         theirs = Path(lender["GoMod"]).read_text(encoding="utf-8")
@@ -154,10 +153,10 @@ def _go_mod(pin: Pin, go: Go, lender: Mapping[str, Any], place: Path, told: _Tol
 
 
 def _lent_lines(theirs: Mapping[str, Any]) -> Iterator[str]:
-    """What a go.mod replaces and excludes: Go heeds these lines only in the module that it is called in."""
+    """The ``replace`` and ``exclude`` lines of a go.mod: Go applies them only in the main module."""
     for one in theirs.get("Replace") or ():
         old, new = one["Old"], one["New"]
-        # A folder of their own repository is not there for us.
+        # A folder of their repository does not exist here.
         if "Version" in new:
             yield f"replace {' '.join(old.values())} => {new['Path']} {new['Version']}"
     for one in theirs.get("Exclude") or ():
@@ -165,14 +164,15 @@ def _lent_lines(theirs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _lend_checksums(modules: Sequence[Path], place: Path) -> None:
-    """The checksums that come with modules, which the checksum database vouches for as it does for their code."""
+    """Copy the checksums that come with modules; the checksum database covers them like the modules' code."""
     files = [module / "go.sum" for module in modules]
     told = {line for file in files if file.is_file() for line in file.read_text(encoding="utf-8").splitlines() if line}
     (place / "go.sum").write_text("".join(f"{line}\n" for line in sorted(told)), encoding="utf-8")
 
 
 def _linked(pin: Pin) -> str:
-    """Flags of the linker: no debugging data; the version, which programs of Kubernetes, Helm and vCluster know in no other way."""
+    """Linker flags: no debugging data; the version, which programs of Kubernetes, Helm and vCluster know in no other
+    way."""
     flags = ["-s", "-w"]
     if pin.project == "kubernetes":
         major, minor, _ = pin.version.removeprefix("v").split(".", 2)
@@ -188,12 +188,12 @@ def _linked(pin: Pin) -> str:
 
 
 def _environment() -> Mapping[str, str]:
-    """The user's settings of Go, but for those that would make something else of it."""
+    """The user's Go settings, except those that would change the result."""
     machine = this_machine()
     own = {
-        "CGO_ENABLED": "0",  # no C compiler, and nothing of this system's libraries
-        "GOWORK": "off",  # a workspace above the folder would take the place of our go.mod
-        "GOOS": machine.system,  # a user may build for other machines otherwise
+        "CGO_ENABLED": "0",  # no C compiler and no libraries of this system
+        "GOWORK": "off",  # a workspace above the folder would replace our go.mod
+        "GOOS": machine.system,  # a user may build for other machines by default
         "GOARCH": machine.architecture,
         "GO111MODULE": "on",
     }
@@ -201,9 +201,9 @@ def _environment() -> Mapping[str, str]:
 
 
 def _run(go: Go, arguments: list[str], place: Path, told: _Told) -> str:
-    """What the command printed. Raises BuildFailed; neither the command nor its compilers outlive us."""
+    """The output of a go command. Raises BuildFailed; neither the command nor its compilers outlive this process."""
     with (
-        # Files, not pipes: nobody reads while we wait, and a full pipe would hold up the command.
+        # Files, not pipes: nobody reads meanwhile, and a full pipe would block the command.
         tempfile.TemporaryFile() as errors,
         tempfile.TemporaryFile() as output,
         process_group([go.path, *arguments], cwd=place, env=_environment(), stdout=output, stderr=errors) as process,
@@ -217,16 +217,11 @@ def _run(go: Go, arguments: list[str], place: Path, told: _Told) -> str:
 
 
 def _await(process: subprocess.Popen[bytes], told: _Told) -> None:
-    def done() -> bool:
+    while True:
         told.now()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_TELL_SECONDS)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    # Without a pause of its own: waiting for the process is the pause.
-    tenacity.Retrying(retry=tenacity.retry_if_result(lambda over: not over), wait=tenacity.wait_none())(done)
+            return
 
 
 def _told_failure(pin: Pin, go: Go, arguments: list[str], said: str) -> str:

@@ -1,7 +1,8 @@
-"""The cache of programs: where each is kept, how it got there, and that it is still what was put there.
+"""The cache of programs: where each is, how it was acquired, and its checksum.
 
-``<cache>/kubernetes/v1.35.4/kube-apiserver`` and its like, beside them one manifest for each version. Files come in by
-rename, so that one is there whole or not at all; a lock keeps two processes from getting the same.
+``<cache>/kubernetes/v1.35.4/kube-apiserver`` is a program; beside it is one manifest for each version. Files are
+renamed into place, so that a program is there completely or not at all. A lock keeps two processes from acquiring the
+same program.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from kailab.model import decoding
 
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
-_LOCK_SECONDS = 7200.0  # as long as builds of others may take
+_LOCK_SECONDS = 7200.0  # as long as builds of other processes may take
 _LOCK_POLL_SECONDS = 0.2
 
 
 class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a program. ``how``: ``downloaded``, ``built`` or ``adopted``; ``source``: from where; ``machine``: what
-    it is made for; ``since``: when it came, UTC; ``seen``: size, inode, and times of change in ns when its checksum was last
-    found right."""
+    """What is recorded of a program. ``how``: ``downloaded``, ``built`` or ``adopted``; ``source``: from where;
+    ``machine``: the machine it is for; ``since``: when it was put in, UTC; ``seen``: size, inode, and times of change
+    in ns when its checksum was last verified."""
 
     version: str
     sha256: str
@@ -44,7 +45,7 @@ class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComponentCache:
-    """``root``: None for the user's own, as the XDG directories have it."""
+    """Programs of pinned versions. ``root``: None for the user's own, by the XDG specification."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or _users_own()
@@ -63,16 +64,17 @@ class ComponentCache:
         return entry
 
     def checked(self, pin: Pin, *, anew: bool = False) -> Path | None:
-        """The program, whose checksum is right; None if it is not here. Raises DamagedComponent.
+        """The program with a verified checksum; None if it is not here. Raises DamagedComponent.
 
-        The checksum is taken again if the file changed in any way since it was last right, or always with ``anew``.
+        The checksum is computed again if the file changed in any way since it was verified, or always with ``anew``.
         """
         entry, path = self.entry(pin), self.path(pin)
         if entry is None:
             return None
         try:
             seen = _seen(path)
-            # Hundreds of megabytes are not read again for each lab. ctime is among it, which no program can set back.
+            # Hundreds of megabytes are not read again for each lab. ``seen`` has the ctime, which no program can set
+            # back.
             if seen == entry.seen and not anew:
                 return path
             found = sha256_of(path)
@@ -83,17 +85,18 @@ class ComponentCache:
                 f"{path}: its sha256 is {found}, but {entry.sha256} was {entry.how}; it will not be run; {_cure(pin)}"
             )
         if seen != entry.seen:
-            # Only a note that saves time: a cache that can't be written serves as well.
+            # Only a note that saves time: a read-only cache works, too.
             with contextlib.suppress(OSError):
                 self._note(pin, msgspec.structs.replace(entry, seen=seen))
         return path
 
     def put(self, pin: Pin, file: Path, how: str, source: str) -> Path:
-        """Move a file in (from the same disk, else it is copied). Raises StateError if the cache can't be written."""
+        """Move a file in (copied if it is on another disk). Raises StateError if the cache can't be written."""
         path = self.path(pin)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Under another name first: a move from another disk copies, and a half copy must not pass for the program.
+            # Under another name first: a move from another disk copies, and a partial copy must not pass for the
+            # program.
             arriving = path.with_name(f".{pin.name}.{os.getpid()}.arriving")
             shutil.move(file, arriving)
             arriving.chmod(0o755)
@@ -105,7 +108,8 @@ class ComponentCache:
                 machine=str(this_machine()),
                 since=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             )
-            # Before the note: killed in between, we leave a file that does not fit its checksum, and it is got again.
+            # Before the record: a process killed in between leaves a file that does not match its checksum and is
+            # acquired again.
             os.replace(arriving, path)
             self._note(pin, msgspec.structs.replace(entry, seen=_seen(path)))
         except OSError as error:
@@ -113,19 +117,20 @@ class ComponentCache:
         return path
 
     def clear_remains(self, pin: Pin) -> None:
-        """Remove what killed processes left of their work on a program; but the part of a download is of use yet. To be called by
-        who has the lock."""
+        """Remove what killed processes left of their work on a program, except a partial download, which is continued.
+        The caller holds the lock."""
         for path in self.folder(pin).glob(f".{pin.name}.*"):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def locked(self, pin: Pin, tell: Callable[[str], None]) -> Iterator[None]:
-        """Alone with the programs of this project and version. Raises StateError if others don't come to an end."""
+        """Exclude other processes from the programs of this project and version. Raises StateError if they take too
+        long."""
         with exclusive_folder(self.folder(pin), f"{pin.project} {pin.version}", tell):
             yield
 
     def _manifest(self, pin: Pin) -> dict[str, CacheEntry]:
-        """A damaged one counts as none: what it spoke of has to be got again."""
+        """A damaged one counts as empty: its programs must be acquired again."""
         try:
             return decoding.decode_json((self.folder(pin) / MANIFEST).read_bytes(), dict[str, CacheEntry])
         except (OSError, msgspec.MsgspecError):
@@ -133,7 +138,8 @@ class ComponentCache:
 
     def _note(self, pin: Pin, entry: CacheEntry) -> None:
         path = self.folder(pin) / MANIFEST
-        # Held for a moment only; the other lock may be held by who gets another program of this version for minutes.
+        # Held for a moment only; the other lock may be held for minutes, while another program of this version is
+        # acquired.
         with open(path.with_name(f".{MANIFEST}.lock"), "a") as alone:
             fcntl.flock(alone.fileno(), fcntl.LOCK_EX)
             manifest = self._manifest(pin)
@@ -145,10 +151,10 @@ class ComponentCache:
 
 @contextlib.contextmanager
 def exclusive_folder(folder: Path, what: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """No other process gets ``what`` into this folder meanwhile. Raises StateError if others don't come to an end."""
+    """Exclude other processes that work on ``what`` in this folder. Raises StateError if they take too long."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # A lock of the system's: it ends with the process that holds it, however that ends. The file stays.
+        # A kernel lock: it ends with the process that holds it, however that ends. The file stays.
         file = open(folder / _LOCK, "a")  # noqa: SIM115
     except OSError as error:
         raise StateError(f"{folder}: the cache can't be written: {error.strerror or error}") from error
@@ -172,7 +178,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _users_own() -> Path:
-    # A relative path is to be ignored, says the XDG specification.
+    # The XDG specification says to ignore a relative path.
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "kailab" / "components"
 

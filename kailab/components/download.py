@@ -1,4 +1,4 @@
-"""Files fetched over HTTP: resumed where a transfer broke off, checked against their published sha256."""
+"""Downloads over HTTP: interrupted transfers are resumed, and files are checked against their published sha256."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ Progress = Callable[[str, int, int], None]
 
 
 class _Passing(Exception):
-    """May be better the next time."""
+    """An error that may pass."""
 
 
 def fetch(published: PublishedFile, folder: Path, progress: Progress) -> Path:
-    """The program, in ``folder``; a part of it that an earlier call left there is made use of. ``progress``: told what, and how
-    many bytes of how many.
+    """Download a program into ``folder``, continuing a partial download of an earlier call. ``progress``: gets the
+    step, bytes so far and total bytes.
 
     Raises Unreachable within some seconds, DownloadFailed, WrongChecksum.
     """
-    # Without a way out, trying again with pauses would take minutes for each program.
+    # Without a network, retries with pauses would take minutes for each program.
     check_reachable(published.checksums)
-    # Before the file itself: what has no published checksum is not downloaded.
+    # Before the file itself: a file without a published checksum is not downloaded.
     expected = _checksum(published)
     arrived = folder / f"{published.name}.part"
     resumed = arrived.exists() and arrived.stat().st_size > 0
     _transfer(published, arrived, progress)
     found = sha256_of(arrived)
     if found != expected and resumed:
-        # The part that was here may have been of something else.
+        # The partial download may have been of another file.
         arrived.unlink()
         _transfer(published, arrived, progress)
         found = sha256_of(arrived)
@@ -69,8 +69,8 @@ def fetch(published: PublishedFile, folder: Path, progress: Progress) -> Path:
 
 
 def check_reachable(url: str) -> None:
-    """Raises Unreachable if the host can't be connected to, in ``REACH_SECONDS`` at most: looking up a name alone may take
-    systems longer than that. Behind a proxy the proxy is asked when it comes to it."""
+    """Raises Unreachable if the host can't be connected to within ``REACH_SECONDS``; looking up a name alone may take
+    longer than that. With a proxy the check is left to the request."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if urllib.request.getproxies().get(parts.scheme) and not urllib.request.proxy_bypass(host):
@@ -86,7 +86,7 @@ def check_reachable(url: str) -> None:
         else:
             outcome.append("")
 
-    # In a thread that may be left behind: nothing can interrupt the look-up of a name.
+    # In a thread that may be left behind: nothing can interrupt a name look-up.
     thread = threading.Thread(target=connect, daemon=True, name="reach")
     thread.start()
     thread.join(REACH_SECONDS)
@@ -112,7 +112,7 @@ def _transfer(published: PublishedFile, arrived: Path, progress: Progress) -> No
             goes_on = answer.status == http.client.PARTIAL_CONTENT
             if there and goes_on and not (answer.headers.get("Content-Range") or "").startswith(f"bytes {there}-"):
                 raise _Passing(f"{published.url}: it sent another part than was asked for")
-            # A server that knows no ranges sends all of it, from the beginning.
+            # A server without support for ranges sends the whole file.
             there = there if goes_on else 0
             length = int(answer.headers.get("Content-Length") or 0)
             total = there + length if length else 0
@@ -131,8 +131,8 @@ def _transfer(published: PublishedFile, arrived: Path, progress: Progress) -> No
 
 
 def _opened(url: str, start: int = 0) -> http.client.HTTPResponse:
-    """Raises _Passing for what may pass, DownloadFailed for what will not."""
-    # Compressed on the way, offsets and length would be those of something else.
+    """Raises _Passing for an error that may pass, DownloadFailed for others."""
+    # With compression, offsets and length would be those of the compressed data.
     headers = {"User-Agent": f"kailab/{__version__}", "Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
@@ -143,8 +143,8 @@ def _opened(url: str, start: int = 0) -> http.client.HTTPResponse:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
-            return _opened(url)  # all of it: what is here is no part of it
-        # What the server says of itself or of now. The rest is about the request, and stays as it is.
+            return _opened(url)  # the partial download does not match: request the whole file
+        # Temporary states of the server. Other codes are about the request, and stay as they are.
         if error.code in (408, 425, 429) or error.code >= 500:
             raise _Passing(f"{url}: it says {error.code} {error.reason}") from error
         raise DownloadFailed(f"{url}: it says {error.code} {error.reason}") from error

@@ -7,7 +7,7 @@ from kailab.errors import KailabError
 
 
 class MissingComponents(KailabError):
-    """Programs of a control plane are not here. The text says which, and how to get them. ``pins``: which."""
+    """Programs of a control plane are not here. The message says which (``pins``), and how to get them."""
 
     def __init__(self, message: str, missing: tuple[Pin, ...]) -> None:
         self.pins = missing
@@ -18,24 +18,24 @@ class MissingComponents(KailabError):
 
 
 class DamagedComponent(KailabError):
-    """A program in the cache is not what was put there."""
+    """A program in the cache has changed."""
 
 
 class WrongComponent(KailabError):
-    """A file is not the program, or the version, that it should be, or does not run here."""
+    """A file is not the expected program or version, or does not run here."""
 
 
 class DownloadFailed(KailabError):
-    """A file can't be had from where it is published."""
+    """A file can't be downloaded from where it is published."""
 
 
 class Unreachable(DownloadFailed):
-    """There is no way to that host from here."""
+    """The host can't be reached from here."""
 
 
 class WrongChecksum(KailabError):
-    """What came is not what was published. It was removed."""
+    """A downloaded file is not the published one. It was removed."""
 
 
 class BuildFailed(KailabError):
-    """A program can't be built here. The text has what Go said."""
+    """A program can't be built here. The message has Go's output."""

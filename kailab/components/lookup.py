@@ -1,6 +1,8 @@
-"""Lookup of programs: the set of a control plane, in a folder or in the cache; single programs; and the inventory of both.
+"""Lookup of programs: the set of a control plane, in a folder or in the cache; single programs; and the inventory of
+both.
 
-A single program is the one named by its caller or by an environment variable, else the one in PATH, else the one in the cache.
+A single program is the one named by its caller or by an environment variable, else the one in PATH, else the one in the
+cache.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from kailab.components.versions import reported_version
 from kailab.errors import ConnectError, InputError, Where
 
 FOLDER = "KAILAB_COMPONENTS"
-"""The environment variable that names a folder with the programs in it."""
+"""The environment variable with a folder that has the programs."""
 
 
 class ComponentLocation(StrEnum):
@@ -50,9 +52,9 @@ class ComponentSet:
 def find_components(
     kubernetes: str | None = None, folder: Path | None = None, cache: ComponentCache | None = None
 ) -> ComponentSet:
-    """The set in ``folder`` (None: as KAILAB_COMPONENTS says), else in the cache; nothing is downloaded or built.
+    """The set in ``folder`` (None: KAILAB_COMPONENTS), else in the cache; nothing is downloaded or built.
 
-    ``kubernetes``: None for the default, or in a folder for what is there. Raises MissingComponents, DamagedComponent,
+    ``kubernetes``: None for the default, or in a folder for its version. Raises MissingComponents, DamagedComponent,
     WrongComponent, InputError.
     """
     chosen = folder or chosen_folder()
@@ -64,7 +66,7 @@ def find_components(
 def cached_components(version: str, cache: ComponentCache) -> ComponentSet:
     """Raises MissingComponents, DamagedComponent."""
     wanted = pins(version)
-    # Side by side: taking a checksum leaves the interpreter to other threads.
+    # In parallel: computing a checksum releases the interpreter lock.
     with ThreadPoolExecutor() as pool:
         paths = dict(zip(wanted, pool.map(cache.checked, wanted)))
     missing = tuple(pin for pin, path in paths.items() if path is None)
@@ -77,7 +79,7 @@ def cached_components(version: str, cache: ComponentCache) -> ComponentSet:
 
 
 def chosen_folder() -> Path | None:
-    """As the environment says."""
+    """The folder that the environment names."""
     return Path(os.environ[FOLDER]) if os.environ.get(FOLDER) else None
 
 
@@ -97,7 +99,7 @@ def _in_folder(folder: Path, kubernetes: str | None) -> ComponentSet:
     if lacking:
         missing = tuple(pin for pin in pins(kubernetes) if pin.name in lacking)
         raise MissingComponents(f"{folder}: not in this folder, or not executable: {', '.join(lacking)}", missing)
-    # The API server stands for the set: a folder of the user's own may mix versions.
+    # The API server represents the set: a user's folder may mix versions.
     there = reported_version("kube-apiserver", paths["kube-apiserver"])
     if kubernetes and there != kubernetes_version(kubernetes):
         raise InputError(
@@ -107,8 +109,9 @@ def _in_folder(folder: Path, kubernetes: str | None) -> ComponentSet:
 
 
 def find_program(pin: Pin, variable: str, how: str, path: Path | None = None) -> Path:
-    """``variable``: of the environment, with a path; ``how``: one gets it, as half a sentence; ``path``: the caller's own, before all
-    others. Raises ConnectError for a path that is no program, and where there is none; DamagedComponent."""
+    """A program by itself. ``variable``: of the environment, with a path; ``how``: the command that gets it, as half a
+    sentence; ``path``: the caller's own, which comes first. Raises ConnectError for a path that is no program, and if
+    there is none; DamagedComponent."""
     told = path or (Path(os.environ[variable]).expanduser() if os.environ.get(variable) else None)
     if told is not None:
         if not (told.is_file() and os.access(told, os.X_OK)):
@@ -122,8 +125,8 @@ def find_program(pin: Pin, variable: str, how: str, path: Path | None = None) ->
 
 
 class Item(NamedTuple):
-    """``state``: ``ok``, ``missing``, ``damaged`` or ``wrong`` (not the program or version it should be); ``sha256``: as
-    recorded, empty if nothing is; ``about``: how it came, or what is wrong."""
+    """``state``: ``ok``, ``missing``, ``damaged`` or ``wrong`` (not the expected program or version); ``sha256``: as
+    recorded, or empty; ``about``: how it was acquired, or what is wrong."""
 
     name: str
     version: str
@@ -136,20 +139,20 @@ class Item(NamedTuple):
 def inventory(
     kubernetes: str | None = None, folder: Path | None = None, cache: ComponentCache | None = None
 ) -> Iterator[Item]:
-    """In a folder each program is asked what it is; in the cache its checksum tells."""
+    """The programs of a control plane. In a folder each is asked for its version; in the cache its checksum is checked."""
     chosen = folder or chosen_folder()
     for pin in pins(kubernetes):
         yield _in_cache(pin, cache or ComponentCache(), anew=False) if chosen is None else _item_in_folder(pin, chosen)
 
 
 def addon_inventory(name: str, cache: ComponentCache | None = None, *, anew: bool = False) -> Iterator[Item]:
-    """Of an add-on, in the cache. ``anew``: each checksum is taken anew."""
+    """The programs of an add-on in the cache. ``anew``: compute each checksum again."""
     for pin in addon_pins(name):
         yield _in_cache(pin, cache or ComponentCache(), anew)
 
 
 def verified_inventory(kubernetes: str | None = None, cache: ComponentCache | None = None) -> Iterator[Item]:
-    """In the cache, each checksum taken anew."""
+    """The programs of a control plane in the cache, with each checksum computed again."""
     for pin in pins(kubernetes):
         yield _in_cache(pin, cache or ComponentCache(), anew=True)
 
@@ -175,5 +178,5 @@ def _item_in_folder(pin: Pin, folder: Path) -> Item:
         told = reported_version(pin.name, path)
     except WrongComponent as error:
         return Item(pin.name, pin.version, "wrong", "", str(error).removeprefix(f"{path}: "), str(path))
-    # Another version of a folder of the user's own choice is his to choose.
+    # Users choose the versions in their own folders.
     return Item(pin.name, told, "ok", "", "in a folder of your own", str(path))

@@ -1,4 +1,4 @@
-"""The YAML of a Go module that a cluster needs for its programs (CRDs, webhooks), kept as one file beside them."""
+"""The YAML of a Go module that a cluster needs for its programs (CRDs, webhooks), in one archive beside them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 from kailab.components.errors import BuildFailed, DamagedComponent
 from kailab.model.yamltext import read_documents
 
-_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format has: the same files make the same bytes
+_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of the format: the same files make the same bytes
 
 
 def write_manifests(archive: Path, module: Path, folders: Sequence[str]) -> None:
-    """Keep the YAML below ``folders`` of a module. Raises BuildFailed where there is none."""
+    """Write the YAML below ``folders`` of a module into an archive. Raises BuildFailed if there is none."""
     _write(archive, module, folders, "*.y*ml", "YAML")
 
 
 def write_files(archive: Path, module: Path, folders: Sequence[str]) -> None:
-    """Keep all files below ``folders`` of a module. Raises BuildFailed where there is none."""
+    """Write all files below ``folders`` of a module into an archive. Raises BuildFailed if there are none."""
     _write(archive, module, folders, "*", "file")
 
 
@@ -37,7 +37,7 @@ def _write(archive: Path, module: Path, folders: Sequence[str], pattern: str, wh
 
 
 class ComponentManifests:
-    """``archive``: as ``write_manifests`` made it."""
+    """The YAML of an archive that ``write_manifests`` wrote."""
 
     def __init__(self, archive: Path) -> None:
         self.archive = archive
@@ -52,16 +52,16 @@ class ComponentManifests:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Paths, seen from the module."""
+        """Paths, relative to the module."""
         return tuple(self._texts)
 
     def objects(self, pattern: str) -> list[dict[str, Any]]:
-        """The objects in the files whose path is like ``pattern``, as ``config/crd/bases/*.yaml``, in order. They are the
-        caller's. Raises DamagedComponent if there is no such file."""
+        """The objects in files whose path matches ``pattern``, as ``config/crd/bases/*.yaml``, in order. The caller may
+        change them. Raises DamagedComponent if there is no such file."""
         return [one for one in self.documents(pattern) if isinstance(one, dict)]
 
     def documents(self, pattern: str) -> list[Any]:
-        """As ``objects``, with documents that are no objects, as a list of patches."""
+        """As ``objects``, including documents that are no objects, such as a list of patches."""
         names = [name for name in self._texts if fnmatch.fnmatchcase(name, pattern)]
         if not names:
             raise DamagedComponent(f"{self.archive}: has no file {pattern}")

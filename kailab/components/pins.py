@@ -1,6 +1,8 @@
-"""The programs of a control plane, the versions that belong together, and where official builds and their checksums are published.
+"""The programs of a control plane, the versions that belong together, and where official builds and their checksums are
+published.
 
-Kubernetes is on dl.k8s.io, Helm on get.helm.sh, the rest in GitHub releases. A program without a published checksum is not downloaded.
+Kubernetes is on dl.k8s.io, Helm on get.helm.sh, the rest in GitHub releases. A program without a published checksum is
+not downloaded.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from kailab.errors import InputError
 
 DEFAULT_KUBERNETES = "v1.35.4"
 KUBERNETES = ("v1.34.4", "v1.35.4", "v1.36.3")
-"""The releases that are known to work, oldest first."""
+"""The releases known to work, oldest first."""
 ETCD = "v3.6.8"
 KWOK = "v0.7.0"
 
@@ -26,8 +28,8 @@ PROGRAMS = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
 
 
 class Pin(NamedTuple):
-    """One program, or files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``, ``helm``, ``vcluster``, ``coredns``,
-    ``kine``, ``u-root`` or an add-on's; ``version``: with its ``v``."""
+    """A pinned program, or pinned files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``,
+    ``helm``, ``vcluster``, ``coredns``, ``kine``, ``u-root`` or an add-on's; ``version``: with its ``v``."""
 
     name: str
     project: str
@@ -38,38 +40,38 @@ class Pin(NamedTuple):
 
 
 KIND = Pin("kind", "kind", "v0.30.0")
-"""For the backend of that name; no part of a control plane."""
+"""For the backend ``kind``; not part of a control plane."""
 
 HELM = Pin("helm", "helm", "v3.22.0")
 """For schedulers that are installed by their chart."""
 
 VCLUSTER = Pin("vcluster", "vcluster", "v0.30.0")
-"""For the backend of that name."""
+"""For the backend ``vcluster``."""
 
 CHART = "chart.zip"
-"""The chart of a project, by path in its module, as one file."""
+"""The files of a project's chart, by path in its module, in one archive."""
 
 VCLUSTER_CHART = Pin(CHART, "vcluster", VCLUSTER.version)
 
 SYNCER = Pin("vcluster-syncer", "vcluster", VCLUSTER.version)
-"""The program of a virtual control plane, which starts the others."""
+"""The program of a virtual control plane that starts the others."""
 
 IMAGE_OF_VCLUSTER = (SYNCER, Pin("kine", "kine", "v0.16.4"), Pin("cp", "u-root", "v0.15.0"))
-"""What the image of a virtual control plane is made of, beside programs of Kubernetes and Helm: kine is its store, on SQLite; ``cp`` is what
-the chart calls to lay the programs out."""
+"""The contents of a virtual control plane's image, beside programs of Kubernetes and Helm: kine is its store, on
+SQLite; the chart calls ``cp`` to copy the programs."""
 
 NODE_FILES = "node-files.zip"
-"""What kind wants to find in the image of a node, by path in its module, as one file."""
+"""The files that kind needs in a node image, by path in its module, in one archive."""
 
 FILES = (NODE_FILES, CHART)
-"""What is kept of a module file by file, and is no program."""
+"""Archives of a module's files, in place of a program."""
 
 _NODE_PROGRAMS = ("kubeadm", "kubelet", "kube-proxy")
 _COREDNS = {"v1.34": "v1.12.1", "v1.35": "v1.13.1"}
-"""By the minor release of Kubernetes: the version that its kubeadm wants."""
+"""Minor release of Kubernetes -> the version that its kubeadm requires."""
 
 MANIFESTS = "manifests.zip"
-"""The YAML of a project that a cluster needs for its programs, by path, as one file."""
+"""The YAML that a cluster needs for a project's programs, by path, in one archive."""
 
 
 def _addon(name: str, version: str) -> tuple[Pin, ...]:
@@ -87,12 +89,12 @@ ADDONS: Mapping[str, tuple[Pin, ...]] = {
     "mpi-operator": _addon("mpi-operator", "v0.8.2"),
     "kuberay": _addon("kuberay", "v1.6.2"),
 }
-"""What runs beside a control plane where it is asked for: by name, its programs and manifests. The name is their project."""
+"""Programs that run beside a control plane on request: project name -> its programs and manifests."""
 
 
 def node_pins(kubernetes: str | None = None) -> tuple[Pin, ...]:
-    """What a kind node image is made of, beside the programs of a control plane. Raises InputError for a release that isn't known,
-    or of which no image can be made."""
+    """The contents of a kind node image beside the programs of a control plane. Raises InputError for an unknown
+    release, or one without an image."""
     version = kubernetes_version(kubernetes)
     minor = version.rpartition(".")[0]
     if minor not in _COREDNS:
@@ -108,24 +110,24 @@ def node_pins(kubernetes: str | None = None) -> tuple[Pin, ...]:
 
 
 def for_nodes(pin: Pin) -> bool:
-    """Whether only node images have it in them."""
+    """True if only node images contain it."""
     return pin.name in (*_NODE_PROGRAMS, "coredns", NODE_FILES)
 
 
 def only_built(pin: Pin) -> bool:
-    """Whether nobody publishes it as a program by itself, so that it can only be had with Go."""
+    """True if nobody publishes it as a separate program, so that it can only be built with Go."""
     return pin.project in (*ADDONS, "coredns", "kine", "u-root") or pin.name in FILES or pin == SYNCER
 
 
 def addon_pins(name: str) -> tuple[Pin, ...]:
-    """Raises InputError for a name that there is not."""
+    """Raises InputError for an unknown name."""
     if name not in ADDONS:
         raise InputError(f"{name!r} is no add-on; there are {', '.join(ADDONS)}")
     return ADDONS[name]
 
 
 def pins(kubernetes: str | None = None) -> tuple[Pin, ...]:
-    """The whole set for a Kubernetes release (None: the default). Raises InputError for one that isn't known."""
+    """The whole set for a Kubernetes release (None: the default). Raises InputError for an unknown one."""
     version = kubernetes_version(kubernetes)
     return (
         Pin("etcd", "etcd", ETCD),
@@ -135,7 +137,7 @@ def pins(kubernetes: str | None = None) -> tuple[Pin, ...]:
 
 
 def kubernetes_version(wanted: str | None) -> str:
-    """``1.35``, ``v1.35`` and ``v1.35.4`` all mean the known release of that minor version. Raises InputError."""
+    """The known release of a minor version, given as ``1.35``, ``v1.35`` or ``v1.35.4``. Raises InputError."""
     if not wanted:
         return DEFAULT_KUBERNETES
     asked = "v" + wanted.strip().removeprefix("v")
@@ -146,7 +148,7 @@ def kubernetes_version(wanted: str | None) -> str:
 
 
 class Machine(NamedTuple):
-    """What programs are made for, in Go's words: ``linux`` or ``darwin``, ``amd64`` or ``arm64``."""
+    """The machine that programs are for, in Go's terms: ``linux`` or ``darwin``, ``amd64`` or ``arm64``."""
 
     system: str
     architecture: str
@@ -159,7 +161,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm6
 
 
 def this_machine() -> Machine:
-    """Raises InputError on a system for which there are no programs."""
+    """Raises InputError on a system without programs."""
     system = {"linux": "linux", "darwin": "darwin"}.get(sys.platform, "")
     architecture = _ARCHITECTURES.get(platform.machine().lower(), "")
     if not system or not architecture:
@@ -177,7 +179,7 @@ _VCLUSTER = "loft-sh/vcluster"
 
 
 class PublishedFile(NamedTuple):
-    """A file to download. ``checksums``: the URL of what tells its sha256; ``member``: the program's path in the file if that is
+    """A file to download. ``checksums``: the URL of its sha256; ``member``: the program's path in the file if that is
     an archive; ``name``: the file's own."""
 
     url: str
@@ -191,7 +193,7 @@ class PublishedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class DownloadSources:
-    """Base URLs; others may stand in for them, mirrors of the same layout."""
+    """Base URLs; mirrors of the same layout may replace them."""
 
     kubernetes: str = "https://dl.k8s.io"
     github: str = "https://github.com"
@@ -200,7 +202,7 @@ class DownloadSources:
 
     @classmethod
     def chosen(cls) -> DownloadSources:
-        """As the environment says: KAILAB_DOWNLOAD_KUBERNETES, KAILAB_DOWNLOAD_GITHUB, KAILAB_DOWNLOAD_GITHUB_API,
+        """From the environment: KAILAB_DOWNLOAD_KUBERNETES, KAILAB_DOWNLOAD_GITHUB, KAILAB_DOWNLOAD_GITHUB_API,
         KAILAB_DOWNLOAD_HELM."""
         names = (field.name for field in fields(cls))
         said = {name: os.environ.get(f"KAILAB_DOWNLOAD_{name.upper()}", "") for name in names}
@@ -212,7 +214,7 @@ class DownloadSources:
             return None  # their projects publish images
         kind = f"{machine.system}-{machine.architecture}"
         if pin.project == "kubernetes":
-            # Of Kubernetes only the client is published for macOS.
+            # For macOS Kubernetes publishes only kubectl.
             if machine.system != "linux" and pin.name != "kubectl":
                 return None
             url = f"{self.kubernetes}/release/{pin.version}/bin/{machine.system}/{machine.architecture}/{pin.name}"
@@ -231,7 +233,7 @@ class DownloadSources:
         if pin.name == "kind":
             url = f"{self.github}/{_KIND}/releases/download/{pin.version}/{pin.name}-{kind}"
             return PublishedFile(url, f"{url}.sha256sum")
-        # KWOK's releases come without a file of checksums; GitHub tells those of what was uploaded.
+        # KWOK's releases have no file of checksums; GitHub's API has those of the uploads.
         return PublishedFile(
             f"{self.github}/{_KWOK}/releases/download/{pin.version}/{pin.name}-{kind}",
             f"{self.github_api}/repos/{_KWOK}/releases/tags/{pin.version}",
@@ -239,7 +241,8 @@ class DownloadSources:
 
 
 def checksum_in(text: str, name: str) -> str | None:
-    """The sha256 of a file: the text is it alone, has lines of ``sha256sum``, or is what GitHub tells of a release."""
+    """The sha256 of a file: ``text`` is the checksum alone, lines of ``sha256sum``, or GitHub's description of a
+    release."""
     if text.lstrip().startswith("{"):
         return _digest(text, name)
     for line in text.splitlines():

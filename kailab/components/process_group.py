@@ -1,4 +1,4 @@
-"""Commands that start processes of their own: all of them end with us, and with the command."""
+"""Commands that start processes of their own: all of them end with this process, and with the command."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 _LOOK_SECONDS = 2.0
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a process unless it says otherwise. They reach us alone: the command is in a group of its own."""
+"""Signals that end a process by default. They reach only this process, because the command has a group of its own."""
 
 
 @contextmanager
 def process_group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """The command, in a process group of its own; an exception that leaves the block ends all of the group, and so does SIGTERM
-    or SIGHUP to this process, as KeyboardInterrupt. Whoever has a handler of these keeps it. ``how``: see subprocess.Popen."""
+    """Run a command in a process group of its own. An exception that leaves the block ends the whole group; SIGTERM and
+    SIGHUP to this process raise KeyboardInterrupt, unless it has handlers for them. ``how``: see subprocess.Popen."""
     with (
         _Endings() as endings,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how) as process,
@@ -29,14 +29,15 @@ def process_group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Pop
             endings.heed()
             yield process
         except BaseException:
-            # Nobody may be left in the group; macOS says so in another way where zombies are.
+            # The group may be empty; macOS reports zombies by another error.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
 
 
 def wait_for_end(process: subprocess.Popen[bytes], seconds: float, look: Callable[[], None] = lambda: None) -> bool:
-    """Wait for a command. ``look``: called all the while; what it raises ends the waiting. False: it goes on after these seconds."""
+    """Wait for a command, at most ``seconds``; True if it ended. ``look``: called repeatedly meanwhile; its exceptions
+    pass through."""
     until = time.monotonic() + seconds
     while True:
         with suppress(subprocess.TimeoutExpired):
@@ -48,8 +49,8 @@ def wait_for_end(process: subprocess.Popen[bytes], seconds: float, look: Callabl
 
 
 class _Endings:
-    """Takes note of a signal that ends us, and raises it as Ctrl-C does once the command's process is known: who ends in order at that
-    ends so at these."""
+    """Records a signal that ends this process, and raises it as KeyboardInterrupt once the command's process is known,
+    so that code which cleans up after Ctrl-C does so after these signals, too."""
 
     def __init__(self) -> None:
         self._came = 0
@@ -57,7 +58,7 @@ class _Endings:
         self._taken: list[int] = []
 
     def __enter__(self) -> _Endings:
-        # Only the main thread may have handlers. What is ignored, as under nohup, stays so.
+        # Only the main thread may set handlers. An ignored signal, as under nohup, stays ignored.
         if threading.current_thread() is threading.main_thread():
             self._taken = [number for number in _ENDINGS if signal.getsignal(number) is signal.SIG_DFL]
         for number in self._taken:

@@ -1,6 +1,6 @@
-"""How each project's programs are built: from which Go module, which main package, with what of the module's own settings.
+"""How the programs of each project are built: Go module, main packages, and the module's own settings that apply.
 
-Times are with empty caches on two cores; what the programs of one project share is built with the first of them.
+Times are with empty caches on two cores; the first program of a project also builds what its others share.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ _KUBERNETES_MODULES = ("api", "apiextensions-apiserver", "apimachinery", "apiser
 
 
 class Recipe(NamedTuple):
-    """``module``: its path. ``packages``: of each program, seen from the module; a program that is not named is in ``cmd/`` under
-    its own name. ``seconds``, ``megabytes``: what a build takes, and how large the program is. ``beside``: modules and versions that
-    raise what the build is made of, so that programs of several modules share it. ``lent``: the module's own ``replace`` and
-    ``exclude`` lines hold, and its checksums, for versions that the checksum database does not have. ``manifests``: the folders of
-    the YAML that a cluster needs for it. ``files``: those of which every file is kept."""
+    """How Go builds a project's programs. ``module``: its path. ``packages``: of each program, relative to the module;
+    default: ``cmd/`` and the program's name. ``seconds``, ``megabytes``: the time of a build, and the size of the
+    program. ``beside``: modules and versions that raise the requirements, so that programs of several modules share
+    builds. ``lent``: apply the module's own ``replace`` and ``exclude`` lines, and use its checksums, for versions that
+    the checksum database does not have. ``manifests``: folders with the YAML that a cluster needs. ``files``: folders
+    of which every file is kept."""
 
     module: str
     packages: Mapping[str, str] = {}
@@ -145,16 +146,16 @@ RECIPES: Mapping[str, Recipe] = {
         manifests=("deployments/scheduler",),
     ),
 }
-"""By the project of a pin."""
+"""Project of a pin -> its recipe."""
 
 
 def usual_seconds(pin: Pin) -> int:
-    """How long a build takes with empty caches on this machine, about."""
-    # What files take is a download of some megabytes.
+    """About how long a build with empty caches takes on this machine."""
+    # An archive of files takes a download of some megabytes.
     seconds = RECIPES[pin.project].seconds.get(pin.name, 10)
     return max(seconds * _USUAL_CORES // max(os.cpu_count() or 1, 1), 5)
 
 
 def usual_megabytes(pin: Pin) -> int:
-    """How large the program is, about; 0: nobody has said."""
+    """About how large the program is; 0: unknown."""
     return 0 if pin.name in (MANIFESTS, *FILES) else RECIPES[pin.project].megabytes.get(pin.name, 0)

@@ -21,29 +21,29 @@ _MAGIC = b"\xff Go buildinf:"
 
 
 def module_version(binary: Path, module: str) -> str:
-    """Of a module that is in the program, with its ``v``; empty if it is not, or the program is not Go's."""
+    """The version of a module in a Go program, with its ``v``; empty if it is not in it, or the program is not Go's."""
     found = re.search(rf"^(?:mod|dep)\t{re.escape(module)}\t(v[^\t\n]+)", build_information(binary), re.MULTILINE)
     return found[1] if found else ""
 
 
 def build_information(binary: Path) -> str:
-    """Module and settings of a Go program, a line each; empty for other programs. Source: Go's debug/buildinfo."""
+    """Module and settings of a Go program, one a line; empty for other programs. Source: Go's debug/buildinfo."""
     try:
         with binary.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             at = content.find(_MAGIC)
-            # Behind the magic: a pointer's size, flags (2: strings stand here), and padding up to 32 bytes.
-            if at < 0 or not content[at + 15] & 2:  # before Go 1.18 there are pointers here
+            # After the magic: the pointer size, flags (2: strings are inline), and padding up to 32 bytes.
+            if at < 0 or not content[at + 15] & 2:  # before Go 1.18 there are pointers
                 return ""
             _, at = _string(content, at + 32)
             information, _ = _string(content, at)
     except (OSError, ValueError, IndexError):
         return ""
-    # Go puts a mark of 16 bytes before and behind it.
+    # Go puts a marker of 16 bytes before and after it.
     return information[16:-16].decode("utf-8", "replace")
 
 
 def _string(content: mmap.mmap, at: int) -> tuple[bytes, int]:
-    """A string with its length in front, and where it ends."""
+    """A string with its length in front, and its end."""
     length = shift = 0
     while True:
         byte = content[at]
@@ -54,19 +54,19 @@ def _string(content: mmap.mmap, at: int) -> tuple[bytes, int]:
             return content[at : at + length], at + length
 
 
-_PATIENCE_SECONDS = 120.0  # the first start of a program of 150 MB, on a busy machine
+_PATIENCE_SECONDS = 120.0  # for the first start of a program of 150 MB on a busy machine
 _QUESTIONS = {
     "kubectl": ("version", "--client"),
     "kubeadm": ("version", "--output", "short"),
     "helm": ("version", "--template", "{{.Version}}"),
 }
 _SILENT = (*ADDONS, "kine", "u-root")
-"""Few of their programs answer to ``--version``, or not with their module's."""
+"""Most of their programs do not support ``--version``, or print another version than their module's."""
 _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[-+.\w]*)")
 
 
 def reported_version(name: str, path: Path) -> str:
-    """With its ``v``. Raises WrongComponent."""
+    """The version, with its ``v``. Raises WrongComponent."""
     question = [str(path), *_QUESTIONS.get(name, ("--version",))]
     try:
         done = subprocess.run(
@@ -90,7 +90,7 @@ def reported_version(name: str, path: Path) -> str:
 def check_version(pin: Pin, path: Path) -> None:
     """Raises WrongComponent."""
     if pin.name in (MANIFESTS, *FILES):
-        return  # written by us, from the module of that version
+        return  # written by kailab, from the module of that version
     told = _built_version(pin, path) if pin.project in _SILENT else reported_version(pin.name, path)
     if told != pin.version:
         raise WrongComponent(f"{path}: it is {pin.name} {told}; {pin.version} was expected")
@@ -104,7 +104,7 @@ def _built_version(pin: Pin, path: Path) -> str:
 
 
 def reported_or_unknown(name: str, programs: ComponentSet) -> str:
-    """The version of a program of a set, for a record; ``unknown``, and why, where it does not say it."""
+    """The version of a program of a set, for a record; ``unknown`` with the reason if it can't be found out."""
     try:
         return _told_once(name, programs.path(name))
     except WrongComponent as error:

@@ -59,13 +59,13 @@ def run_cycle(
                 stale = stalegangs.execute(session)
             else:
                 _ACTIONS[action](session, allocator)
-        # After the last action, as only then it is known whether the cycle changes anything. Before the report, because
-        # who loses a promise here is told as waiting.
+        # After the last action, because only then is it known whether the cycle changes anything. Before the report,
+        # because jobs that lose a promise here are reported as waiting.
         unbacked_pipelines.resolve_unbacked_pipelines(session, partial(allocate.start_in_full, session, allocator))
         tell("report")
-        # Reasons are read off the state that the actions left behind, so this comes before everything is undone.
+        # The reasons depend on the state that the actions left, so they are computed before everything is undone.
         return with_eviction_totals(
-            session, session.ledger.decisions(pending_jobs(session), stale, tuple(session.stood.values()))
+            session, session.ledger.decisions(pending_jobs(session), stale, tuple(session.initial_states.values()))
         )
     finally:
         # Also after a policy's error, because the mirror goes on using the working set.

@@ -26,7 +26,7 @@ class PendingCode(StrEnum):
     OVER_LIMIT = "OverLimit"
     QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
     PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
-    UNSCHEDULABLE = "Unschedulable"  # KAI gives a text but no code of its own
+    UNSCHEDULABLE = "Unschedulable"  # KAI reports a text without a code
     NOT_READY = "NotReady"  # fewer pods than minMember exist
     RESERVED = "Reserved"  # kailab's own: nodes have room, but it is kept free for another job
     WAITING = "Pipelined"  # a place is promised; it becomes free once other tasks have left
@@ -59,7 +59,7 @@ class Numbers(TypedDict, total=False):
     bound: float  # -1: unlimited
     allocated_text: str
     # no room for a gang
-    placed: int  # pods for which there was room
+    placed: int  # pods that found room
     # too few pods
     pods: int
     minimum: int
@@ -113,7 +113,7 @@ class Bind(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     gpu_groups: tuple[str, ...] = ()
     action: Action = "allocate"
-    numa_zones: tuple[ZoneShare, ...] = ()  # predicted, where the node's NUMA policy is known
+    numa_zones: tuple[ZoneShare, ...] = ()  # predicted if the node's NUMA policy is known
     amounts: TaskAmounts = TaskAmounts()
 
 

@@ -21,7 +21,7 @@ from kailab.engine.ledger import Ledger, queue_share, queue_state
 from kailab.engine.policies import ranking, sharing
 from kailab.engine.policies.budget import ActionBudget
 from kailab.engine.policies.eviction_limits import EvictionLimits
-from kailab.engine.policies.stripping import put_aside, put_back
+from kailab.engine.policies.stripping import remove_constraints, restore_constraints
 from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taken_ratio import TakenRatioLimit
 from kailab.engine.queueing.accounts import open_accounts
@@ -67,22 +67,28 @@ class Session:
         self.changes = 0  # grows with every change of a node; key of caches
         self.ledger = Ledger(working.jobs, now)
         self._wanted: dict[str, tuple[int, Amounts]] = {}
-        self._asking: dict[int, TaskAmounts] = {}  # keyed by the id of a ShapeInfo; these live as long as the session
+        self._requested: dict[
+            int, TaskAmounts
+        ] = {}  # keyed by the id of a ShapeInfo; these live as long as the session
         self._largest: np.ndarray | None = None
         self.switches = switches(config.plugins)
-        self._aside = [] if self.switches.topology else put_aside(self.jobs.values())  # put back by close
+        self._removed_constraints = (
+            [] if self.switches.topology else remove_constraints(self.jobs.values())
+        )  # put back by close
         self.limits = EvictionLimits(config)
         self.taking = TakenRatioLimit(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
         self.held_back = False  # the last search was refused because of kept nodes
         try:
             # Before the ranking, which reads what queues hold.
-            self.divided = open_accounts(working, config, self.accepted, lambda: sharing.queues_for_division(self))
+            self.divided_queues = open_accounts(
+                working, config, self.accepted, lambda: sharing.queues_for_division(self)
+            )
             # Before any action: decisions and policies refer to queue balances at the start of the cycle.
-            self.stood = {name: queue_state(queue) for name, queue in sorted(self.tree.queues.items())}
+            self.initial_states = {name: queue_state(queue) for name, queue in sorted(self.tree.queues.items())}
             self.ranking = ranking.attach(self)  # None: KAI's order
         except PolicyError:
-            put_back(self._aside)
+            restore_constraints(self._removed_constraints)
             raise
 
     # Queues
@@ -119,16 +125,16 @@ class Session:
             gpus = self.table.accepted_gpus(task.info, node)
         return cpu, memory, gpus
 
-    def holding(self, task: WTask, node: str) -> TaskAmounts:
+    def held_amounts(self, task: WTask, node: str) -> TaskAmounts:
         """What a task counts for on a node, in every resource."""
         return _in_all(task.info.shape, self._accepted(task, node))
 
-    def asking(self, task: WTask) -> TaskAmounts:
+    def requested_amounts(self, task: WTask) -> TaskAmounts:
         """What a task counts for while it waits, in every resource. Equal shapes share one result."""
-        amounts_in_all = self._asking.get(id(task.info))
+        amounts_in_all = self._requested.get(id(task.info))
         if amounts_in_all is None:
             wanted = self.wants([task], self.table.min_gpu_memory)
-            amounts_in_all = self._asking[id(task.info)] = _in_all(task.info.shape, wanted)
+            amounts_in_all = self._requested[id(task.info)] = _in_all(task.info.shape, wanted)
         return amounts_in_all
 
     def wanted(self, job: Job) -> Amounts:
@@ -209,13 +215,13 @@ class Session:
 
     def _charge(self, queue: WQueue, task: WTask, job: Job, sign: int) -> None:
         cpu, memory, gpus = self.accepted(task)
-        firm = not job.record.preemptible
+        non_preemptible = not job.record.preemptible
         for level in queue.path:
             held = level.allocated
             held[0] += sign * cpu
             held[1] += sign * memory
             held[2] += sign * gpus
-            if firm:
+            if non_preemptible:
                 held = level.non_preemptible
                 held[0] += sign * cpu
                 held[1] += sign * memory
@@ -322,13 +328,15 @@ class Session:
                 why = (
                     ground(job) if ground is not None and lost else EvictionGround(rule="move", queue=job.record.queue)
                 )
-                self.ledger.evict(task, job, before[1], action, beneficiary, shares, self.holding(task, before[1]), why)
+                self.ledger.evict(
+                    task, job, before[1], action, beneficiary, shares, self.held_amounts(task, before[1]), why
+                )
             if task.status == Status.ALLOCATED:
                 self._log(task)
                 self._bind(task, job)
-                self.ledger.bind(task, job, action, self.holding(task, task.node))
+                self.ledger.bind(task, job, action, self.held_amounts(task, task.node))
             elif task.status == Status.PIPELINED:
-                self.ledger.promise(task, job, action, self.holding(task, task.node))
+                self.ledger.promise(task, job, action, self.held_amounts(task, task.node))
             elif task.status == Status.RELEASING:
                 task.virtual = False  # as in KAI, the job's cached next tasks stay
         for job in touched.values():
@@ -360,7 +368,7 @@ class Session:
         self.undo(0)
         if self.ranking is not None:
             ranking.detach(self)
-        put_back(self._aside)
+        restore_constraints(self._removed_constraints)
         for job in touched.values():
             job.last_evicted = job.record.last_evicted  # the ledger moved it on
             job.last_start = job.record.last_start

@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import ClusterState, NodeRow, PodGroupRow, PodRow, QueueRow
 from kailab.model import labels
-from kailab.model.objects import condition_of, controller_name, shown_phase
+from kailab.model.objects import condition_of, controller_name, parent_of, shown_phase
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.nodes import unavailable
 
@@ -193,6 +193,6 @@ def _podgroup_row(group: Object) -> PodGroupRow:
 def _queue_row(queue: Object) -> QueueRow:
     return QueueRow(
         name=queue["metadata"]["name"],
-        parent=queue["spec"].get("parentQueue", ""),
+        parent=parent_of(queue),
         status=queue.get("status") or {},
     )

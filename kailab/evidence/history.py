@@ -30,7 +30,7 @@ from kailab.evidence.entries import (
 from kailab.evidence.recording import Recording
 from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.model import labels
-from kailab.model.objects import controller_name
+from kailab.model.objects import controller_name, parent_of
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class LabHistory:
         found = {row.name: row.parent for _, state in self.states for row in state.queues}
         for look in (self.before, self.after):
             for queue in look.get("queues", ()):
-                found[queue["metadata"]["name"]] = (queue.get("spec") or {}).get("parentQueue") or ""
+                found[queue["metadata"]["name"]] = parent_of(queue)
         return found
 
     @cached_property

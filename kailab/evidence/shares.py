@@ -14,6 +14,7 @@ from typing import Literal
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueShare, QueueState, beyond_quota
 from kailab.evidence.entries import PodRow
+from kailab.model.objects import name_of, parent_of, share_of
 from kailab.model.quantities import queue_gpu
 
 UNLIMITED = -1
@@ -95,9 +96,9 @@ class QueueTreeShares:
     @classmethod
     def observed(cls, queues: Iterable[Object], pods: Iterable[PodRow]) -> QueueTreeShares:
         """The amounts from Queue objects and pod rows, for schedulers without queues: pods count for the queue that they name."""
-        specs = {queue["metadata"]["name"]: queue["spec"] for queue in queues}
-        held, asked = dict.fromkeys(specs, 0), dict.fromkeys(specs, 0)
-        parents = {name: spec.get("parentQueue", "") for name, spec in specs.items()}
+        by_name = {name_of(queue): queue for queue in queues}
+        held, asked = dict.fromkeys(by_name, 0), dict.fromkeys(by_name, 0)
+        parents = {name: parent_of(queue) for name, queue in by_name.items()}
         for pod in pods:
             if pod.phase not in ("Pending", "Running"):
                 continue
@@ -106,12 +107,12 @@ class QueueTreeShares:
                 asked[name] += pod.milli_gpus
                 held[name] += pod.milli_gpus if pod.holds else 0
         standings = {}
-        for name, spec in specs.items():
-            gpu = (spec.get("resources") or {}).get("gpu") or {}
+        for name, queue in by_name.items():
+            gpu = share_of(queue)
             standings[name] = QueueAmounts(
                 name=name,
-                parent=spec.get("parentQueue", ""),
-                priority=spec.get("priority", 100),
+                parent=parents[name],
+                priority=queue["spec"].get("priority", 100),
                 quota=queue_gpu(gpu.get("quota", 0)),
                 limit=queue_gpu(gpu.get("limit", 0)),
                 allocated=held[name],

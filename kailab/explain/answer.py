@@ -1,4 +1,7 @@
-"""An answer to "why": a verdict, one cause first, then what would let it run, each step with what was seen when it was tried."""
+"""The answer to "why": a verdict, causes (the first one first), and steps that would let the work run, each with the result of its trial.
+
+``Answer`` is about pods, PodGroups, workloads and queues; ``Explanation`` is a plain list of lines with its data.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import Any, NamedTuple
 from kailab.lab.wording import count, some
 
 
-class Code(StrEnum):
-    """The causes there are. A cause is what, taken away, lets the work run or brings up the next cause."""
+class CauseCode(StrEnum):
+    """The codes of all causes. Removing a cause lets the work run or reveals the next cause. See ``kailab.explain.cause_kinds``."""
 
     OTHER_SCHEDULER = "OtherScheduler"
     GROUPING_FAILED = "GroupingFailed"
@@ -65,12 +68,8 @@ class Code(StrEnum):
     BORROWING = "Borrowing"
 
 
-LAST = frozenset({Code.PODS_NOT_CREATED, Code.OVER_LIMIT, Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_RESOURCES})
-"""Causes that say least: the first only where no other explains why."""
-
-
-class Ref(NamedTuple):
-    """An object that a cause is about. ``namespace`` is empty for what has none."""
+class ObjectRef(NamedTuple):
+    """An object that a cause is about. ``namespace`` is empty for a cluster-wide object."""
 
     kind: str
     namespace: str
@@ -79,32 +78,33 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True)
 class Cause:
-    """``facts``: the numbers and names of the sentence, as plain values."""
+    """Why work does not run, or what threatens work that runs. ``facts``: the numbers and names of the sentence, as plain values."""
 
-    code: Code
+    code: CauseCode
     sentence: str
-    objects: tuple[Ref, ...] = ()
+    objects: tuple[ObjectRef, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"code": str(self.code), "sentence": self.sentence}
+        data: dict[str, Any] = {"code": str(self.code), "sentence": self.sentence}
         if self.objects:
-            found["objects"] = [
-                {"kind": one.kind, **({"namespace": one.namespace} if one.namespace else {}), "name": one.name}
-                for one in self.objects
+            data["objects"] = [
+                {"kind": ref.kind, **({"namespace": ref.namespace} if ref.namespace else {}), "name": ref.name}
+                for ref in self.objects
             ]
         if self.facts:
-            found["facts"] = dict(self.facts)
-        return found
+            data["facts"] = dict(self.facts)
+        return data
 
 
-SHOWN = 3
-"""Steps that are told where not all is asked for."""
+SHOWN_STEPS = 3
+"""Steps in the short text."""
 
 
 class Verdict(StrEnum):
-    """``never``: no going of other work and no passing of time lets it run. ``later``: one of them does. ``running``: what there is
-    of it runs. ``gone``: pods of it were evicted, and it has not been whole since. ``failed``: it has ended so, and makes no pods any more."""
+    """What becomes of the work. ``never``: it can't run, even if other work ends and time passes. ``later``: it runs after one of these.
+    ``running``: all pods of it that exist run. ``gone``: pods of it were evicted and not all run again. ``failed``: it has failed and
+    creates no more pods."""
 
     NEVER = "never"
     LATER = "later"
@@ -114,77 +114,79 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What was seen where a step was tried. ``running``: pods of the subject; ``evicted``: names of the pods that have to go for it,
-    each with its workload or queue. ``failed``: workloads that fail because of it, as a Job does beyond its backoffLimit, each with why."""
+class TrialOutcome:
+    """What happened on the fork on which a step was tried. ``running``: pods of the subject. ``evicted`` and ``moved``: full names of pods
+    that are evicted for it, or placed on another node. ``failed``: workloads that fail by these evictions, with the reason, as a Job does
+    beyond its backoffLimit."""
 
     running: int
     evicted: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
-    """Names of the pods that are placed elsewhere for it."""
     failed: tuple[str, ...] = ()
-    """Workloads that fail by its evictions."""
 
-    def said(self) -> str:
-        found = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
+    def describe(self) -> str:
+        text = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
         if self.evicted:
-            found += f"; evicted for it: {some(self.evicted)}"
+            text += f"; evicted for it: {some(self.evicted)}"
         if self.failed:
-            ended = "fails, so that all its pods end" if len(self.failed) == 1 else "fail, so that all their pods end"
-            found += f"; by that {some(self.failed)} {ended}"
-        return f"{found}; moved to other nodes for it: {some(self.moved)}" if self.moved else found
+            end = "fails, and all its pods end" if len(self.failed) == 1 else "fail, and all their pods end"
+            text += f"; {some(self.failed)} then {end}"
+        return f"{text}; moved to other nodes for it: {some(self.moved)}" if self.moved else text
 
 
 @dataclass(frozen=True)
 class Step:
-    """A change that lets the subject run. ``changes``: in order, in the forms of ``kailab.lab.change``. ``checked``: carried out on a
-    copy of the lab, it did; ``outcome``: what was seen there."""
+    """A change that lets the subject run. ``do``: what to do, in words. ``changes``: in order, in the forms of ``kailab.lab.change``.
+    ``checked``: the subject ran once they were carried out on a fork, with this ``outcome``."""
 
     do: str
     changes: tuple[Mapping[str, Any], ...] = ()
     checked: bool = False
-    outcome: Outcome | None = None
+    outcome: TrialOutcome | None = None
 
     def data(self) -> dict[str, Any]:
-        """For programs, without what evidence leaves out: ``changes`` has all of it."""
+        """For programs, redacted as evidence is; ``changes`` is complete."""
         from kailab.lab.redacted_changes import redacted_data
 
-        found: dict[str, Any] = {"do": self.do, **redacted_data(self.changes), "checked": self.checked}
+        data: dict[str, Any] = {"do": self.do, **redacted_data(self.changes), "checked": self.checked}
         if self.outcome is not None:
             outcome = self.outcome
-            found["outcome"] = {
+            data["outcome"] = {
                 "running": outcome.running,
                 "evicted": list(outcome.evicted),
                 "moved": list(outcome.moved),
             }
             if outcome.failed:
-                found["outcome"]["failed"] = list(outcome.failed)
-        return found
+                data["outcome"]["failed"] = list(outcome.failed)
+        return data
 
-    def said(self) -> str:
+    def describe(self) -> str:
+        """What to do, with the result of its trial."""
         if self.outcome is not None and self.checked:
-            return f"{self.do} ({self.outcome.said()})"
+            return f"{self.do} ({self.outcome.describe()})"
         return self.do if self.checked else f"{self.do} (not tried)"
 
 
 @dataclass(frozen=True)
-class Group:
-    """Pods of the subject that wait for one reason. ``pods``: their names in full."""
+class CauseGroup:
+    """Pods of the subject that wait for the same causes. ``pods``: their full names."""
 
     pods: tuple[str, ...]
     causes: tuple[Cause, ...]
 
     def data(self) -> dict[str, Any]:
-        return {"pods": list(self.pods), "causes": [str(one.code) for one in self.causes]}
+        return {"pods": list(self.pods), "causes": [str(cause.code) for cause in self.causes]}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """``verdict``: None where nobody here can tell, under a scheduler that knows no queues. ``cause``: the first; None where nothing
-    keeps it from running. ``more``: the other causes. ``groups``: those of its pods that wait, by cause. ``running`` and ``wanted``: pods.
+    """Why a subject is as it is.
 
-    ``head``: what it is now, in a line. ``said``: the reason that the scheduler gave. ``told``: lines beyond the cause (what happened to
-    it, who could take it). ``details``: what else the scheduler said, and who is ahead. ``facts``: what else programs may read."""
+    ``verdict``: None if nobody in the lab can decide it. ``cause``: the first; None if nothing keeps the subject from running. ``more``:
+    the other causes. ``groups``: its waiting pods, by cause. ``running`` and ``wanted``: numbers of pods. ``head``: its state in one line.
+    ``said``: the scheduler's reason. ``told``: further lines, such as evictions and who could reclaim its quota. ``details``: lines of the
+    full text only. ``facts``: further data for programs.
+    """
 
     kind: str
     namespace: str
@@ -193,7 +195,7 @@ class Answer:
     cause: Cause | None = None
     more: tuple[Cause, ...] = ()
     steps: tuple[Step, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[CauseGroup, ...] = ()
     running: int = 0
     wanted: int = 0
     head: str = ""
@@ -203,7 +205,7 @@ class Answer:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def lines(self, everything: bool = False) -> list[str]:
-        """For people. ``everything``: all causes, steps and details, else the first."""
+        """For people. ``everything``: all causes, steps and details, not only the first."""
         return list(_lines(self, everything))
 
     def data(self) -> dict[str, Any]:
@@ -232,16 +234,16 @@ class Answer:
         return markup.lines(self.lines(everything=True))
 
     def indented(self, by: str = "  ") -> str:
-        """The short text with the first line outdented, for use inside a longer message."""
-        first, *rest = self.lines()
-        return "\n".join([by + first, *(by * 2 + line for line in rest)])
+        """The short text for use inside a longer message, its first line indented once and the others twice."""
+        first, *others = self.lines()
+        return "\n".join([by + first, *(by * 2 + line for line in others)])
 
 
 _VERDICTS: Mapping[Verdict, str] = {
-    Verdict.NEVER: "Never: no going of other work and no waiting lets it run; something has to be changed.",
-    Verdict.LATER: "Later: it runs once other work has gone, or time has passed.",
-    Verdict.FAILED: "Failed: it has ended, and makes no pods any more.",
-    Verdict.GONE: "Gone: pods of it were evicted, and it has not been whole since.",
+    Verdict.NEVER: "Cannot run: neither more time nor other work ending would help; something has to change.",
+    Verdict.LATER: "Can run later: once other work ends, or after some time.",
+    Verdict.FAILED: "Failed: it has ended and creates no more pods.",
+    Verdict.GONE: "Evicted: some of its pods were evicted, and not all of them run again.",
 }
 
 
@@ -257,19 +259,19 @@ def _lines(answer: Answer, everything: bool) -> Iterator[str]:
     if len(answer.groups) > 1:
         yield from map(_group_line, answer.groups)
     yield from answer.told
-    steps = answer.steps if everything else answer.steps[:SHOWN]
+    steps = answer.steps if everything else answer.steps[:SHOWN_STEPS]
     for place, step in enumerate(steps):
-        yield f"{'It would run' if place == 0 else 'Or'}: {step.said()}"
+        yield f"{'To let it run' if place == 0 else 'Or'}: {step.describe()}"
     if everything:
         for cause in answer.more:
             yield f"Also: {cause.code}: {cause.sentence}"
-        # The scheduler's words last: the cause says the same in the words of whoever can change it.
+        # The scheduler's words come last: the cause already names what can be changed.
         if answer.cause is not None and answer.said:
             yield f"The scheduler: {answer.said}"
         yield from answer.details
 
 
-def _group_line(group: Group) -> str:
+def _group_line(group: CauseGroup) -> str:
     why = f"{group.causes[0].code}: {group.causes[0].sentence}" if group.causes else "no cause is known"
     names = some([pod.partition("/")[2] for pod in group.pods])
     return f"{count(len(group.pods), 'pod')} ({names}) {'waits' if len(group.pods) == 1 else 'wait'}: {why}"
@@ -277,7 +279,7 @@ def _group_line(group: Group) -> str:
 
 @dataclass(frozen=True)
 class Explanation:
-    """``lines[0]`` says what is; the rest why, what would change it, and who is ahead. ``more``: lines for whoever asks for all."""
+    """Lines about an object, with their data. ``lines[0]``: its state. ``more``: lines of the full text only."""
 
     kind: str
     name: str
@@ -294,6 +296,6 @@ class Explanation:
         return markup.lines(self.lines)
 
     def indented(self, by: str = "  ") -> str:
-        """The text with the first line outdented, for use inside a longer message."""
-        first, *rest = self.lines
-        return "\n".join([by + first, *(by * 2 + line for line in rest)])
+        """See ``Answer.indented``."""
+        first, *others = self.lines
+        return "\n".join([by + first, *(by * 2 + line for line in others)])

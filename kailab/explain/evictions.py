@@ -12,9 +12,9 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import EvictionGround, beyond_quota
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.shares import QueueAmounts, queue_ancestry
-from kailab.explain.answer import Cause, Code, Ref
-from kailab.explain.queues import RESOURCES, borrowing_lines, standings, unused_words
-from kailab.explain.subject import Standing, min_member
+from kailab.explain.answer import Cause, CauseCode, ObjectRef
+from kailab.explain.queues import RESOURCES, borrowing_lines, shares_in, unused_words
+from kailab.explain.subject import PodsAtMoment, min_member
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 STALE = "stalegangeviction"
 
 
-def evicted(standing: Standing) -> Cause:
+def eviction_cause(state: PodsAtMoment) -> Cause:
     """Why its pods were evicted; the last evictions tell. There is at least one."""
-    return evicted_for(standing.evictions, partial(workload_of, standing))
+    return eviction_cause_of(state.evictions, partial(podgroup_workload, state))
 
 
-def evicted_for(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> Cause:
+def eviction_cause_of(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> Cause:
     """Why these pods were evicted; the last entries tell. ``whose``: the workload of a PodGroup, in words."""
     last = entries[-1]
     same = [one for one in entries if one.t == last.t and whose(one.beneficiary) == whose(last.beneficiary)]
@@ -41,9 +41,9 @@ def evicted_for(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> C
     what = f"Pod {names[0]} was" if len(same) == 1 else f"{len(same)} pods of it ({some(names)}) were"
     verb = "moved" if last.is_move else "evicted"
     return Cause(
-        Code.EVICTED,
-        f"{what} {verb} at {last.time} by {_by(last)}{_for(last, whose)}. {' '.join(grounds(_joined(same)))}".rstrip(),
-        tuple(Ref("Pod", *one.pod.split("/", 1)) for one in same),
+        CauseCode.EVICTED,
+        f"{what} {verb} at {last.time} by {_by(last)}{_for(last, whose)}. {' '.join(ground_sentences(_joined(same)))}".rstrip(),
+        tuple(ObjectRef("Pod", *one.pod.split("/", 1)) for one in same),
         {
             "time": last.time,
             "action": last.action,
@@ -74,17 +74,17 @@ def _for(entry: PodEvicted, whose: Callable[[str], str]) -> str:
     return ""
 
 
-def workload_of(standing: Standing, podgroup: str) -> str:
+def podgroup_workload(state: PodsAtMoment, podgroup: str) -> str:
     """Whose PodGroup it is, as ``Kind namespace/name``; the PodGroup itself where that is gone."""
     namespace, _, name = podgroup.partition("/")
-    group = standing.picture.podgroups.get((namespace, name))
+    group = state.picture.podgroups.get((namespace, name))
     if group is None:
         return f"PodGroup {podgroup}"
-    top = top_of(standing.lab, group)
+    top = top_of(state.lab, group)
     return f"{top['kind']} {namespace}/{top['metadata']['name']}"
 
 
-def grounds(ground: EvictionGround | None) -> Iterable[str]:
+def ground_sentences(ground: EvictionGround | None) -> Iterable[str]:
     """What let the pod be taken, with the numbers before and after."""
     if ground is None:
         return
@@ -110,7 +110,7 @@ def eviction_lines(entry: PodEvicted) -> list[str]:
         lines.append(f"In favour of {entry.beneficiary} of queue {entry.beneficiary_queue}.")
     if entry.reason:
         lines.append(" ".join(entry.reason.split()))
-    lines += grounds(entry.ground)
+    lines += ground_sentences(entry.ground)
     for queue, moment in entry.shares.items():
         before, after = moment.before, moment.after
         lines.append(
@@ -120,7 +120,7 @@ def eviction_lines(entry: PodEvicted) -> list[str]:
     return lines
 
 
-def evictions_told(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> list[str]:
+def eviction_summary(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> list[str]:
     """All evictions, in short, the latest first. ``whose``: as in ``evicted_for``."""
     groups: dict[tuple[str, str, str, str], int] = {}
     for one in reversed(entries):
@@ -133,106 +133,104 @@ def evictions_told(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -
     ]
 
 
-def causes_of_running(standing: Standing) -> tuple[Cause, ...]:
+def running_causes(state: PodsAtMoment) -> tuple[Cause, ...]:
     """What threatens it: the end of its gang's grace, or the owner of the quota that it runs on."""
-    return (*_stale(standing), *_borrowing(standing))
+    return (*_stale(state), *_borrowing(state))
 
 
-def has_failed(standing: Standing) -> Cause:
+def failure_cause(state: PodsAtMoment) -> Cause:
     """Why it has ended, by its own status."""
-    subject = standing.subject
-    kind = subject.kind if standing.object is None else standing.object["kind"]
+    subject = state.subject
+    kind = subject.kind if state.object is None else state.object["kind"]
     return Cause(
-        Code.FAILED,
-        f"{kind} {subject.name} has failed: {standing.failure.rstrip('.')}.",
-        (Ref(kind, subject.namespace, subject.name),),
-        {"failure": standing.failure},
+        CauseCode.FAILED,
+        f"{kind} {subject.name} has failed: {state.failure.rstrip('.')}.",
+        (ObjectRef(kind, subject.namespace, subject.name),),
+        {"failure": state.failure},
     )
 
 
-def _groups(standing: Standing) -> Iterator[tuple[str, Object]]:
-    names = dict.fromkeys((row.name.partition("/")[0], row.podgroup) for row in standing.running if row.podgroup)
+def _groups(state: PodsAtMoment) -> Iterator[tuple[str, Object]]:
+    names = dict.fromkeys((row.name.partition("/")[0], row.podgroup) for row in state.running if row.podgroup)
     for name in names:
-        group = standing.picture.podgroups.get(name)
+        group = state.picture.podgroups.get(name)
         if group is not None:
             yield "/".join(name), group
 
 
-def _stale(standing: Standing) -> Iterable[Cause]:
-    for full, group in _groups(standing):
+def _stale(state: PodsAtMoment) -> Iterable[Cause]:
+    for full, group in _groups(state):
         since = (group["metadata"].get("annotations") or {}).get(STALE_SINCE)
         if not since:
             continue
         least = min_member(group)
-        running = sum(bool(row.node) for row in standing.picture.by_group[full] if row.phase in ("Pending", "Running"))
-        record = standing.records.get(group["metadata"]["uid"])
+        running = sum(bool(row.node) for row in state.picture.by_group[full] if row.phase in ("Pending", "Running"))
+        record = state.records.get(group["metadata"]["uid"])
         # The PodGroup's own grace goes before the configured one, as in the engine.
         own = None if record is None else record.staleness_grace
-        grace = standing.lab.config.staleness_grace if own is None else own
+        grace = state.lab.config.staleness_grace if own is None else own
         ends = parse_time(since) + grace
-        rest = max(0.0, ends - standing.picture.now)
+        rest = max(0.0, ends - state.picture.now)
         then = (
             "its grace does not end"
             if grace < 0
             else f"unless it is whole again, all of it is evicted in {rest:.4g} s, at {format_time(ends)}"
         )
         yield Cause(
-            Code.STALE_GANG,
+            CauseCode.STALE_GANG,
             f"{least} pods of PodGroup {full} must run together, and {running} run since {since}: {then}.",
-            (Ref("PodGroup", *full.split("/", 1)),),
+            (ObjectRef("PodGroup", *full.split("/", 1)),),
             {"minMember": least, "running": running, "since": since, "grace": grace, "seconds": rest},
         )
         return
 
 
-def _borrowing(standing: Standing) -> Iterable[Cause]:
+def _borrowing(state: PodsAtMoment) -> Iterable[Cause]:
     """By the lowest queue above it that holds more than its quota."""
-    picture = standing.picture
+    picture = state.picture
     if not picture.scheduler.knows_queues:
         return
     shares = picture.shares
     parents = {one.name: one.parent for one in shares.queues.values()}
-    for name in _queues(standing):
+    for name in _queues(state):
         for level in queue_ancestry(name, parents):
             queue = shares[level]
             if queue.borrowed and queue.borrowed > 0:
-                yield _borrowed(standing, queue)
+                yield _borrowed(state, queue)
                 return
 
 
-def _queues(standing: Standing) -> list[str]:
+def _queues(state: PodsAtMoment) -> list[str]:
     """Of its running work that may be taken away."""
-    if standing.subject.kind == "Queue":
-        return [standing.subject.name]
+    if state.subject.kind == "Queue":
+        return [state.subject.name]
     firm = {
-        group["metadata"]["uid"]
-        for _, group in _groups(standing)
-        if not standing.is_preemptible(group["metadata"]["uid"])
+        group["metadata"]["uid"] for _, group in _groups(state) if not state.is_preemptible(group["metadata"]["uid"])
     }
-    found = [group["spec"].get("queue", "") for _, group in _groups(standing) if group["metadata"]["uid"] not in firm]
-    return list(dict.fromkeys(name for name in found if name in standing.picture.shares))
+    found = [group["spec"].get("queue", "") for _, group in _groups(state) if group["metadata"]["uid"] not in firm]
+    return list(dict.fromkeys(name for name in found if name in state.picture.shares))
 
 
-def _borrowed(standing: Standing, queue: QueueAmounts) -> Cause:
-    lenders = standing.picture.shares.lenders(queue.name)
-    unused = standing.picture.shares.unused_beside(queue.name)
+def _borrowed(state: PodsAtMoment, queue: QueueAmounts) -> Cause:
+    lenders = state.picture.shares.lenders(queue.name)
+    unused = state.picture.shares.unused_beside(queue.name)
     return Cause(
-        Code.BORROWING,
-        f"{'It' if standing.subject.kind == 'Queue' else f'Its queue {queue.name}'} holds {gpus(queue.allocated)}, {gpus(queue.borrowed)} beyond its quota of "
-        f"{gpus(queue.quota)}, {unused_words(standing.picture.shares, queue.name)}; a queue that is owed more may take that back.",
-        tuple(Ref("Queue", "", name) for name in (queue.name, *(name for name, _ in unused))),
+        CauseCode.BORROWING,
+        f"{'It' if state.subject.kind == 'Queue' else f'Its queue {queue.name}'} holds {gpus(queue.allocated)}, {gpus(queue.borrowed)} beyond its quota of "
+        f"{gpus(queue.quota)}, {unused_words(state.picture.shares, queue.name)}; a queue that is owed more may take that back.",
+        tuple(ObjectRef("Queue", "", name) for name in (queue.name, *(name for name, _ in unused))),
         {"queue": queue.name, "borrowed": queue.borrowed, "from": dict(lenders), "unused": dict(unused)},
     )
 
 
-def running_lines(standing: Standing) -> Iterator[str]:
+def running_lines(state: PodsAtMoment) -> Iterator[str]:
     """On whose quota it runs and who could take it."""
-    picture = standing.picture
-    if standing.subject.kind == "Queue" or not picture.scheduler.knows_queues:
+    picture = state.picture
+    if state.subject.kind == "Queue" or not picture.scheduler.knows_queues:
         return
-    names = _queues(standing)
+    names = _queues(state)
     if not names:
-        yield from _firm_lines(standing)
+        yield from _firm_lines(state)
     for name in names:
         queue = picture.shares[name]
         beyond = _beyond(picture, name)
@@ -246,16 +244,16 @@ def running_lines(standing: Standing) -> Iterator[str]:
         yield from borrowing_lines(picture, picture.shares, queue)
 
 
-def _firm_lines(standing: Standing) -> Iterator[str]:
+def _firm_lines(state: PodsAtMoment) -> Iterator[str]:
     """Of work that runs and that is not known as preemptible: whether it can be taken away, and whether quotas cover it."""
-    picture = standing.picture
-    groups = [group for _, group in _groups(standing)]
+    picture = state.picture
+    groups = [group for _, group in _groups(state)]
     for name in dict.fromkeys(str(group["spec"].get("queue") or "") for group in groups):
         own = [group for group in groups if group["spec"].get("queue") == name]
-        firm = not any(standing.is_preemptible(group["metadata"]["uid"]) for group in own)
+        firm = not any(state.is_preemptible(group["metadata"]["uid"]) for group in own)
         if name not in picture.shares:
             firmly = "It can't be taken away, as it is non-preemptible, but its" if firm else "Its"
-            yield f"{firmly} queue {name or '(none)'} is not there: no quota covers it."
+            yield f"{firmly} queue {name or '(none)'} does not exist: no quota covers it."
             continue
         parents = {one.name: one.parent for one in picture.shares.queues.values()}
         above = [
@@ -263,7 +261,7 @@ def _firm_lines(standing: Standing) -> Iterator[str]:
             f"{amount_text(resource, queue.quota)}"
             for level in queue_ancestry(name, parents)
             for resource in RESOURCES
-            if beyond_quota((queue := standings(picture, resource)[level]).non_preemptible, queue.quota)
+            if beyond_quota((queue := shares_in(picture, resource)[level]).non_preemptible, queue.quota)
         ]
         queue = picture.shares[name]
         covered = (
@@ -283,7 +281,7 @@ def _beyond(picture: Picture, name: str) -> list[str]:
         f"{level} holds {amount_text(resource, queue.borrowed)}{' of memory' if resource == 'Memory' else ''} beyond its quota of {amount_text(resource, queue.quota)}"
         for level in queue_ancestry(name, parents)
         for resource in RESOURCES
-        if (queue := standings(picture, resource)[level]).borrowed
+        if (queue := shares_in(picture, resource)[level]).borrowed
     ]
 
 

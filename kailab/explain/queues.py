@@ -25,11 +25,11 @@ from kailab.lab.wording import amount_text, count, gpus, some
 from kailab.model import labels
 from kailab.model.times import format_time
 
-SHOWN = 3
+SHOWN_CLAIMS = 3
 """Claims, and what stands against them, that are told in words; the data has all."""
 
 
-def returns(picture: Picture, *names: str) -> dict[str, tuple[Return, ...]]:
+def returns_from(picture: Picture, *names: str) -> dict[str, tuple[Return, ...]]:
     """Of each queue named what others could take from it, or from an ancestor of it, and what stops them. By the rules of queues, and
     where the taker's work waits, by what the next cycle takes for it."""
     found = picture.present.returns(*names)
@@ -53,7 +53,7 @@ def _asked(picture: Picture, one: Return) -> Return:
     return structs.replace(one, unserved=picture.present.podgroup(first))
 
 
-def entitled(returns: Sequence[Return]) -> list[Return]:
+def entitled_returns(returns: Sequence[Return]) -> list[Return]:
     """Those that the quota entitles, else those that wait below their fair share."""
     owners = [one for one in returns if one.taker.rule == "quota"]
     return owners or list(returns)
@@ -65,16 +65,16 @@ def return_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
         yield "Nobody could reclaim it: no other queue is below its quota."
         return
     if returns[0].taker.rule == "quota":
-        yield f"Who could reclaim it, by asking: {some([_owner(one) for one in returns])}."
+        yield f"Queues that could reclaim it by asking: {some([_owner(one) for one in returns])}."
     else:
-        yield f"Who could reclaim it: {some([one.taker.queue for one in returns])}, below their fair share now."
+        yield f"Queues that could reclaim it: {some([one.taker.queue for one in returns])}, below their fair share now."
     told: dict[str, list[str]] = {}
     for one in returns:
-        for text in stops(picture, one):
+        for text in return_blockers(picture, one):
             told.setdefault(text, []).append(one.taker.queue)
-    for text, queues in islice(told.items(), SHOWN):
+    for text, queues in islice(told.items(), SHOWN_CLAIMS):
         whom = "" if len(queues) == len(returns) else f"{some(queues)}: "
-        yield f"What stands against it: {whom}{text}."
+        yield f"What prevents it: {whom}{text}."
 
 
 def claims(picture: Picture, name: str) -> list[Return]:
@@ -82,18 +82,18 @@ def claims(picture: Picture, name: str) -> list[Return]:
     line = picture.lines[name]
     levels = {picture.shares[one].parent for one in line}
     beside = sorted(one.name for one in picture.shares.queues.values() if one.parent in levels and one.name not in line)
-    found = [one for ones in returns(picture, *beside).values() for one in entitled(ones)]
+    found = [one for ones in returns_from(picture, *beside).values() for one in entitled_returns(ones)]
     return list(dict.fromkeys(one for one in found if one.taker.queue in line and one.taker.beside in beside))
 
 
 def claim_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
     """``returns``: of one who waits, and has these claims."""
     largest = sorted(returns, key=lambda one: (-one.beyond, one.taker.beside))
-    if len(largest) > SHOWN:
+    if len(largest) > SHOWN_CLAIMS:
         yield f"It has claims on {len(largest)} queues; the largest:"
-    for one in largest[:SHOWN]:
+    for one in largest[:SHOWN_CLAIMS]:
         told = [amount_text(one.taker.resource, amount) for amount in (one.beyond, one.now)]
-        against = "; ".join(stops(picture, one))
+        against = "; ".join(return_blockers(picture, one))
         tail = f", up to {told[1]} of it now" if one.now else ", nothing of it now"
         what = (
             f"{told[0]}"
@@ -103,7 +103,7 @@ def claim_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
         yield f"{one.taker.queue} may take {what} back from {one.taker.beside}{tail}{f': {against}' if against else ''}."
 
 
-def stops(picture: Picture, one: Return) -> list[str]:
+def return_blockers(picture: Picture, one: Return) -> list[str]:
     """What keeps the taker from what it has a claim on, now. Empty: nothing does, as far as the rules of queues go."""
     if not one.reclaims:
         return ["this scheduler does not reclaim (its actions leave it out)"]
@@ -124,16 +124,14 @@ def stops(picture: Picture, one: Return) -> list[str]:
         )
     # Where all that waits is delayed, that is why.
     if one.unserved and not (one.delayed_until is not None and one.delayed >= one.waiting):
-        found.append(
-            f"what waits in {one.taker.queue} gets none of it as things stand ({_first_in_line(picture, one)})"
-        )
+        found.append(f"what waits in {one.taker.queue} gets none of it now ({_first_in_line(picture, one)})")
     return found
 
 
 def return_data(picture: Picture, one: Return) -> dict[str, Any]:
     """As the engine has it, with what could be taken ``now``, and ``stops`` in words."""
     data: dict[str, Any] = msgspec.to_builtins(one)
-    return {**data.pop("taker"), **data, "now": one.now, "stops": stops(picture, one)}
+    return {**data.pop("taker"), **data, "now": one.now, "stops": return_blockers(picture, one)}
 
 
 def _first_in_line(picture: Picture, one: Return) -> str:
@@ -157,7 +155,7 @@ def _owner(one: Return) -> str:
     return f"{one.taker.queue} ({'its quota is unlimited' if amount < 0 else most})"
 
 
-def divided(divisions: Iterable[Division], line: Sequence[str], resource: QueueResource) -> list[Division]:
+def divisions_on_path(divisions: Iterable[Division], line: Sequence[str], resource: QueueResource) -> list[Division]:
     """Those that a queue took part in, from the root down. ``line``: the queue and its ancestors, from itself up."""
     # A queue takes part in the division of its parent; the root's parent has no name.
     parents = ["", *reversed(line[1:])]
@@ -190,7 +188,7 @@ def _level(division: Division, own: Entitled) -> Iterable[str]:
         yield f"  What rounding to whole units left, one each: {some(each)}."
     if not own.weight and own.requested > own.by_quota:
         yield f"  {own.queue} has weight 0: it gets nothing beyond its quota."
-    left = f"; {told(division.left)} nobody gets" if division.left else ""
+    left = f"; {told(division.left)} remain undivided" if division.left else ""
     yield f"  So {own.queue} is due {told(own.fair_share)}{left}."
 
 
@@ -254,19 +252,19 @@ def _arithmetic(picture: Picture, queue: QueueAmounts) -> tuple[list[str], list[
         return decisive, more
     line = queue_ancestry(queue.name, {one.name: one.parent for one in picture.shares.queues.values()})
     for resource in RESOURCES:
-        divisions = divided(picture.present.divisions, line, resource)
-        lines = [*_standing_line(picture, queue, resource), *share_lines(divisions, line)]
+        divisions = divisions_on_path(picture.present.divisions, line, resource)
+        lines = [*_resource_line(picture, queue, resource), *share_lines(divisions, line)]
         own = [one for division in divisions for one in division.queues if one.queue == queue.name]
         short = any(one.fair_share < one.requested for one in own)
         (decisive if short or resource == "GPU" else more).extend(lines)
     return decisive, more
 
 
-def _standing_line(picture: Picture, queue: QueueAmounts, resource: QueueResource) -> Iterable[str]:
+def _resource_line(picture: Picture, queue: QueueAmounts, resource: QueueResource) -> Iterable[str]:
     """That of GPUs is the beginning of every explanation."""
     if resource == "GPU":
         return
-    own = standings(picture, resource)[queue.name]
+    own = shares_in(picture, resource)[queue.name]
 
     def told(amount: float) -> str:
         return amount_text(resource, amount)
@@ -296,10 +294,10 @@ def borrowing_lines(picture: Picture, shares: QueueTreeShares, queue: QueueAmoun
     yield f"It borrows {gpus(queue.borrowed)}, {unused_words(shares, queue.name)}."
     if queue.fair_share is None and picture.scheduler.knows_queues:
         who = picture.scheduler.title
-        yield f"{who} keeps to itself what share it works out: who may take this back is not known here."
+        yield f"{who} does not report fair shares: kailab does not know which queue may take this back."
         return
     if queue.fair_share is None:
-        yield "The scheduler of this lab knows no queues: it holds none of them to its share and gives nobody theirs back."
+        yield "The scheduler of this lab knows no queues: it limits none of them to its share and reclaims nothing for them."
         return
     yield from return_lines(picture, _returns(picture, queue))
 
@@ -308,7 +306,7 @@ def _returns(picture: Picture, queue: QueueAmounts) -> list[Return]:
     """By the engine. Those that the quota entitles, else those that wait below their fair share."""
     if not queue.borrowed or queue.fair_share is None:
         return []
-    return entitled(returns(picture, queue.name)[queue.name])
+    return entitled_returns(returns_from(picture, queue.name)[queue.name])
 
 
 def _lending(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> Iterable[str]:
@@ -317,7 +315,7 @@ def _lending(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> 
     if beyond and queue.unused:
         # No GPU belongs to a queue: who holds which part of what it leaves unused nobody can say.
         each = some([f"{one.name} holds {gpus(one.borrowed)}" for one in sorted(beyond, key=lambda one: one.name)])
-        free = owed and not any(stops(picture, one) for one in owed)
+        free = owed and not any(return_blockers(picture, one) for one in owed)
         back = "; it gets them back by reclaim when it asks" if free else ""
         yield f"Of its quota {gpus(queue.unused)} are unused, while {each} beyond its own{back}."
         yield from () if free else claim_lines(picture, owed)
@@ -347,7 +345,7 @@ def _waiting(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> 
 def _limits(picture: Picture, name: str, line: list[str]) -> Iterable[str]:
     """Limits that are reached or passed, of the queue and those above it. One that is passed was lowered under work that runs."""
     for resource in RESOURCES:
-        shares = standings(picture, resource)
+        shares = shares_in(picture, resource)
         for level in line:
             held = shares[level]
             bound = amount_text(resource, held.limit)
@@ -360,7 +358,7 @@ def _limits(picture: Picture, name: str, line: list[str]) -> Iterable[str]:
                 yield f"{level} is at its limit of {bound}: it can't hold more however idle the cluster is."
 
 
-def standings(picture: Picture, resource: QueueResource) -> QueueTreeShares:
+def shares_in(picture: Picture, resource: QueueResource) -> QueueTreeShares:
     """Where queues stand in one resource."""
     if resource == "GPU" or not picture.scheduler.knows_queues:
         return picture.shares
@@ -378,7 +376,7 @@ def unused_words(shares: QueueTreeShares, name: str) -> str:
 def _data(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> dict[str, Any]:
     back = _returns(picture, queue)
     data = {
-        **_standing_data(shares, queue),
+        **_amounts_data(shares, queue),
         "could_reclaim": [one.taker.queue for one in back],
         "returns": [return_data(picture, one) for one in back],
         "claims": []
@@ -392,16 +390,16 @@ def _data(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> dic
         name: QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.reports_shares, resource=name)
         for name in _OTHERS.values()
     }
-    data["resources"] = {name: _standing_data(each, each[queue.name]) for name, each in others.items()}
+    data["resources"] = {name: _amounts_data(each, each[queue.name]) for name, each in others.items()}
     if queue.fair_share is not None:
         divisions = picture.present.divisions
         data["divisions"] = [
-            msgspec.to_builtins(one) for resource in RESOURCES for one in divided(divisions, line, resource)
+            msgspec.to_builtins(one) for resource in RESOURCES for one in divisions_on_path(divisions, line, resource)
         ]
     return data
 
 
-def _standing_data(shares: QueueTreeShares, queue: QueueAmounts) -> dict[str, Any]:
+def _amounts_data(shares: QueueTreeShares, queue: QueueAmounts) -> dict[str, Any]:
     return {
         **asdict(queue),
         "borrowed": queue.borrowed,
@@ -439,6 +437,6 @@ def saving_lines(pod: Object) -> Iterable[str]:
     asked = (metadata.get("annotations") or {}).get(labels.CHECKPOINT_REQUESTED)
     if asked and "deletionTimestamp" in metadata:
         yield (
-            f"It saves its state since {asked} and keeps its GPUs meanwhile, until {metadata['deletionTimestamp']} at the "
+            f"It has been saving its state since {asked} and keeps its GPUs meanwhile, until {metadata['deletionTimestamp']} at the "
             "latest."
         )

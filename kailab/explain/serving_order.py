@@ -78,7 +78,7 @@ def _earlier(picture: Picture, queue: str) -> tuple[Earlier, ...]:
     return picture.present.queues_before(queue) if picture.scheduler.reports_shares else ()
 
 
-class Ranked(NamedTuple):
+class RankedQueue(NamedTuple):
     """A queue in the order in which queues are served. ``next``: the PodGroup (``namespace/name``) whose turn comes next there, at ``place``
     among all that wait. ``because``: what puts it behind the one before it; "" for the first. ``refused``: the code of the queue rule that
     does not let it start. ``waiting``: its PodGroups that have a turn."""
@@ -91,7 +91,7 @@ class Ranked(NamedTuple):
     waiting: int
 
 
-def ranked(picture: Picture) -> list[Ranked]:
+def rank_queues(picture: Picture) -> list[RankedQueue]:
     """All queues in which something has a turn, those served first at the head: by the first turn in them that the queue rules allow, or
     by their first of all where they allow none."""
     first: dict[str, tuple[str, ServingPosition]] = {}
@@ -109,5 +109,5 @@ def ranked(picture: Picture) -> list[Ranked]:
         if turn.because and (ahead := before.get(turn.place)) is not None:
             words = _WORDS.get(turn.because, "work of it comes first").format(over=turn.queue)
             why = f"behind {ahead}: {words}"
-        found.append(Ranked(turn.queue, turn.place, name, why, turn.refused or "", waiting[turn.queue]))
+        found.append(RankedQueue(turn.queue, turn.place, name, why, turn.refused or "", waiting[turn.queue]))
     return found

@@ -16,9 +16,10 @@ from kailab.engine.snapshot.records import PodGroup, Task
 from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.lab import subjects
-from kailab.lab.picture import Picture
+from kailab.lab.owners import top_of
+from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import there_are
-from kailab.model.kinds import KINDS, is_namespaced
+from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.scheduler.reading.queues import creation_time
 from kailab.workloads.ray import desired_workers
 
@@ -207,16 +208,16 @@ class Subject:
         except NotFound:
             return None
 
-    def standing(self, lab: Lab, picture: Picture | None = None) -> Standing:
+    def state(self, lab: Lab, picture: Picture | None = None) -> PodsAtMoment:
         """Its pods now. ``picture``: of the lab, where there is one already."""
-        return Standing(self, lab, picture or lab.picture())
+        return PodsAtMoment(self, lab, picture or lab.picture())
 
     def runs(self, lab: Lab) -> bool:
         """Whether all its pods run, as many as it wants."""
-        return self.standing(lab).runs
+        return self.state(lab).runs
 
 
-class Standing:
+class PodsAtMoment:
     """The pods of a subject at one moment."""
 
     def __init__(self, subject: Subject, lab: Lab, picture: Picture) -> None:
@@ -389,3 +390,26 @@ class Standing:
         """Pods that the PodGroups of its pods say must start together."""
         groups = {(self.subject.namespace, row.podgroup) for row in self.pods if row.podgroup}
         return sum(min_member(self.picture.podgroups[name]) for name in groups if name in self.picture.podgroups)
+
+
+def workload_podgroups(state: PodsAtMoment) -> frozenset[str]:
+    """The PodGroups (UIDs) that stay where all other work goes: those of the subject, and of the workload that it is part of."""
+    rows = _of_its_workload(state) or state.pods
+    groups = {group_of(row) for row in rows if row.podgroup}
+    return frozenset(
+        group["metadata"]["uid"]
+        for (namespace, name), group in state.picture.podgroups.items()
+        if f"{namespace}/{name}" in groups
+    )
+
+
+def _of_its_workload(state: PodsAtMoment) -> list[PodRow]:
+    """All pods of the workload that a pod, or the pods of a PodGroup, are part of; none where they are part of none."""
+    if state.subject.kind not in ("Pod", "PodGroup") or not state.pods:
+        return []
+    namespace, _, name = state.pods[0].name.partition("/")
+    pod = state.lab.cluster.get("Pod", name, namespace)
+    top = top_of(state.lab, pod)
+    if top is pod:
+        return []
+    return subjects.workload(state.lab, kind_key(top), top["metadata"]["name"], namespace).pods(state.picture)

@@ -1,4 +1,4 @@
-"""A fleet, the Kubernetes objects it stands for, and its file's content.
+"""A fleet, its Kubernetes objects, and the content of its file.
 
 ``definition`` gives the content of a fleet file; reading it again gives an equal fleet.
 """
@@ -28,7 +28,7 @@ KEY = "key"
 
 
 def _keyed(key: str, default: Any) -> Any:
-    """A field that a fleet file has under this key, as it is."""
+    """A field with the same value under this key of a fleet file."""
     if isinstance(default, dict):
         return field(default_factory=dict, metadata={KEY: key})
     return field(default=default, metadata={KEY: key})
@@ -36,7 +36,7 @@ def _keyed(key: str, default: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """One level of a pool's layout: consecutive nodes share a value of the label, ``nodes`` at a time."""
+    """One level of a pool's layout: each ``nodes`` consecutive nodes share a value of the label."""
 
     label: str
     nodes: int
@@ -49,9 +49,9 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Like nodes. ``gpus`` are physical devices of a node; ``mig`` the instances they are split into (profile
-    -> count per node), empty: not split. ``gpu_memory_mib`` 0: not told. ``cpu`` and ``memory`` are
-    quantities as written. ``taints`` None: not told, so that those of ``FAKE`` are right where there are real nodes too."""
+    """Equal nodes. ``gpus``: physical devices of a node; ``mig``: the instances they are split into (profile -> count
+    per node), empty: not split. ``gpu_memory_mib`` 0: unspecified. ``cpu`` and ``memory``: quantities as written.
+    ``taints`` None: unspecified; then nodes beside real ones get ``FAKE``."""
 
     name: str
     count: int
@@ -81,12 +81,12 @@ class Pool:
 
     @property
     def whole_gpus(self) -> int:
-        """Devices of a node that can be had whole: none where they are split."""
+        """Devices of a node that are available whole: 0 if they are split."""
         return 0 if self.mig else self.gpus
 
     def nodes(self, *, beside_real: bool = False) -> Iterator[Object]:
-        """v1 Node objects, ready. What is equal among them is shared between them: treat as read-only. ``beside_real``: for a
-        cluster that has real nodes too, whose work must not land here unasked."""
+        """v1 Node objects, ready. Nodes share equal parts: treat them as read-only. ``beside_real``: for a cluster with
+        real nodes, whose pods must not run here unasked."""
         allocatable = self._allocatable()
         status = {
             "capacity": allocatable,
@@ -138,7 +138,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """``gpus``: devices that can be had whole; ``mig``: instances by profile, over all nodes of the model."""
+    """``gpus``: devices available whole; ``mig``: instances by profile, over all nodes of the model."""
 
     model: str
     nodes: int
@@ -148,8 +148,7 @@ class ModelSummary:
 
 @dataclass(frozen=True, slots=True)
 class FleetSummary:
-    """What a fleet adds up to. ``gpus``: devices that can be had whole. ``models``: by name; CPU-only nodes
-    have none."""
+    """The totals of a fleet. ``gpus``: devices available whole. ``models``: by name; CPU-only nodes have none."""
 
     name: str
     nodes: int
@@ -174,8 +173,7 @@ class FleetSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """A described set of nodes. ``topologies`` and ``priority_classes`` are Kubernetes objects that come with
-    them."""
+    """A described set of nodes. ``topologies`` and ``priority_classes``: Kubernetes objects that belong to it."""
 
     name: str
     description: str = ""
@@ -194,11 +192,11 @@ class Fleet:
 
     @property
     def largest_node(self) -> int:
-        """Devices of the node that has most that can be had whole."""
+        """The most whole devices of any node."""
         return max((pool.whole_gpus for pool in self.pools), default=0)
 
     def summary(self) -> FleetSummary:
-        """What the fleet offers, by model of GPU."""
+        """The totals, by GPU model."""
         models: dict[str, list[Pool]] = {}
         for pool in self.pools:
             if pool.gpus:
@@ -235,7 +233,7 @@ def _model(name: str, pools: list[Pool]) -> ModelSummary:
 
 
 def definition(fleet: Fleet) -> dict[str, Any]:
-    """The content of a fleet file, as plain values; what has its default is left out, and so are comments."""
+    """The content of a fleet file as plain values, without defaults and comments."""
     found: dict[str, Any] = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": fleet.name}
     if fleet.description:
         found["description"] = fleet.description

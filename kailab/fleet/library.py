@@ -1,5 +1,4 @@
-"""Where fleets are found by name: the ``fleets`` folder of the working directory, then those that come with
-kailab."""
+"""Where fleets are found by name: the ``fleets`` folder of the working directory, then those that come with kailab."""
 
 from __future__ import annotations
 
@@ -13,14 +12,14 @@ _PACKAGE = Path(__file__).parent
 
 
 def fleet_folders() -> list[Path]:
-    """Folders searched, first match wins. In a source checkout kailab's own are in the repository's
-    ``fleets``; a wheel carries them as ``kailab/fleet/shipped``."""
+    """Folders searched; the first match wins. In a source checkout kailab's own are in the repository's ``fleets``; a
+    wheel has them as ``kailab/fleet/shipped``."""
     folders = [Path("fleets"), _PACKAGE / "shipped", _PACKAGE.parent.parent / "fleets"]
     return [folder for folder in folders if folder.is_dir()]
 
 
 def available_fleets() -> dict[str, Path]:
-    """Fleets that can be named, in alphabetical order."""
+    """Fleets by name, in alphabetical order."""
     found: dict[str, Path] = {}
     for folder in fleet_folders():
         for file in sorted(folder.iterdir()):
@@ -30,7 +29,7 @@ def available_fleets() -> dict[str, Path]:
 
 
 def find_fleet(name_or_path: str | Path) -> Path:
-    """The file of a fleet given by name or path. Raises InputError that names the fleets there are."""
+    """The file of a fleet given by name or path. Raises InputError with the names of the available fleets."""
     text = str(name_or_path)
     path = Path(text)
     is_path = isinstance(name_or_path, Path) or "/" in text or "\\" in text or path.suffix in SUFFIXES

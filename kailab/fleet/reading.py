@@ -40,7 +40,7 @@ def read_fleet(text: str, file: str = "<text>") -> Fleet:
 
 
 def _check_no_dump(value: Any, lines: Any, file: str) -> None:
-    """Raises InputError for what kubectl wrote of a cluster: nothing else that it lacks as a fleet would help then."""
+    """Raises InputError for kubectl's output of a cluster, where a list of missing fields would not help."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if isinstance(kind, str) and (kind == "Node" or kind.endswith("List") or isinstance(value.get("metadata"), dict)):
         where = Where(file=file, line=line_of(lines, "kind"), object=kind, field="kind")
@@ -190,7 +190,7 @@ class _Reading:
         return tuple(levels)
 
     def check_node(self, pool: Pool, path: str) -> None:
-        """The rules for nodes hold for the first of each pool; the others differ in name and domain only."""
+        """The rules for nodes, checked on the first of each pool; the others differ only in name and domain."""
         node = next(iter(pool.nodes()), None)
         if node is None:
             return
@@ -228,7 +228,7 @@ class _Reading:
         return made
 
     def check_names(self, fleet: Fleet) -> None:
-        """Nodes, pools, topologies and priority classes are told apart by their names."""
+        """Names of nodes, pools, topologies and priority classes must be unique."""
         total = sum(pool.count for pool in fleet.pools)
         if total > MOST_NODES:
             self.fail("pools", f"{total:,} nodes in all; expected {MOST_NODES:,} at most")
@@ -252,7 +252,7 @@ class _Reading:
                 self.fail(f"{path}[{index}].name", f"there are two of {noun} {name!r}")
 
     def check_levels(self, fleet: Fleet) -> None:
-        """A level that no node carries would make a topology nothing fits."""
+        """Nothing would fit a topology with a level that no node carries."""
         there: set[str] = {"kubernetes.io/hostname"}
         for pool in fleet.pools:
             first = next(iter(pool.nodes()), None)

@@ -1,7 +1,7 @@
-"""A fleet of another size: fewer or more nodes of each model of GPU, of the kinds that it has and in their proportion.
+"""A fleet of another size: fewer or more nodes of each GPU model, of its kinds of nodes and in their proportion.
 
-The GPU nodes of a fleet stand in one order, in which every kind of node is spread evenly. A smaller fleet is the beginning of that order, a larger one goes
-through it again: so each is part of every larger one. Nodes without GPUs stay as they are.
+The GPU nodes of a fleet have one order, in which every kind of node is spread evenly. A smaller fleet is the beginning
+of that order, a larger one repeats it, so each fleet is part of every larger one. Nodes without GPUs stay as they are.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kailab.fleet.fleet import Fleet, Level, Pool
 
 Member = TypeVar("Member")
 UNNAMED = "GPU"
-"""The model of GPUs whose model a fleet does not tell, as its summary has it."""
+"""The model of GPUs without a model, as in a fleet's summary."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What sizes a fleet can have."""
+    """The sizes that a fleet can have."""
 
     fleet: Fleet
 
@@ -33,15 +33,15 @@ class Sizes:
 
     @cached_property
     def given(self) -> dict[str, int]:
-        """Model -> nodes, as the fleet is."""
+        """Model -> nodes, as in the fleet."""
         return {model: len(self._order(model)) for model in self.models}
 
     def gpus(self, nodes: Mapping[str, int]) -> dict[str, int]:
-        """Model -> GPUs, of so many nodes."""
+        """Model -> GPUs, for these numbers of nodes."""
         return {model: self._gpus_of(model, nodes[model]) for model in nodes}
 
     def nodes_for(self, gpus: Mapping[str, float]) -> dict[str, int]:
-        """The fewest nodes that have at least so many GPUs of each model; other models as they are. Raises InputError."""
+        """The fewest nodes with at least these GPUs of each model; other models stay as they are. Raises InputError."""
         nodes = dict(self.given)
         for model, wanted in gpus.items():
             if model not in nodes:
@@ -52,13 +52,14 @@ class Sizes:
         return nodes
 
     def mixed_for(self, gpus: float) -> dict[str, int]:
-        """Model -> nodes, as few as have so many GPUs in all, mixed as the fleet is. Raises InputError where it has none."""
+        """Model -> nodes, the fewest with this many GPUs in total, mixed as in the fleet. Raises InputError if the
+        fleet has no GPUs."""
         if not self.models:
             raise InputError("the fleet has no GPUs; expected one that has, to make it larger or smaller")
         return self.in_proportion(_fewest(gpus, lambda count: sum(self.gpus(self.in_proportion(count)).values())))
 
     def in_proportion(self, total: int) -> dict[str, int]:
-        """Model -> nodes, of so many GPU nodes in all, mixed as the fleet is."""
+        """Model -> nodes, for this total of GPU nodes, mixed as in the fleet."""
         order = self._mixed
         rounds, rest = divmod(total, len(order))
         nodes = {model: rounds * count for model, count in self.given.items()}
@@ -67,7 +68,7 @@ class Sizes:
         return nodes
 
     def of(self, nodes: Mapping[str, int]) -> Fleet:
-        """The fleet with so many nodes of each model."""
+        """The fleet with these numbers of nodes of each model."""
         kept: dict[int, int] = {}
         more: dict[int, int] = {}
         for model, count in nodes.items():
@@ -101,7 +102,7 @@ class Sizes:
         }
 
     def _order(self, model: str) -> list[int]:
-        """Of each node of a model its pool's number."""
+        """The pool's number for each node of a model."""
         return self._orders[model]
 
     @cached_property
@@ -125,7 +126,7 @@ def model_of(pool: Pool) -> str:
 
 
 def _fewest(wanted: float, amount: Callable[[int], int]) -> int:
-    """The least number whose amount, which grows with it, is as much as wanted."""
+    """The least number whose amount, which grows with it, reaches ``wanted``."""
     low, high = 0, 1
     while amount(high) < wanted:
         high *= 2
@@ -146,7 +147,7 @@ def _spread(groups: list[list[Member]]) -> list[Member]:
 
 
 def _kind(pool: Pool) -> str:
-    """Equal for pools whose nodes are alike but for name and place."""
+    """Equal for pools whose nodes differ only in name and place."""
     return repr(replace(pool, name="", count=1, name_template="", start_index=0, layout=()))
 
 

@@ -1,7 +1,7 @@
-"""Reads of a cluster that cost a look-up: each kind is watched from the first time it is asked for.
+"""Reads objects of a cluster from watches: each kind is watched from its first read on.
 
-A controller groups thousands of pods by a few owners; asking an API server for the owner of each would be the slowest
-part of it. Watching a kind keeps its objects at hand, and tells what changed: the reason to look at waiting pods again.
+A controller groups thousands of pods by few owners; a request for each owner would be slow. The watch of a kind keeps its objects in
+memory and reports changes, after which waiting pods are grouped again.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from kailab.cluster.protocol import Cluster, Object, Watch
 from kailab.errors import ApiError, NotFound
 from kailab.model.kinds import key_of
 
-# Kinds with many objects of which few are ever read: not worth a watch here.
+# Kinds with many objects, of which few are read.
 _UNWATCHED = frozenset({"Pod", "PodGroup"})
 
-# Kinds that decide for pods of many owners: when one of them changes, no plan made before holds.
-_DECIDES_FOR_MANY = frozenset({"PriorityClass", "ConfigMap", "Namespace"})
+# A change of one of these invalidates the plans of all owners.
+_SHARED_KINDS = frozenset({"PriorityClass", "ConfigMap", "Namespace"})
 
 
 class ObjectLookup(NamedTuple):
-    """One object asked for, there or not. ``namespace`` is empty for kinds without."""
+    """An object that was read, existing or not. ``namespace`` is "" for cluster-scoped kinds."""
 
     kind: str
     namespace: str
@@ -32,7 +32,7 @@ _Reads: TypeAlias = list[ObjectLookup]
 
 
 class _Watched:
-    """The objects of one kind, as its watch told them."""
+    """The objects of one kind, from its watch."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
@@ -40,15 +40,14 @@ class _Watched:
 
 
 class ClusterReader:
-    """A ``Reader`` over a cluster. ``reads`` lists what was asked for since it was last cleared.
-
-    ``epoch`` counts up when an object changes that may decide for pods of any owner.
+    """An ``ObjectReader`` over a cluster. ``reads`` lists the lookups since it was last cleared. ``epoch`` counts changes of objects that
+    affect the plans of all owners.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._watched: dict[str, _Watched | None] = {}
-        self._early: _Reads = []  # what watches delivered when they were begun
+        self._initial: _Reads = []  # the first events of new watches
         self.reads: _Reads = []
         self.epoch = 0
 
@@ -57,10 +56,10 @@ class ClusterReader:
         self.reads.append(ObjectLookup(key, namespace or "", name))
         if key not in _UNWATCHED:
             watched = self._watched[key] if key in self._watched else self._begin(key)
-            found = watched.objects.get((namespace or "", name)) if watched is not None else None
-            if found is not None:
-                return found
-        # A watch may lag behind the event that named the object.
+            obj = watched.objects.get((namespace or "", name)) if watched is not None else None
+            if obj is not None:
+                return obj
+        # The watch may lag behind the event that named the object.
         try:
             return self._cluster.get(key, name, namespace)
         except NotFound:
@@ -72,9 +71,9 @@ class ClusterReader:
         return self._cluster.list(key_of(api_version, kind), namespace, labels)
 
     def changes(self) -> Iterator[ObjectLookup]:
-        """What changed among the kinds read so far since the last call, in the order the kinds were first read."""
-        yield from self._early
-        self._early.clear()
+        """The changes of all watched kinds since the last call, in the order in which the kinds were first read."""
+        yield from self._initial
+        self._initial.clear()
         for key, watched in self._watched.items():
             if watched is not None:
                 yield from self._absorb(key, watched)
@@ -91,7 +90,7 @@ class ClusterReader:
             self._watched[key] = None
             return None
         self._watched[key] = watched
-        self._early += self._absorb(key, watched)
+        self._initial += self._absorb(key, watched)
         return watched
 
     def _absorb(self, key: str, watched: _Watched) -> _Reads:
@@ -104,7 +103,6 @@ class ClusterReader:
             else:
                 watched.objects[place] = event.object
             changed.append(ObjectLookup(key, *place))
-        # Plans of all owners go at once: nobody keeps which plan has read which of these.
-        if changed and key in _DECIDES_FOR_MANY:
+        if changed and key in _SHARED_KINDS:
             self.epoch += 1
         return changed

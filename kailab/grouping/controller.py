@@ -22,30 +22,31 @@ from kailab.grouping.pod_grouping import MALFORMED, is_skipped, malformed_messag
 from kailab.grouping.podgroup import podgroup_object, updated_podgroup
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.model.labels import GPU_GROUP, GPU_MULTI_GROUP_PREFIX, POD_GROUP, SUBGROUP_NAME
-from kailab.model.objects import annotations_of, labels_of
+from kailab.model.objects import annotations_of, is_ended, is_owned, is_terminating, labels_of, node_of, uid_of
 
 
 def labels_and_annotations(pod: Object) -> tuple[Any, Any]:
+    """The metadata that grouping depends on."""
     metadata = pod["metadata"]
     return metadata.get("labels"), metadata.get("annotations")
 
 
 def only_gpu_groups_differ(before: Object, pod: Object) -> bool:
-    """Whether nothing but the shared GPUs that an owned pod sits on is new in its tags: nothing is grouped by those. (A bare pod's labels
-    are its PodGroup's, too.)"""
-    if not pod["metadata"].get("ownerReferences") or annotations_of(before) != annotations_of(pod):
+    """Whether only the labels of an owned pod's GPU groups differ. They do not affect grouping, except for a bare pod, whose labels its
+    PodGroup copies."""
+    if not is_owned(pod) or annotations_of(before) != annotations_of(pod):
         return False
     old, new = labels_of(before), labels_of(pod)
     changed = [label for label in {**old, **new} if old.get(label) != new.get(label)]
     return all(label == GPU_GROUP or label.startswith(GPU_MULTI_GROUP_PREFIX) for label in changed)
 
 
-# (namespace, name)
 Key = tuple[str, str]
+"""Namespace and name."""
 
 
 class PodAssignment(NamedTuple):
-    """What a pod needs: its PodGroup there, and a patch of its metadata (empty: none)."""
+    """A pod, its PodGroup, the patch of its metadata (may be empty), and the objects that were read for it."""
 
     key: Key
     pod: Object
@@ -55,36 +56,37 @@ class PodAssignment(NamedTuple):
 
 
 class SubmittedPodGroup(NamedTuple):
-    """``wanted``: what waits for it; ``later``: pods to be looked at once it is there; ``groupings``: what it is to be, in the order
-    in which that was said."""
+    """A PodGroup that is being created. ``groupings``: its planned contents, oldest first. ``assignments`` wait for it; ``deferred``: pods to
+    group once it exists."""
 
     groupings: list[Grouping]
-    wanted: list[PodAssignment]
-    later: dict[Key, None]
+    assignments: list[PodAssignment]
+    deferred: dict[Key, None]
 
 
 class SubmittedPodGroups:
-    """Each is handed over once at a time."""
+    """PodGroups that are being created in the background, each at most once at a time."""
 
     def __init__(self, cluster: AsyncWrites) -> None:
         self._cluster = cluster
-        self._coming: dict[Key, SubmittedPodGroup] = {}
-        self._handed: SubmittedItems[Key] = SubmittedItems()
+        self._podgroups: dict[Key, SubmittedPodGroup] = {}
+        self._writes: SubmittedItems[Key] = SubmittedItems()
 
     def get(self, key: Key) -> SubmittedPodGroup | None:
-        return self._coming.get(key)
+        return self._podgroups.get(key)
 
-    def hand_over(self, new: Iterable[tuple[Key, Grouping, CreateWrite]]) -> None:
-        """Have PodGroups made, and do not wait for it."""
-        made = list(new)
-        self._coming |= {key: SubmittedPodGroup([grouping], [], {}) for key, grouping, _ in made}
-        if made:
-            self._handed.add(self._cluster.hand_over([[create] for _, _, create in made]), [key for key, _, _ in made])
+    def submit(self, new: Iterable[tuple[Key, Grouping, CreateWrite]]) -> None:
+        """Create PodGroups without waiting."""
+        creates = list(new)
+        self._podgroups |= {key: SubmittedPodGroup([grouping], [], {}) for key, grouping, _ in creates}
+        if creates:
+            writes = self._cluster.hand_over([[create] for _, _, create in creates])
+            self._writes.add(writes, [key for key, _, _ in creates])
 
     def answered(self) -> Iterator[tuple[Key, SubmittedPodGroup, WriteOutcome]]:
-        """Those of which it is known what became of them; they are not coming any more."""
-        for key, outcome in self._handed.answered():
-            yield key, self._coming.pop(key), outcome
+        """Remove and return the PodGroups whose outcome is known."""
+        for key, outcome in self._writes.answered():
+            yield key, self._podgroups.pop(key), outcome
 
 
 COMPONENT = "pod-grouper"
@@ -97,7 +99,7 @@ class _Planned(NamedTuple):
 
 
 class PodGrouper:
-    """The podgrouper as a controller over any cluster."""
+    """KAI's podgrouper as a controller over any cluster."""
 
     def __init__(
         self,
@@ -107,13 +109,12 @@ class PodGrouper:
         *,
         ahead: bool = False,
     ) -> None:
-        """``cycles``: how many cycles the scheduler over the same cluster has run. With it the annotation that names a pod's
-        PodGroup is not written at once: most pods are bound in the next cycle, and the binding carries it. What is not bound
-        then gets it by a write of its own. ``ahead``: new PodGroups are handed over, where the cluster can do that; pods get
-        theirs once it is there."""
+        """``cycles`` returns the number of cycles that the scheduler of the same cluster has run. With it, a pod's annotation is not written
+        at once: most pods are bound in the next cycle, and the binding carries it. Pods that are not bound then get a write of their own.
+        ``ahead``: create new PodGroups in the background, if the cluster can do that."""
         self._cluster = cluster
         self._cycles = cycles if isinstance(cluster, AssumeCache) else None
-        self._assumed: dict[Key, tuple[int, PodAssignment]] = {}  # pod -> (how many cycles there were then, what)
+        self._assumed: dict[Key, tuple[int, PodAssignment]] = {}  # pod -> (number of cycles at that time, assignment)
         self._config = config or GroupingConfig()
         self._watch = cluster.watch(("Pod", "PodGroup"))
         self._reads = ClusterReader(cluster)
@@ -122,19 +123,21 @@ class PodGrouper:
         self._pod_groups: dict[Key, Object] = {}
         self._members: dict[Key, dict[Key, None]] = {}  # PodGroup -> pods that name it
         self._due: dict[Key, None] = {}
-        self._waiting: dict[ObjectLookup, dict[Key, None]] = {}  # object -> pods that could not be grouped for it
+        self._waiting: dict[
+            ObjectLookup, dict[Key, None]
+        ] = {}  # object -> pods that could not be grouped because of it
         self._warned: dict[Key, str] = {}
         self._retries: Retries[Key] = Retries(0.2)
         self._planned: dict[Key, _Planned] = {}  # PodGroups to write at the end of this step
-        self._coming: SubmittedPodGroups | None = None
+        self._submitted: SubmittedPodGroups | None = None
         if ahead and isinstance(cluster, AsyncWrites):
-            self._coming = SubmittedPodGroups(cluster)
+            self._submitted = SubmittedPodGroups(cluster)
         self._refused: dict[Key, ApiError] = {}
-        self._wanted: list[PodAssignment] = []
+        self._assignments: list[PodAssignment] = []
         self._wrote = False
 
     def step(self) -> bool:
-        """Group the pods that are due; says whether anything was written."""
+        """Group the pods that are due. Returns whether anything was written."""
         for event in self._watch.poll():
             if event.kind == "Pod":
                 self._take_pod(event)
@@ -149,21 +152,21 @@ class PodGrouper:
         due, self._due = self._due, {}
         for key in due:
             pod = self._pods.get(key)
-            if pod is not None and "deletionTimestamp" not in pod["metadata"]:
+            if pod is not None and not is_terminating(pod):
                 self._group(key, pod)
-        # All PodGroups first: a pod that names one finds it there.
+        # PodGroups first: a pod must not name a missing PodGroup.
         self._write_pod_groups()
-        self._write_tags()
+        self._write_pods()
         return self._wrote
 
     def close(self) -> None:
-        """End the watches. What was assumed and not written is forgotten: whoever comes next works it out anew."""
+        """Close the watches and drop assumed annotations that were not written; the next grouper computes them again."""
         if self._cycles is not None and isinstance(self._cluster, AssumeCache):
             self._cluster.forget_assumed()
         self._watch.close()
         self._reads.close()
 
-    # --- what the watches say -----------------------------------------------------------------------------------------
+    # --- watch events -------------------------------------------------------------------------------------------------
 
     def _take_pod(self, event: WatchEvent) -> None:
         pod = event.object
@@ -172,15 +175,15 @@ class PodGrouper:
         metadata = pod["metadata"]
         key = (metadata["namespace"], metadata["name"])
         before = self._pods.get(key)
-        if event.type == "DELETED" or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if event.type == "DELETED" or is_ended(pod):
             if before is not None:
                 self._forget(key, before)
             return
         self._pods[key] = pod
-        # Our own write, which ``_tagged`` took in already.
+        # Our own write, which ``_take_written`` has already taken in.
         if before is pod:
             return
-        # Deleted and made again under the same name between two looks.
+        # Deleted and created again under the same name between two polls.
         if before is not None and before["metadata"].get("uid") != metadata.get("uid"):
             self._forget(key, before)
             self._pods[key] = pod
@@ -192,27 +195,23 @@ class PodGrouper:
         elif labels_and_annotations(before) != labels_and_annotations(pod):
             self._withdraw(key, before)
             self._enrol(key, pod)
-            # A bound pod keeps its PodGroup: it was scheduled as a part of that one.
+            # A bound pod keeps the PodGroup with which it was scheduled.
             if not pod["spec"].get("nodeName") and not only_gpu_groups_differ(before, pod):
                 self._due[key] = None
-        if before is not None and self._given_back(before, pod):
-            # The binding did not carry the annotation after all.
+        if before is not None and self._binding_failed(before, pod):
+            # The binding did not write the annotation.
             name = annotations_of(pod)[POD_GROUP]
             self._assumed[key] = (-1, PodAssignment(key, pod, (key[0], name), {"annotations": {POD_GROUP: name}}, ()))
 
-    def _given_back(self, before: Object, pod: Object) -> bool:
-        """Whether a pod counted as bound, and could not be. No other ever loses its node."""
+    def _binding_failed(self, before: Object, pod: Object) -> bool:
+        """Whether a pod lost its node, which happens only if its binding failed after the cluster had assumed it."""
         bound = before["spec"].get("nodeName") and not pod["spec"].get("nodeName")
         return bool(self._cycles is not None and bound and POD_GROUP in annotations_of(pod))
 
     def _is_new(self, pod: Object) -> bool:
-        """Whether a pod just met is to be grouped.
-
-        One that has its annotation is past it if it is bound, and keeps a PodGroup of its user's if nobody owns it.
-        """
-        if POD_GROUP not in annotations_of(pod):
-            return True
-        return bool(pod["metadata"].get("ownerReferences")) and not pod["spec"].get("nodeName")
+        """Whether to group a pod seen for the first time: one without the annotation, or an owned pod that is not bound. A bare pod keeps
+        the PodGroup that its user chose."""
+        return POD_GROUP not in annotations_of(pod) or (is_owned(pod) and not node_of(pod))
 
     def _take_pod_group(self, event: WatchEvent) -> None:
         metadata = event.object["metadata"]
@@ -245,46 +244,46 @@ class PodGrouper:
     # --- grouping a pod -----------------------------------------------------------------------------------------------
 
     def _group(self, key: Key, pod: Object) -> None:
-        """Work out what a pod needs; it is written at the end of the step."""
+        """Plan the PodGroup and the patch of a pod; the end of the step writes them."""
         self._reads.reads.clear()
         try:
-            wanted = self._grouped(key, pod)
+            assignment = self._assign(key, pod)
         except (GroupingError, ApiError) as problem:
             self._failed(key, pod, problem, self._reads.reads)
             return
         except MALFORMED as problem:
             self._warn(key, pod, malformed_message(problem), self._reads.reads)
             return
-        if wanted is not None:
-            self._wanted.append(wanted)
+        if assignment is not None:
+            self._assignments.append(assignment)
 
-    def _grouped(self, key: Key, pod: Object) -> PodAssignment | None:
+    def _assign(self, key: Key, pod: Object) -> PodAssignment | None:
+        """The assignment of a pod; None if it needs none, or has to wait for its PodGroup. Raises GroupingError, ApiError or MALFORMED."""
         if is_skipped(pod):
             return None
-        metadata = pod["metadata"]
-        owned = metadata.get("ownerReferences")
+        owned = is_owned(pod)
         name = annotations_of(pod).get(POD_GROUP)
-        if name is not None and (not owned or (pod["spec"].get("nodeName") and (key[0], name) in self._pod_groups)):
-            return None  # a PodGroup of the user's choice, or grouped before
-        # Items of a list have no kind, but a pod may become the owner of its PodGroup.
+        if name is not None and (not owned or (node_of(pod) and (key[0], name) in self._pod_groups)):
+            return None  # a PodGroup that the user chose, or grouped before
+        # Items of a list have no kind, which a pod needs as owner of its PodGroup.
         if "kind" not in pod:
             pod = {"apiVersion": "v1", "kind": "Pod", **pod}
         owners = owners_of(pod, self._reads) if owned else []
-        # KAI's shouldSkipAnyOwner: the annotation on any owner holds for all that is below it.
+        # As in KAI's shouldSkipAnyOwner, the annotation on an owner applies to everything below it.
         if any(map(is_skipped, owners)):
             return None
-        plan, again = self._plans.plan(pod, owners)
+        plan, same_plan = self._plans.plan(pod, owners)
         sub_group = plan.sub_group_of(pod)
         grouping = plan.grouping
         group = (grouping.namespace, grouping.name)
-        # Whether the PodGroup is as this pod needs it is seen once it is there.
-        if self._coming is not None and (coming := self._coming.get(group)) is not None:
-            coming.later[key] = None
-            if not again:
-                coming.groupings.append(grouping)
+        # The PodGroup may still be created; the pod is grouped again once it exists.
+        if self._submitted is not None and (submitted := self._submitted.get(group)) is not None:
+            submitted.deferred[key] = None
+            if not same_plan:
+                submitted.groupings.append(grouping)
             return None
-        # Pods of a gang share a plan: the first brings the PodGroup in line, the others only see that it is there.
-        if not again or (group not in self._pod_groups and group not in self._planned):
+        # Pods of a gang share a plan: the first one updates the PodGroup, the others only check that it exists.
+        if not same_plan or (group not in self._pod_groups and group not in self._planned):
             self._plan_pod_group(group, grouping)
         patch: dict[str, Any] = {}
         if name != grouping.name:
@@ -295,7 +294,7 @@ class PodGrouper:
 
     def _plan_pod_group(self, key: Key, grouping: Grouping) -> None:
         planned = self._planned.get(key)
-        # What this step is going to write counts as there, so that two pods don't write one PodGroup twice.
+        # Planned writes of this step count as existing, so that two pods don't write one PodGroup twice.
         existing = planned.write.object if planned is not None else self._pod_groups.get(key)
         if existing is None:
             self._planned[key] = _Planned(grouping, CreateWrite(podgroup_object(grouping)))
@@ -308,21 +307,21 @@ class PodGrouper:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def _write_pod_groups(self) -> None:
-        if self._coming is not None:
-            self._hand_over(self._coming)
+        if self._submitted is not None:
+            self._submit_new(self._submitted)
         planned, self._planned = self._planned, {}
-        # Each PodGroup is a chain by itself: one that is refused holds up no other.
-        outcomes = self._cluster.write_all([[one.write] for one in planned.values()])
-        for (key, one), outcome in zip(planned.items(), outcomes, strict=True):
-            self._written(key, one.grouping, outcome)
+        # One chain each: a refused PodGroup must not stop the others.
+        outcomes = self._cluster.write_all([[entry.write] for entry in planned.values()])
+        for (key, entry), outcome in zip(planned.items(), outcomes, strict=True):
+            self._handle_outcome(key, entry.grouping, outcome)
 
-    def _written(self, key: Key, grouping: Grouping, outcome: WriteOutcome) -> None:
+    def _handle_outcome(self, key: Key, grouping: Grouping, outcome: WriteOutcome) -> None:
         error = outcome.error
         written = outcome.objects[0] if error is None else None
-        # The watch has not told of it yet.
+        # The watch has not reported it yet.
         if isinstance(error, AlreadyExists):
             try:
-                written, error = self._adopted(key, grouping), None
+                written, error = self._update_existing(key, grouping), None
             except ApiError as problem:
                 error = problem
         if error is not None:
@@ -331,121 +330,118 @@ class PodGrouper:
             self._pod_groups[key] = written
             self._wrote = True
 
-    def _hand_over(self, coming: SubmittedPodGroups) -> None:
-        """Have new PodGroups made without waiting for them; their pods wait."""
-        new = {key: one for key, one in self._planned.items() if isinstance(one.write, CreateWrite)}
+    def _submit_new(self, submitted: SubmittedPodGroups) -> None:
+        """Create new PodGroups in the background; the assignments of their pods wait."""
+        new = {
+            key: (entry.grouping, entry.write)
+            for key, entry in self._planned.items()
+            if isinstance(entry.write, CreateWrite)
+        }
         if not new:
             return
-        coming.hand_over(
-            (key, one.grouping, one.write) for key, one in new.items() if isinstance(one.write, CreateWrite)
-        )
-        self._planned = {key: one for key, one in self._planned.items() if key not in new}
-        wanted, self._wanted = self._wanted, []
-        for one in wanted:
-            its = coming.get(one.group)
-            (self._wanted if its is None else its.wanted).append(one)
+        submitted.submit((key, grouping, write) for key, (grouping, write) in new.items())
+        self._planned = {key: entry for key, entry in self._planned.items() if key not in new}
+        assignments, self._assignments = self._assignments, []
+        for assignment in assignments:
+            podgroup = submitted.get(assignment.group)
+            (self._assignments if podgroup is None else podgroup.assignments).append(assignment)
         self._wrote = True
-        # A cluster that answers at once has answered.
+        # A cluster may answer at once.
         self._take_answers()
 
     def _take_answers(self) -> None:
-        """PodGroups that were handed over and are answered: their pods go on where they were."""
-        if self._coming is None:
+        """Handle the outcomes of submitted PodGroups, and continue with their pods."""
+        if self._submitted is None:
             return
-        for key, coming, outcome in self._coming.answered():
-            first, *others = coming.groupings
-            self._written(key, first, outcome)
+        for key, podgroup, outcome in self._submitted.answered():
+            first, *others = podgroup.groupings
+            self._handle_outcome(key, first, outcome)
             if others and key in self._pod_groups:
                 self._plan_pod_group(key, others[-1])
-            # A pod that was made anew meanwhile has become due by itself.
-            self._wanted += [one for one in coming.wanted if self._is_there(one)]
-            self._due.update(coming.later)
+            # A pod that was created again meanwhile is due anyway.
+            self._assignments += filter(self._is_current, podgroup.assignments)
+            self._due.update(podgroup.deferred)
 
-    def _is_there(self, wanted: PodAssignment) -> bool:
-        pod = self._pods.get(wanted.key)
-        return pod is not None and pod["metadata"]["uid"] == wanted.pod["metadata"]["uid"]
+    def _is_current(self, assignment: PodAssignment) -> bool:
+        pod = self._pods.get(assignment.key)
+        return pod is not None and uid_of(pod) == uid_of(assignment.pod)
 
-    def _adopted(self, key: Key, grouping: Grouping) -> Object:
-        """Somebody made the PodGroup before us: bring it in line."""
+    def _update_existing(self, key: Key, grouping: Grouping) -> Object:
+        """Update a PodGroup that another client has created."""
         existing = self._cluster.get("PodGroup", key[1], key[0])
         wanted = updated_podgroup(existing, grouping, self._config)
         return existing if wanted is None else self._cluster.update(wanted)
 
-    def _write_tags(self) -> None:
-        tagged = []
-        for wanted in self._wanted:
-            # Without its PodGroup a pod is not tagged: the scheduler would meet a name with nothing behind it.
-            error = self._refused.get(wanted.group)
+    def _write_pods(self) -> None:
+        pending = []
+        for assignment in self._assignments:
+            # A pod must not name a PodGroup that was refused.
+            error = self._refused.get(assignment.group)
             if error is not None:
-                self._failed(wanted.key, wanted.pod, error, wanted.reads)
-            elif wanted.patch:
-                tagged.append(wanted)
+                self._failed(assignment.key, assignment.pod, error, assignment.reads)
+            elif assignment.patch:
+                pending.append(assignment)
             else:
-                self._warned.pop(wanted.key, None)
-        self._wanted = []
-        left_over = self._left_over()
-        tagged = left_over + [one for one in tagged if not self._assume(one)]
-        chains = [[PatchWrite("Pod", one.key[1], one.key[0], {"metadata": one.patch})] for one in tagged]
-        for one, outcome in zip(tagged, self._cluster.write_all(chains), strict=True):
+                self._warned.pop(assignment.key, None)
+        self._assignments = []
+        unbound = self._assumed_and_unbound()
+        pending = unbound + [assignment for assignment in pending if not self._assume(assignment)]
+        chains = [[PatchWrite("Pod", each.key[1], each.key[0], {"metadata": each.patch})] for each in pending]
+        for assignment, outcome in zip(pending, self._cluster.write_all(chains), strict=True):
             if outcome.error is None and (pod := outcome.objects[0]) is not None:
-                self._tagged(one, pod)
-            # A pod that is gone needs nothing any more.
+                self._take_written(assignment, pod)
+            # A deleted pod needs nothing.
             elif outcome.error is not None and not isinstance(outcome.error, NotFound):
-                if one in left_over:  # its annotation looks written here; only this can write it
-                    self._assumed[one.key] = (-1, one)
-                self._failed(one.key, one.pod, outcome.error, one.reads)
+                if assignment in unbound:  # the cache shows its annotation already, so nothing else would write it
+                    self._assumed[assignment.key] = (-1, assignment)
+                self._failed(assignment.key, assignment.pod, outcome.error, assignment.reads)
 
-    def _assume(self, wanted: PodAssignment) -> bool:
-        """Leave it to the binding to write the annotation; False where that can't be."""
-        # A binding carries annotations only, and a bound pod gets no other.
-        if self._cycles is None or wanted.patch.keys() != {"annotations"} or wanted.pod["spec"].get("nodeName"):
+    def _assume(self, assignment: PodAssignment) -> bool:
+        """Leave the annotation to the binding. Returns False if the pod needs a write of its own."""
+        # A binding carries only annotations, and a bound pod gets no further binding.
+        if self._cycles is None or assignment.patch.keys() != {"annotations"} or node_of(assignment.pod):
             return False
         assert isinstance(self._cluster, AssumeCache)
-        pod = self._cluster.assume(*wanted.key, wanted.patch["annotations"])
+        pod = self._cluster.assume(*assignment.key, assignment.patch["annotations"])
         if pod is None:
             return False
-        self._tagged(wanted, pod)
-        self._assumed[wanted.key] = (self._cycles(), wanted)
+        self._take_written(assignment, pod)
+        self._assumed[assignment.key] = (self._cycles(), assignment)
         return True
 
-    def _left_over(self) -> list[PodAssignment]:
-        """What was assumed of pods that a cycle has seen since and not bound."""
+    def _assumed_and_unbound(self) -> list[PodAssignment]:
+        """Remove and return the assumed assignments of pods that a cycle has seen and not bound."""
         if self._cycles is None or not self._assumed:
             return []
         cycle, now = self._cycles(), self._cluster.now()
-        found = []
-        for key, (assumed_in, wanted) in list(self._assumed.items()):
-            # No cycle since: the pod may still be bound in the next one.
+        assignments = []
+        for key, (assumed_in, assignment) in list(self._assumed.items()):
+            # Without a cycle since then, the next one may bind the pod.
             if assumed_in >= cycle or self._retries.held(key, now):
                 continue
             del self._assumed[key]
-            pod = self._pods.get(key)
-            if (
-                pod is not None
-                and not pod["spec"].get("nodeName")
-                and pod["metadata"]["uid"] == wanted.pod["metadata"]["uid"]
-            ):
-                found.append(wanted)
-        return found
+            if self._is_current(assignment) and not node_of(self._pods[key]):
+                assignments.append(assignment)
+        return assignments
 
-    def _tagged(self, wanted: PodAssignment, pod: Object) -> None:
+    def _take_written(self, assignment: PodAssignment, pod: Object) -> None:
         self._wrote = True
-        self._withdraw(wanted.key, wanted.pod)
-        self._enrol(wanted.key, pod)
-        self._pods[wanted.key] = pod
-        self._warned.pop(wanted.key, None)
-        self._retries.done(wanted.key)
+        self._withdraw(assignment.key, assignment.pod)
+        self._enrol(assignment.key, pod)
+        self._pods[assignment.key] = pod
+        self._warned.pop(assignment.key, None)
+        self._retries.done(assignment.key)
 
     def _failed(self, key: Key, pod: Object, problem: KailabError, reads: Iterable[ObjectLookup]) -> None:
-        """What another try may cure is tried again after a while; what only a change can cure is told."""
+        """Retry after a conflict or an error of the server; report any other problem on the pod."""
         if isinstance(problem, Conflict) or (isinstance(problem, ApiError) and problem.code >= 500):
             self._retries.failed(key, self._cluster.now())
         else:
             self._warn(key, pod, str(problem), reads)
 
     def _warn(self, key: Key, pod: Object, message: str, reads: Iterable[ObjectLookup]) -> None:
-        """Tell on the pod why it can't be grouped, once for each reason, and wait for a change of what was read."""
-        # Whatever was read for it may be what is wrong, also what was looked for and is not there.
+        """Report on the pod why it can't be grouped, once per reason, and wait for a change of an object that was read."""
+        # The cause may be any object that was read, including missing ones.
         for read in reads:
             self._waiting.setdefault(read, {})[key] = None
         if self._warned.get(key) == message:

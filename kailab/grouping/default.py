@@ -33,12 +33,12 @@ from kailab.model.labels import (
     TOPOLOGY_PREFERRED,
     TOPOLOGY_REQUIRED,
 )
-from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
+from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, spec_of, uid_of
 from kailab.model.times import duration_seconds, format_duration
 
 TOP_OWNER_METADATA = "kai.scheduler/top-owner-metadata"
 
-# Texts that YAML would read as something other than a string, or can't take unquoted.
+# Texts that YAML would not read as the same string without quotes.
 _NEEDS_QUOTES = re.compile(
     r"""
     | ~ | [Nn]ull | NULL | [Tt]rue | TRUE | [Ff]alse | FALSE
@@ -54,13 +54,12 @@ _NEEDS_QUOTES = re.compile(
 )
 
 
-# The usual name and the usual uid, which no reader takes for anything but text: what is no text has no hyphen after a letter
-# at its beginning, and not four of them.
+# Usual names and UIDs, which YAML always reads as text: other scalars have no hyphen after a leading letter, and not four hyphens.
 _TEXT = re.compile(r"[a-z]+-[-a-z0-9]*[a-z0-9]|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 
 def top_owner_metadata(owner: Object) -> str:
-    """Five lines: name, uid, group, version and kind of ``owner``."""
+    """The value of the annotation ``TOP_OWNER_METADATA``: name, uid, group, version and kind of ``owner`` as YAML."""
     group, version = group_version(owner.get("apiVersion") or "")
     return (
         f"name: {_scalar(name_of(owner))}\nuid: {_scalar(uid_of(owner))}\ngroup: {_word(group)}\n"
@@ -70,18 +69,18 @@ def top_owner_metadata(owner: Object) -> str:
 
 @lru_cache(maxsize=256)
 def _word(text: str) -> str:
-    """As ``_scalar``, for texts that come again and again."""
+    """As ``_scalar``, cached for frequent texts."""
     return _scalar(text)
 
 
 def _scalar(text: str) -> str:
     if _TEXT.fullmatch(text):
         return text
-    return json.dumps(text) if _NEEDS_QUOTES.fullmatch(text) or _resolved(text) else text
+    return json.dumps(text) if _NEEDS_QUOTES.fullmatch(text) or _has_other_type(text) else text
 
 
-def _resolved(text: str) -> bool:
-    """Whether a reader of YAML 1.1 takes the text for something else than text (``0_.`` is a number there)."""
+def _has_other_type(text: str) -> bool:
+    """Whether YAML 1.1 reads the text as another type (``0_.`` is a number)."""
     resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], ())
     return any(pattern.match(text) for _, pattern in resolvers)
 
@@ -94,7 +93,7 @@ def queue_of(owner: Object, pod: Object, context: Context) -> str:
     config = context.config
     owner_labels, pod_labels = labels_of(owner), labels_of(pod)
     queue = owner_labels.get(config.queue_label)
-    # Asked for by None: an empty label is an answer, as in KAI.
+    # Compared with None: as in KAI, an empty label counts.
     if queue is None:
         queue = pod_labels.get(config.queue_label)
     if queue is not None:
@@ -119,23 +118,23 @@ TRAIN = "train"
 BUILD = "build"
 INFERENCE = "inference"
 
-_PREEMPTIBILITIES = ("preemptible", "non-preemptible", "")  # empty: by the priority, said on purpose
+_PREEMPTIBILITIES = ("preemptible", "non-preemptible", "")  # "": by the priority
 
 
 class KindDefaults(NamedTuple):
-    """What the ConfigMap says for one kind."""
+    """The defaults of one kind in the ConfigMap."""
 
     priority_class: str = ""
     preemptibility: str = ""
 
 
 def priority_class_of(owners: Sequence[Object], pod: Object, context: Context, fallback: str) -> str:
-    """The name of the group's PriorityClass. ``owners``: nearest first; their order decides."""
+    """The name of the group's PriorityClass. ``owners``: nearest first."""
     pod_class = labels_of(pod).get(PRIORITY_CLASS)
     if pod_class is None:
-        pod_class = (pod.get("spec") or {}).get("priorityClassName") or ""
+        pod_class = spec_of(pod).get("priorityClassName") or ""
     for owner in owners:
-        # The pod's class stands in for an owner without a label. Where that class exists, no owner further up is asked.
+        # An owner without a label has the pod's class. If that class exists, owners further up do not count.
         named = labels_of(owner).get(PRIORITY_CLASS, pod_class)
         if named and _exists(named, context):
             return named
@@ -148,7 +147,7 @@ def priority_class_of(owners: Sequence[Object], pod: Object, context: Context, f
 
 
 def preemptibility_of(owners: Sequence[Object], pod: Object, context: Context) -> str:
-    """``preemptible``, ``non-preemptible`` or empty. Labels with any other value are passed over."""
+    """``preemptible``, ``non-preemptible`` or "". Labels with other values are ignored."""
     for obj in (*owners, pod):
         value = labels_of(obj).get(PREEMPTIBILITY)
         if value is not None and value in _PREEMPTIBILITIES:
@@ -162,23 +161,22 @@ def preemptibility_of(owners: Sequence[Object], pod: Object, context: Context) -
 
 
 def kind_defaults(owner: Object, context: Context) -> KindDefaults:
-    """The ConfigMap's defaults for the owner's kind; a class that does not exist is left out."""
-    found = defaults_for(owner, defaults_by_kind(context))
-    if found.priority_class and not _exists(found.priority_class, context):
-        return found._replace(priority_class="")
-    return found
+    """The ConfigMap's defaults for the owner's kind, without a class that does not exist."""
+    defaults = defaults_for(owner, defaults_by_kind(context))
+    if defaults.priority_class and not _exists(defaults.priority_class, context):
+        return defaults._replace(priority_class="")
+    return defaults
 
 
 def defaults_for(owner: Object, defaults: Mapping[str, KindDefaults]) -> KindDefaults:
-    """By ``Kind.group`` first, then by the bare kind."""
+    """The defaults for ``kind.group``, else for the bare kind."""
     kind = owner.get("kind") or ""
     group, _ = group_version(owner.get("apiVersion") or "")
-    found = defaults.get(f"{kind}.{group}") if group else None
-    return found or defaults.get(kind) or KindDefaults()
+    return (defaults.get(f"{kind}.{group}") if group else None) or defaults.get(kind) or KindDefaults()
 
 
 def defaults_by_kind(context: Context) -> Mapping[str, KindDefaults]:
-    """The ConfigMap of defaults, read and parsed; empty when there is none or it can't be read."""
+    """The parsed ConfigMap of defaults; empty if it is missing or invalid."""
     if context.config.defaults_configmap is None:
         return {}
     namespace, name = context.config.defaults_configmap
@@ -193,7 +191,7 @@ def _parse_defaults(text: str) -> Mapping[str, KindDefaults]:
         entries = json.loads(text)
     except ValueError:
         return {}
-    # As in KAI: one entry that can't be read, and none of the defaults holds.
+    # As in KAI, one invalid entry makes all defaults invalid.
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         return {}
     defaults = {}
@@ -212,7 +210,7 @@ def _exists(priority_class: str, context: Context) -> bool:
 
 USER = "user"
 
-# What this module and the queue and priority rules read of a pod: pods that agree in these get the same grouping.
+# The labels and annotations of a pod that this module reads: pods that agree in these get the same grouping.
 POD_LABELS = (USER, "project", "runai/queue", "priorityClassName", "kai.scheduler/preemptibility")
 POD_ANNOTATIONS = (USER, PREEMPTION_DELAY, STALENESS_GRACE)
 
@@ -220,15 +218,15 @@ POD_ANNOTATIONS = (USER, PREEMPTION_DELAY, STALENESS_GRACE)
 def default_grouping(
     top: Object, pod: Object, chain: Sequence[Object], context: Context, priority_class: str = TRAIN
 ) -> Grouping:
-    """``pg-<owner>-<uid>``, one pod enough, labels and annotations of the top owner.
+    """``pg-<owner>-<uid>`` with ``minMember`` 1 and the labels and annotations of the top owner.
 
-    ``chain``: the owners whose labels count, nearest first; empty: the top owner alone. ``priority_class``: the one to
-    fall back to. Source: KAI's default grouper.
+    ``chain``: the owners whose labels count, nearest first; empty: only the top owner. ``priority_class``: the fallback. Source: KAI's
+    default grouper.
     """
-    # KAI's default grouper counts all owners where it is asked directly; its other plugins hand it the top owner alone.
+    # KAI's default grouper counts all owners, but its other plugins pass it only the top owner.
     owners = chain or (top,)
     annotations = annotations_of(top)
-    notes = [annotations_of(obj) for obj in (*owners, pod)]
+    all_annotations = [annotations_of(obj) for obj in (*owners, pod)]
     return Grouping(
         name=pod_group_name(top),
         namespace=namespace_of(pod),
@@ -238,8 +236,8 @@ def default_grouping(
         preemptibility=preemptibility_of(owners, pod, context),
         labels=group_labels(top, pod),
         annotations=group_annotations(top, pod),
-        preemption_delay=_duration(PREEMPTION_DELAY, notes, signed=False),
-        staleness_grace_period=_duration(STALENESS_GRACE, notes, signed=True),
+        preemption_delay=_duration(PREEMPTION_DELAY, all_annotations, signed=False),
+        staleness_grace_period=_duration(STALENESS_GRACE, all_annotations, signed=True),
         topology=PlannedTopology(
             annotations.get(TOPOLOGY, ""),
             annotations.get(TOPOLOGY_REQUIRED, ""),
@@ -267,7 +265,7 @@ def group_labels(top: Object, pod: Object) -> dict[str, str]:
 
 
 def group_annotations(top: Object, pod: Object) -> dict[str, str]:
-    """The pod's ``user``, who the top owner is, and the owner's annotations (which win)."""
+    """The pod's ``user``, the metadata of the top owner, and the owner's annotations, which take precedence."""
     annotations = {}
     user = annotations_of(pod).get(USER)
     if user is not None:
@@ -278,19 +276,18 @@ def group_annotations(top: Object, pod: Object) -> dict[str, str]:
 
 
 def duration(text: str, signed: bool = False) -> str | None:
-    """A duration as PodGroup carries it; None when ``text`` is none, or negative and not ``signed``."""
+    """A duration in the form of a PodGroup; None if ``text`` is invalid, or negative and not ``signed``."""
     try:
         return format_duration(duration_seconds(text, signed=signed))
     except InputError:
         return None
 
 
-def _duration(key: str, notes: Iterable[Mapping[str, str]], signed: bool) -> str | None:
-    """The first valid one of the annotation ``key``."""
-    # One that is not valid is passed over, as if it were not there.
-    for found_on in notes:
-        text = found_on.get(key)
-        found = None if text is None else duration(text, signed)
-        if found is not None:
-            return found
+def _duration(key: str, annotations: Iterable[Mapping[str, str]], signed: bool) -> str | None:
+    """The first valid duration of the annotation ``key``."""
+    for entries in annotations:
+        text = entries.get(key)
+        value = None if text is None else duration(text, signed)
+        if value is not None:
+            return value
     return None

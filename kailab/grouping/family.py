@@ -15,13 +15,12 @@ from kailab.model.objects import labels_of, namespace_of
 
 @dataclass(frozen=True, slots=True)
 class GroupingConfig:
-    """How pods are grouped.
+    """Settings with the defaults of KAI's podgrouper flags.
 
-    ``scheduler_names``: pods with one of these schedulerNames are grouped. ``defaults_configmap``: (namespace, name)
-    of a ConfigMap whose key ``types`` gives priority class and preemptibility by kind (JSON, as KAI reads it).
-    ``knative_gang``: a Knative revision is one gang of its min-scale rather than a PodGroup per pod.
-    ``legacy_pod_groups``: look for PodGroups that an older KAI made in another shape and keep to it.
-    ``older_labels``: accept ``runai/queue`` and the ``kai.nvidia.com/job-*`` gang labels.
+    ``scheduler_names``: pods with one of these schedulerNames are grouped. ``defaults_configmap``: (namespace, name) of a ConfigMap whose key
+    ``types`` has priority class and preemptibility by kind (JSON, in KAI's form). ``knative_gang``: a Knative revision is one gang of its
+    min-scale instead of a PodGroup per pod. ``legacy_pod_groups``: keep PodGroups that an older KAI made in another form. ``older_labels``:
+    accept ``runai/queue`` and the gang labels ``kai.nvidia.com/job-*``.
     """
 
     scheduler_names: tuple[str, ...] = (labels.SCHEDULER_NAME,)
@@ -34,10 +33,10 @@ class GroupingConfig:
 
 
 class ObjectReader(Protocol):
-    """Reads the objects a pod's grouping depends on. What it returns is read-only."""
+    """Reads the objects that a pod's grouping depends on. Its results are read-only."""
 
     def get(self, api_version: str, kind: str, namespace: str | None, name: str) -> Object | None:
-        """The object, or None when there is none."""
+        """The object, or None if it does not exist."""
 
     def list(
         self, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
@@ -46,33 +45,33 @@ class ObjectReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a family may use beside owner and pod. ``family_for(group, kind)`` finds the family of another owner."""
+    """What a family uses besides owner and pod. ``family_for(group, kind)`` returns the family of another owner."""
 
     reads: ObjectReader
     config: GroupingConfig
     family_for: Callable[[str, str], Family]
 
     def labelled(self, pod: Object, label: str, api_version: str, kind: str) -> Object:
-        """The object that a label of the pod names. Raises GroupingError where there is no such label, or no such object."""
+        """The object that a label of the pod names. Raises GroupingError without that label or object."""
         name, space = labels_of(pod).get(label), namespace_of(pod)
         if name is None:
             raise GroupingError(f"{title(pod)} lacks the label {label}")
-        found = self.reads.get(api_version, kind, space, name)
-        if found is None:
+        obj = self.reads.get(api_version, kind, space, name)
+        if obj is None:
             raise GroupingError(f"{kind} {space}/{name} of {title(pod)} does not exist")
-        return found
+        return obj
 
 
-# (top owner, pod, owner chain nearest first and ending in the top owner; empty for a bare pod, context)
 MakePlan: TypeAlias = Callable[[Object, Object, Sequence[Object], Context], Plan]
+"""Makes a plan from the top owner, the pod, its owners (nearest first, ending in the top owner; empty for a bare pod) and the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One kind of workload, or several that are grouped alike.
+    """How one or several kinds of workloads are grouped.
 
-    ``per_owner``: the plan depends on the pod only through the labels and annotations that every family reads and those
-    named here, so pods that agree in them share it. Otherwise it is made for each pod.
+    ``per_owner``: the plan depends only on the owner, on the labels and annotations of the pod that every family reads, and on
+    ``pod_labels`` and ``pod_annotations``. Pods that agree in these share a plan. Otherwise each pod has a plan of its own.
     """
 
     name: str

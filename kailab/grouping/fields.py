@@ -1,7 +1,7 @@
-"""Reading fields of manifests whose shape is not known beforehand.
+"""Reads fields of objects of unknown shape.
 
-Each reader follows a path of keys and returns the value, or None where the path ends early. A value of the wrong type
-is an error of the object, told with its path, as Kubernetes' own unstructured accessors do.
+Each reader follows a path of keys and returns the value, or None if the path does not exist. A value of another type raises GroupingError
+with its path, as Kubernetes' unstructured accessors do.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from typing import Any, TypeVar
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.records import GroupingError
-from kailab.model.objects import name_of, namespace_of
+from kailab.model.objects import full_name
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_EMPTY: dict[str, Any] = {}
-
 T = TypeVar("T")
 
 
@@ -26,14 +24,12 @@ def group_version(api_version: str) -> tuple[str, str]:
 
 
 def title(obj: Object) -> str:
-    """Kind and place of an object for messages: ``JobSet default/js``."""
-    namespace = namespace_of(obj)
-    place = f"{namespace}/{name_of(obj)}" if namespace else name_of(obj)
-    return f"{obj.get('kind') or 'object'} {place}"
+    """Kind and name of an object for messages: ``JobSet default/js``."""
+    return f"{obj.get('kind') or 'object'} {full_name(obj)}"
 
 
 def whole_number(text: str, what: str, least: int | None = None) -> int:
-    """A whole number given as text in a label or annotation; ``what`` names it in the error."""
+    """A whole number in the text of a label or annotation. ``what`` names it in the error. Raises GroupingError."""
     # Counts of a PodGroup are int32.
     if not isinstance(text, str) or not _INTEGER.fullmatch(text) or abs(int(text)) >= 2**31:
         raise GroupingError(f"{what}: {text!r} is not a whole number")
@@ -82,7 +78,7 @@ def _typed(kind: type[T], expected: str, obj: Any, path: tuple[str, ...]) -> T |
     value = _walk(obj, path)
     if value is None:
         return None
-    # True is an int to Python, but no number to Kubernetes.
+    # Python takes True for an int.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise _wrong(path, expected, value)
     return value

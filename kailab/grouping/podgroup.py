@@ -1,4 +1,4 @@
-"""Groupings as PodGroup objects, and what of an existing PodGroup outlives an update."""
+"""Turns groupings into PodGroup objects, and merges them with existing PodGroups."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.family import GroupingConfig
 from kailab.grouping.records import Grouping, PlannedSubGroup, PlannedTopology
 from kailab.model.kinds import api_version_of
+from kailab.model.objects import labels_of, owner_references, spec_of
 
 KIND = "PodGroup"
 
-# Other parts of KAI write these into a PodGroup's spec; grouping keeps its hands off them.
-_KEPT = ("markUnschedulable", "schedulingBackoff", "queue")
+# Fields of a PodGroup's spec that other parts of KAI write.
+_FOREIGN_FIELDS = ("markUnschedulable", "schedulingBackoff", "queue")
 
 
 def podgroup_object(grouping: Grouping) -> Object:
@@ -46,16 +47,16 @@ def keep_foreign_fields(existing: Object, wanted: Object, config: GroupingConfig
     the queue label, and the topology constraint as long as ``wanted`` names no topology. Source: KAI's podgroup
     handler.
     """
-    old_spec, old_labels = existing.get("spec") or {}, existing["metadata"].get("labels") or {}
-    spec = {key: value for key, value in wanted["spec"].items() if key not in _KEPT}
-    spec.update((key, old_spec[key]) for key in _KEPT if old_spec.get(key) is not None)
-    # As KAI's ignoreFields: a constraint that somebody else wrote into the PodGroup stays.
+    old_spec, old_labels = spec_of(existing), labels_of(existing)
+    spec = {key: value for key, value in wanted["spec"].items() if key not in _FOREIGN_FIELDS}
+    spec.update((key, old_spec[key]) for key in _FOREIGN_FIELDS if old_spec.get(key) is not None)
+    # As in KAI's ignoreFields, a constraint that another client wrote stays.
     if not (spec.get("topologyConstraint") or {}).get("topology"):
         spec.pop("topologyConstraint", None)
         if old_spec.get("topologyConstraint"):
             spec["topologyConstraint"] = old_spec["topologyConstraint"]
-    labels = dict(wanted["metadata"].get("labels") or {})
-    # Also its absence is kept: whoever assigns node pools took the label away.
+    labels = dict(labels_of(wanted))
+    # Its absence stays too: the component that assigns node pools removed it.
     labels.pop(config.node_pool_label, None)
     for key in (config.node_pool_label, config.queue_label):
         if key in old_labels:
@@ -68,9 +69,9 @@ def keep_foreign_fields(existing: Object, wanted: Object, config: GroupingConfig
 
 
 def updated_podgroup(existing: Object, grouping: Grouping, config: GroupingConfig) -> Object | None:
-    """``existing`` as it should be for ``grouping``; None if it is right already.
+    """``existing`` updated for ``grouping``; None if nothing changes.
 
-    Labels and annotations that grouping does not set stay. A shared PodGroup keeps its content; only an owner is added.
+    Other labels and annotations stay. A shared PodGroup keeps its content and only gains an owner.
     """
     if grouping.shared:
         return _with_owner(existing, grouping.owner.as_object())
@@ -81,15 +82,15 @@ def updated_podgroup(existing: Object, grouping: Grouping, config: GroupingConfi
         "annotations": _merged(metadata.get("annotations"), wanted["metadata"].get("annotations")),
         "ownerReferences": wanted["metadata"]["ownerReferences"],
     }
-    # KAI writes empty fields that are left out here; they say the same.
-    old_spec = {key: value for key, value in (existing.get("spec") or {}).items() if value not in ({}, [], None)}
+    # KAI writes empty fields, which mean the same as missing ones.
+    old_spec = {key: value for key, value in spec_of(existing).items() if value not in ({}, [], None)}
     if old_spec == wanted["spec"] and all(metadata.get(key) == value for key, value in changed.items() if value):
         return None
     return {**existing, "metadata": {**metadata, **changed}, "spec": wanted["spec"]}
 
 
 def _with_owner(existing: Object, reference: Mapping[str, Any]) -> Object | None:
-    references = existing["metadata"].get("ownerReferences") or []
+    references = owner_references(existing)
     if any(each.get("uid") == reference["uid"] for each in references):
         return None
     return {**existing, "metadata": {**existing["metadata"], "ownerReferences": [*references, reference]}}

@@ -1,7 +1,7 @@
-"""What grouping decides: the gang a pod belongs to, as plain records.
+"""The results of grouping as plain records: the PodGroup of a pod before it is written.
 
-Field for field this is what KAI's podgrouper works out before it writes a PodGroup. A record is finished when its
-family returns it; nobody changes it afterwards (groupings are shared by the pods of an owner).
+The fields are those that KAI's podgrouper computes. A record does not change after its family returns it, because the pods of an owner
+share it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from kailab.errors import KailabError
 
 
 class GroupingError(KailabError):
-    """A pod can't be grouped: its owner or its own labels say something that has no meaning.
-
-    The controller shows the text as a Warning event on the pod and goes on with the others.
-    """
+    """A pod can't be grouped because its owner or its labels are invalid. The controller writes the message as a Warning event of the pod."""
 
 
 class GroupOwner(NamedTuple):
-    """What a PodGroup is owned by, and is deleted with. All that Kubernetes knows of an owner; None: not said."""
+    """The owner reference of a PodGroup. None: the field is left out."""
 
     api_version: str
     kind: str
@@ -37,7 +34,7 @@ class GroupOwner(NamedTuple):
         return cls(**{field: reference.get(key, cls._field_defaults.get(field, "")) for field, key in _KEYS.items()})
 
     def as_object(self) -> dict[str, Any]:
-        """The entry of ``ownerReferences``, without what is not said."""
+        """The entry of ``ownerReferences``, without fields that are None."""
         return {key: value for field, key in _KEYS.items() if (value := getattr(self, field)) is not None}
 
 
@@ -52,7 +49,7 @@ _KEYS = {
 
 
 class PlannedTopology(NamedTuple):
-    """Where a group's pods must or should be together. Levels are node label keys; empty: not asked for."""
+    """The topology constraint of a group. Levels are keys of node labels, or ""."""
 
     topology: str = ""
     required_level: str = ""
@@ -64,9 +61,9 @@ UNCONSTRAINED = PlannedTopology()
 
 @dataclass(slots=True)
 class PlannedSubGroup:
-    """A part of a gang with its own minimum. ``min_sub_group`` set: a parent, counting children; else a leaf of pods.
+    """A part of a gang with its own minimum: a parent that counts subgroups (``min_sub_group``), or a leaf that counts pods.
 
-    ``pods`` are names, filled where the owner lists them (Grove) and by ``group`` for the one pod asked about.
+    ``pods``: names of pods, if the owner lists them (Grove), and the pod of ``group_pod``.
     """
 
     name: str
@@ -79,11 +76,10 @@ class PlannedSubGroup:
 
 @dataclass(slots=True)
 class Grouping:
-    """A PodGroup in the making. ``min_sub_group`` set: it takes the place of ``min_member``.
+    """The content of a PodGroup. ``min_sub_group`` replaces ``min_member`` if it is set.
 
-    ``preemptibility`` is empty when nothing says so: the scheduler then goes by the priority. Durations are Go duration
-    strings (``1m30s``) as PodGroup carries them. ``shared``: several pods own the PodGroup together and the first one
-    decided its content (the gang labels of the older KAI); the PodGroup goes when the last of them goes.
+    ``preemptibility`` "": by the priority. Durations are Go durations such as ``1m30s``. ``shared``: several pods own the PodGroup and the
+    first one decided its content (gang labels of an older KAI); it is deleted with the last of them.
     """
 
     name: str
@@ -103,16 +99,13 @@ class Grouping:
     shared: bool = False
 
 
-def in_no_sub_group(pod: Object) -> str:
-    """The ``sub_group_of`` of families without subgroups."""
+def _no_sub_group(pod: Object) -> str:
     return ""
 
 
 class Plan(NamedTuple):
-    """A grouping that holds for all alike pods of an owner, and where each of them goes in it.
-
-    ``sub_group_of(pod)`` names the pod's subgroup, empty for none; it may raise GroupingError.
-    """
+    """A grouping for all equal pods of an owner. ``sub_group_of(pod)`` returns the name of a pod's subgroup or ""; it may raise
+    GroupingError."""
 
     grouping: Grouping
-    sub_group_of: Callable[[Object], str] = in_no_sub_group
+    sub_group_of: Callable[[Object], str] = _no_sub_group

@@ -1,6 +1,6 @@
-"""kailab's own kinds: a file for each, or for kinds that are alike. Each file gives its kinds as ``KINDS``.
+"""The kinds of objects that kailab knows, one module per API or group of similar kinds. Each module lists its kinds as ``KINDS``.
 
-To add a kind is to add a file here (docs/design.md, "Layers"). It says all there is to the kind, and may hold its controller and its
-grouping too; where those are large they stand in ``kailab.workloads`` and ``kailab.grouping.families`` and are named by
-``"module:name"``, so that a command that only shows pods does not load them. ``kailab.model.kinds`` loads every file by its name.
+To add a kind, add a module here (docs/design.md, "The house"); ``kailab.model.kinds`` loads every module of this package. A module may also
+have the controller and the grouping of its kinds. Large ones are in ``kailab.workloads`` and ``kailab.grouping.families`` and are named as
+``"module:name"``, so that a command that only shows pods does not load them.
 """

@@ -1,4 +1,4 @@
-"""Deployment, ReplicaSet, ReplicationController, StatefulSet and DaemonSet: workloads that know their pods by a selector."""
+"""Deployment, ReplicaSet, ReplicationController, StatefulSet and DaemonSet: workloads that select their pods by labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kailab.model.validation.pods import check_selector, check_template
 
 
 def _check_replicated(faults: Faults, obj: dict[str, Any]) -> None:
-    """Deployment, ReplicaSet, StatefulSet."""
+    """Check a Deployment, ReplicaSet or StatefulSet."""
     spec = faults.mapping(obj, "spec", "spec", required=True)
     if spec is None:
         return
@@ -33,7 +33,7 @@ def _check_daemon_set(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 def _check_selected_template(faults: Faults, spec: dict[str, Any]) -> None:
-    """A selector that does not match the template would leave the workload without its own pods."""
+    """Check that the selector matches the template: otherwise the workload would not find its own pods."""
     selector = faults.mapping(spec, "selector", "spec.selector", required=True)
     check_template(faults, spec, "spec", ("Always",))
     if selector is None:
@@ -42,27 +42,29 @@ def _check_selected_template(faults: Faults, spec: dict[str, Any]) -> None:
     wanted = selector.get("matchLabels")
     if not wanted and not selector.get("matchExpressions"):
         faults.add("spec.selector", "is empty; expected matchLabels that select the template's pods")
-    template = spec.get("template")
-    meta = template.get("metadata") if isinstance(template, dict) else None
-    labels = meta.get("labels") if isinstance(meta, dict) else None
-    labels = labels if isinstance(labels, dict) else {}
+    labels = _template_labels(spec)
     for name, value in wanted.items() if isinstance(wanted, dict) else ():
         if labels.get(name) != value:
             faults.add(f"spec.selector.matchLabels[{name}]", "does not match the labels of spec.template.metadata")
 
 
+def _template_labels(spec: dict[str, Any]) -> dict[str, Any]:
+    """The labels of a pod template of unknown shape."""
+    template = spec.get("template")
+    meta = template.get("metadata") if isinstance(template, dict) else None
+    labels = meta.get("labels") if isinstance(meta, dict) else None
+    return labels if isinstance(labels, dict) else {}
+
+
 def _check_replication_controller(faults: Faults, obj: dict[str, Any]) -> None:
-    """Its selector is a mapping of labels; without one it selects by the labels of its template."""
+    """Its selector is a mapping of labels; without one it selects the labels of its template."""
     spec = faults.mapping(obj, "spec", "spec", required=True)
     if spec is None:
         return
     faults.integer(spec, "replicas", "spec.replicas")
     faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
     check_template(faults, spec, "spec", ("Always",))
-    template = spec.get("template")
-    meta = template.get("metadata") if isinstance(template, dict) else None
-    labels = meta.get("labels") if isinstance(meta, dict) else None
-    labels = labels if isinstance(labels, dict) else {}
+    labels = _template_labels(spec)
     selector = faults.mapping(spec, "selector", "spec.selector") or {}
     if not selector and not labels:
         faults.add("spec.selector", "is empty; expected labels that select the template's pods")
@@ -124,7 +126,7 @@ KINDS = (
         plural="replicationcontrollers",
         short=("rc",),
         schema="V1ReplicationController",
-        # As a ReplicaSet, from which it differs by its selector alone.
+        # It differs from a ReplicaSet only in the form of its selector.
         controller="kailab.workloads.apps:ReplicaSetController",
         defaults=spec_defaults({"replicas": 1, "minReadySeconds": 0}),
         check=_check_replication_controller,

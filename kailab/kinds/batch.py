@@ -1,10 +1,10 @@
-"""Job and CronJob: pods that end, once or at set times."""
+"""Job and CronJob: pods that end, once or by a schedule."""
 
 from __future__ import annotations
 
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind
-from kailab.model.objects import DIRECTIVES, Object, without_scheduling_directives
+from kailab.model.objects import DIRECTIVES, Object, status_of, without_scheduling_directives
 from kailab.model.validation.fields import LARGEST_INT64, Faults
 from kailab.model.validation.pods import check_template
 
@@ -12,7 +12,7 @@ _RESTART = ("OnFailure", "Never")
 
 
 def _spec_defaults(spec: Object) -> Object:
-    """Parallelism 1; completions 1 only where parallelism is not given either; backoffLimit 6, as batch/v1."""
+    """The defaults of batch/v1: parallelism 1, completions 1 if parallelism is missing too, backoffLimit 6."""
     defaults: Object = {"backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False}
     if "parallelism" not in spec:
         defaults["parallelism"] = 1
@@ -77,10 +77,9 @@ def _check_job_spec(faults: Faults, spec: Object, path: str) -> None:
 
 
 def _fixed(stored: Object, obj: Object) -> Object:
-    """Where the pods of a suspended Job may go can be changed until it starts, as Kueue and others do it. Source: Kubernetes'
+    """While a Job is suspended and has not started, its scheduling directives may change, as Kueue does it. Source: Kubernetes'
     ValidateJobUpdate (AllowMutableSchedulingDirectives)."""
-    started = (stored.get("status") or {}).get("startTime")
-    if not stored["spec"].get("suspend") or started:
+    if not stored["spec"].get("suspend") or status_of(stored).get("startTime"):
         return obj
     template = without_scheduling_directives(obj["spec"]["template"], *DIRECTIVES, "nodeAffinity")
     return {**obj, "spec": {**obj["spec"], "template": template}}

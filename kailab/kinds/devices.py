@@ -1,4 +1,4 @@
-"""Kubernetes' kinds for devices: what nodes and drivers offer (DRA, NodeResourceTopology), and claims to it."""
+"""Kinds for devices: the devices of nodes and drivers (DRA, NodeResourceTopology), and claims for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grove: PodCliqueSet and what its operator makes of it. A lab has its objects as they are given; nothing makes their pods."""
+"""Grove: PodCliqueSet and the objects that its operator makes of it. A lab makes no pods of these kinds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kailab.model.kind import Kind
 _GROVE = "kailab.grouping.families.grove:GROVE"
 
 
-def _of(kind: str, plural: str, short: str, grouping: str | None = None, group: str = "grove.io") -> Kind:
+def _grove(kind: str, plural: str, short: str, grouping: str | None = None, group: str = "grove.io") -> Kind:
     return Kind(
         group=group,
         kind=kind,
@@ -20,9 +20,9 @@ def _of(kind: str, plural: str, short: str, grouping: str | None = None, group: 
 
 
 KINDS = (
-    _of("PodCliqueSet", "podcliquesets", "pcs", _GROVE),
-    _of("PodGangSet", "podgangsets", "pgs", _GROVE),
-    _of("PodClique", "podcliques", "pclq"),
-    _of("PodCliqueScalingGroup", "podcliquescalinggroups", "pcsg"),
-    _of("PodGang", "podgangs", "pgang", group="scheduler.grove.io"),
+    _grove("PodCliqueSet", "podcliquesets", "pcs", _GROVE),
+    _grove("PodGangSet", "podgangsets", "pgs", _GROVE),
+    _grove("PodClique", "podcliques", "pclq"),
+    _grove("PodCliqueScalingGroup", "podcliquescalinggroups", "pcsg"),
+    _grove("PodGang", "podgangs", "pgang", group="scheduler.grove.io"),
 )

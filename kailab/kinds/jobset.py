@@ -47,7 +47,7 @@ def job_set_spec() -> Check:
 
 
 def _fixed(stored: Object, obj: Object) -> Object:
-    """Where the pods of a suspended JobSet may go can be changed, as Kueue does it. Source: JobSet's webhook (ValidateUpdate)."""
+    """While a JobSet is suspended, its scheduling directives may change, as Kueue does it. Source: JobSet's webhook (ValidateUpdate)."""
     if not (stored["spec"].get("suspend") or obj["spec"].get("suspend")):
         return obj
     entries = [_fixed_entry(entry) for entry in obj["spec"].get("replicatedJobs") or ()]
@@ -65,7 +65,7 @@ _ALONE = "each Job has a domain of that topology to itself"
 
 
 def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
-    """``above``: the steps to the specification of a JobSet."""
+    """The unread fields of a JobSet's spec. ``above``: the path to the spec."""
     return (
         Unread(
             (*above, "failurePolicy", "rules"), "they decide which failures start the JobSet over, and which end it"

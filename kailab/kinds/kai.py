@@ -1,6 +1,6 @@
-"""KAI's own kinds, and the versions of its CRDs that kailab reads (any of them) and writes (the first).
+"""KAI's own kinds, with the versions of its CRDs that kailab reads (all of them) and writes (the first).
 
-A KAI with another version of a CRD is a version more here; code asks ``api_version_of("Queue")`` for what to write.
+A new version of a CRD is added here. Code uses ``api_version_of("Queue")`` for the version to write.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from kailab.model.objects import Object
 
 
 def _bare(obj: Object) -> Object:
-    """All of the spec may be left out."""
+    """Add an empty spec, which KAI allows to be missing."""
     return obj if "spec" in obj else {**obj, "spec": {}}
 
 
 def _without_aliases(_: Object, topology: Object) -> Object:
-    """Of a Topology's levels only the node labels never change."""
+    """A Topology without the aliases of its levels, which may change."""
     levels = [{key: value for key, value in level.items() if key != "alias"} for level in topology["spec"]["levels"]]
     return {**topology, "spec": {**topology["spec"], "levels": levels}}
 

@@ -38,7 +38,7 @@ _RUN_POLICY: dict[str, Check] = {
 
 
 def _check(field: str, known: tuple[str, ...]) -> Callable[[Faults, dict[str, Any]], None]:
-    """Replica specs by role, in a field of the spec. The operator's webhook refuses roles that are not ``known``; with none, it takes all."""
+    """A check of the replica specs by role in a field of the spec. ``known``: the roles that the operator's webhook accepts; empty: all."""
 
     def check(faults: Faults, obj: dict[str, Any]) -> None:
         spec = faults.mapping(obj, "spec", "spec", required=True)

@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds but for workloads and devices: what pods stand on and refer to."""
+"""Kubernetes' own kinds except workloads and devices: pods, nodes, and the objects that pods reference."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _priority_class_defaults(obj: Object) -> Object:
 
 
 def unread_of_claims(*above: str) -> tuple[Unread, ...]:
-    """``above``: the steps to the specification of a PersistentVolumeClaim. Of claims kailab looks only at whether they are there;
-    of a class, ``lab.references`` tells where there is none, and ``lab.inert_kinds`` that nothing acts on it."""
+    """The unread fields of a PersistentVolumeClaim's spec. ``above``: the path to the spec. kailab only checks that claims exist;
+    ``lab.references`` reports a missing StorageClass, and ``lab.inert_kinds`` that nothing acts on one."""
     return tuple(
         Unread(
             (*above, field),
@@ -38,8 +38,8 @@ def _core(kind: str, plural: str, *short: str, **parts: Any) -> Kind:
 
 
 def _of(group: str, kind: str, plural: str, *short: str, **parts: Any) -> Kind:
-    given = {"group": group, "kind": kind, "versions": ("v1",), "plural": plural, "short": short, "owns_pods": False}
-    return Kind(**{**given, **parts})
+    defaults = {"group": group, "kind": kind, "versions": ("v1",), "plural": plural, "short": short, "owns_pods": False}
+    return Kind(**{**defaults, **parts})
 
 
 KINDS = (

@@ -1,4 +1,4 @@
-"""Ray: RayCluster, and RayJob and RayService, which make one."""
+"""Ray: RayCluster, and RayJob and RayService, which create one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _MANAGED_BY = Unread(("spec", "managedBy"), "the controller that it names makes 
 
 
 def _autoscaling(*above: str) -> Unread:
-    """``above``: the steps to the specification of a RayCluster."""
+    """The unread field for autoscaling of a RayCluster's spec. ``above``: the path to the spec."""
     return Unread(
         (*above, "enableInTreeAutoscaling"),
         "Ray's autoscaler, a container more of the head, changes how many workers there are",

@@ -1,4 +1,4 @@
-"""SparkApplication: a driver pod that makes its executors."""
+"""SparkApplication: a driver pod that creates its executors."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from kailab.model.validation.shapes import (
     with_spec,
 )
 
-_TAKEN = ("tolerations", "nodeSelector", "affinity", "priorityClassName", "schedulerName", "hostNetwork",
+_POD_FIELDS = ("tolerations", "nodeSelector", "affinity", "priorityClassName", "schedulerName", "hostNetwork",
           "terminationGracePeriodSeconds")  # fmt: skip
 
 
 def _factor(value: Any) -> list[Fault] | None:
-    """A part of the memory, as text."""
+    """Check a part of the memory, as text."""
     if isinstance(value, str) and _FACTOR.fullmatch(value):
         return None
     return [Fault("", f'is {value!r:.80}; expected a part of the memory as text, such as "0.1"')]
 
 
 def _bytes(value: Any) -> list[Fault] | None:
-    """Memory that is in bytes where it names no unit, so that it may have more digits."""
+    """Check memory that is in bytes without a unit, so that it may have more digits."""
     return None if isinstance(value, str) and _PLAIN_BYTES.fullmatch(value) else memory_text(value)
 
 
@@ -52,13 +52,13 @@ _CONF: dict[str, Check] = {
         for name, of in (("memory", memory_text), ("memoryOverhead", memory_text), ("memoryOverheadFactor", _factor))
     },
 }
-"""Of sparkConf, as far as it says how much memory pods ask for."""
+"""The keys of sparkConf that decide about the memory requests of pods."""
 
 
 def _shape() -> Check:
     pod = fields_of("V1PodSpec")
     role = {
-        **{name: pod[name] for name in _TAKEN},
+        **{name: pod[name] for name in _POD_FIELDS},
         "instances": PODS,
         "cores": whole(0, 100_000),
         "coreRequest": quantity,

@@ -1,4 +1,4 @@
-"""Kubeflow Trainer v2: TrainJob, and the runtimes whose templates it makes JobSets from."""
+"""Kubeflow Trainer v2: TrainJob, and the runtimes with the templates of its JobSets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _train_job() -> Check:
 
 
 def _runtime_patch() -> Check:
-    """What a patch may say of a runtime's template: of its pods a part of a pod spec, of which some stands in the runtime."""
+    """The shape of a patch of a runtime's template. Its pod specs may be partial, because the runtime has the rest."""
     meta = record({"labels": table(TEXT), "annotations": table(TEXT)})
     containers = named(record(fields_of("V1Container"), ("name",)))
     pod_spec = record({**fields_of("V1PodSpec"), "containers": containers, "initContainers": containers})

@@ -190,6 +190,19 @@ def allocatable_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return status_of(node).get("allocatable") or _NOTHING
 
 
+# --- queues -----------------------------------------------------------------------------------------------------------
+
+
+def parent_of(queue: Mapping[str, Any]) -> str:
+    """``spec.parentQueue`` of a KAI Queue, or "" for a queue at the root."""
+    return spec_of(queue).get("parentQueue") or ""
+
+
+def share_of(queue: Mapping[str, Any], resource: str = "gpu") -> Mapping[str, Any]:
+    """``spec.resources.RESOURCE`` of a KAI Queue (quota, limit, overQuotaWeight), or an empty mapping, which means 0 for all three."""
+    return (spec_of(queue).get("resources") or _NOTHING).get(resource) or _NOTHING
+
+
 # --- pod templates ----------------------------------------------------------------------------------------------------
 
 DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")

@@ -21,7 +21,7 @@ from msgspec import Meta
 from kailab.errors import InputError, Where
 from kailab.model import quantities
 from kailab.model.manifests import Manifest, Notice
-from kailab.model.objects import Object, spec_of
+from kailab.model.objects import Object, parent_of
 from kailab.model.quantities import format_number
 from kailab.model.records import KubernetesRecord, Metadata
 from kailab.model.times import duration_seconds
@@ -32,7 +32,6 @@ UNLIMITED = -1
 _MOST_NAMES = 6
 _UNITS = {"gpu": "GPUs", "cpu": "millicores", "memory": "MB"}
 _TO_ENGINE_UNITS = {"gpu": quantities.queue_gpu, "cpu": quantities.queue_cpu, "memory": quantities.queue_memory}
-_NOTHING: Mapping[str, Any] = {}
 
 
 # --- forms of fields --------------------------------------------------------------------------------------------------
@@ -174,18 +173,7 @@ SHARE_FIELDS: dict[str, FieldForm] = _forms(QueueResourceShare)
 """The fields of ``spec.resources.gpu``, ``.cpu`` and ``.memory``."""
 
 
-# --- reading and making -----------------------------------------------------------------------------------------------
-
-
-def parent_of(queue: Mapping[str, Any]) -> str:
-    """``spec.parentQueue``, or "" for a queue at the root."""
-    parent = spec_of(queue).get("parentQueue")
-    return parent if isinstance(parent, str) else ""
-
-
-def share_of(queue: Mapping[str, Any], resource: str = "gpu") -> Mapping[str, Any]:
-    """``spec.resources.RESOURCE`` of a checked queue, or an empty mapping, which means 0 for quota, limit and weight."""
-    return (spec_of(queue).get("resources") or _NOTHING).get(resource) or _NOTHING
+# --- making -----------------------------------------------------------------------------------------------------------
 
 
 def share(quota: float = UNLIMITED, limit: float = UNLIMITED, weight: float = 1) -> dict[str, float]:
@@ -251,7 +239,7 @@ def check_queue_tree(queues: Iterable[Object | Manifest]) -> tuple[list[InputErr
             errors.append(InputError("there are two queues of this name", _where(queue, "metadata.name")))
         else:
             tree[name] = queue
-    parents = {name: parent_of(_object(queue)) for name, queue in tree.items()}
+    parents = {name: _parent(queue) for name, queue in tree.items()}
     _check_cycles(tree, parents, errors)
     for name, queue in tree.items():
         parent = parents[name]
@@ -268,7 +256,7 @@ def check_guaranteed(queues: Iterable[Object | Manifest], gpus: Fraction) -> lis
     tree = {_object(queue)["metadata"]["name"]: queue for queue in queues}
     below: dict[str, list[str]] = {}
     for name, queue in tree.items():
-        parent = parent_of(_object(queue))
+        parent = _parent(queue)
         below.setdefault(parent if parent in tree else "", []).append(name)
     todo, counted = list(below.get("", ())), []
     while todo:
@@ -299,7 +287,7 @@ def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Ob
 
     ``used``: (queue name, the place that names it).
     """
-    parents = {_object(queue)["metadata"].get("name"): parent_of(_object(queue)) for queue in queues}
+    parents = {_object(queue)["metadata"].get("name"): _parent(queue) for queue in queues}
     inner = set(parents.values()) - {""}
     warnings = []
     for name, where in used:
@@ -363,6 +351,13 @@ def _check_quotas(tree: Mapping[str, Object | Manifest], parents: Mapping[str, s
 
 def _object(queue: Object | Manifest) -> Object:
     return queue.object if isinstance(queue, Manifest) else queue
+
+
+def _parent(queue: Object | Manifest) -> str:
+    obj = _object(queue)
+    # The object may be unchecked.
+    parent = parent_of(obj) if isinstance(obj.get("spec"), dict) else ""
+    return parent if isinstance(parent, str) else ""
 
 
 def _quota(queue: Object | Manifest, resource: str) -> Fraction | None:

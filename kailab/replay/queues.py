@@ -16,13 +16,14 @@ from kailab.fleet import Fleet
 from kailab.lab.seen_names import there_are
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import Manifests
-from kailab.model.queues import check_queue_tree
+from kailab.model.objects import parent_of, share_of
+from kailab.model.queues import check_queue_tree, share
 from kailab.replay.trace import Trace
 
 NO_TEAM = "trace"
 """The queue of jobs for which the trace names no team."""
 _ODD = re.compile(r"[^a-z0-9.-]+", re.ASCII)
-_BOUNDLESS = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+_BOUNDLESS = share()
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,7 @@ class TeamQueues:
     @property
     def quotas(self) -> dict[str, float]:
         """GPU quota of each team's queue; -1 means unlimited."""
-        gpu_resources = {
-            obj["metadata"]["name"]: (obj["spec"].get("resources") or {}).get("gpu") or {} for obj in self.objects
-        }
+        gpu_resources = {obj["metadata"]["name"]: share_of(obj) for obj in self.objects}
         return {name: float(gpu_resources[name].get("quota", 0)) for name in self.names}
 
 
@@ -109,13 +108,13 @@ def from_file(trace: Trace, path: Path) -> TeamQueues:
     names = {manifest.object["metadata"]["name"] for manifest in queues}
     # A lab accepts a queue before its parent exists; in a replay the parent would never be created.
     for manifest in queues:
-        parent = manifest.object["spec"].get("parentQueue")
+        parent = parent_of(manifest.object)
         if parent and parent not in names:
             text = f"no queue {parent!r:.80} in the file; {there_are(names, parent)}"
             errors.append(InputError(text, manifest.where("spec.parentQueue")))
     if errors:
         raise InputErrors.of(errors)
-    leaves = names - {manifest.object["spec"].get("parentQueue") for manifest in queues}
+    leaves = names - {parent_of(manifest.object) for manifest in queues}
     of_team = _teams(trace)
     if missing := sorted({name for name in of_team.values() if name not in leaves}):
         raise InputError(

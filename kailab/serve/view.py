@@ -19,6 +19,7 @@ from kailab.lab.lab import Lab
 from kailab.lab.node_changes import growable
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model.kinds import KINDS
+from kailab.model.objects import parent_of
 from kailab.model.times import format_time
 from kailab.report.lab_form import LabFormBuilder
 from kailab.report.moments import PresentState
@@ -211,7 +212,7 @@ def _queue(queue: dict[str, Any]) -> dict[str, Any]:
     spec = queue["spec"]
     return {
         "name": queue["metadata"]["name"],
-        "parent": spec.get("parentQueue") or "",
+        "parent": parent_of(queue),
         "priority": spec.get("priority"),
         "resources": spec.get("resources") or {},
     }

@@ -21,6 +21,7 @@ from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
 from kailab.lab.seen_names import there_are
 from kailab.model.prices import Prices, load_prices
+from kailab.model.queues import share
 from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.sites import ClusterSites
 from kailab.replay.costs import gpus_by_model
@@ -172,5 +173,5 @@ def _with(queues: TeamQueues, part: str, gpus_by_queue: Mapping[str, float], fie
         if name not in objects:
             raise InputError(f"{field}: no queue {name!r:.80}; {there_are(objects, name)}")
         resources = objects[name]["spec"].setdefault("resources", {})
-        resources.setdefault("gpu", {"quota": 0, "limit": -1, "overQuotaWeight": 1})[part] = gpus
+        resources.setdefault("gpu", share(quota=0))[part] = gpus
     return replace(queues, objects=list(objects.values()))

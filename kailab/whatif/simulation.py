@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
-from kailab.explain.answer import Answer, Code, Verdict
+from kailab.explain.answer import Answer, Verdict
 from kailab.explain.questions import ask
 from kailab.explain.subject import Subject
 from kailab.lab.fork import fork
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 DAY = 86_400.0
-_NOT_OURS = (Code.NO_CONTROLLER, Code.OTHER_SCHEDULER)
-"""Causes with which kailab can't tell what happens to the work."""
 
 
 class When(StrEnum):
@@ -152,7 +150,7 @@ def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) ->
     found: dict[Subject, Fate] = {}
     answers: dict[Subject, Answer] = {}
     for subject in subjects:
-        if subject.standing(lab, picture).runs:
+        if subject.state(lab, picture).runs:
             found[subject] = _fate(lab, subject, When.NOW, lab.now - start)
         else:
             answers[subject] = ask(lab, subject.kind, subject.name, subject.namespace)
@@ -161,7 +159,7 @@ def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) ->
     if open_ones and left > 0:
         for _ in _moments_of_binding(lab, left):
             picture = lab.picture()
-            for subject in [one for one in open_ones if one.standing(lab, picture).runs]:
+            for subject in [one for one in open_ones if one.state(lab, picture).runs]:
                 found[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
                 open_ones.remove(subject)
             if not open_ones:
@@ -173,8 +171,9 @@ def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) ->
 
 
 def _without_running(answer: Answer) -> When:
-    """For work that did not run within the simulated time."""
-    if answer.verdict is None and answer.cause is not None and answer.cause.code in _NOT_OURS:
+    """Of what did not run within the time looked at."""
+    # Somebody outside of the lab decides it: no verdict, and a cause that says who.
+    if answer.verdict is None and answer.cause is not None:
         return When.UNKNOWN
     return When.NEVER if answer.verdict in (Verdict.NEVER, Verdict.FAILED) else When.WAITS
 
@@ -190,7 +189,7 @@ def _moments_of_binding(lab: Lab, seconds: float) -> Iterator[None]:
 
 
 def _fate(lab: Lab, subject: Subject, when: When, seconds: float | None, answer: Answer | None = None) -> Fate:
-    standing = subject.standing(lab)
-    places = tuple(sorted((row.name, row.node) for row in standing.running))
+    state = subject.state(lab)
+    places = tuple(sorted((row.name, row.node) for row in state.running))
     workload = Workload(subject.namespace, subject.kind, subject.name)
-    return Fate(workload, when, seconds, standing.wanted, places, answer)
+    return Fate(workload, when, seconds, state.wanted, places, answer)

@@ -1,4 +1,4 @@
-"""The runner itself: what KAI recorded passes through the comparison without a difference, and faults are seen."""
+"""The runner of recorded cases: KAI's own records show no difference, and deviations are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks on the command line: a line per case, the tally last, 0 or 1."""
+"""The command line of the checks: a line per case, the totals last, exit code 0 or 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random situations, and the judge of what is explained of them: it lets no wrong answer pass."""
+"""Random situations, and the judge of their explanations: every wrong answer is found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from checks.explaining.workload_context import WorkloadContext
 from checks.explaining.workloads import AppliedWorkload, waiting_workloads
 from checks.fuzzing.walk_objects import queue
 from kailab.errors import InputError
-from kailab.explain.answer import Answer, Cause, Code, Step, Verdict
+from kailab.explain.answer import Answer, Cause, CauseCode, Step, Verdict
 
 FLEET = yaml.safe_load("""
 apiVersion: kailab.dev/v1
@@ -56,7 +56,7 @@ WORK = AppliedWorkload("Job", "work")
 SENTENCE = "Its queue team has a limit of 2; it wants 4 GPUs."
 
 
-def told(verdict: Verdict, code: Code, *steps: Step, sentence: str = SENTENCE) -> Answer:
+def told(verdict: Verdict, code: CauseCode, *steps: Step, sentence: str = SENTENCE) -> Answer:
     return Answer("Job", "default", "work", verdict, Cause(code, sentence), steps=steps)
 
 
@@ -76,34 +76,34 @@ LIFT = {"patch": {"kind": "Queue", "name": "team", "patch": {"spec": {"resources
 
 
 def test_a_right_answer_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = told(Verdict.NEVER, Code.OVER_LIMIT, Step("Lift the limit.", (LIFT,), checked=True))
+    right = told(Verdict.NEVER, CauseCode.OVER_LIMIT, Step("Lift the limit.", (LIFT,), checked=True))
     assert judged(monkeypatch, LIMITED, right).right
 
 
 def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert parts(judged(monkeypatch, LIMITED, told(Verdict.LATER, Code.OVER_LIMIT))) == ["verdict"]
-    assert parts(judged(monkeypatch, CROWDED, told(Verdict.NEVER, Code.NOT_ENOUGH_GPUS))) == ["verdict"]
-    assert parts(judged(monkeypatch, CROWDED, told(Verdict.GONE, Code.EVICTED))) == ["verdict"]
+    assert parts(judged(monkeypatch, LIMITED, told(Verdict.LATER, CauseCode.OVER_LIMIT))) == ["verdict"]
+    assert parts(judged(monkeypatch, CROWDED, told(Verdict.NEVER, CauseCode.NOT_ENOUGH_GPUS))) == ["verdict"]
+    assert parts(judged(monkeypatch, CROWDED, told(Verdict.GONE, CauseCode.EVICTED))) == ["verdict"]
 
 
 def test_a_cause_that_is_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    same = told(Verdict.NEVER, Code.TAINT_NOT_TOLERATED)
+    same = told(Verdict.NEVER, CauseCode.TAINT_NOT_TOLERATED)
     assert judged(monkeypatch, LIMITED, same).faults == (("cause", "the same again once TaintNotTolerated is no more"),)
-    then = told(Verdict.NEVER, Code.OVER_LIMIT)
+    then = told(Verdict.NEVER, CauseCode.OVER_LIMIT)
     beside = judged(monkeypatch, LIMITED, same, then)
     assert beside.faults == (("cause", "it runs once OverLimit is no more: TaintNotTolerated does not keep it"),)
 
 
 def test_a_step_that_does_not_help_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = Step("Wait.", ({"advance": 5},), checked=True)
-    found = judged(monkeypatch, LIMITED, told(Verdict.NEVER, Code.OVER_LIMIT, idle))
+    found = judged(monkeypatch, LIMITED, told(Verdict.NEVER, CauseCode.OVER_LIMIT, idle))
     assert found.faults == (("step", "Wait.: 0 pods of it run then, 0 before, and not all"),)
     untried = Step("Wait.", ({"advance": 5},))
-    assert judged(monkeypatch, LIMITED, told(Verdict.NEVER, Code.OVER_LIMIT, untried)).right
+    assert judged(monkeypatch, LIMITED, told(Verdict.NEVER, CauseCode.OVER_LIMIT, untried)).right
 
 
 def test_a_sentence_without_its_numbers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    vague = told(Verdict.NEVER, Code.OVER_LIMIT, sentence="Its queue team has a limit of 20.")
+    vague = told(Verdict.NEVER, CauseCode.OVER_LIMIT, sentence="Its queue team has a limit of 20.")
     assert parts(judged(monkeypatch, LIMITED, vague)) == ["naming"]
 
 
@@ -119,9 +119,9 @@ def test_a_failure_is_a_fault_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_emptied_lab_tells_what_waiting_for_others_can_bring() -> None:
     with CROWDED.opened() as crowded, LIMITED.opened() as limited:
         truth = GroundTruth(CROWDED, crowded)
-        assert truth.alone(WORK)
-        assert not truth.in_time(WORK)
-        assert not GroundTruth(LIMITED, limited).alone(WORK)
+        assert truth.runs_alone_in_fork(WORK)
+        assert not truth.runs_within_a_day(WORK)
+        assert not GroundTruth(LIMITED, limited).runs_alone_in_fork(WORK)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -144,21 +144,26 @@ def test_situations_are_of_many_kinds() -> None:
 
 
 NOT_DRAWN = {
-    Code.OTHER_SCHEDULER,
-    Code.GROUPING_FAILED,
-    Code.POD_GROUP_MISSING,
-    Code.BIND_RETRIED,
-    Code.FAILED,
-    Code.NO_CONTROLLER,
+    CauseCode.OTHER_SCHEDULER,
+    CauseCode.GROUPING_FAILED,
+    CauseCode.POD_GROUP_MISSING,
+    CauseCode.BIND_RETRIED,
+    CauseCode.FAILED,
+    CauseCode.NO_CONTROLLER,
 }
 """Causes that no situation has that is made at random."""
 
 
 @pytest.mark.parametrize(
-    "code", sorted(set(Code) - {Code.EVICTED, Code.BORROWING, Code.STALE_GANG, Code.PODS_NOT_CREATED} - NOT_DRAWN)
+    "code",
+    sorted(
+        set(CauseCode)
+        - {CauseCode.EVICTED, CauseCode.BORROWING, CauseCode.STALE_GANG, CauseCode.PODS_NOT_CREATED}
+        - NOT_DRAWN
+    ),
 )
-def test_every_cause_of_waiting_can_be_taken_away(code: Code) -> None:
-    assert code in removal._REMOVERS or code == Code.BIND_REFUSED
+def test_every_cause_of_waiting_can_be_taken_away(code: CauseCode) -> None:
+    assert code in removal._REMOVERS or code == CauseCode.BIND_REFUSED
 
 
 def in_queue(name: str, work: dict) -> dict:
@@ -175,7 +180,7 @@ def split_job() -> dict:
 
 def test_gpus_that_are_split_are_there_where_a_profile_was_absent() -> None:
     (found,) = judge_situation(Situation("split", FLEET, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
-    assert (found.code, found.faults) == (Code.MIG_PROFILE_ABSENT, ())
+    assert (found.code, found.faults) == (CauseCode.MIG_PROFILE_ABSENT, ())
 
 
 def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> None:
@@ -183,7 +188,7 @@ def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> Non
     named["metadata"]["labels"]["priorityClassName"] = "research-high"
     situation = Situation("named", FLEET, ({"apply": [queue("team", "", 8, -1, 1)]}, {"apply": [named]}))
     with situation.opened() as lab:
-        found = removal.cause_removal(situation, lab, WORK, Code.PRIORITY_CLASS_MISSING)
+        found = removal.cause_removal(situation, lab, WORK, CauseCode.PRIORITY_CLASS_MISSING)
     assert found is not None
     with situation.opened(found.steps) as lab:
         assert [one["spec"]["priorityClassName"] for one in lab.cluster.list("PodGroup")] == ["research-high"]
@@ -195,7 +200,7 @@ def test_a_priority_class_has_the_value_that_lets_the_work_run() -> None:
         made["metadata"]["labels"]["priorityClassName"] = name
     steps = ({"apply": [queue("team", "", 8, 8, 1)]}, {"apply": [full]}, {"apply": [named]})
     (found,) = judge_situation(Situation("valued", FLEET, steps))
-    assert (found.code, found.next_code) == (Code.PRIORITY_CLASS_MISSING, "")
+    assert (found.code, found.next_code) == (CauseCode.PRIORITY_CLASS_MISSING, "")
     assert found.right
 
 
@@ -208,7 +213,7 @@ def test_a_cause_that_kept_some_of_the_work_is_one_whatever_else_would_let_it_ru
     fleet = {**FLEET, "pools": [{**FLEET["pools"][0], "count": 3}]}
     steps = ({"apply": [queue("team", "", 6, 6, 1)]}, {"apply": [first, kept]}, {"apply": [named]})
     (found,) = judge_situation(Situation("some", fleet, steps))
-    assert (found.code, found.next_code) == (Code.PRIORITY_CLASS_MISSING, Code.OVER_LIMIT)
+    assert (found.code, found.next_code) == (CauseCode.PRIORITY_CLASS_MISSING, CauseCode.OVER_LIMIT)
     assert found.right
 
 
@@ -226,8 +231,8 @@ def test_a_cause_without_which_it_does_not_wait_for_ever_is_one_whatever_else_wo
     (found,) = judge_situation(Situation("closed", {**FLEET, "pools": [pool, others]}, steps))
     assert (found.verdict, found.code, found.next_code) == (
         Verdict.NEVER,
-        Code.NODES_CORDONED,
-        Code.TAINT_NOT_TOLERATED,
+        CauseCode.NODES_CORDONED,
+        CauseCode.TAINT_NOT_TOLERATED,
     )
     assert found.right
 
@@ -239,7 +244,7 @@ def test_a_limit_may_be_kept_where_others_hold_nothing_of_their_own() -> None:
     (found,) = judge_situation(
         Situation("held", FLEET, ({"apply": queues}, {"apply": [full]}, {"apply": [job("work", 4)]}))
     )
-    assert (found.code, found.next_code) == (Code.OVER_LIMIT, Code.VICTIMS_WITHIN_QUOTA)
+    assert (found.code, found.next_code) == (CauseCode.OVER_LIMIT, CauseCode.VICTIMS_WITHIN_QUOTA)
     assert found.right
 
 
@@ -251,8 +256,8 @@ def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
     situation = Situation("shared", FLEET, ({"apply": [queue("team", "", 4, -1, 1), shared]},))
     with situation.opened() as lab:
         place = WorkloadContext(situation, lab, WORK)
-        assert missing_names(place, Code.NOT_ENOUGH_GPUS, "It wants 40000 MiB of a GPU.") == ""
-        assert "40000" in missing_names(place, Code.NOT_ENOUGH_GPUS, "It wants much of a GPU.")
+        assert missing_names(place, CauseCode.NOT_ENOUGH_GPUS, "It wants 40000 MiB of a GPU.") == ""
+        assert "40000" in missing_names(place, CauseCode.NOT_ENOUGH_GPUS, "It wants much of a GPU.")
 
 
 def test_a_share_grows_where_others_have_no_quota_any_more() -> None:
@@ -261,14 +266,14 @@ def test_a_share_grows_where_others_have_no_quota_any_more() -> None:
     (found,) = judge_situation(
         Situation("owed", FLEET, ({"apply": owed}, {"apply": [crowd]}, {"apply": [job("work", 4)]}))
     )
-    assert (found.code, found.next_code) == (Code.FAIR_SHARE_REACHED, Code.VICTIMS_WITHIN_QUOTA)
+    assert (found.code, found.next_code) == (CauseCode.FAIR_SHARE_REACHED, CauseCode.VICTIMS_WITHIN_QUOTA)
     assert found.right
 
 
 def test_what_a_parent_is_made_for_is_needed_where_its_limit_has_to_go_too() -> None:
     orphan = queue("team", "nowhere", 8, 1, 1)
     (found,) = judge_situation(Situation("orphan", FLEET, ({"apply": [orphan]}, {"apply": [job("work", 4)]})))
-    assert (found.code, found.next_code) == (Code.QUEUE_PARENT_MISSING, Code.OVER_LIMIT)
+    assert (found.code, found.next_code) == (CauseCode.QUEUE_PARENT_MISSING, CauseCode.OVER_LIMIT)
     assert found.right
 
 
@@ -276,7 +281,7 @@ def test_nodes_that_are_made_for_a_later_cause_have_what_the_first_one_is_about(
     """Copies of nodes of another pool are of that pool, where it is still to be served."""
     elsewhere = {**FLEET, "pools": [{**FLEET["pools"][0], "labels": {"kai.scheduler/node-pool": "workers"}}]}
     (found,) = judge_situation(Situation("pool", elsewhere, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
-    assert (found.code, found.next_code) == (Code.NODE_POOL_NOT_SERVED, Code.MIG_PROFILE_ABSENT)
+    assert (found.code, found.next_code) == (CauseCode.NODE_POOL_NOT_SERVED, CauseCode.MIG_PROFILE_ABSENT)
     assert found.right
 
 
@@ -307,7 +312,7 @@ def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) ->
     limited = queue("team", "", 8, 4, 1)
     full = Situation("full", FLEET, ({"apply": [limited]}, {"apply": [elastic]}, {"apply": [job("work", 4)]}))
     with full.opened() as lab:
-        taken = removal.cause_removal(full, lab, WORK, Code.BEHIND_OTHERS)
+        taken = removal.cause_removal(full, lab, WORK, CauseCode.BEHIND_OTHERS)
     assert taken is not None
     with full.opened(taken.steps) as lab:
         assert (AppliedWorkload(kind, "elastic").running(lab), len(AppliedWorkload(kind, "elastic").pods(lab))) == (
@@ -319,8 +324,8 @@ def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) ->
 
 def test_a_limit_may_be_kept_where_all_that_others_hold_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     full = CROWDED.with_steps(({"apply": [queue("team", "", 8, 8, 1)]}, *CROWDED.steps[1:]))
-    over = told(Verdict.LATER, Code.OVER_LIMIT, sentence="Its queue team may hold 8 GPUs, its limit.")
-    assert judged(monkeypatch, full, over, told(Verdict.LATER, Code.VICTIMS_NON_PREEMPTIBLE)).faults == ()
+    over = told(Verdict.LATER, CauseCode.OVER_LIMIT, sentence="Its queue team has a limit of 8 GPUs.")
+    assert judged(monkeypatch, full, over, told(Verdict.LATER, CauseCode.VICTIMS_NON_PREEMPTIBLE)).faults == ()
 
 
 def test_nodes_are_made_as_large_as_any_pod() -> None:
@@ -330,7 +335,7 @@ def test_nodes_are_made_as_large_as_any_pod() -> None:
     large = Situation("large", poor, ({"apply": [queue("team", "", -1, -1, 1)]}, {"apply": [vast]}))
     with large.opened() as lab:
         assert not WORK.runs(lab)
-        taken = removal.cause_removal(large, lab, WORK, Code.LARGER_THAN_ANY_NODE)
+        taken = removal.cause_removal(large, lab, WORK, CauseCode.LARGER_THAN_ANY_NODE)
     assert taken is not None
     with large.opened(taken.steps) as lab:
         assert WORK.runs(lab)
@@ -338,7 +343,7 @@ def test_nodes_are_made_as_large_as_any_pod() -> None:
 
 def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     large = LIMITED.with_steps((*LIMITED.steps, {"advance": 5}, {"apply": [queue("b", "", 4, -1, 1), job("more", 1)]}))
-    monkeypatch.setattr(judging, "ask", lambda *_, **__: told(Verdict.LATER, Code.OVER_LIMIT))
+    monkeypatch.setattr(judging, "ask", lambda *_, **__: told(Verdict.LATER, CauseCode.OVER_LIMIT))
     failed = next(one for one in judge_situation(large) if one.work == WORK)
     small = shrink(large, failed)
     assert small.steps == LIMITED.steps[1:]  # without its queue it is as wrong
@@ -375,7 +380,7 @@ def test_a_day_tells_of_all_that_comes_to_run_in_it() -> None:
     situation = Situation("ending", FLEET, steps)
     with situation.opened() as lab:
         truth = GroundTruth(situation, lab)
-        assert [truth.in_time(one) for one in waiting_workloads(situation, lab)] == [True, False]
+        assert [truth.runs_within_a_day(one) for one in waiting_workloads(situation, lab)] == [True, False]
 
 
 def test_findings_tell_the_share_by_cause() -> None:

@@ -1,4 +1,4 @@
-"""Random clusters: written and read back, as cases and as manifests; what fails is shrunk to the smallest that does."""
+"""Random clusters, written and read as cases and manifests; failures are shrunk."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The hunt: what it draws, what it calls a difference and what chance, what it refuses. That it finds a planted fault:
-tests/extensions/test_planted_fault.py."""
+"""The hunt: its samples, its differences, chance, and what it refuses. tests/extensions/test_planted_fault.py checks
+that it finds a planted fault.
+"""
 
 from __future__ import annotations
 
@@ -66,14 +67,14 @@ def test_a_seed_gives_the_same_scenario_each_time(tmp_path: Path) -> None:
 
 def test_which_of_two_equals_came_first_is_chance(judge: Judge) -> None:
     """Both pods of one step have one age, and so have both queues: a real cluster orders them by random uids."""
-    judged = judge.judged(sample(teams("a", "b"), [pod("of-b", "b"), pod("of-a", "a")]))
+    judged = judge.judge(sample(teams("a", "b"), [pod("of-b", "b"), pod("of-a", "a")]))
     assert judged.verdict == "chance"
     assert judged.why == "kailab decides so too with the objects of each step in reverse"
 
 
 def test_who_knows_no_limit_differs_and_by_no_chance(judge: Judge) -> None:
     none = queue("none", "", 0, 0, 1)
-    judged = judge.judged(sample(teams("a"), [none], [pod("held", "none")]))
+    judged = judge.judge(sample(teams("a"), [none], [pod("held", "none")]))
     assert judged.verdict == "differs"
     assert [str(one) for one in judged.differences] == [
         "outcome: held after step 3: 0 running -> 1 running",
@@ -82,7 +83,7 @@ def test_who_knows_no_limit_differs_and_by_no_chance(judge: Judge) -> None:
 
 
 def test_what_could_not_be_carried_out_is_no_difference(judge: Judge) -> None:
-    judged = judge.judged(sample(teams("a"), [{**pod("bad", "a"), "spec": {"containers": "none"}}]))
+    judged = judge.judge(sample(teams("a"), [{**pod("bad", "a"), "spec": {"containers": "none"}}]))
     assert judged.verdict == "error"
     assert judged.why.startswith("kailab: step 2: stopped: Pod/bad")
     assert judged.differences == ()
@@ -92,7 +93,7 @@ def test_what_has_no_part_in_a_difference_is_cut_away(judge: Judge) -> None:
     none = queue("none", "", 0, 0, 1)
     large = sample(teams("a", "b"), [none], [pod("one", "a")], [pod("held", "none")], [pod("late", "b")])
     large = HuntSample(large.name, 0, one_gpu(4), large.steps)
-    small = shrink(large, judge.judged(large).differences, judge.differs, 60)
+    small = shrink(large, judge.judge(large).differences, judge.differs, 60)
     assert [one["metadata"]["name"] for one in small.objects()] == ["none", "held"]
 
 
@@ -105,7 +106,7 @@ def test_it_stops_cutting_after_so_many_tries(judge: Judge) -> None:
         asked.append(smaller)
         return []
 
-    assert shrink(large, judge.judged(large).differences, differs, 2) == large
+    assert shrink(large, judge.judge(large).differences, differs, 2) == large
     assert len(asked) == 2
 
 

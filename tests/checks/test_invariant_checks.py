@@ -1,4 +1,4 @@
-"""The invariants see what they are for: each violation here is made on purpose."""
+"""Each invariant finds a violation that is made on purpose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from checks.case_input import NOW, CaseInput
 from checks.fuzzing.fuzz import run_seed
 from checks.fuzzing.random_cluster import seeded
-from checks.invariants import check, run_rounds, undecided
+from checks.invariants import check, run_rounds, undetermined
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline, QueueShare, QueueState
 from kailab.engine.snapshot.records import (
     GPU,
@@ -193,7 +193,7 @@ def test_fair_shares_beyond_what_there_is():
 def test_decisions_that_vary_are_seen():
     turns = iter(range(9))
     case_input = cluster(workload("a"))
-    found = undecided(case_input, lambda working, config, now: Decisions(now=next(turns)))
+    found = undetermined(case_input, lambda working, config, now: Decisions(now=next(turns)))
     assert found == [
         "the same working set decided twice: now differ",
         "the same records told in another order: now differ",

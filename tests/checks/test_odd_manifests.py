@@ -1,4 +1,4 @@
-"""Odd manifests against a whole lab: refused in words, or settled. And the fuzzer itself finds what is planted."""
+"""Odd manifests in a lab are refused with a message, or the lab settles; the fuzzer finds planted faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cases are run."""
+"""The selection of recorded cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random walks through labs: what must hold at rest, and that the walk notices where it does not."""
+"""Random walks through labs: the invariants of a settled lab, and violations that are found."""
 
 from __future__ import annotations
 

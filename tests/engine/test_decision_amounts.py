@@ -1,4 +1,4 @@
-"""What decisions tell beside who and where: amounts in every resource, what let a victim be taken, whose turn is when."""
+"""Amounts and reasons of decisions: every resource of each task, the ground of each eviction, and serving positions."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A score of nodes that also says which device a share gets; and one whose answers are kept from pod to pod."""
+"""A node score that also chooses the device for a share, and one whose answers are cached from pod to pod."""
 
 from __future__ import annotations
 

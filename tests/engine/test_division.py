@@ -1,4 +1,4 @@
-"""The arithmetic of fair shares as it is told: it is the division that the engine goes by, and it adds up."""
+"""The reported division of fair shares is the one that the engine uses, and its parts add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gangs start together or not at all; what is beyond the minimum comes and goes one by one; subgroups have minima too."""
+"""Gangs start together or not at all; pods beyond the minimum come and go one by one; subgroups have minimums too."""
 
 from kailab.engine.decisions import PendingCode
 from kailab.engine.snapshot.records import PodSet, Status, SubGroup

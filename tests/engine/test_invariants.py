@@ -1,4 +1,4 @@
-"""What must hold whatever cluster the engine is given: random fleets, queue trees and workloads."""
+"""Invariants for any cluster: random fleets, queue trees and workloads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from checks.case_input import NOW
 from checks.fuzzing.random_cluster import random_case_input
-from checks.invariants import check, run_rounds, undecided
+from checks.invariants import check, run_rounds, undetermined
 from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.cycle import run_cycle
 
@@ -32,7 +32,7 @@ def test_one_cycle_keeps_every_invariant(case_input):
 @searching
 @given(clusters())
 def test_the_same_cluster_is_decided_the_same_way(case_input):
-    assert undecided(case_input, run_cycle) == []
+    assert undetermined(case_input, run_cycle) == []
 
 
 @searching

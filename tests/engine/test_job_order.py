@@ -1,4 +1,4 @@
-"""Which job of a queue is next: by priority, then one below its minimum, then by age, then by name."""
+"""The next job of a queue: by priority, then below its minimum first, then by age, then by name."""
 
 import pytest
 

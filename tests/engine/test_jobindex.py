@@ -1,4 +1,4 @@
-"""An index of jobs in another order: the jobs of a queue are put in it when somebody looks at that queue."""
+"""An index of jobs in another order: a queue's jobs are sorted when that queue is first read."""
 
 from __future__ import annotations
 

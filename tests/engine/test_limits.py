@@ -1,4 +1,4 @@
-"""Limits hold for everyone, quota for non-preemptible work, at every level of the tree; and which queues run at all."""
+"""Limits apply to all work, quotas to non-preemptible work, at every level of the tree; and only leaf queues run work."""
 
 import pytest
 

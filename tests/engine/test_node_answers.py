@@ -1,4 +1,4 @@
-"""What each node says to a pod: the first rule that keeps it off, with both values, or that it takes it."""
+"""The answer of each node to a pod: the first rule that refuses it, with both values, or that the node takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps work off nodes, taken away: a node that refused by one rule then takes the pod, or refuses by another."""
+"""Relaxations of node rules: a node that refused by one rule then takes the pod, or refuses by another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes a pod may go to: labels, affinity, taints, other pods, ports, pod slots, and nodes that take nothing."""
+"""Node filters: labels, affinity, taints, other pods, ports, pod slots, and unavailable nodes."""
 
 import pytest
 

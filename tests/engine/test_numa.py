@@ -1,4 +1,4 @@
-"""NUMA: which zones a node's kubelet would give a pod, and that zones are neither lent twice nor forgotten."""
+"""NUMA: the zones that a node's kubelet would give a pod, and the accounting of zones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which of the nodes that fit: packed or spread, CPU work off GPU nodes, a nominated node first, names break ties."""
+"""The choice among nodes that fit: packing or spreading, CPU work off GPU nodes, a nominated node first, ties by name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Orders of jobs other than KAI's: the weighted score, and going first after a long wait."""
+"""Configured orders of jobs: the weighted score, and jobs that go first after a long wait."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -1,4 +1,4 @@
-"""How queues share what quotas leave, where a policy says it: what stays guaranteed, and what is refused."""
+"""Queue shares by a policy: what stays guaranteed, and which answers are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose work goes, how much of it in one cycle, and how long is searched."""
+"""Configured victims: their order, the limit of evictions per cycle, and the search budget."""
 
 import pytest
 

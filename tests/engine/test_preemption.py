@@ -1,4 +1,4 @@
-"""preempt: within one queue, higher priority over lower that may be preempted. consolidation: movers make room, none lost."""
+"""preempt: higher priority evicts lower preemptible priority within one queue. consolidation: pods move, none is lost."""
 
 import pytest
 

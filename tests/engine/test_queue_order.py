@@ -1,4 +1,4 @@
-"""Which queue is served next: below its share before above it, within quota, by priority, the emptier first."""
+"""The next queue: below its share before above it, within quota, by priority, then the emptier one."""
 
 import pytest
 

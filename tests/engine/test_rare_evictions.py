@@ -1,4 +1,4 @@
-"""Evictions where several rules meet: priorities of queues and jobs, CPU, pod slots, affinities, delays, limits."""
+"""Evictions with several rules at once: priorities of queues and jobs, CPU, pod slots, affinities, delays, limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subgroups with minima of their own, elastic work and staleness: what starts, what grows, what goes first."""
+"""Subgroups with minimums of their own, elastic work and staleness: what starts, what grows, what is evicted first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares of several devices, GPU memory on unlike nodes, MIG: where they meet quotas, limits and evictions."""
+"""Shares of several devices, GPU memory on unequal nodes, and MIG, with quotas, limits and evictions."""
 
 from __future__ import annotations
 

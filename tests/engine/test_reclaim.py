@@ -1,5 +1,6 @@
-"""reclaim: a queue below its share takes from queues above theirs, the youngest of lowest priority first, never more than
-is fair."""
+"""reclaim: a queue below its share takes from queues above theirs, the youngest of lowest priority first, within
+fairness.
+"""
 
 import pytest
 

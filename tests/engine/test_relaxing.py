@@ -1,4 +1,4 @@
-"""Relaxations: what would become of a job if one thing did not stand in its way."""
+"""Relaxations: what a cycle would decide for a job without one of its obstacles."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Victims that surely all find places again, in whichever order they are placed, and searches that end by it."""
+"""Victims that certainly all find places again in any order, and searches that end because of it."""
 
 from __future__ import annotations
 

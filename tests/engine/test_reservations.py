@@ -1,4 +1,4 @@
-"""Places kept free for jobs that find none, and who may start beside them."""
+"""Nodes kept free for jobs without room, and the jobs that may start beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a queue could take back from another, and what stops it: the rules of the reclaim action, told before anybody asks."""
+"""What a queue could reclaim from another, and what stops it."""
 
 from __future__ import annotations
 

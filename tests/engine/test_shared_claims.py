@@ -1,11 +1,11 @@
-"""Resource claims that several pods share: the devices count once, wherever they are counted, from the first pod on."""
+"""Resource claims that several pods share: their devices count once everywhere, from the first pod on."""
 
 import random
 
 import pytest
 
 from checks.case_input import ACTIVE, CaseInput
-from checks.invariants import run_rounds, undecided
+from checks.invariants import run_rounds, undetermined
 from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import repeat_cycle, run_cycle
@@ -203,7 +203,7 @@ def room_unused(case_input, table):
 def test_in_any_world_devices_of_claims_count_once_and_none_is_left_idle(world, state, seed):
     random_world(world, random.Random(seed))
     case_input = opening_of(world)
-    assert run_rounds(case_input, run_cycle) + undecided(case_input, run_cycle) == []
+    assert run_rounds(case_input, run_cycle) + undetermined(case_input, run_cycle) == []
     table = at_rest(case_input)
     assert list(room_unused(case_input, table)) == []
     # What a cycle tried is taken back exactly, and what is built in another order is the same.

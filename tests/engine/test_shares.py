@@ -1,4 +1,4 @@
-"""What shared GPUs leave free, as arrays: at any moment the same as looking at each node's groups one by one."""
+"""What shared GPUs leave free, as arrays: always equal to the sum over each node's groups."""
 
 from __future__ import annotations
 

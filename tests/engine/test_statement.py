@@ -1,4 +1,4 @@
-"""A cycle leaves the working set exactly as it was, and decides the same whatever the order in which it was told things."""
+"""A cycle leaves the working set unchanged, and its decisions do not depend on the order of its records."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Topology: a required level holds the whole group in one domain, a preferred one where it can, the tightest that fits."""
+"""Topology: a required level keeps the group in one domain, a preferred one if possible, the tightest that fits first."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who was promised a place by an evicting action gets it, ahead of its queue's turn."""
+"""A job that an evicting action promised a place gets it before its queue's turn."""
 
 from kailab.engine.snapshot.records import Status
 

@@ -1,4 +1,4 @@
-"""Work that no emptied cluster holds: what the engine can't place although nobody is there."""
+"""Work that does not fit even on the cluster's empty nodes."""
 
 from __future__ import annotations
 

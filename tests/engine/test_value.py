@@ -1,4 +1,4 @@
-"""A cluster as a value: JSON both ways, changes that lead from one to the next, and decisions that depend on nothing else."""
+"""A cluster as a value: JSON both ways, changes between two values, and decisions that depend on nothing else."""
 
 from __future__ import annotations
 

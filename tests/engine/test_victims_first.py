@@ -1,4 +1,6 @@
-"""Searches that are ended because every pod that could go is served before the job, and takes a place again: it changes no decision."""
+"""Searches that end because every possible victim is served before the job and takes a place again. No decision
+changes.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from kailab.evidence.history import LabHistory
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.evidence.subject_timeline import subject_timeline
-from kailab.explain.answer import Code, Verdict
-from kailab.explain.past import explained
+from kailab.explain.answer import CauseCode, Verdict
+from kailab.explain.evidence_answers import explain_evidence
 from kailab.lab import Lab
 
 
@@ -127,8 +127,8 @@ def test_what_there_never_was_is_refused_with_what_there_is(reclaimed: LabHistor
 
 
 def test_why_pods_were_evicted_is_explained_to_someone_who_was_not_there(taken: LabHistory) -> None:
-    answer = explained(taken, "Deployment", "borrower")
-    assert (answer.verdict, answer.cause and answer.cause.code) == (Verdict.GONE, Code.EVICTED)
+    answer = explain_evidence(taken, "Deployment", "borrower")
+    assert (answer.verdict, answer.cause and answer.cause.code) == (Verdict.GONE, CauseCode.EVICTED)
     assert answer.cause is not None
     for said in (
         "8 pods of it",
@@ -140,16 +140,16 @@ def test_why_pods_were_evicted_is_explained_to_someone_who_was_not_there(taken: 
     assert "24 of 32 pods running, 8 wait, 8 evicted before" in answer.head
     assert len(answer.told) == 1
     assert answer.said.startswith("PodSchedulingErrors: ")
-    owner = explained(taken, "Job", "owner")
+    owner = explain_evidence(taken, "Job", "owner")
     assert (owner.verdict, owner.cause, owner.steps) == (Verdict.RUNNING, None, ())
-    gone = explained(taken, "Pod", answer.facts["evictions"][0]["pod"].partition("/")[2])
+    gone = explain_evidence(taken, "Pod", answer.facts["evictions"][0]["pod"].partition("/")[2])
     assert gone.verdict == Verdict.GONE
     assert any("evicted from" in line for line in gone.details)
     with pytest.raises(InputError, match="there are: borrower"):
-        explained(taken, "Deployment", "lender")
+        explain_evidence(taken, "Deployment", "lender")
 
 
 def test_what_is_whole_again_runs_and_its_evictions_are_told(reclaimed: LabHistory) -> None:
-    answer = explained(reclaimed, "Deployment", "borrower")
+    answer = explain_evidence(reclaimed, "Deployment", "borrower")
     assert (answer.verdict, answer.cause, answer.said) == (Verdict.RUNNING, None, "")
     assert [line.endswith("8 pods by reclaim for Job default/owner.") for line in answer.told] == [True]

@@ -111,15 +111,15 @@ def lets_run(question: Question, changes: Changes) -> str:
     """What is wrong with changes that are said to let the subject run; empty where they do, on a fresh copy of the situation."""
     with opened(question.situation) as lab:
         subject = Subject(question.kind, "" if question.kind == "Queue" else question.namespace, question.subject)
-        before = len(subject.standing(lab).running) if subject.object(lab) is not None else 0
+        before = len(subject.state(lab).running) if subject.object(lab) is not None else 0
         try:
             carry_out(lab, changes)
         except KailabError as error:
             return f"refused: {error}"
-        standing = subject.standing(lab)
-        after = len(standing.running)
-        if not standing.runs:
-            return f"does not run after it ({after} of {standing.wanted} run, {len(standing.waiting)} wait)"
+        state = subject.state(lab)
+        after = len(state.running)
+        if not state.runs:
+            return f"does not run after it ({after} of {state.wanted} run, {len(state.waiting)} wait)"
         return "" if after > before else f"runs no more pods than before ({after})"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kailab.advice.health import health
 from kailab.errors import NotFound, Unavailable
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from kailab.explain.questions import ask
 from kailab.lab import Lab
 
@@ -51,7 +51,7 @@ def workload(kind: str, name: str, queue: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": own}
 
 
-def asked(lab: Lab, kind: str, name: str) -> tuple[str, Code | None]:
+def asked(lab: Lab, kind: str, name: str) -> tuple[str, CauseCode | None]:
     lab.settle()
     answer = ask(lab, kind, name)
     return str(answer.verdict), answer.cause.code if answer.cause else None
@@ -65,24 +65,24 @@ def test_a_pod_that_runs(lab: Lab) -> None:
 def test_queues_that_run_nothing(lab: Lab) -> None:
     lab.apply([queue("org"), queue("team", "org"), queue("lost", "nowhere")])
     lab.apply([pod("none", ""), pod("astray", "taem"), pod("high", "org"), pod("adrift", "lost")])
-    assert asked(lab, "Pod", "none") == ("never", Code.QUEUE_LABEL_MISSING)
-    assert asked(lab, "Pod", "astray") == ("never", Code.QUEUE_MISSING)
+    assert asked(lab, "Pod", "none") == ("never", CauseCode.QUEUE_LABEL_MISSING)
+    assert asked(lab, "Pod", "astray") == ("never", CauseCode.QUEUE_MISSING)
     assert "team" in ask(lab, "Pod", "astray").cause.sentence
-    assert asked(lab, "Pod", "high") == ("never", Code.QUEUE_NOT_LEAF)
-    assert asked(lab, "Pod", "adrift") == ("never", Code.QUEUE_PARENT_MISSING)
+    assert asked(lab, "Pod", "high") == ("never", CauseCode.QUEUE_NOT_LEAF)
+    assert asked(lab, "Pod", "adrift") == ("never", CauseCode.QUEUE_PARENT_MISSING)
 
 
 def test_no_pods_to_run(lab: Lab) -> None:
     lab.apply([queue("team"), workload("Job", "held", "team", suspend=True, parallelism=3)])
     lab.apply([workload("Deployment", "none", "team", replicas=0)])
-    assert asked(lab, "Job", "held") == ("never", Code.SUSPENDED)
-    assert asked(lab, "Deployment", "none") == ("never", Code.PODS_NOT_CREATED)
+    assert asked(lab, "Job", "held") == ("never", CauseCode.SUSPENDED)
+    assert asked(lab, "Deployment", "none") == ("never", CauseCode.PODS_NOT_CREATED)
     assert ask(lab, "Job", "held").wanted == 3
 
 
 def test_a_gate(lab: Lab) -> None:
     lab.apply([queue("team"), pod("gated", "team", schedulingGates=[{"name": "example.com/budget"}])])
-    assert asked(lab, "Pod", "gated") == ("never", Code.SCHEDULING_GATED)
+    assert asked(lab, "Pod", "gated") == ("never", CauseCode.SCHEDULING_GATED)
 
 
 def test_what_never_was(lab: Lab) -> None:
@@ -102,8 +102,8 @@ def test_the_answer_as_data(lab: Lab) -> None:
 
 def test_a_label_that_names_the_default_queue_is_no_missing_label(lab: Lab) -> None:
     lab.apply([queue("team"), pod("plain", ""), pod("said", "default-queue")])
-    assert asked(lab, "Pod", "plain")[1] == Code.QUEUE_LABEL_MISSING
-    assert asked(lab, "Pod", "said")[1] == Code.QUEUE_MISSING
+    assert asked(lab, "Pod", "plain")[1] == CauseCode.QUEUE_LABEL_MISSING
+    assert asked(lab, "Pod", "said")[1] == CauseCode.QUEUE_MISSING
 
 
 def test_a_misspelt_priority_class_makes_a_deployment_inference(lab: Lab) -> None:
@@ -112,7 +112,7 @@ def test_a_misspelt_priority_class_makes_a_deployment_inference(lab: Lab) -> Non
     small = queue("small")
     small["spec"]["resources"]["gpu"]["quota"] = 1
     lab.apply([small, typo])
-    assert asked(lab, "Deployment", "web") == ("never", Code.PRIORITY_CLASS_MISSING)
+    assert asked(lab, "Deployment", "web") == ("never", CauseCode.PRIORITY_CLASS_MISSING)
     assert "trian" in ask(lab, "Deployment", "web").cause.sentence
 
 
@@ -120,13 +120,13 @@ def test_time_makes_no_priority_class(lab: Lab) -> None:
     job = workload("Job", "batch", "team")
     job["spec"]["template"]["spec"]["priorityClassName"] = "trian"
     lab.apply([queue("team"), job])
-    assert asked(lab, "Job", "batch") == ("never", Code.PRIORITY_CLASS_MISSING)
+    assert asked(lab, "Job", "batch") == ("never", CauseCode.PRIORITY_CLASS_MISSING)
 
 
 def test_a_podgroup_without_pods(lab: Lab) -> None:
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "ring"}}
     lab.apply([queue("team"), {**group, "spec": {"queue": "team", "minMember": 3}}])
-    assert asked(lab, "PodGroup", "ring") == ("never", Code.GANG_INCOMPLETE)
+    assert asked(lab, "PodGroup", "ring") == ("never", CauseCode.GANG_INCOMPLETE)
 
 
 def test_a_pod_of_a_deployment_is_judged_beside_its_siblings(lab: Lab) -> None:
@@ -143,11 +143,11 @@ def test_a_refused_binding_is_told_of_a_saved_lab_too(lab: Lab, tmp_path: Path) 
     lab.apply(queue("team"))
     lab.cluster.refuse_binds("default", "led", "cost centre is missing")
     lab.apply(pod("ledger", "team"))
-    assert asked(lab, "Pod", "ledger") == ("never", Code.BIND_REFUSED)
+    assert asked(lab, "Pod", "ledger") == ("never", CauseCode.BIND_REFUSED)
     lab.save(tmp_path / "state")
     with Lab.resume(tmp_path / "state", read_only=True) as saved:
         answer = saved.explain_pod("ledger")
-        assert (str(answer.verdict), answer.cause.code) == ("never", Code.BIND_REFUSED)
+        assert (str(answer.verdict), answer.cause.code) == ("never", CauseCode.BIND_REFUSED)
         assert "cost centre is missing" in answer.cause.sentence
 
 
@@ -166,12 +166,12 @@ def test_a_refusal_that_was_lifted_is_no_cause_any_more(lab: Lab) -> None:
     free["spec"]["resources"]["gpu"]["quota"] = -1
     lab.cluster.refuse_binds("default", "ledger", "cost centre is missing")
     lab.apply([free, pod("ledger", "team")])
-    assert asked(lab, "Pod", "ledger") == ("never", Code.BIND_REFUSED)
+    assert asked(lab, "Pod", "ledger") == ("never", CauseCode.BIND_REFUSED)
     lab.cluster._refusals.clear()
     lab.apply(workload("Deployment", "web", "team", replicas=100))
     lab.settle()
     lab.advance(3600)
-    assert asked(lab, "Pod", "ledger") == ("later", Code.NOT_ENOUGH_GPUS)
+    assert asked(lab, "Pod", "ledger") == ("later", CauseCode.NOT_ENOUGH_GPUS)
 
 
 def test_a_refusal_is_the_cause_as_long_as_it_is_tried_and_refused(lab: Lab) -> None:
@@ -180,7 +180,7 @@ def test_a_refusal_is_the_cause_as_long_as_it_is_tried_and_refused(lab: Lab) -> 
     lab.settle()
     lab.advance(100)
     answer = ask(lab, "Pod", "ledger")
-    assert (str(answer.verdict), answer.cause.code) == ("never", Code.BIND_REFUSED)
+    assert (str(answer.verdict), answer.cause.code) == ("never", CauseCode.BIND_REFUSED)
     assert "cost centre is missing" in answer.cause.sentence
     assert "cost centre is missing" in health(lab).problems[0]
 
@@ -198,7 +198,7 @@ def test_a_binding_that_got_no_answer_was_not_refused(lab: Lab, monkeypatch: pyt
     lab.settle()
     for _ in range(2):
         answer = ask(lab, "Pod", "ledger", tried=False)
-        assert (str(answer.verdict), answer.cause.code) == ("later", Code.BIND_RETRIED)
+        assert (str(answer.verdict), answer.cause.code) == ("later", CauseCode.BIND_RETRIED)
         assert "did not answer in time" in answer.cause.sentence
         assert not health(lab).refusals
         lab.advance(100)
@@ -215,9 +215,9 @@ def test_what_was_evicted_under_the_same_name_before_is_no_history_of_the_new_on
     lab.settle()
     lab.advance(10)
     lab.apply(mine)
-    assert asked(lab, "Job", "loan") == ("gone", Code.EVICTED)
+    assert asked(lab, "Job", "loan") == ("gone", CauseCode.EVICTED)
     lab.advance(10)
     lab.delete("Job", "loan")
     lab.settle()
     lab.apply({**loan, "spec": {**loan["spec"], "suspend": True}})
-    assert asked(lab, "Job", "loan") == ("never", Code.SUSPENDED)
+    assert asked(lab, "Job", "loan") == ("never", CauseCode.SUSPENDED)

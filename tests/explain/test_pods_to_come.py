@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kailab.errors import InputError
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from kailab.explain.questions import ask
 from kailab.explain.subject import min_member
 from kailab.lab import Lab
@@ -46,10 +46,10 @@ NOTEBOOK = owned("kubeflow.org/v1", "Notebook", "nb", {"template": {"spec": pod_
 def test_what_controllers_have_yet_to_make_may_run(lab: Lab) -> None:
     lab.apply([queue("team", quota=-1), deployment("web", 4), deployment("huge", 400)])
     soon = ask(lab, "Deployment", "web")
-    assert (str(soon.verdict), soon.cause.code) == ("later", Code.PODS_NOT_CREATED)
+    assert (str(soon.verdict), soon.cause.code) == ("later", CauseCode.PODS_NOT_CREATED)
     assert "yet to act" in soon.cause.sentence
     huge = ask(lab, "Deployment", "huge")
-    assert (str(huge.verdict), huge.cause.code) == ("never", Code.NOT_ENOUGH_GPUS)
+    assert (str(huge.verdict), huge.cause.code) == ("never", CauseCode.NOT_ENOUGH_GPUS)
     assert not lab.cluster.list("Pod")
 
 
@@ -75,7 +75,7 @@ def test_of_what_nobody_here_makes_pods_it_is_not_known_whether_it_would_run(lab
     lab.apply([queue("team", quota=-1), work])
     lab.settle()
     answer = ask(lab, work["kind"], "nb")
-    assert (answer.verdict, answer.cause.code) == (None, Code.NO_CONTROLLER)
+    assert (answer.verdict, answer.cause.code) == (None, CauseCode.NO_CONTROLLER)
     text = str(answer)
     assert "Never" not in text
     assert "wants" not in text
@@ -116,7 +116,7 @@ def test_a_job_that_has_failed_says_so_and_why(lab: Lab) -> None:
     lab.settle()
     lab.advance(60)
     answer = ask(lab, "Job", "failing")
-    assert (str(answer.verdict), answer.cause.code) == ("failed", Code.FAILED)
+    assert (str(answer.verdict), answer.cause.code) == ("failed", CauseCode.FAILED)
     assert "BackoffLimitExceeded" in answer.cause.sentence
     assert "do not exist" not in answer.head
     pods = [pod for pod in lab.cluster.list("Pod") if pod["status"]["phase"] == "Failed"]
@@ -150,7 +150,7 @@ def test_a_trainjob_names_the_runtime_that_it_waits_for(lab: Lab) -> None:
     )
     lab.settle()
     answer = ask(lab, "TrainJob", "t")
-    assert (str(answer.verdict), answer.cause.code) == ("never", Code.PODS_NOT_CREATED)
+    assert (str(answer.verdict), answer.cause.code) == ("never", CauseCode.PODS_NOT_CREATED)
     assert "'absent' not found" in answer.cause.sentence
     assert "wants no pods" not in answer.cause.sentence
 

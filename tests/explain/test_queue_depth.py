@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from tests.explain.building import queue
 from tests.explain.node_building import deployment, opened, pod, pool, put, told
 
@@ -14,7 +14,7 @@ def test_replicas_whose_places_are_given_and_taken_again_run_once_others_have_go
     with opened(pool("n", 1, 4, gpuMemory="80Gi"), config=ONE_JOB) as lab:
         put(lab, limited, pod("h", 1, cpu="4", priority="build"))
         put(lab, deployment("x", 4, cpu="1", annotations={"gpu-memory": "40000"}))
-        assert told(lab, "Deployment", "x")[:2] == ("later", Code.OVER_LIMIT)
+        assert told(lab, "Deployment", "x")[:2] == ("later", CauseCode.OVER_LIMIT)
         lab.delete("Pod", "h")
         lab.settle()
         assert told(lab, "Deployment", "x")[0] == "running"
@@ -26,7 +26,7 @@ def test_work_that_is_behind_others_is_told_so_whatever_the_next_cycle_would_rem
         put(lab, deployment("large", 1, 16))
         put(lab, pod("x", 2))
         verdict, code, sentence = told(lab, "Pod", "x")
-        assert (verdict, code) == ("later", Code.BEHIND_OTHERS)
+        assert (verdict, code) == ("later", CauseCode.BEHIND_OTHERS)
         assert "large" in sentence
         lab.delete("Deployment", "large")
         lab.settle()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from tests.explain import node_building
 from tests.explain.building import OPEN, causes, gang, lab, pod, pods, queue, settled
 
@@ -25,10 +25,10 @@ def test_the_queue_that_has_the_limit_is_named_at_every_level(level, limits) -> 
         )
         settled(found, gang("mine", "team", 2))
         [cause] = causes(found, "Job", "mine")
-    assert cause.code == Code.OVER_LIMIT
+    assert cause.code == CauseCode.OVER_LIMIT
     assert cause.facts == {"queue": level, "resource": "gpu", "limit": 3000, "held": 2000, "wanted": 2000}
     assert cause.sentence.startswith(f"Queue {level}")
-    assert "3 GPUs, its limit, and holds 2 GPUs" in cause.sentence
+    assert "holds 2 GPUs of its limit of 3 GPUs" in cause.sentence
     assert "2 pods, which start together, want 2 GPUs more" in cause.sentence
 
 
@@ -43,7 +43,7 @@ def test_a_limit_of_cpu_counts_too(resource, block, said) -> None:
     with lab() as found:
         settled(found, queue("team", 8, **{resource: block}), pod("mine", "team", cpu="6"))
         [cause] = causes(found, "Pod", "mine")
-    assert (cause.code, cause.facts["resource"]) == (Code.OVER_LIMIT, resource)
+    assert (cause.code, cause.facts["resource"]) == (CauseCode.OVER_LIMIT, resource)
     assert said in cause.sentence
 
 
@@ -59,8 +59,8 @@ def test_of_two_limits_each_is_a_cause() -> None:
     ("blocks", "resources", "said"),
     [
         ({}, ["gpu"], "has no resources block"),
-        ({"cpu": OPEN, "memory": OPEN}, ["gpu"], "says nothing of GPUs in its resources"),
-        ({"gpu": OPEN, "memory": OPEN}, ["cpu"], "says nothing of CPU in its resources"),
+        ({"cpu": OPEN, "memory": OPEN}, ["gpu"], "has no GPUs in its resources"),
+        ({"gpu": OPEN, "memory": OPEN}, ["cpu"], "has no CPU in its resources"),
     ],
 )
 def test_a_queue_without_resources_is_no_limit_that_somebody_set(blocks, resources, said) -> None:
@@ -69,7 +69,7 @@ def test_a_queue_without_resources_is_no_limit_that_somebody_set(blocks, resourc
     with lab() as found:
         settled(found, queue("org", 8), bare, wanted)
         [cause] = causes(found, "Pod", "mine")
-    assert cause.code == Code.QUEUE_HAS_NO_RESOURCES
+    assert cause.code == CauseCode.QUEUE_HAS_NO_RESOURCES
     assert cause.facts == {"queue": "bare", "resources": resources}
     assert said in cause.sentence
 
@@ -79,7 +79,7 @@ def test_a_parent_without_resources_is_named() -> None:
     with lab() as found:
         settled(found, bare, queue("team", 8, parent="bare"), pod("mine", "team"))
         [cause] = causes(found, "Pod", "mine")
-    assert (cause.code, cause.facts["queue"]) == (Code.QUEUE_HAS_NO_RESOURCES, "bare")
+    assert (cause.code, cause.facts["queue"]) == (CauseCode.QUEUE_HAS_NO_RESOURCES, "bare")
 
 
 def test_a_limit_of_zero_that_somebody_set_is_a_limit() -> None:
@@ -88,7 +88,7 @@ def test_a_limit_of_zero_that_somebody_set_is_a_limit() -> None:
     with lab() as found:
         settled(found, closed, pod("mine", "team"))
         [cause] = causes(found, "Pod", "mine")
-    assert cause.code == Code.OVER_LIMIT
+    assert cause.code == CauseCode.OVER_LIMIT
 
 
 @pytest.mark.parametrize("level", ["team", "department"])
@@ -99,7 +99,7 @@ def test_non_preemptible_work_stays_within_the_quota_of_every_level(level) -> No
         settled(found, *pods(2, "held", "team", priority="inference"))
         settled(found, pod("mine", "team", priority="build"))
         [cause] = causes(found, "Pod", "mine")
-    assert cause.code == Code.NON_PREEMPTIBLE_OVER_QUOTA
+    assert cause.code == CauseCode.NON_PREEMPTIBLE_OVER_QUOTA
     assert cause.facts == {"queue": level, "resource": "gpu", "quota": 2000, "held": 2000, "wanted": 1000}
 
 
@@ -108,7 +108,7 @@ def test_a_quota_of_cpu_binds_non_preemptible_work() -> None:
         cpu = {"quota": 3000, "limit": -1, "overQuotaWeight": 1}
         settled(found, queue("team", 8, cpu=cpu), pod("mine", "team", cpu="4", priority="build"))
         [cause] = causes(found, "Pod", "mine")
-    assert cause.code == Code.NON_PREEMPTIBLE_OVER_QUOTA
+    assert cause.code == CauseCode.NON_PREEMPTIBLE_OVER_QUOTA
     assert "a quota of 3 CPU" in cause.sentence
     assert "it wants 4 CPU" in cause.sentence
 
@@ -118,8 +118,8 @@ def test_a_quota_says_more_than_a_limit_beside_it() -> None:
         settled(found, queue("team", 1, 1), *pods(1, "held", "team", priority="build"))
         settled(found, pod("mine", "team", priority="build"))
         assert [one.code for one in causes(found, "Pod", "mine")] == [
-            Code.NON_PREEMPTIBLE_OVER_QUOTA,
-            Code.OVER_LIMIT,
+            CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
+            CauseCode.OVER_LIMIT,
         ]
 
 
@@ -138,8 +138,8 @@ def by_memory(name, priority, mebibytes=40000):
 @pytest.mark.parametrize(
     ("priority", "quota", "limit", "code", "rule"),
     [
-        ("inference", 2.3, -1, Code.NON_PREEMPTIBLE_OVER_QUOTA, "quota"),
-        ("train", 2.3, 2.3, Code.OVER_LIMIT, "limit"),
+        ("inference", 2.3, -1, CauseCode.NON_PREEMPTIBLE_OVER_QUOTA, "quota"),
+        ("train", 2.3, 2.3, CauseCode.OVER_LIMIT, "limit"),
     ],
 )
 def test_what_gpu_memory_counts_for_on_its_node_is_held_against_the_bounds(priority, quota, limit, code, rule) -> None:
@@ -161,8 +161,8 @@ def test_what_gpu_memory_counts_for_where_nothing_is_free_is_held_against_the_qu
         settled(found, queue("science", 2), by_memory("held-0", "inference"), by_memory("held-1", "inference"))
         settled(found, by_memory("mine", "inference", 20000))
         [cause] = causes(found, "Pod", "mine")
-        assert cause.code == Code.NON_PREEMPTIBLE_OVER_QUOTA
+        assert cause.code == CauseCode.NON_PREEMPTIBLE_OVER_QUOTA
         assert cause.facts == {"queue": "science", "resource": "gpu", "quota": 2000, "held": 1640, "wanted": 410}
         found.patch("Queue", "science", {"spec": {"resources": {"gpu": {"quota": 3}}}})
         found.settle()
-        assert [one.code for one in causes(found, "Pod", "mine")] == [Code.NOT_ENOUGH_GPUS]
+        assert [one.code for one in causes(found, "Pod", "mine")] == [CauseCode.NOT_ENOUGH_GPUS]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from kailab.explain.answer import Cause, Code
+from kailab.explain.answer import Cause, CauseCode
 from kailab.lab import Lab
 from tests.explain.building import causes, lab, pods, queue, settled
 
@@ -41,16 +41,16 @@ def _victims_gone(found: Lab, cause: Cause) -> None:
         found.delete("Pod", name.partition("/")[2])
 
 
-TAKEN_AWAY: dict[Code, Callable[[Lab, Cause], None]] = {
-    Code.OVER_LIMIT: _amount("queue", limit=-1),
-    Code.NON_PREEMPTIBLE_OVER_QUOTA: _amount("queue", quota=-1),
-    Code.FAIR_SHARE_REACHED: _amount("queue", quota=-1),
-    Code.NO_WEIGHT: _amount("queue", overQuotaWeight=5),
-    Code.VICTIMS_WITHIN_QUOTA: _others_poor,
-    Code.VICTIMS_PROTECTED: _wait,
-    Code.VICTIMS_NON_PREEMPTIBLE: _victims_gone,
-    Code.PREEMPTION_DELAY: _wait,
-    Code.BEHIND_OTHERS: _victims_gone,
+TAKEN_AWAY: dict[CauseCode, Callable[[Lab, Cause], None]] = {
+    CauseCode.OVER_LIMIT: _amount("queue", limit=-1),
+    CauseCode.NON_PREEMPTIBLE_OVER_QUOTA: _amount("queue", quota=-1),
+    CauseCode.FAIR_SHARE_REACHED: _amount("queue", quota=-1),
+    CauseCode.NO_WEIGHT: _amount("queue", overQuotaWeight=5),
+    CauseCode.VICTIMS_WITHIN_QUOTA: _others_poor,
+    CauseCode.VICTIMS_PROTECTED: _wait,
+    CauseCode.VICTIMS_NON_PREEMPTIBLE: _victims_gone,
+    CauseCode.PREEMPTION_DELAY: _wait,
+    CauseCode.BEHIND_OTHERS: _victims_gone,
 }
 
 

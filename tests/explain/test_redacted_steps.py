@@ -77,7 +77,7 @@ def test_a_short_patch_that_would_tell_one_is_told_without_its_command(lab: Lab)
     steps = ask(lab, "Deployment", "web").steps
     assert any("Ask for 4 GPUs a pod" in step.do for step in steps)
     assert SECRET not in json.dumps([step.data() for step in steps])
-    assert SECRET not in "".join(step.said() for step in steps)
+    assert SECRET not in "".join(step.describe() for step in steps)
 
 
 def test_a_simulation_and_a_what_if_tell_none(lab: Lab) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from kailab.model.labels import EXPECTED_SECONDS, RUN_SECONDS
 from tests.explain.node_building import opened, pod, pool, put, told
 
@@ -19,7 +19,7 @@ def test_it_is_told_for_whom_the_place_is_kept_and_runs_once_that_one_is_gone() 
         put(lab, pod("large", 8, annotations=lasting(600)))
         put(lab, pod("late", 2, annotations=lasting(7200)))
         verdict, code, sentence = told(lab, "Pod", "late")
-        assert (verdict, code) == ("later", Code.BEHIND_OTHERS)
+        assert (verdict, code) == ("later", CauseCode.BEHIND_OTHERS)
         assert "it is kept free from 2026-01-01T01:" in sentence
         assert "for Pod large, which comes first" in sentence
         [condition] = lab.get("Pod", "late")["status"]["conditions"]

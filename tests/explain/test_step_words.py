@@ -8,7 +8,7 @@ import pytest
 
 from kailab.explain.answer import Step
 from kailab.explain.questions import ask
-from kailab.explain.steps.proposals import Disturbance, Proposal, apply, delete, together
+from kailab.explain.steps.proposals import Disturbance, Proposal, apply, combined, delete
 from kailab.lab import Lab
 from tests.explain.manifests import Object, fleet, job, pod, queue
 
@@ -76,7 +76,7 @@ def test_what_a_second_change_edits_is_carried_over_to_every_size_of_the_first()
 
     edited = made(parallelism=1, template={"containers": [{"name": "a", "cpu": 2}]}, priority="high")
     second = Proposal("Ask for less", (delete(edited), apply(edited)), Disturbance.REPLACED)
-    both = together(smaller(3), second, smaller(1))
+    both = combined(smaller(3), second, smaller(1))
     assert both.changes[1] == apply(
         made(parallelism=3, template={"containers": [{"name": "a", "cpu": 2}]}, priority="high")
     )
@@ -127,5 +127,5 @@ def test_a_step_says_that_a_job_fails_by_the_evictions_that_it_costs(backoff: in
         ]
     assert step.outcome is not None
     assert len(step.outcome.evicted) >= 7
-    assert ("by that Job low (BackoffLimitExceeded) fails, so that all its pods end" in step.said()) == fails
+    assert ("Job low (BackoffLimitExceeded) then fails, and all its pods end" in step.describe()) == fails
     assert ("failed" in step.data()["outcome"]) == fails

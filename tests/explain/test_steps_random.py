@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kailab.explain import step_search
 from kailab.explain.questions import ask
-from kailab.explain.steps import search
 from kailab.explain.subject import Subject
 from kailab.lab import Lab
 from tests.explain.manifests import Object, deployment, fleet, job, pod, queue
@@ -60,9 +60,9 @@ def opened(pool: Object, batches: list[list[Object]]) -> Lab:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sifted_from", [search.SIFTED_FROM, 0], ids=["all tried", "sifted"])
-def test_every_step_lets_it_run(sifted_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "SIFTED_FROM", sifted_from)
+@pytest.mark.parametrize("filtered_from", [step_search.FILTERED_FROM, 0], ids=["all tried", "sifted"])
+def test_every_step_lets_it_run(filtered_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_search, "FILTERED_FROM", filtered_from)
     told = 0
 
     @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

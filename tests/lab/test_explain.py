@@ -49,7 +49,7 @@ def test_a_limit_of_zero(lab, job):
 def test_a_queue_that_is_not_there(lab, queue, job):
     lab.apply(queue("real", 4), job("work", "unreal", 1))
     text = why(lab)
-    assert "QueueMissing: It names the queue unreal, which there is not. Did you mean real?" in text
+    assert "QueueMissing: It names the queue unreal, which does not exist. Did you mean real?" in text
 
 
 def test_work_in_a_parent_queue(lab, queue, job):
@@ -82,11 +82,11 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
     assert [line for line in lines[1:] if not line.startswith("Borrowing: ")] == [
         "It holds 20 GPUs of 20 GPUs asked for.",
         "It borrows 12 GPUs, while 24 GPUs of the quota of b are unused.",
-        "Who could reclaim it, by asking: b (up to 24 GPUs of its quota).",
+        "Queues that could reclaim it by asking: b (up to 24 GPUs of its quota).",
         "GPU share of a: 32 GPUs (all there is), divided among 2 queues.",
         "  Quota first: a 8 GPUs (quota 8 GPUs, asks for 20 GPUs), b 0 GPUs (asks for 0 GPUs, quota 24 GPUs); 24 GPUs left.",
         "  Priority 100, 24 GPUs by weight: a 12 GPUs (weight 1: 100 %, all it wants).",
-        "  So a is due 20 GPUs; 12 GPUs nobody gets.",
+        "  So a is due 20 GPUs; 12 GPUs remain undivided.",
     ]
     lender = ask(lab, "Queue", "b", tried=False)
     assert (
@@ -108,12 +108,12 @@ def test_who_could_reclaim_is_the_engines_word(lab, queue, job):
     lab.settle()
     assert who_could_reclaim(lab, "a") == (
         ["org-b"],
-        "Who could reclaim it, by asking: org-b (up to 6 GPUs of its quota).",
+        "Queues that could reclaim it by asking: org-b (up to 6 GPUs of its quota).",
     )
     lab.apply(queue("endless", -1))
     assert who_could_reclaim(lab, "a") == (
         ["endless", "org-b"],
-        "Who could reclaim it, by asking: endless (its quota is unlimited), org-b (up to 6 GPUs of its quota).",
+        "Queues that could reclaim it by asking: endless (its quota is unlimited), org-b (up to 6 GPUs of its quota).",
     )
 
 
@@ -127,7 +127,7 @@ def test_who_could_reclaim_up_to_the_fair_share(queue, job, actions):
         assert who_could_reclaim(lab, "a") == nobody
         lab.apply(job("more", "b", 20))
         lab.settle()
-        b = (["b"], "Who could reclaim it: b, below their fair share now.")
+        b = (["b"], "Queues that could reclaim it: b, below their fair share now.")
         assert who_could_reclaim(lab, "a") == (b if actions == "allocate" else nobody)
         assert lab.picture().shares["a"].borrowed == (32000 if actions == "allocate" else 16000)
 

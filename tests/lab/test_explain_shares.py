@@ -92,8 +92,8 @@ def test_what_stands_against_taking_it_back(queue, job):
         (one,) = told.data()["returns"]
         assert (one["queue"], one["firm"], one["young"], one["open"], one["now"]) == ("b", 4000, 16_000, 0, 0)
         assert begun - 60 < one["young_last"] - 600 <= begun
-        assert "What stands against it: 16 GPUs of a are protected by a minimum runtime until " in str(told)
-        assert "What stands against it: 4 GPUs of a are held by non-preemptible work." in told.lines(everything=True)
+        assert "What prevents it: 16 GPUs of a are protected by a minimum runtime until " in str(told)
+        assert "What prevents it: 4 GPUs of a are held by non-preemptible work." in told.lines(everything=True)
         owner = without_steps(lab, "b")
         assert [(one["queue"], one["beside"], one["now"]) for one in owner.data()["claims"]] == [("b", "a", 0)]
         lines = owner.lines(everything=True)
@@ -111,7 +111,7 @@ def test_without_reclaim_nobody_takes_anything(queue, job):
         lab.settle()
         told = without_steps(lab, "a")
         assert told.data()["could_reclaim"] == ["b"]
-        assert "What stands against it: this scheduler does not reclaim (its actions leave it out)." in told.lines(
+        assert "What prevents it: this scheduler does not reclaim (its actions leave it out)." in told.lines(
             everything=True
         )
 
@@ -125,5 +125,5 @@ def test_many_owners_and_many_borrowers_fit_a_screen(lab, queue, job):
     lab.settle()
     borrower = without_steps(lab, "poor-0")
     assert len(borrower.data()["could_reclaim"]) == 12
-    (line,) = [line for line in borrower.lines() if line.startswith("Who could reclaim it")]
+    (line,) = [line for line in borrower.lines() if line.startswith("Queues that could reclaim it")]
     assert line.endswith("team-02 (up to 2 GPUs of its quota) and 9 more.")

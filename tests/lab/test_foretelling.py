@@ -153,7 +153,7 @@ def check_simulate(seed: int, folder: Path) -> None:
             if fate.when is When.LATER:
                 assert lab.now - start == fate.seconds
         if fate.seconds is not None:
-            places = tuple(sorted((row.name, row.node) for row in subject.standing(lab).running))
+            places = tuple(sorted((row.name, row.node) for row in subject.state(lab).running))
             assert places == fate.places
             lab.advance(found.end - lab.now)
             assert agrees(found.comparison.after, Outcome.of(lab, since)) == {}

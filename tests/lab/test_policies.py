@@ -114,5 +114,5 @@ def test_explain_tells_of_a_victim_that_saves_its_state() -> None:
         leaving = [row for row in lab.picture().rows if row.phase == "Terminating"]
         assert len(leaving) == 4
         said = str(told(lab, leaving[0].name.partition("/")[2]))
-        assert "It saves its state since 2026-01-01T00:00:0" in said
+        assert "It has been saving its state since 2026-01-01T00:00:0" in said
         assert "keeps its GPUs meanwhile" in said

@@ -1,4 +1,4 @@
-"""Orders of jobs and victims: each as its source has it."""
+"""Orders of jobs and victims, each compared with its source."""
 
 from __future__ import annotations
 

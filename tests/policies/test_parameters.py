@@ -1,4 +1,4 @@
-"""Parameters of kailab's own policies: what makes no sense is refused where it is configured."""
+"""Invalid parameters of kailab's own policies are refused in the configuration."""
 
 from __future__ import annotations
 

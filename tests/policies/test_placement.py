@@ -1,4 +1,4 @@
-"""Scores of nodes: each as its source has it, on nodes of which a few GPUs are in use."""
+"""Node scores, each compared with its source, on nodes with some GPUs in use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Images for kind nodes and virtual control planes, built on this machine from pinned programs, without an image registry.
+"""Images for kind nodes and virtual control planes, built on this machine from pinned programs, without an image
+registry.
 
-``python -m tools.images kind|vcluster build`` puts an image into the cache, where the backends ``kind`` and ``vcluster`` find it
-(``kailab.cluster.built_images``). The build of a node image, step by step:
+``python -m tools.images kind|vcluster build`` puts an image into the cache, where the backends ``kind`` and
+``vcluster`` find it (``kailab.cluster.built_images``). The build of a node image, step by step:
 
     requirements            what is missing on this machine, reported before anything is acquired or built
     build_inputs            programs, Debian packages and the image name that follows from them

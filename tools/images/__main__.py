@@ -41,8 +41,8 @@ def build_node_image(
 ) -> None:
     """Build the node image of a Kubernetes release. What is missing is reported before anything is acquired or built.
 
-    Nothing is pulled from an image registry. It needs root, debootstrap and Go; no Docker engine. The archive is kept in the cache;
-    `kailab up --backend kind` uses it by itself."""
+    Nothing is pulled from an image registry. It needs root, debootstrap and Go; no Docker engine. The archive is kept
+    in the cache; `kailab up --backend kind` uses it by itself."""
     if check:
         node_image.check(kubernetes, components, mirror=mirror or MIRROR)
         terminal.notice("nothing is missing: a node image can be built here")
@@ -108,8 +108,8 @@ def vcluster() -> None:
 def build_vcluster_image(kubernetes: str | None, components: Path | None, again: bool, check: bool) -> None:
     """Build the image for a Kubernetes release. What is missing is reported before anything is acquired or built.
 
-    Nothing is pulled from an image registry. It needs Go; neither root nor a Docker engine. The archive is kept in the cache;
-    `kailab up --backend vcluster` gives it to the nodes of a kind cluster by itself."""
+    Nothing is pulled from an image registry. It needs Go; neither root nor a Docker engine. The archive is kept in the
+    cache; `kailab up --backend vcluster` gives it to the nodes of a kind cluster by itself."""
     if check:
         missing = vcluster_image.check(kubernetes, components)
         pins = f"; to be acquired first: {', '.join(map(str, missing))}" if missing else ""

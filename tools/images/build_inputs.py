@@ -26,8 +26,8 @@ _DIGITS = 12
 
 
 class BuildInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """``programs``: paths by name; ``files``: the archive of kind's files; ``checksums``: sha256 of each of these; ``mirror``: where
-    Debian packages come from."""
+    """``programs``: paths by name; ``files``: the archive of kind's files; ``checksums``: sha256 of each of these;
+    ``mirror``: where Debian packages come from."""
 
     kubernetes: str
     programs: Mapping[str, str]

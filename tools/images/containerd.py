@@ -1,4 +1,4 @@
-"""Images put into the containerd of a root, by that containerd itself, as kind's own build does it."""
+"""Imports images into the containerd of a root, with that containerd itself, as kind's own build does."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _SOCKET = "/run/build/containerd.sock"
 _CONFIG = "run/build/config.toml"
 _READY_SECONDS = 300.0
 _END_SECONDS = 60.0
-# It would look for a network and for what the node has only later.
+# The CRI plugin would look for a network and for files that only a running node has.
 _SETTINGS = 'version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
 _NAMESPACE = "k8s.io"
 
 
 class Importer:
-    """Talks with a containerd that runs in the root."""
+    """Talks to a containerd that runs in the root."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
 
     def put(self, archive: Path) -> None:
-        """``archive``: anywhere on this machine. Raises subprocess.CalledProcessError."""
+        """Import an archive from anywhere on this machine. Raises subprocess.CalledProcessError."""
         with archive.open("rb") as content:
             subprocess.run(
                 ["chroot", str(self._root.path), *_ctr("images", "import", "--snapshotter", "overlayfs", "-")],
@@ -46,7 +46,7 @@ class Importer:
 
 @contextmanager
 def containerd(root: Root) -> Iterator[Importer]:
-    """Runs while the block does. Raises TimeoutError if it does not get to work."""
+    """Run containerd until the block ends. Raises TimeoutError if it does not answer."""
     root.write(_CONFIG, _SETTINGS)
     command = [
         "chroot", str(root.path), "containerd", "--config", f"/{_CONFIG}", "--address", _SOCKET,
@@ -59,7 +59,7 @@ def containerd(root: Root) -> Iterator[Importer]:
                 raise TimeoutError(f"containerd did not get to work in {_READY_SECONDS:.0f} s")
             yield importer
         finally:
-            # In order: it has a database to close.
+            # Gracefully: it has a database to close.
             process.terminate()
             process.wait(_END_SECONDS)
 

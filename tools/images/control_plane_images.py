@@ -1,4 +1,4 @@
-"""The images inside a node image: what kubeadm runs as pods, each made of a program, under the name that kubeadm asks for."""
+"""The images inside a node image, which kubeadm runs as pods: each is made of a program, under the name that kubeadm asks for."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _IPTABLES = (
     "usr/sbin/ip6tables-nft*",
     "usr/sbin/nft",
     "usr/sbin/conntrack",
-    # Loaded when a rule asks for them; one needs a library that the program itself does without.
+    # Loaded when a rule needs them; one of them needs a library that the program itself does not.
     "usr/lib/*-linux-gnu/xtables/*.so",
 )
 _COMMANDS = ("iptables", "iptables-save", "iptables-restore")
 
 
 class ImagePart(NamedTuple):
-    """``program``: its path in the node's root, None: one of ``BuildInputs.programs`` by that name."""
+    """An image to build. ``program``: its path in the node's root, None: one of ``BuildInputs.programs`` by that name."""
 
     image: str
     program: str
@@ -32,7 +32,8 @@ class ImagePart(NamedTuple):
 
 
 def parts_of(root: Root, kubernetes: str, sandbox: str) -> list[ImagePart]:
-    """What kubeadm names for a release, and containerd's sandbox. Raises ValueError for an image that nothing here makes."""
+    """The images that kubeadm names for a release, and containerd's sandbox. Raises ValueError for an image without a
+    recipe here."""
     named = root.run("kubeadm", "config", "images", "list", "--kubernetes-version", kubernetes).split()
     return [_part(image) for image in dict.fromkeys((*named, sandbox))]
 
@@ -51,7 +52,7 @@ def _part(image: str) -> ImagePart:
 def archives(
     parts: list[ImagePart], root: Root, programs: Mapping[str, str], folder: Path, architecture: str
 ) -> Iterator[Path]:
-    """Each as an archive, which is gone when the next one is asked for."""
+    """Build the images one by one. Each archive is removed when the next one is asked for."""
     for part in parts:
         staged, archive = folder / "part", folder / "part.tar"
         _stage(part, root, programs, staged)
@@ -72,7 +73,7 @@ def _stage(part: ImagePart, root: Root, programs: Mapping[str, str], staged: Pat
 
 
 def _stage_iptables(root: Root, own: Root) -> None:
-    """kube-proxy calls these, and brings none of its own."""
+    """Kube-proxy calls these programs."""
     put_with_libraries([f"/{path}" for path in files_of(root, _IPTABLES)], root, own)
     for command in _COMMANDS:
         own.link(f"usr/sbin/{command}", command.replace("tables", "tables-nft", 1))
@@ -82,21 +83,21 @@ def _stage_iptables(root: Root, own: Root) -> None:
 
 
 def put_with_libraries(files: list[str], root: Root, own: Root) -> None:
-    """Programs and libraries of one root into another, an empty one, where they then run."""
+    """Copy programs with their libraries from one root into another, empty one, where they run then."""
     for folder in ("bin", "sbin", "lib", "lib64"):
         (own.path / "usr" / folder).mkdir(parents=True, exist_ok=True)
         own.link(folder, f"usr/{folder}")
     for name in (*files, *_libraries(root, files)):
-        # As the root itself sees it: links in it may lead to what only it has at that place.
+        # Resolved inside the root: links in it may lead to places that only it has.
         real = root.run("realpath", name).strip()
         own.put(real.lstrip("/"), root.path / real.lstrip("/"))
-        # The folders above usr are links, too: /lib/x is /usr/lib/x.
+        # /lib is a link to /usr/lib, so /lib/x is /usr/lib/x.
         merged = name if name.startswith("/usr/") else f"/usr{name}"
         if real != merged:
             own.link(merged.lstrip("/"), real)
 
 
 def _libraries(root: Root, programs: list[str]) -> list[str]:
-    """What ldd names for them."""
+    """The libraries that ldd lists."""
     words = (word for line in root.run("ldd", *programs).splitlines() for word in line.split())
     return list(dict.fromkeys(word for word in words if word.startswith("/") and not word.endswith(":")))

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PIECE = 1 << 20
-_GZIP = 31  # zlib's word for: with gzip's head
+_GZIP = 31  # zlib's value for a gzip header
 _LEVEL = 1
 
 
@@ -34,9 +34,12 @@ def write_image(
     labels: Mapping[str, str] | None = None,
     roots_own: bool = False,
 ) -> str:
-    """An image with the files below ``root``. Returns the sha256 of its layer, unpacked, with ``sha256:`` in front.
+    """Write an image with the files below ``root``. Returns the sha256 of its layer, unpacked, with ``sha256:`` in
+    front.
 
-    ``architecture``: in Go's words. ``roots_own``: every file is root's in it, whosever it is here. Raises OSError, subprocess.CalledProcessError."""
+    ``architecture``: in Go's terms. ``roots_own``: all files belong to root in the image. Raises OSError,
+    subprocess.CalledProcessError.
+    """
     with tempfile.TemporaryFile(dir=archive.parent) as layer:
         unpacked = _pack(root, layer, ("--owner=0", "--group=0") if roots_own else ())
         settings: dict[str, Any] = {
@@ -63,9 +66,9 @@ def write_image(
 
 
 def _pack(root: Path, out: IO[bytes], owner: Sequence[str]) -> str:
-    """Into a compressed tar. Returns the digest of the tar as it was before."""
+    """Write a compressed tar. Returns the digest of the uncompressed tar."""
     told, packer = hashlib.sha256(), zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-    # The times are of no use: without them the same files make the same layer.
+    # Without modification times, the same files make the same layer.
     command = ["tar", "--create", "--sort=name", "--numeric-owner", "--mtime=@0", *owner, "--directory", str(root), "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None

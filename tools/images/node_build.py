@@ -1,6 +1,8 @@
-"""The build of a node image: a process with its own mounts and process ids, so that it leaves nothing behind however it ends.
+"""The build of a node image: a process with its own mounts and process ids, so that it leaves nothing behind however it
+ends.
 
-Its standard output has a line for each step and, at the end, a line of JSON with the result. Everything else goes to standard error.
+Its standard output has a line for each step and, at the end, a line of JSON with the result. Everything else goes to
+standard error.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ _ON_THE_NODE = ("kubeadm", "kubectl", "kubelet")
 
 
 class NodeBuildTask(msgspec.Struct, frozen=True):
-    """``folder``: an empty one, for the root filesystem; ``memory``: keep that in memory; ``archive``: the file to write; ``downloads``: where
-    packages are kept."""
+    """``folder``: an empty one, for the root filesystem; ``memory``: keep that in memory; ``archive``: the file to
+    write; ``downloads``: where packages are kept."""
 
     wanted: BuildInputs
     folder: str
@@ -45,7 +47,7 @@ class NodeBuildResult(msgspec.Struct, frozen=True):
 
 
 def make(task: NodeBuildTask) -> NodeBuildResult:
-    """Raises OSError, ValueError, subprocess.CalledProcessError."""
+    """Build the image. Raises OSError, ValueError, subprocess.CalledProcessError."""
     wanted, folder = task.wanted, Path(task.folder)
     if task.memory:
         # dpkg flushes each of hundreds of packages, which takes minutes on a disk.

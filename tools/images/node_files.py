@@ -1,4 +1,5 @@
-"""What makes a node of a Debian root: kind's own files, from its Go module, and how systemd and containerd are set up for them.
+"""Turns a Debian root into a node: kind's own files, from its Go module, and the configuration of systemd and
+containerd.
 
 Source: what kind's ``images/base`` and ``pkg/build/nodeimage`` put into the images that kind publishes.
 """
@@ -15,7 +16,7 @@ from tools.images.debian import Root
 
 _FILES = PurePosixPath("images/base/files")
 _ENABLED = ("containerd.service", "kubelet.service", "undo-mount-hacks.service", pod_network.UNIT)
-# Of a machine's, not of a container's: they would wait for devices, or write to what all containers of the machine share.
+# For machines, not containers: they would wait for devices, or write to what all containers of the machine share.
 _MASKED = ("systemd-binfmt.service", "systemd-udevd.service", "systemd-logind.service", "console-getty.service")
 _EMPTIED = (
     "lib/systemd/system/multi-user.target.wants",
@@ -29,7 +30,7 @@ _KUBELET = "etc/default/kubelet"
 
 
 def put_kinds_files(root: Root, archive: Path) -> None:
-    """``archive``: of the pinned module. Go's cache knows no modes: what is in a ``bin`` folder is a program."""
+    """``archive``: of the pinned module. Go's cache has no file modes: files in a ``bin`` folder are programs."""
     with zipfile.ZipFile(archive) as kept:
         for name in kept.namelist():
             path = PurePosixPath(name).relative_to(_FILES)
@@ -37,12 +38,12 @@ def put_kinds_files(root: Root, archive: Path) -> None:
 
 
 def set_up(root: Root, kubernetes: str) -> str:
-    """Settings of the node. Returns the name of the image that containerd has for the sandbox of a pod."""
+    """Configure the node. Returns the name of containerd's image for the sandbox of a pod."""
     sandbox = _set_up_containerd(root)
     _set_up_systemd(root)
     pod_network.put(root)
     kubelet = root.path / _KUBELET
-    # A kubelet of 1.35 and later refuses to run on cgroup v1, where nothing else stands in its way.
+    # A kubelet of 1.35 and later refuses cgroup v1, although it works.
     root.write(_KUBELET, f"{kubelet.read_text(encoding='utf-8').strip()} --fail-cgroupv1=false\n")
     root.write("kind/version", kubernetes)
     (root.path / "etc/kubernetes/manifests").mkdir(parents=True, exist_ok=True)
@@ -50,19 +51,19 @@ def set_up(root: Root, kubernetes: str) -> str:
 
 
 def _set_up_containerd(root: Root) -> str:
-    # kind's units name the places where kind's own build has them.
+    # kind's units expect the paths of kind's own build.
     for program in ("containerd", "ctr", "containerd-shim-runc-v2"):
         root.link(f"usr/local/bin/{program}", f"/usr/bin/{program}")
     root.link("opt/cni/bin", "/usr/lib/cni")
     config = root.path / _CONTAINERD
     told = config.read_text(encoding="utf-8")
-    # Where the engine's machine keeps CAP_SYS_RESOURCE to itself nobody may lower a process's score; elsewhere it changes nothing.
+    # On an engine without CAP_SYS_RESOURCE nobody may lower a process's score; elsewhere this changes nothing.
     config.write_text(told.replace(_OOM, _OOM.replace("false", "true")), encoding="utf-8")
     found = _SANDBOX.search(told)
     if found is None:
         raise ValueError(f"{_CONTAINERD} of kind's module names no sandbox_image")
     spec = json.loads(root.run("ctr", "oci", "spec"))
-    # The limits of whoever builds are not the node's.
+    # The limits of the building process are not the node's.
     spec["process"].pop("rlimits", None)
     hooks = spec.setdefault("hooks", {}).setdefault("createContainer", [])
     hooks.append({"path": "/kind/bin/mount-product-files.sh"})
@@ -82,5 +83,5 @@ def _set_up_systemd(root: Root) -> None:
     for unit in _MASKED:
         root.link(f"etc/systemd/system/{unit}", "/dev/null")
     root.link("etc/systemd/system/default.target", "/lib/systemd/system/multi-user.target")
-    # Its messages are the machine's.
+    # The kernel's messages are the machine's.
     root.write("etc/systemd/journald.conf.d/node.conf", "[Journal]\nReadKMsg=no\nStorage=volatile\n")

@@ -55,10 +55,11 @@ def build(
     cache: ComponentCache | None = None,
     tell: Tell = lambda text: None,
 ) -> NodeImage:
-    """The image of a Kubernetes release (None: the default), as an archive in the store; built unless the same is there already.
+    """The image of a Kubernetes release (None: the default), as an archive in the store; built unless the same is there
+    already.
 
-    ``components``: a folder with the programs of a control plane; ``again``: build anew in any case. Raises CannotBuild before
-    anything is acquired or built; MissingComponents, StateError, InputError.
+    ``components``: a folder with the programs of a control plane; ``again``: build anew in any case. Raises CannotBuild
+    before anything is acquired or built; MissingComponents, StateError, InputError.
     """
     store, cache = store or NodeImageStore(), cache or ComponentCache()
     report_missing(check(kubernetes, components, mirror=mirror, store=store, cache=cache), tell)
@@ -83,7 +84,7 @@ def _run(wanted: BuildInputs, folder: Path, downloads: Path, tell: Tell) -> Node
     work.mkdir()
     task = NodeBuildTask(wanted, str(work), fits_memory(), str(arriving), str(downloads), this_machine().architecture)
     command = [
-        # However this process ends, the build ends with it, and so do its processes and mounts.
+        # When this process ends, however it does, the build ends with its processes and mounts.
         "setpriv", "--pdeathsig", "KILL",
         "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--",
         sys.executable, "-m", "tools.images.node_build", msgspec.json.encode(task).decode(),

@@ -1,7 +1,7 @@
-"""The network of the pods that really run, on real nodes, without a daemon: each node has a range that follows from its address.
+"""The network of pods that really run, on real nodes, without a daemon: each node has a range derived from its address.
 
-kind's own images have kindnetd for it, which is no module of its own that could be built. A node looks at its address at each start,
-and has routes to the ranges that the nodes beside it in its network have.
+kind's own images have kindnetd for this, which is no separate Go module that could be built. At each start a node reads
+its address, and adds routes to the ranges of the other nodes in its network.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tools.images.debian import Root
 
 UNIT = "pod-network.service"
-_RANGE = "10.245"  # not kubeadm's for pods, which is handed out to the fake nodes, too
+_RANGE = "10.245"  # not kubeadm's range for pods, which is given to fake nodes, too
 _PROGRAM = "kind/bin/pod-network"
 
 _SERVICE = f"""\
@@ -60,7 +60,7 @@ for other in $(seq 2 254); do
 done | ip -batch -
 """
 
-# kind creates what this file has in it, and there has to be something.
+# kind applies this file, which must not be empty.
 _MANIFEST = """\
 apiVersion: v1
 kind: ConfigMap

@@ -1,7 +1,7 @@
 """Builds the image of a virtual control plane from the pinned programs.
 
-It serves both containers of the chart: the first copies Kubernetes' programs out of ``/kubernetes``, the second starts them. Source of the
-paths in it: the chart's templates, Dockerfile.release and pkg/constants of the pinned version.
+It serves both containers of the chart: the first copies Kubernetes' programs out of ``/kubernetes``, the second starts
+them. Source of the paths in it: the chart's templates, Dockerfile.release and pkg/constants of the pinned version.
 """
 
 from __future__ import annotations
@@ -70,10 +70,11 @@ def build(
     cache: ComponentCache | None = None,
     tell: Tell = lambda text: None,
 ) -> VclusterImage:
-    """The image of a Kubernetes release (None: the default), as an archive in the store; built unless the same is there already.
+    """The image of a Kubernetes release (None: the default), as an archive in the store; built unless the same is there
+    already.
 
-    ``components``: a folder with the programs of a control plane; ``again``: build anew in any case. Raises CannotBuild before
-    anything is acquired or built; MissingComponents, StateError, InputError.
+    ``components``: a folder with the programs of a control plane; ``again``: build anew in any case. Raises CannotBuild
+    before anything is acquired or built; MissingComponents, StateError, InputError.
     """
     store, cache = store or VclusterImageStore(), cache or ComponentCache()
     report_missing(check(kubernetes, components, store=store, cache=cache), tell)

@@ -15,9 +15,10 @@ from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
 from kailab.engine.queueing.order_records import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
-from kailab.explain.queues import entitled, return_data, returns, stops
+from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some
+from kailab.model.objects import parent_of
 from kailab.scheduler.reading.podgroups import LAST_EVICTION, node_pool
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 
@@ -171,8 +172,8 @@ def _pairs(picture: Picture) -> dict[str, list[Return]]:
     """Queue -> what it could take back from others."""
     names = sorted(picture.shares.queues)
     found: dict[str, dict[str, Return]] = {}
-    for ones in returns(picture, *names).values():
-        for one in entitled(ones):
+    for ones in returns_from(picture, *names).values():
+        for one in entitled_returns(ones):
             found.setdefault(one.taker.queue, {})[one.taker.beside] = one
     return {name: [ones[beside] for beside in sorted(ones)] for name, ones in found.items()}
 
@@ -192,7 +193,9 @@ def _starved(
     ]
     largest = sorted(claims, key=lambda one: (-one.beyond, one.taker.beside))
     for one in largest[:SHOWN]:
-        against = "; ".join(stops(picture, one)) or f"up to {amount_text(resource, one.now)} could be taken now"
+        against = (
+            "; ".join(return_blockers(picture, one)) or f"up to {amount_text(resource, one.now)} could be taken now"
+        )
         what = amount_text(resource, one.beyond)
         more = f"{what} beyond its own" if one.over == resource else f"{what} and more {one.over} than its own"
         parts.append(f"{one.taker.beside} holds {more}: {against}")
@@ -224,12 +227,12 @@ def borrowing(picture: Picture) -> Iterable[AuditFinding]:
         return
     shares = picture.shares
     borrowers = [queue for _, queue in sorted(shares.queues.items()) if queue.borrowed]
-    back = returns(picture, *(queue.name for queue in borrowers))
+    back = returns_from(picture, *(queue.name for queue in borrowers))
     for queue in borrowers:
         lenders = shares.unused_beside(queue.name)
         each = [f"{gpus(amount)} of the quota of {lender}" for lender, amount in lenders]
-        own = [one for one in entitled(back[queue.name]) if one.taker.beside == queue.name]
-        against = list(dict.fromkeys(text for one in own for text in stops(picture, one)))
+        own = [one for one in entitled_returns(back[queue.name]) if one.taker.beside == queue.name]
+        against = list(dict.fromkeys(text for one in own for text in return_blockers(picture, one)))
         tail = f"; its return is prevented by: {'; '.join(against)}" if against else ""
         yield AuditFinding(
             FindingCode.BORROWING,
@@ -266,7 +269,7 @@ def unusable(picture: Picture) -> Iterable[AuditFinding]:
         return
     objects = {queue["metadata"]["name"]: queue for queue in picture.cluster.list("Queue")}
     waiting = Counter(entry.queue for entry in picture.pending.values())
-    parents = {name: (queue.get("spec") or {}).get("parentQueue") or "" for name, queue in objects.items()}
+    parents = {name: parent_of(queue) for name, queue in objects.items()}
     inner = set(parents.values())
     served = served_pool(picture.scheduler)
     for name in sorted(objects):

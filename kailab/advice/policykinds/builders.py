@@ -15,10 +15,10 @@ from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import value_at
 from kailab.model.objects import Object
+from kailab.model.queues import RESOURCES, UNLIMITED, share
 from kailab.model.times import format_duration
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
-UNLIMITED = -1
 MAIN = "default"
 """The SchedulingShard that KAI's chart makes, for all nodes without a node pool."""
 
@@ -42,7 +42,7 @@ class Building:
         if parent:
             self.once(("queue", name, "parentQueue"), parent, given)
         if name not in self.queues:
-            amounts = {one: {"quota": 0, "limit": UNLIMITED, "overQuotaWeight": 1} for one in ("gpu", "cpu", "memory")}
+            amounts = {resource: share(quota=0) for resource in RESOURCES}
             # The documents set only GPUs, so CPU and memory are unlimited.
             amounts["cpu"]["quota"] = amounts["memory"]["quota"] = UNLIMITED
             spec: Object = {"resources": amounts}

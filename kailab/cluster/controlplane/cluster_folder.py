@@ -1,4 +1,4 @@
-"""The folder of a control plane: what marks it as one, what is kept about it, how it is made and removed."""
+"""The folder of a control plane: its mark and record, its creation and removal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kailab.model.private_files import make_folder, open_file
 FILE = "controlplane.json"
 FORMAT = 1
 LEAST_FREE_BYTES = 400_000_000
-"""etcd sets 128 MB aside at once; logs and objects come to it."""
+"""etcd reserves 128 MB at once; logs and objects are added."""
 
 
 class ControlPlaneRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a control plane. ``ports``: by what they are for; ``binaries``: by program; ``starter``: the process
-    that starts it, and since when that runs; ``created``: seconds since the epoch; ``ready``: its start is done."""
+    """A control plane on disk. ``ports``: by purpose; ``binaries``: by program; ``starter``: id and start time of the
+    process that starts it; ``created``: seconds since the epoch; ``ready``: the start is complete."""
 
     kubernetes: str
     ports: dict[str, int]
@@ -42,7 +42,7 @@ class ControlPlaneRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resolve_folder(folder: Path) -> Path:
-    """One name for a folder, as it marks processes. Raises StateError."""
+    """The folder's resolved path, which marks its processes. Raises StateError."""
     try:
         return folder.expanduser().resolve()
     except (OSError, RuntimeError) as error:
@@ -50,7 +50,7 @@ def resolve_folder(folder: Path) -> Path:
 
 
 def claim_folder(folder: Path) -> Path:
-    """A folder made fit for a new control plane. Raises StateError: one is there, or something else, or it can't be used."""
+    """Prepare a folder for a new control plane. Raises StateError if it is in use or can't be used."""
     folder = resolve_folder(folder)
     if (folder / FILE).exists():
         known = read(folder)
@@ -64,9 +64,9 @@ def claim_folder(folder: Path) -> Path:
 
 
 def make_cluster_folder(folder: Path, what: str, begin: Callable[[Path], None] = lambda _: None) -> None:
-    """A folder that one cluster has to itself. ``what``: is to be in it, ``begin``: comes first there. Raises StateError: something is
-    in it, or it can't be used."""
-    # Where somebody removed the folder alone, its processes still run and hold memory.
+    """Prepare a folder for one cluster of its own. ``what``: the cluster in messages; ``begin``: runs first in the
+    folder. Raises StateError if the folder is in use or can't be used."""
+    # If somebody removed only the folder, its processes still run and hold memory.
     Supervision(folder).end_all()
     try:
         make_folder(folder)
@@ -80,7 +80,7 @@ def make_cluster_folder(folder: Path, what: str, begin: Callable[[Path], None] =
 
 
 def _begin(folder: Path) -> None:
-    # Before anything else: what carries the mark is ours, and may be removed again.
+    # Before anything else: a folder with the mark is ours, and may be removed again.
     _mark(folder)
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
@@ -91,10 +91,10 @@ def _begin(folder: Path) -> None:
 
 
 def _mark(folder: Path) -> None:
-    """Nobody else can begin here from now on."""
+    """Mark the folder, so that nobody else can begin here."""
     begun = ControlPlaneRecord(kubernetes="", ports={}, binaries={}, starter=this_process(), created=time.time())
     try:
-        # Exclusive creation decides between two processes that begin here at once.
+        # Exclusive creation decides between two processes that begin at once.
         with open_file(folder / FILE, "xb") as file:
             file.write(msgspec.json.encode(begun))
     except FileExistsError:
@@ -102,7 +102,7 @@ def _mark(folder: Path) -> None:
 
 
 def read(folder: Path) -> ControlPlaneRecord:
-    """Raises StateError if no control plane is there, or what is known of it is damaged or of another version."""
+    """Raises StateError if no control plane is there, or its record is damaged or of another version."""
     try:
         known = decoding.decode_json((folder / FILE).read_bytes(), ControlPlaneRecord)
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def read(folder: Path) -> ControlPlaneRecord:
     except OSError as error:
         raise StateError(f"{folder}: the control plane can't be read: {error.strerror or error}") from error
     except msgspec.MsgspecError:
-        # Also the mark of a start that got no further than making it.
+        # Also the mark of a start that got no further.
         return ControlPlaneRecord(kubernetes="", ports={}, binaries={}, starter=(0, 0.0), created=0.0)
     if known.format != FORMAT:
         raise StateError(f"{folder}: a control plane in format {known.format}; this kailab knows format {FORMAT}")
@@ -124,7 +124,7 @@ def describe_unfinished(folder: Path, known: ControlPlaneRecord) -> str:
 
 
 def clear(folder: Path) -> None:
-    """Nothing is left but the mark: no process, no data."""
+    """Remove all processes and data; keep the mark."""
     Supervision(folder).end_all()
     for path in folder.iterdir():
         if path.name != FILE:
@@ -132,10 +132,11 @@ def clear(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """End all that belongs to the folder, and remove it. Raises StateError if it holds something else than a control plane."""
+    """End everything that belongs to the folder, and remove it. Raises StateError if it holds something other than a
+    control plane."""
     supervision = Supervision(folder)
     if not (folder / FILE).exists():
-        # Somebody removed the mark, or the whole folder: what still runs is the plane's all the same.
+        # The mark or the whole folder was removed: processes that still run belong to the control plane.
         if processes_of(folder):
             supervision.end_all()
         elif folder.exists() and any(folder.iterdir()):
@@ -143,7 +144,7 @@ def remove(folder: Path) -> None:
         return
     supervision.end_all()
     try:
-        # The mark goes last, so that what can't be removed at once can be removed later.
+        # The mark goes last, so that what can't be removed now can be removed later.
         clear(folder)
         (folder / FILE).unlink()
         folder.rmdir()
@@ -152,11 +153,11 @@ def remove(folder: Path) -> None:
 
 
 def running() -> list[Path]:
-    """The folders of all control planes of this user that have processes on this machine."""
+    """The folders of all control planes of this user with processes on this machine."""
     marks = {mark_of(process) for process in processes_of(None)}
     return sorted(Path(mark) for mark in marks if mark)
 
 
 def _starts(known: ControlPlaneRecord) -> bool:
-    """Whether the process that began the start is still there."""
+    """True if the process that began the start is still there."""
     return find(*known.starter) is not None

@@ -1,8 +1,8 @@
 """A real Kubernetes control plane as plain processes in a folder: etcd, kube-apiserver, kube-controller-manager, KWOK.
 
-No root, no containers. Everything of it is in its folder, and listens on the loopback address; any number of them live side by
-side on one machine. The processes go on when the command that started them ends or is killed; ``down`` ends them, and removes
-the folder.
+It needs no root and no containers. All its files are in its folder, and all its programs listen on the loopback
+address; any number of control planes live side by side on one machine. The processes go on when the command that
+started them ends or is killed; ``down`` ends them and removes the folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
+READY_SECONDS = 300.0  # a start takes seconds on a quiet machine
 POLL_SECONDS = 0.05
 SPAWNED_GRACE_SECONDS = 5.0
 _PORT_TRIES = 5
@@ -47,11 +47,11 @@ Tell = Callable[[str], None]
 
 
 class _PortTaken(ControlPlaneFailed):
-    """Somebody took a port between our look at it and the start of the process."""
+    """Somebody took a port between our check and the start of the process."""
 
 
 class ControlPlane(SupervisedCluster):
-    """Made by ``up`` and ``attach``."""
+    """A control plane. Made by ``up`` and ``attach``."""
 
     own = PORTS
 
@@ -70,11 +70,11 @@ class ControlPlane(SupervisedCluster):
         stages: Path | None = None,
         tell: Tell | None = None,
     ) -> ControlPlane:
-        """Start one, and return when it works: the API is ready, and the namespace ``default`` has its ServiceAccount.
+        """Start one, and return when the API is ready and the namespace ``default`` has its ServiceAccount.
 
-        ``folder``: must be new, empty, or what a start that was cut short has left. ``stages``: a file of KWOK stages, None:
-        kailab's own. ``tell``: gets what is being waited for. Raises StateError for a folder that can't be used,
-        ControlPlaneFailed with the last words of the process at fault; then nothing of it is left.
+        ``folder``: new, empty, or left over from an interrupted start. ``stages``: a file of KWOK stages, None:
+        kailab's own. ``tell``: gets progress messages. Raises StateError for a folder that can't be used,
+        ControlPlaneFailed with the last log lines of the failed process; then nothing is left.
         """
         folder = cluster_folder.claim_folder(folder)
         tell = tell or (lambda _: None)
@@ -87,7 +87,7 @@ class ControlPlane(SupervisedCluster):
                 before_sleep=tenacity.before_sleep_log(_log, logging.DEBUG),
                 reraise=True,
             )
-            # Each try has new ports, and clears away what the one before has left.
+            # Each try has new ports, and clears what the previous one left.
             plane: ControlPlane = retry(cls._started, folder, components.kubernetes, binaries, names, stages, tell)
         except BaseException as error:
             cluster_folder.remove(folder)
@@ -117,8 +117,7 @@ class ControlPlane(SupervisedCluster):
         known.write(folder)
         plane = cls(folder, known)
         plane._programs.prepare(stages)
-        # The others are clients of the API server: they are started when it is ready, and need no pauses and second
-        # tries.
+        # The others are clients of the API server: started when it is ready, they need no retries.
         first, later = (ETCD, APISERVER), [name for name in names if name != APISERVER]
         tell(f"starting {' and '.join(first)}")
         plane._start(first)
@@ -132,7 +131,8 @@ class ControlPlane(SupervisedCluster):
 
     @classmethod
     def attach(cls, folder: Path) -> ControlPlane:
-        """The one in a folder, whether its processes run or not. Raises StateError: there is none, or it is not whole."""
+        """The control plane in a folder, whether its processes run or not. Raises StateError if there is none, or it is
+        incomplete."""
         folder = cluster_folder.resolve_folder(folder)
         known = cluster_folder.read(folder)
         if not known.ready:
@@ -141,7 +141,7 @@ class ControlPlane(SupervisedCluster):
 
     @property
     def kubeconfig(self) -> Path:
-        """Of somebody who may do everything, mode 0600."""
+        """For an administrator, mode 0600."""
         return self._programs.kubeconfig
 
     @property
@@ -159,27 +159,27 @@ class ControlPlane(SupervisedCluster):
         return self._known.created
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig for another user of the API, whom RBAC allows what bindings there give him."""
+        """A kubeconfig for another user of the API, with the rights that RBAC bindings give."""
         if not user:
             raise StateError("a user of the API needs a name")
         plain = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in user)[:40]
-        # Names that read alike once they are cut get files of their own.
+        # Names that are equal once shortened get files of their own.
         whole = hashlib.sha256("\n".join((user, *groups)).encode()).hexdigest()[:8]
         return self._programs.identity(f"user-{plain}-{whole}", user, tuple(groups))
 
     def missing(self, name: str) -> str | None:
-        """One look at a program of the control plane: None if it works, else what it lacks."""
+        """Check a program once: None if it works, else what it lacks."""
         return self._programs.look(name)
 
     def start_kube_scheduler(self) -> None:
-        """Start kube-scheduler beside it, and return when it works."""
+        """Start kube-scheduler, and return when it works."""
         self._start([SCHEDULER])
         self._await([SCHEDULER])
 
     def restart(self, name: str, grace: float = RESTART_GRACE_SECONDS) -> None:
-        """See ``SupervisedCluster``. With the API server or its store KWOK starts anew, too: it gives up a change that was answered
-        with 500 or cut off (KWOK v0.7.0, shouldRetry), so that a pod just bound would wait to run for good; at its
-        start it looks at all there are."""
+        """See ``SupervisedCluster``. KWOK restarts with the API server or its store: it gives up a change that was
+        answered with 500 or cut off (KWOK v0.7.0, shouldRetry), so a pod just bound would never run; at its start it
+        looks at all pods."""
         super().restart(name, grace)
         running = {one.name for one in self.processes() if one.running}
         if name in (ETCD, APISERVER) and {APISERVER, KWOK} <= running:
@@ -187,7 +187,7 @@ class ControlPlane(SupervisedCluster):
             self.restart(KWOK)
 
     def down(self) -> None:
-        """End all processes, spawned ones in their own way for some seconds; remove the folder. Done again it does nothing."""
+        """End all processes, spawned ones gracefully; remove the folder. Calling it again does nothing."""
         take_down(self.folder)
 
     def _start(self, names: Sequence[str]) -> None:
@@ -195,12 +195,12 @@ class ControlPlane(SupervisedCluster):
             self._supervision.start(self._programs.record(name))
 
     def _await(self, names: Sequence[str], alive: Sequence[str] = ()) -> None:
-        """Until these work. Raises ControlPlaneFailed at once if one of them, or of ``alive``, ends."""
+        """Wait until these work. Raises ControlPlaneFailed at once if one of them, or of ``alive``, ends."""
         lacking: dict[str, str] = {}
 
         def all_work() -> bool:
             lacking.clear()
-            # One that has ended is told at once, with its last words, instead of after the whole wait.
+            # A process that has ended is reported at once, with its last log lines, instead of after the whole wait.
             for one in self._supervision.records():
                 if one.name in (*names, *alive) and not (process := self._supervision.look(one)).running:
                     raise self._failure(process)
@@ -224,11 +224,11 @@ class ControlPlane(SupervisedCluster):
 
 
 def take_down(folder: Path) -> None:
-    """End and remove the control plane in a folder, in whatever state it is. Raises StateError for a folder that is not one's,
-    or if something of it can't be ended or removed."""
+    """End and remove the control plane in a folder, in whatever state it is. Raises StateError if the folder is not a
+    control plane's, or if something can't be ended or removed."""
     folder = cluster_folder.resolve_folder(folder)
     supervision = Supervision(folder)
     if folder.is_dir():
-        # Those first, and with time to end in order: a scheduler writes what it has left while the API still answers.
+        # Spawned ones first, gracefully: a scheduler writes its last data while the API still answers.
         supervision.stop([one.name for one in supervision.records() if one.spawned], SPAWNED_GRACE_SECONDS)
     cluster_folder.remove(folder)

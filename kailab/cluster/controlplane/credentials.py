@@ -1,7 +1,8 @@
 """Certificates and kubeconfigs of a control plane, as files that only their owner can read.
 
-A control plane has two certificate authorities: one for the API, one for etcd, so that no user of the API can bypass it and reach the store.
-Keys are elliptic (P-256) because they take no time to make; RSA is for programs that read nothing else. A kubeconfig contains its certificates.
+A control plane has two certificate authorities: one for the API, one for etcd, so that no user of the API can bypass it
+and reach the store. Keys are elliptic (P-256) because they take no time to make; RSA is for programs that read nothing
+else. A kubeconfig contains its certificates.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ if TYPE_CHECKING:
     Key: TypeAlias = EllipticCurvePrivateKey | RSAPrivateKey
 
 VALID_DAYS = 365  # as kubeadm's
-_EARLIER = datetime.timedelta(hours=1)  # clocks are not all alike
+_EARLIER = datetime.timedelta(hours=1)  # tolerance for clocks that differ
 
 
 class Pair(NamedTuple):
-    """Files in PEM: a certificate, and the key that belongs to it."""
+    """PEM files: a certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """Signs certificates. Kept in ``folder`` as ``<name>.crt`` and ``<name>.key``."""
+    """Signs certificates. Its own are ``<name>.crt`` and ``<name>.key`` in its folder."""
 
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
@@ -50,7 +51,7 @@ class Authority:
 
     @classmethod
     def made(cls, folder: Path, name: str, *, hosts: tuple[str, ...] = (), rsa: bool = False) -> Authority:
-        """A new one. ``hosts``: names that it goes by itself; ``rsa``: its key is of that kind."""
+        """A new one. ``hosts``: its own host names; ``rsa``: its key is RSA."""
         key = _new_key(rsa)
         pair = _pair(folder, name)
         _write(pair, _certificate(_name(f"kailab {name}"), key, None, hosts=hosts, authority=True), key)
@@ -58,15 +59,15 @@ class Authority:
 
     @classmethod
     def kept(cls, folder: Path, name: str) -> Authority:
-        """The one that was made there before."""
+        """The one that exists in the folder."""
         return cls(_pair(folder, name))
 
     def serving(self, folder: Path, name: str, hosts: tuple[str, ...] = ("localhost",)) -> Pair:
-        """A certificate for a server on the loopback address; it may introduce itself as a client too."""
+        """A certificate for a server on the loopback address; it is valid for a client, too."""
         return self._issue(folder, name, _name(name), (LOOPBACK, *hosts))
 
     def client(self, folder: Path, name: str, user: str, groups: tuple[str, ...] = ()) -> Pair:
-        """A certificate that says who asks."""
+        """A client certificate that names the user and its groups."""
         return self._issue(folder, name, _name(user, groups), ())
 
     def _issue(self, folder: Path, file: str, subject: x509.Name, hosts: tuple[str, ...]) -> Pair:
@@ -94,10 +95,10 @@ def signing_key(folder: Path, name: str) -> Path:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """A file that only its owner can read, at no moment anybody else."""
+    """Write a file that only its owner can read, at every moment."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
-    # With this mode from the beginning: a chmod afterwards would leave a moment for others.
+    # With this mode from the start: after a chmod it would have been open to others for a moment.
     with open_file(temporary, "xb") as file:
         file.write(content)
     os.replace(temporary, path)
@@ -124,7 +125,7 @@ def _write(pair: Pair, certificate: x509.Certificate, key: Key) -> None:
 def _pem(key: Key) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    # The format that all Go programs read, older ones too.
+    # The format that all Go programs read, old ones too.
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
@@ -148,14 +149,14 @@ def _certificate(
     hosts: tuple[str, ...] = (),
     authority: bool = False,
 ) -> x509.Certificate:
-    """``issuer`` None: it vouches for itself."""
+    """``issuer`` None: self-signed."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
     above, signer = issuer.signer() if issuer else (None, key)
     now = datetime.datetime.now(datetime.UTC)
-    # Servers too: etcd's gateway calls etcd itself, and shows the server's certificate as its own.
+    # Client usage for servers, too: etcd's gateway calls etcd itself with the server's certificate.
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
     builder = (
         x509.CertificateBuilder()
@@ -180,7 +181,7 @@ def _certificate(
 def _key_usage(authority: bool) -> x509.KeyUsage:
     from cryptography import x509
 
-    # All have to be said.
+    # The constructor requires all of them.
     unused = (
         "content_commitment",
         "key_encipherment",
@@ -204,12 +205,12 @@ def _host(host: str) -> x509.GeneralName:
 
 
 ADMIN_GROUP = "system:masters"
-"""Allowed everything, and never made to wait for others by the API server."""
+"""Has all rights, and is exempt from the API server's priority and fairness."""
 CONTEXT = "kailab"
 
 
 def write_kubeconfig(path: Path, server: str, authority: Authority, pair: Pair, user: str) -> None:
-    """``server``: its URL. The file has mode 0600, and certificates and key within."""
+    """``server``: its URL. The file has mode 0600 and includes certificates and key."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -231,7 +232,7 @@ def write_kubeconfig(path: Path, server: str, authority: Authority, pair: Pair, 
         ],
         "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": user}}],
     }
-    # Certificates stand in the file itself, so that it can be handed on or moved.
+    # Certificates are in the file itself, so that it can be passed on or moved.
     write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
 
 

@@ -28,20 +28,21 @@ options:
 
 
 def write_config(folder: Path, stages: str) -> None:
-    """``stages``: YAML documents of kind Stage; none for KWOK's own."""
+    """``stages``: YAML documents of kind Stage; empty for KWOK's own."""
     write_text(folder / CONFIG, f"{_OPTIONS}---\n{stages}")
 
 
 def kwok_arguments(kubeconfig: Path, port: int, *, leases: bool = True) -> list[str]:
-    """For a process in the folder of its configuration. ``port``: of its health endpoint.
+    """Arguments for a process in the folder of its configuration. ``port``: of its health endpoint.
 
-    ``leases``: renew node leases, and act only on nodes whose lease it holds. A node lifecycle controller of the cluster's own
-    settings needs them. Without them nothing is lost at a start: KWOK v0.7.0 leaves a pod out for good that it meets before its own
-    cache has the lease that it has just taken (pod_controller.go, readOnly), which happens on a busy machine; and one that follows
-    another acts at once, rather than when the leases of the other have run out."""
+    ``leases``: renew node leases, and act only on nodes whose lease it holds. A node lifecycle controller with default
+    settings needs them. Without leases nothing is lost at a start: KWOK v0.7.0 permanently leaves out a pod that it
+    sees before its own cache has the lease that it has just taken (pod_controller.go, readOnly), which happens on a
+    busy machine; and a KWOK that follows another acts at once, instead of when the other's leases have expired.
+    """
     return [
         f"--kubeconfig={kubeconfig}",
-        # Relative, as it takes a list of files, which a comma in the path would break.
+        # Relative, because the option takes a list, which a comma in the path would break.
         f"--config={CONFIG}",
         # Real nodes of the same cluster have a kubelet of their own.
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
@@ -66,7 +67,7 @@ def prepare_kwok(folder: Path, stages: Path | None) -> None:
 
 
 def await_healthy(port: int, why_not: Callable[[], str]) -> None:
-    """``why_not``: why it does not run, empty while it does. Raises ConnectError if it ends or does not get to work."""
+    """``why_not``: why it does not run, empty while it does. Raises ConnectError if it ends, or is not healthy in time."""
     ended: list[str] = []
 
     def done() -> bool:
@@ -80,7 +81,7 @@ def await_healthy(port: int, why_not: Callable[[], str]) -> None:
 
 
 def _is_healthy(port: int) -> bool:
-    # No proxy, whatever the environment says: the address is this machine's.
+    # No proxy, whatever the environment says: the address is local.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://{LOOPBACK}:{port}/healthz", timeout=_LOOK_SECONDS) as answer:

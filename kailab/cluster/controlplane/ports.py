@@ -1,7 +1,7 @@
-"""Ports of this machine for the processes of control planes.
+"""Free ports of this machine for the processes of control planes.
 
-They are taken below the range from which systems give ports to outgoing connections. A process that is started again
-needs its old port, and one of that range may by then be somebody's, even a client's that tried to reach it.
+They are below the range from which systems take ports for outgoing connections. A restarted process needs its old port
+again, and one from that range may be in use by then, even by a client that tried to reach the process.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _chance = random.SystemRandom()
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports that nobody listens on now. Raises StateError if there are none."""
+    """Different ports that nobody listens on now. Raises StateError if there are too few."""
     found: list[int] = []
     for _ in range(_TRIES):
-        # At random, so that planes which are started side by side rarely meet.
+        # At random, so that control planes that start at the same time rarely collide.
         port = _chance.randrange(FIRST, LAST)
         if port not in found and is_free(port):
             found.append(port)
@@ -32,7 +32,7 @@ def free_ports(count: int) -> list[int]:
 
 def is_free(port: int) -> bool:
     with socket.socket() as one:
-        # As servers ask for it: connections of an earlier server that wait out their time don't count.
+        # As servers set it: lingering connections of an earlier server don't count.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             one.bind((LOOPBACK, port))
@@ -42,10 +42,10 @@ def is_free(port: int) -> bool:
 
 
 def is_free_everywhere(port: int) -> bool:
-    """Whether the port can be had on all addresses, as Go's ``:8080`` asks for it."""
+    """True if the port is free on all addresses, as Go's ``:8080`` needs it."""
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     with socket.socket(family) as one:
-        # As Go sets it: connections that are closing don't count.
+        # As Go sets it: closing connections don't count.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)

@@ -1,7 +1,7 @@
-"""The programs of a control plane: with what arguments each runs here, and how it tells that it works.
+"""The programs of a control plane: their arguments, and when each is ready.
 
-All listen on the loopback address alone, over TLS or with nothing to give away. The arguments hold for every Kubernetes
-release that kailab knows.
+All listen on the loopback address only, with TLS unless they serve nothing secret. The arguments are valid for every
+Kubernetes release that kailab knows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ETCD, APISERVER, CONTROLLERS, KWOK, SCHEDULER = (
     "kube-scheduler",
 )
 PORTS = (ETCD, "etcd-peer", APISERVER, CONTROLLERS, KWOK, SCHEDULER)
-"""What a control plane needs ports for."""
+"""Purposes for which a control plane needs a port."""
 
 ADMIN = "admin.kubeconfig"
 _PKI = "pki"
@@ -41,7 +41,7 @@ _PROXY = "front-proxy-client"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 _LOOK_SECONDS = 10.0
-# A lab has no volumes to attach, no cloud, no network routes; each controller left out is watches and memory saved.
+# A lab has no volumes to attach, no cloud and no network routes; leaving a controller out saves watches and memory.
 _LEFT_OUT = ("node-ipam-controller", "persistentvolume-attach-detach-controller", "service-lb-controller")
 # Some heartbeats may be late before a node counts as lost.
 _NODE_GRACE_SECONDS = 4 * HEARTBEAT_SECONDS
@@ -50,7 +50,7 @@ _SYNCS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cron-j
 
 
 class Programs:
-    """Of one folder, with the ports chosen for it (by the names of ``PORTS``)."""
+    """The programs in one folder, with its ports (by the names of ``PORTS``)."""
 
     def __init__(self, folder: Path, ports: Mapping[str, int], binaries: Mapping[str, Path]) -> None:
         self.folder = folder
@@ -66,10 +66,10 @@ class Programs:
         return self.folder / ADMIN
 
     def prepare(self, stages: Path | None) -> None:
-        """Certificates, kubeconfigs, and the configuration of KWOK."""
+        """Write certificates, kubeconfigs, and KWOK's configuration."""
         pki = self.folder / _PKI
         make_folder(pki)
-        # An authority of its own: certificates that the API accepts open no way round it.
+        # An authority of its own: certificates that the API accepts give no access to the store.
         store = Authority.made(pki, "etcd-ca")
         store.serving(pki, "etcd")
         store.client(pki, "etcd-client", APISERVER)
@@ -108,7 +108,7 @@ class Programs:
         return new_process_record(name, [self.binaries[name], *arguments], port=self.ports[name])
 
     def look(self, name: str) -> str | None:
-        """One look at a program: None if it works, else what is missing."""
+        """Check a program once: None if it works, else what is missing."""
         base = f"https://{LOOPBACK}:{self.ports[name]}"
         if name == ETCD:
             text, problem = _ask(f"{base}/health", self._store_tls)
@@ -119,7 +119,7 @@ class Programs:
             return _ask(f"{base}/readyz", self._tls)[1]
         problem = _ask(f"{base}/healthz", self._tls)[1]
         if problem is None and name == CONTROLLERS:
-            # Pods are refused in a namespace without its account: a lab can be used from then on.
+            # A namespace without its service account refuses pods, so the lab is usable only now.
             missing = _ask(f"{self.server}{_DEFAULT_ACCOUNT}", self._tls)[1]
             return missing and f"the ServiceAccount of the namespace default is not made yet ({missing})"
         return problem
@@ -154,7 +154,7 @@ class Programs:
             f"--peer-cert-file={own.certificate}",
             f"--peer-key-file={own.key}",
             "--peer-client-cert-auth",
-            # A lab is thrown away: what a power cut would take is not worth a wait for the disk at each write. The death
+            # A lab is temporary: safety against a power cut is not worth waiting for the disk at each write. The death
             # of the process itself loses nothing.
             "--unsafe-no-fsync",
             f"--quota-backend-bytes={8 * 1024**3}",
@@ -174,7 +174,7 @@ class Programs:
             f"--tls-cert-file={serving.certificate}",
             f"--tls-private-key-file={serving.key}",
             f"--client-ca-file={self._pair('ca').certificate}",
-            # How API servers behind this one, and its own controllers, know that it is who passes a request on.
+            # How API servers behind this one, and its own controllers, know that it passes on a request.
             f"--requestheader-client-ca-file={self._pair('front-proxy-ca').certificate}",
             f"--requestheader-allowed-names={_PROXY}",
             "--requestheader-username-headers=X-Remote-User",
@@ -191,7 +191,8 @@ class Programs:
             "--enable-bootstrap-token-auth=false",
             # No pod here can reach the API by the address of its Service.
             "--endpoint-reconciler-type=none",
-            # Priority and fairness share these seats out. One lab uses the server alone, with hundreds of requests in flight.
+            # Priority and fairness share these seats. One lab uses the server alone, with hundreds of requests under
+            # way.
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
             "--event-ttl=1h",
@@ -208,7 +209,7 @@ class Programs:
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
             *(f"--concurrent-{kind}-syncs=20" for kind in _SYNCS),
-            # Fake nodes have no leases (see kwok.arguments): their heartbeat alone tells that they live.
+            # Fake nodes have no leases (see kwok.kwok_arguments): only their heartbeat says that they live.
             f"--node-monitor-grace-period={_NODE_GRACE_SECONDS:.0f}s",
             "--profiling=false",
         ]
@@ -220,7 +221,7 @@ class Programs:
         return [*self._client(SCHEDULER), "--kube-api-qps=1000", "--kube-api-burst=2000"]
 
     def _client(self, name: str) -> list[str]:
-        """How a client of the API server gets at it, and where it serves its own health."""
+        """How a client of the API server reaches it, and where it serves its own health."""
         own, serving = self.folder / f"{name}.kubeconfig", self._pair("serving")
         return [
             f"--kubeconfig={own}",
@@ -230,7 +231,7 @@ class Programs:
             f"--secure-port={self.ports[name]}",
             f"--tls-cert-file={serving.certificate}",
             f"--tls-private-key-file={serving.key}",
-            # One process is its own leader; a lease left behind would make the next one wait.
+            # A single process needs no election; a lease left behind would make the next one wait.
             "--leader-elect=false",
         ]
 
@@ -246,8 +247,8 @@ def _context(authority: Path, client: Pair) -> ssl.SSLContext:
 
 
 def _ask(url: str, context: ssl.SSLContext | None) -> tuple[str, str | None]:
-    """What a local URL answers, and what went wrong."""
-    # No proxy, whatever the environment says: the addresses are this machine's.
+    """The answer of a local URL, and the error if there is none."""
+    # No proxy, whatever the environment says: the addresses are local.
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if context is not None:
         handlers.append(urllib.request.HTTPSHandler(context=context))

@@ -1,9 +1,9 @@
 """Supervision of processes that outlive the command that started them.
 
-Each process has a parent shell, in a session of its own, that waits for it and records how it ended, so that any later command can report it.
-Files named after a process hold what is known about it; each file has one writer. A variable in the process's environment names the folder it
-belongs to: it tells the process apart from a stranger with a reused process id, and finds it when files were lost. ``log_tail`` gives
-the part of a log that says why a process ended.
+Each process has a parent shell, in a session of its own, that waits for it and records how it ended, so that any later
+command can report it. Files named after a process hold what is known about it; each file has one writer. A variable in
+the process's environment names the folder it belongs to: it tells the process apart from a stranger with a reused
+process id, and finds it when files were lost. ``log_tail`` gives the part of a log that says why a process ended.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LINES = 8
 _TAIL_BYTES = 64_000
 _LONGEST = 400
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-# A crash of a Go program, klog's fatal level, etcd's, what cobra prints last. What follows it is its detail.
+# A Go crash, klog's fatal level, etcd's, cobra's last error. The lines after it are details.
 _FATAL = re.compile(r'^(panic: |fatal error: |Error: |F\d{4} |Traceback )|"level":"(fatal|panic)"|^level=FATAL|^FATAL')
 _TRACE = re.compile(r"^(goroutine \d+|created by |\t| {4})")
 
 
 class _Said(msgspec.Struct):
-    """What etcd and KWOK write."""
+    """A log line of etcd or KWOK."""
 
     level: str = ""
     msg: str = ""
@@ -51,17 +51,17 @@ class _Said(msgspec.Struct):
 
 
 def log_tail(log: Path, lines: int = LINES) -> str:
-    """At most so many lines, indented; empty if there are none."""
+    """At most ``lines`` lines, indented; empty if there are none."""
     said = [line for line in tail(log) if not _TRACE.match(line)]
-    # The last such line: earlier ones belong to earlier starts, which share the log.
+    # The last such line: earlier ones belong to earlier starts in the same log.
     fatal = next((at for at in range(len(said) - 1, -1, -1) if _FATAL.search(said[at])), None)
-    # A Python traceback says at its end what happened.
+    # The end of a Python traceback says what happened.
     chosen = said[-lines:] if fatal is None or said[fatal].startswith("Traceback") else said[fatal : fatal + lines]
     return "\n".join(f"  {_plain(line)[:_LONGEST]}" for line in chosen)
 
 
 def _plain(line: str) -> str:
-    """A line of a log in JSON as text, without the place in the source; any other as it is."""
+    """A JSON log line as text, without its place in the source; other lines unchanged."""
     if not line.startswith("{"):
         return line
     try:
@@ -76,7 +76,7 @@ def tail(log: Path) -> list[str]:
     """The last lines of a log that are not blank, without colours."""
     try:
         with open(log, "rb") as file:
-            # Nothing ever cuts the log of a plane: it may be large.
+            # Logs are never truncated, so the file may be large.
             file.seek(max(os.fstat(file.fileno()).st_size - _TAIL_BYTES, 0))
             text = file.read().decode("utf-8", "replace")
     except OSError:
@@ -93,10 +93,12 @@ GRACE_SECONDS = 10.0
 KILL_SECONDS = 60.0
 LAST_WORD_SECONDS = 10.0
 
-# What programs of the control plane get of the environment: not the ETCD_..., GODEBUG or proxies that a user may have set.
+# The environment variables that control plane programs inherit; not ETCD_..., GODEBUG or proxies that a user may have
+# set.
 _INHERITED = frozenset({"PATH", "HOME", "TMPDIR", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"})
 
-# The shell gives the process the log and nothing of the terminal. $1 is where its files are; the rest is the command.
+# The shell gives the process the log, and nothing of the terminal. $1: path of the process's files; the rest: the
+# command.
 _SUPERVISE = """
 umask 077; files=$1; log=$2; shift 2
 "$@" </dev/null >>"$log" 2>&1 &
@@ -108,7 +110,8 @@ echo $? >"$files.exit"
 
 
 class ProcessRecord(msgspec.Struct, frozen=True):
-    """How a process was started. ``since``: the first time, seconds since the epoch; ``stopped``: it was ended on purpose."""
+    """How a process was started. ``since``: the first time, seconds since the epoch; ``stopped``: it was ended on
+    purpose."""
 
     name: str
     argv: list[str]
@@ -123,8 +126,9 @@ _STOPPED = "stopped"
 
 
 class ProcessStatus(NamedTuple):
-    """One process as it is now. ``pid`` and ``port`` 0: none. ``exit``: as a shell counts (128 + n: killed by signal n), None
-    while it runs, or if the shell that would have told it is gone. ``why``: why it doesn't run, with its last words; empty if it does."""
+    """The present state of a process. ``pid`` and ``port`` 0: none. ``exit``: as in a shell (128 + n: killed by signal
+    n), None while it runs, or if its shell is gone. ``why``: why it doesn't run, with its last log lines; empty if it
+    does."""
 
     name: str
     pid: int
@@ -136,7 +140,7 @@ class ProcessStatus(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """It was ended on purpose."""
+        """True if it was ended on purpose."""
         return self.why == _STOPPED
 
 
@@ -147,18 +151,18 @@ class Supervision:
         self.folder = folder
         self._files = folder / "processes"
         self._logs = folder / "logs"
-        # Those that this Python process started itself: it has to take note of their end, or they stay as zombies.
+        # Processes started by this one: it must reap them, or they stay as zombies.
         self._own: list[subprocess.Popen[bytes]] = []
 
     def records(self) -> list[ProcessRecord]:
-        """In the order of their first start. A damaged one is left out."""
+        """In the order of their first start. Damaged records are left out."""
         found = []
         for path in self._files.glob("*.json"):
             try:
                 found.append(decoding.decode_json(path.read_bytes(), ProcessRecord))
             except (OSError, msgspec.MsgspecError):
                 continue
-        # The plane's own first: what was spawned relies on them.
+        # The cluster's own first: spawned ones rely on them.
         return sorted(found, key=lambda one: (one.spawned, one.since))
 
     def record(self, name: str) -> ProcessRecord:
@@ -179,13 +183,13 @@ class Supervision:
         try:
             for folder in (self._files, self._logs):
                 make_folder(folder)
-            # What an earlier process left would pass for this one's.
+            # Files of an earlier process would pass for this one's.
             for ending in (".pid", ".exit"):
                 Path(f"{files}{ending}").unlink(missing_ok=True)
             self.log(record.name).touch(mode=0o600)
             write_private(Path(f"{files}.json"), msgspec.json.encode(msgspec.structs.replace(record, stopped=False)))
             shell = ["/bin/sh", "-c", _SUPERVISE, "kailab", str(files), str(self.log(record.name)), *record.argv]
-            # A spawned program is the user's own, and gets the environment that it would have anyway.
+            # A spawned program is the user's own, and inherits the whole environment.
             inherited = {name: value for name, value in os.environ.items() if record.spawned or name in _INHERITED}
             given = {**inherited, **record.environment, MARK: str(self.folder)}
             above = subprocess.Popen(
@@ -201,7 +205,7 @@ class Supervision:
             self._own.append(above)
         except OSError as error:
             raise StateError(f"{self.folder}: {record.name} can't be started: {error}") from error
-        # The shell writes the id down; one that has ended will not do so any more.
+        # The shell writes the id; a shell that has ended never will.
         _until(lambda: bool(self._pid(record.name)) or above.poll() is not None, START_SECONDS)
         if not self._pid(record.name):
             raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")
@@ -211,7 +215,7 @@ class Supervision:
         running, code = self._alive(record.name), None
         if not running:
             code = self._exit(record.name)
-            # The shell above waits for its end, and has seen none: whatever hides it from us, it runs.
+            # Its shell waits for its end, and has not seen it: the process runs, even if it can't be inspected.
             running = code is None and not self._is_over(record.name)
         why = "" if running else self._why(record, code)
         pid = self._pid(record.name)
@@ -226,12 +230,12 @@ class Supervision:
         send(process, number)
 
     def stop(self, names: Iterable[str], grace: float = GRACE_SECONDS) -> None:
-        """End them on purpose: asked to, and after ``grace`` seconds made to. One that has ended by itself counts as
-        stopped from now on."""
+        """End processes on purpose: SIGTERM, then SIGKILL after ``grace`` seconds. One that has ended by itself counts
+        as stopped from now on."""
         names = list(names)
         running = {name: process for name in names if (process := self._process(name))}
         for name in names:
-            # Written down before the signal: whoever sees it end meanwhile must see that it was meant to.
+            # Recorded before the signal, so that everybody who sees the end knows that it was on purpose.
             stopped = msgspec.structs.replace(self.record(name), stopped=True)
             write_private(self._files / f"{name}.json", msgspec.json.encode(stopped))
         if running:
@@ -242,15 +246,15 @@ class Supervision:
             _log.debug("sending SIGKILL: %s did not all end within %g s", ", ".join(running), grace)
             for process in running.values():
                 send(process, signals.SIGKILL)
-        # A process of many threads looks ended as soon as its first one is; its ports are free when the last one is.
+        # A process with many threads looks ended when its first thread is; its ports are free when the last one is.
         _until(lambda: all(self._has_ended(name) for name in names), KILL_SECONDS)
 
     def end_all(self) -> None:
-        """No process of this folder is left, nor any that such a process started. Raises StateError if one can't be ended."""
+        """End all processes of this folder, and those they started. Raises StateError if one can't be ended."""
 
         def swept() -> bool:
             self._reap()
-            # Again and again: one of those that are killed may just have started another.
+            # Repeatedly: a killed process may just have started another.
             left = processes_of(self.folder)
             for process in left:
                 send(process, signals.SIGKILL)
@@ -264,7 +268,7 @@ class Supervision:
         return self._process(name) is not None
 
     def _process(self, name: str) -> psutil.Process | None:
-        """Not a stranger with the same number."""
+        """The process, unless another one has its number now."""
         self._reap()
         process = find(self._pid(name))
         return process if process is not None and mark_of(process) == str(self.folder) else None
@@ -284,7 +288,7 @@ class Supervision:
         return not self._alive(name) and self._is_over(name)
 
     def _is_over(self, name: str) -> bool:
-        """Whether the shell above it, which waits for all of it, has seen its end, or is there no more."""
+        """True if the shell that waits for it has seen its end, or is gone."""
         return _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name)
 
     def _shell_is_there(self, name: str) -> bool:
@@ -312,21 +316,21 @@ def describe_exit(code: int | None) -> str:
 
 
 def processes_of(folder: Path | None) -> list[psutil.Process]:
-    """All processes of this user that live and belong to a control plane's folder, the shells above them included; None: to
-    any."""
+    """All living processes of this user that belong to a control plane's folder (None: to any), including the shells
+    above them."""
     import psutil
 
     found = []
     for process in psutil.process_iter():
         mark = mark_of(process)
-        # This process may carry the mark itself: a plane spawns programs that ask about it.
+        # This process may have the mark itself: a control plane spawns programs that call this function.
         if mark and (folder is None or mark == str(folder)) and process.pid != os.getpid():
             found.append(process)
     return found
 
 
 def mark_of(process: psutil.Process) -> str:
-    """The folder of the control plane that a living process belongs to; empty: none, or not for us to know."""
+    """The folder of the control plane that a living process belongs to; empty: none, or not readable."""
     return environment(process).get(MARK, "")
 
 
@@ -342,7 +346,7 @@ def new_process_record(
 
 
 def _number(path: Path) -> int | None:
-    """What the shell has written; None: nothing yet."""
+    """The number that the shell has written; None: not yet."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -353,15 +357,15 @@ def _until(done: Callable[[], bool], seconds: float) -> bool:
     return wait_until(done, seconds, pause=POLL_SECONDS)
 
 
-RESTART_GRACE_SECONDS = 2.0  # an API server waits for its watchers to leave, and they don't
+RESTART_GRACE_SECONDS = 2.0  # an API server waits in vain for its watchers to leave
 
 
 class ControlPlaneFailed(StateError):
-    """A process of a control plane ended, or did not get to work. The text has its last words."""
+    """A process of a control plane ended, or did not start to work. The message has its last log lines."""
 
 
 class SupervisedCluster(ABC):
-    """``own``: names of processes that are the plane's, so that none that is spawned may have them."""
+    """A cluster made of supervised processes. ``own``: names that spawned processes can't have."""
 
     own: ClassVar[tuple[str, ...]] = ()
 
@@ -370,7 +374,7 @@ class SupervisedCluster(ABC):
         self._supervision = Supervision(folder)
 
     def processes(self) -> list[ProcessStatus]:
-        """All, as they are now: those of the plane, then those spawned."""
+        """All processes as they are now: the cluster's own, then spawned ones."""
         return [self._supervision.look(one) for one in self._supervision.records()]
 
     status = processes
@@ -378,7 +382,7 @@ class SupervisedCluster(ABC):
     def check(self, names: Sequence[str] | None = None) -> None:
         """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose) has ended."""
         for one in self._supervision.records():
-            # Named ones count even if they were stopped on purpose: whoever names them needs them.
+            # Named processes count even if they were stopped on purpose: the caller needs them.
             if one.name in names if names is not None else not one.stopped:
                 process = self._supervision.look(one)
                 if not process.running:
@@ -390,10 +394,10 @@ class SupervisedCluster(ABC):
     def spawn(
         self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
     ) -> ProcessStatus:
-        """Run one more process, which lives and ends with the plane. Returns at once.
+        """Run one more process, which lives and ends with the cluster. Returns at once.
 
-        ``env``: added to this process's own environment. Paths in ``argv`` should be absolute: it runs in the folder of the
-        plane. Raises StateError if one of this name runs.
+        ``env``: added to this process's own environment. Paths in ``argv`` should be absolute: it runs in the cluster's
+        folder. Raises StateError if one of this name runs.
         """
         if not name or name in self.own or "/" in name:
             raise StateError(f"{name!r} can't be the name of a spawned process")
@@ -402,17 +406,17 @@ class SupervisedCluster(ABC):
         return self._supervision.look(made)
 
     def kill(self, name: str, signal: int = 9) -> None:
-        """Send a signal (SIGKILL) to a process. Raises StateError if it does not run."""
+        """Send a signal (default SIGKILL) to a process. Raises StateError if it does not run."""
         self._supervision.signal(name, signal)
 
     def stop(self, name: str, grace: float = GRACE_SECONDS) -> None:
-        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. One that has ended by itself
-        counts as stopped then, and is no failure any more."""
+        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. One that has ended by itself counts
+        as stopped then, and no longer as failed."""
         self._supervision.record(name)
         self._supervision.stop([name], grace)
 
     def restart(self, name: str, grace: float = RESTART_GRACE_SECONDS) -> None:
-        """Stop it if it runs, start it as before, with its data and ports; one of the plane works on return."""
+        """Stop it if it runs and start it as before, with its data and ports; one of the cluster's own works on return."""
         one = self._supervision.record(name)
         _log.debug("restarting %s", name)
         self._supervision.stop([name], grace)
@@ -422,4 +426,4 @@ class SupervisedCluster(ABC):
 
     @abstractmethod
     def _await(self, names: Sequence[str]) -> None:
-        """Until these processes of the plane work. Raises what its ``up`` does."""
+        """Wait until these processes work. Raises as ``up`` does."""

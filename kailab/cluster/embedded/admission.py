@@ -1,11 +1,12 @@
-"""Admission of objects, as an API server does it: defaults, validation, namespaces, generated names, and RuntimeClasses.
+"""Admission of objects, as an API server does it: defaults, validation, namespaces, generated names, and
+RuntimeClasses.
 
-A RuntimeClass adds its overhead and its node selector to the pods that name it. Kubernetes' admission plugin refuses a pod whose class does
-not exist. Here such a pod is admitted, because work is often tried without the classes of its cluster, and ``kailab.lab.references`` reports
-the missing class.
+A RuntimeClass adds its overhead and its node selector to the pods that name it. Kubernetes' admission plugin refuses a
+pod whose class does not exist. Here such a pod is admitted, because work is often tried without the classes of its
+cluster, and ``kailab.lab.references`` reports the missing class.
 
-Users submit thousands of equal jobs, and the PodGroups of their pods differ only in name. ``AdmissionCache`` reuses the result of the first for
-all objects that are equal apart from their metadata.
+Users submit thousands of equal jobs, and the PodGroups of their pods differ only in name. ``AdmissionCache`` reuses the
+result of the first for all objects that are equal apart from their metadata.
 """
 
 from __future__ import annotations

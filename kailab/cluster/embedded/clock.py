@@ -1,8 +1,8 @@
-"""The virtual clock: time moves only when told to, and what falls due runs in time order, ties by sequence.
+"""The virtual clock: time moves only on request, and due timers run in time order, ties by sequence.
 
-Timers are of two sorts. *Prompt* ones belong to settling (a pod becoming ready): a lab that waits for quiet lets them
-fall due. The others are life going on (a job's run time ending) and wait until someone advances the clock on purpose.
-Timers are soft state: they are not saved; whoever set them sets them again from the objects.
+There are two sorts of timers. Settling runs *prompt* ones (a pod becoming ready). The others (the end of a job's run
+time) wait until someone advances the clock on purpose. Timers are not saved; their owners set them again from the
+objects.
 """
 
 from __future__ import annotations

@@ -33,9 +33,8 @@ class EmbeddedCluster:
     """Implements ``cluster.protocol.Cluster`` and ``VirtualTime``.
 
     A write that changes nothing is no write (same resourceVersion, no watch event). Only
-    ``patch(subresource="status")`` changes the status;
-    ``create`` drops it (except for nodes and kinds unknown to kailab). Namespaces must exist. Dependents are deleted
-    with their owners at once.
+    ``patch(subresource="status")`` changes the status; ``create`` drops it (except for nodes and kinds unknown to
+    kailab). Namespaces must exist. Dependents are deleted with their owners at once.
 
     ``start``: the clock's start, in seconds since the epoch.
     """
@@ -164,8 +163,7 @@ class EmbeddedCluster:
         """As ``create``, for controllers beside the cluster, for an object made from an admitted template.
 
         ``obj`` is complete except for server fields (name or generateName, namespace, spec, phase). It and its metadata
-        are fresh dicts, and a
-        pod's spec has its priority.
+        are fresh dicts, and a pod's spec has its priority.
         """
         meta = obj["metadata"]
         namespace = meta["namespace"]
@@ -230,8 +228,8 @@ class EmbeddedCluster:
 
     def refuse_binds(self, namespace: str, prefix: str, message: str) -> None:
         """For tests, in place of a webhook or API server that refuses: bindings of all pods of a namespace whose name
-        begins with ``prefix`` are
-        refused (Forbidden) with ``message`` from now on. No object and no file records this. Forks inherit it.
+        begins with ``prefix`` are refused (Forbidden) with ``message`` from now on. No object and no file records this.
+        Forks inherit it.
         """
         self._refusals.append((namespace, prefix, message))
 
@@ -327,8 +325,7 @@ class EmbeddedCluster:
 
     def fork(self, without: Iterable[Reference] = ()) -> EmbeddedCluster:
         """An independent copy of this cluster: objects, time, counters, refused binds. ``without``: objects that the
-        copy does not have, together with
-        all that only they own; nobody in the copy sees them deleted.
+        copy does not have, together with all that only they own; nobody in the copy sees them deleted.
         """
         forked = EmbeddedCluster.__new__(EmbeddedCluster)
         forked._begin(self.clock.now, self.store.fork(without))

@@ -1,8 +1,9 @@
-"""How objects go: grace, finalizers, dependents and namespaces, as the API server and the garbage collector do it.
+"""Deletion with grace periods, finalizers, dependents and namespaces, as the API server and the garbage collector do
+it.
 
-An object with finalizers, and a pod whose containers still run, gets a deletionTimestamp and stays until the last
-finalizer is gone and the kubelet is done. When an owner is gone, what it alone owned is deleted (in the background sort of
-way, only at once: nothing is left to a later sweep). A namespace goes when all within it has gone.
+An object with finalizers, or a pod with running containers, gets a deletionTimestamp and stays until the last finalizer
+is removed and the kubelet is done. When an owner is gone, objects that only it owned are deleted at once (like
+background deletion, without the delay). A namespace goes when it is empty.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Merging objects with structural sharing: only the dicts on a changed path are copied, all else is shared.
+"""Merging objects with structural sharing: only the dicts on a changed path are copied.
 
-``merge_patch`` is RFC 7386. ``apply_patch`` is the three-way merge of ``kubectl apply``: what was applied before and is
-absent now goes, what is given now is set, and what others set stays.
+``merge_patch`` is RFC 7386. ``apply_patch`` is the three-way merge of ``kubectl apply``: fields applied before and
+absent now are removed, given fields are set, and fields set by others stay.
 """
 
 from __future__ import annotations

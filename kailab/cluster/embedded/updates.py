@@ -1,7 +1,6 @@
-"""Writes to an object that is there: update, patch, and apply as ``kubectl apply`` means it.
+"""Changes of existing objects: update, patch, and apply as in ``kubectl apply``.
 
-All three end in one place, where what is the server's is put back, what is new is admitted, and a write that changes nothing is
-found out.
+All three end in one place, which restores server fields, admits the changes, and drops a write that changes nothing.
 """
 
 from __future__ import annotations

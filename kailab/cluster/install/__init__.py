@@ -1,4 +1,4 @@
-"""What a cluster needs before a lab can be in it: KAI's kinds, priority classes and namespaces; and devices for DRA."""
+"""What a cluster needs before it can have a lab: KAI's kinds, priority classes and namespaces; and devices for DRA."""
 
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.install.devices import claimed_nodes, fleet_devices, furnishings

@@ -1,8 +1,8 @@
 """The CustomResourceDefinitions of Queue, PodGroup, BindRequest and Topology, and the schemas of KAI's other kinds.
 
-Kept as YAML files in ``crds/``, as one would hand them to kubectl. They take every object that KAI's own take, but for
-PodGroups of more than 700 subgroups, and refuse what a schema can tell is wrong where KAI leaves that to its webhooks. Those in
-``schemas/`` are of kinds that KAI's operator acts on and nothing of ours does: objects are checked by them.
+They are YAML files in ``crds/``, as for kubectl. They accept every object that KAI's own accept, except PodGroups of
+more than 700 subgroups, and refuse faults that a schema can detect where KAI leaves that to its webhooks. ``schemas/``
+has kinds that only KAI's operator acts on: objects are checked against them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kailab.model.validation.shapes import Check, shape_of_schema
 
 def crds() -> list[Object]:
     """CustomResourceDefinition objects (apiextensions.k8s.io/v1), by name."""
-    # Only where a cluster is set up: most commands never come here.
+    # Only setting up a cluster needs it; most commands never come here.
     import yaml
 
     folder = files("kailab.cluster.install").joinpath("crds")
@@ -28,7 +28,7 @@ def crds() -> list[Object]:
 
 @cache
 def schema(group: str, kind: str, version: str) -> Object | None:
-    """The schema of a kind of KAI's in that version, or in the one that is stored; None for other kinds."""
+    """The schema of one of KAI's kinds in that version, or in the stored one; None for other kinds."""
     from kailab.model.yamltext import read_document
 
     home = files("kailab.cluster.install")

@@ -1,10 +1,10 @@
-"""The GPUs of a fleet as dynamic resource allocation knows them: a DeviceClass and a ResourceSlice for each node.
+"""The GPUs of a fleet for dynamic resource allocation: a DeviceClass, and ResourceSlices for each node.
 
-As NVIDIA's DRA driver publishes them: driver ``gpu.nvidia.com``, a pool per node, a device per GPU with its type, model and
-UUID as attributes and its memory as capacity. GPUs that are split (MIG) are not published.
+They look as NVIDIA's DRA driver publishes them: driver ``gpu.nvidia.com``, a pool per node, a device per GPU with its
+type, model and UUID as attributes and its memory as capacity. Split GPUs (MIG) are not published.
 
-A GPU is handed out either by the device plugin (``nvidia.com/gpu``) or by claims: schedulers add up what a node tells of both.
-So nodes whose GPUs are published here are those of ``claimed_nodes``.
+A GPU is handed out either by the device plugin (``nvidia.com/gpu``) or by claims, because schedulers add up both. So
+nodes whose GPUs are published here are those of ``claimed_nodes``, without the device plugin's resource.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MOST_DEVICES = 128
 
 
 def furnishings(fleet: Fleet, devices: bool, *, beside_real: bool = False) -> list[Object]:
-    """All objects of a fleet, the nodes among them. ``devices``: with its GPUs for claims instead of the device plugin.
-    ``beside_real``: see ``Fleet.nodes``."""
+    """All objects of a fleet, nodes included. ``devices``: publish its GPUs for claims instead of the device plugin's
+    resource. ``beside_real``: see ``Fleet.nodes``."""
     others = [obj for obj in fleet.objects() if obj["kind"] != "Node"]
     if not devices:
         return [*others, *fleet.nodes(beside_real=beside_real)]
@@ -39,8 +39,8 @@ def fleet_devices(fleet: Fleet) -> list[Object]:
 
 
 def claimed_nodes(fleet: Fleet, *, beside_real: bool = False) -> list[Object]:
-    """The fleet's nodes without the device plugin's resource, for a cluster that has ``fleet_devices``. ``beside_real``: see
-    ``Pool.nodes``."""
+    """The fleet's nodes without the device plugin's resource, for a cluster that has ``fleet_devices``.
+    ``beside_real``: see ``Pool.nodes``."""
     return [_without_plugin(node) for node in fleet.nodes(beside_real=beside_real)]
 
 
@@ -66,7 +66,7 @@ def _device_class() -> Object:
 def _slices(pool: Pool) -> Iterator[Object]:
     if not pool.whole_gpus:
         return
-    # resourceSliceCount says how many belong together, so that nobody allocates from a part.
+    # resourceSliceCount says how many slices belong together, so that nobody allocates from an incomplete set.
     parts = [range(first, min(first + MOST_DEVICES, pool.gpus)) for first in range(0, pool.gpus, MOST_DEVICES)]
     for position in range(pool.count):
         node = pool.node_name(position)
@@ -88,7 +88,7 @@ def _device(pool: Pool, node: str, index: int) -> Object:
     attributes = {
         "type": {"string": "gpu"},
         "index": {"int": index},
-        # Made from the name, so that the same fleet has the same devices.
+        # Derived from the name, so that the same fleet has the same devices.
         "uuid": {"string": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node}')}"},
     }
     if pool.gpu_model:

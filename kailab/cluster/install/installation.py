@@ -1,7 +1,7 @@
-"""Bringing what a lab needs into a cluster, and taking it out again.
+"""Installs what a lab needs in a cluster, and removes it again.
 
-What is made here carries the label ``kailab.dev/installed-by``. What is there already without it, a real KAI's above all, is
-used as it is: never changed, never removed.
+Objects created here have the label ``kailab.dev/installed-by``. Existing ones without it, above all those of a real
+KAI, are used as they are: never changed, never removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOKED_AT = "kailab.dev/looked-at"
 OWNER = "kailab"
 PATIENCE_SECONDS = 180.0
 GOING_SECONDS = 180.0
-"""An API server may look once in a minute whether the objects of a kind that is being removed are gone."""
+"""An API server may check only once a minute whether the objects of a deleted kind are gone."""
 CRD = "CustomResourceDefinition"
 
 Tell: TypeAlias = Callable[[str], None]
@@ -32,17 +32,17 @@ T = TypeVar("T")
 
 
 def install(cluster: Cluster, tell: Tell | None = None) -> None:
-    """Make sure that KAI's kinds, priority classes and namespaces are there. Does nothing where they are.
+    """Create KAI's kinds, priority classes and namespaces where they are missing.
 
-    ``tell``: called with a line for each object that is made, brought up to date, or found different from ours.
-    Raises ConnectError for kinds that are there in another version only, or that the server does not take into use.
+    ``tell``: gets a line for each object that is created, updated, or found different from kailab's. Raises
+    ConnectError for kinds that exist in another version only, or that the server does not establish.
     """
     say = tell or _silent
     definitions = crds()
     there = {name: _settled(cluster, name) for name in (crd["metadata"]["name"] for crd in definitions)}
-    for crd in definitions:  # all of them first: a cluster that can't be used is left as it was
+    for crd in definitions:  # all of them first: an unusable cluster stays unchanged
         found = there[crd["metadata"]["name"]]
-        # Ours are brought to this version in any case.
+        # kailab's own are updated to this version.
         if found is not None and not _is_ours(found):
             _check_version(found, crd)
     for crd in definitions:
@@ -51,7 +51,7 @@ def install(cluster: Cluster, tell: Tell | None = None) -> None:
     await_established(cluster, [crd["metadata"]["name"] for crd in definitions])
     for name, value in KAI_PRIORITY_CLASSES.items():
         _provide(cluster, "PriorityClass", priority_class(name, value), say)
-        # Kubernetes lets nobody change a value: what is there is told, and used.
+        # A PriorityClass's value is immutable: the existing one is reported and used.
         there_value = cluster.get("PriorityClass", name)["value"]
         if there_value != value:
             say(f"PriorityClass {name} has the value {there_value} here; with KAI it is {value}")
@@ -60,7 +60,7 @@ def install(cluster: Cluster, tell: Tell | None = None) -> None:
 
 
 def installed(cluster: Cluster) -> list[tuple[str, str]]:
-    """(kind, name) of all that ``install`` made here, in the order in which to remove it."""
+    """(kind, name) of everything that ``install`` created here, in the order of removal."""
     kinds = ("Namespace", "PriorityClass", CRD)
     return [
         (kind, obj["metadata"]["name"])
@@ -71,9 +71,9 @@ def installed(cluster: Cluster) -> list[tuple[str, str]]:
 
 
 def uninstall(cluster: Cluster, tell: Tell | None = None) -> None:
-    """Remove what ``install`` made, and with the kinds all their objects; waits until it is gone.
+    """Remove what ``install`` created, and with the kinds all their objects; wait until it is gone.
 
-    Raises ConnectError for what does not go (something in it may be held by a finalizer).
+    Raises ConnectError for what does not go (a finalizer may hold something in it).
     """
     say = tell or _silent
     found = installed(cluster)
@@ -91,9 +91,9 @@ def uninstall(cluster: Cluster, tell: Tell | None = None) -> None:
 def _going(cluster: Cluster, kind: str, name: str) -> str:
     """What is still there and, as far as the server says, why; empty once it is gone.
 
-    A server that could not list the objects of a kind at once ("storage is (re)initializing") forgets now and then to try
-    again, for five minutes: its own note of that failure overtakes its second try (Kubernetes 1.31 on, crd_finalizer: a conflict
-    counts as done, and a change of the condition Terminating alone as no change). Any other change wakes it.
+    A server that could not list the objects of a kind at once ("storage is (re)initializing") sometimes forgets to
+    retry for five minutes: its own note of that failure overtakes its second try (Kubernetes 1.31 on, crd_finalizer: a
+    conflict counts as done, and a change of the condition Terminating alone as no change). Any other change wakes it.
     """
     found = _find(cluster, kind, name)
     if found is None:
@@ -108,7 +108,7 @@ def _going(cluster: Cluster, kind: str, name: str) -> str:
 
 
 def await_established(cluster: Cluster, names: Iterable[str]) -> None:
-    """Until the server has taken these CRDs into use. Raises ConnectError for one that it does not."""
+    """Wait until the server has established these CRDs. Raises ConnectError for one that it does not."""
     wanted = list(names)
     missing = _await(lambda: [name for name in wanted if not _established(_find(cluster, CRD, name))])
     if missing:
@@ -141,7 +141,7 @@ def _find(cluster: Cluster, kind: str, name: str) -> Object | None:
 
 
 def _settled(cluster: Cluster, name: str) -> Object | None:
-    """A definition that is there to stay, or None; one that is being removed is waited for."""
+    """An existing definition, or None; waits for one that is being removed to be gone."""
     found = _find(cluster, CRD, name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
         if left := _await(lambda: _going(cluster, CRD, name), GOING_SECONDS):
@@ -172,7 +172,7 @@ def _define(cluster: Cluster, crd: Object, found: Object | None, say: Tell) -> N
         else:
             say(f"created {CRD} {name}")
     elif _is_ours(found):
-        # Replaced, not merged: what an older kailab wrote and this one does not is to go.
+        # Replaced, not merged: fields that an older kailab wrote and this one does not must go.
         after = cluster.update({**crd, "metadata": found["metadata"]})
         if after["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
             say(f"configured {CRD} {name}")
@@ -194,5 +194,5 @@ def _established(crd: Object | None) -> bool:
 
 
 def _await(left: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
-    """Ask again and again until nothing is left; what is left in the end."""
+    """Ask repeatedly until nothing is left. Returns what is left in the end."""
     return poll_until(left, lambda rest: not rest, seconds, pause=tenacity.wait_exponential(multiplier=0.05, max=1.0))

@@ -1,4 +1,5 @@
-"""The Docker engine that kind's nodes run in, asked through the ``docker`` command as kind itself does: images and containers.
+"""The Docker engine that kind's nodes run in, asked through the ``docker`` command as kind itself does: images and
+containers.
 
 ``DOCKER_HOST`` and docker's contexts say which engine that is.
 """
@@ -39,13 +40,13 @@ def check_docker() -> None:
 
 
 def raise_if_unavailable(reason: str | None) -> None:
-    """Raises ConnectError with the reason why something can't be used; None: it can."""
+    """Raises ConnectError with a reason why something can't be used; None: it can."""
     if reason is not None:
         raise ConnectError(reason)
 
 
 def has_image(image: str) -> bool:
-    """Whether the engine has it already, so that nothing need be pulled."""
+    """True if the engine has it already, so that nothing need be pulled."""
     try:
         return _docker("image", "inspect", "--format", "{{.Id}}", image).returncode == 0
     except (OSError, subprocess.SubprocessError):
@@ -53,7 +54,7 @@ def has_image(image: str) -> bool:
 
 
 def pull_image(image: str) -> str | None:
-    """Why it can't be pulled, with docker's own reason; None: it was."""
+    """Pull an image. Returns docker's reason if it can't; None: it was pulled."""
     try:
         done = _docker("pull", "--quiet", image, seconds=PULL_SECONDS)
     except subprocess.TimeoutExpired:
@@ -76,7 +77,7 @@ def load_image(archive: Path) -> None:
 
 
 def image_layers(image: str) -> list[str]:
-    """The digests of an image's layers, unpacked: the same in every engine, as an image's id is not. Raises ConnectError."""
+    """The digests of an image's layers, unpacked: equal in every engine, unlike the image's id. Raises ConnectError."""
     try:
         done = _docker("image", "inspect", "--format", "{{range .RootFS.Layers}}{{.}} {{end}}", image)
     except (OSError, subprocess.SubprocessError) as error:
@@ -87,7 +88,7 @@ def image_layers(image: str) -> list[str]:
 
 
 def remove_image(image: str) -> None:
-    """One that is not there is as good as removed. Raises ConnectError, as where a container uses it."""
+    """An image that does not exist counts as removed. Raises ConnectError, for example while a container uses it."""
     if not has_image(image):
         return
     done = _docker("image", "rm", image, seconds=PULL_SECONDS)
@@ -99,7 +100,7 @@ def node_containers(cluster: str, *, running: bool = False) -> list[str]:
     """Names of the containers that are nodes of a kind cluster; ``running``: only those that run. Raises ConnectError."""
     which = () if running else ("--all",)
     try:
-        # kind's own label: names of containers of one cluster may begin with the name of another.
+        # By kind's own label: names of containers of one cluster may begin with the name of another.
         done = _docker("ps", *which, "--filter", f"label=io.x-k8s.kind.cluster={cluster}", "--format", "{{.Names}}")
     except (OSError, subprocess.SubprocessError) as error:
         raise ConnectError(f"the Docker engine can't be asked for its containers: {error}") from error
@@ -139,8 +140,8 @@ def image_reason(image: str) -> str | None:
 
 
 def provide_image(image: str, tell: Tell) -> None:
-    """Give the Docker engine an image: load it if it was built here, else pull it. Raises ConnectError with docker's own reason,
-    StateError if the archive is damaged.
+    """Give the Docker engine an image: load it if it was built here, else pull it. Raises ConnectError with docker's
+    own reason, StateError if the archive is damaged.
 
     kind would pull it too, but it retries for long and hides the reason in pages of output."""
     if has_image(image):

@@ -1,8 +1,8 @@
 """A kind cluster for labs: a real Kubernetes in containers, with KWOK as a local process beside it for the fake nodes.
 
-Its folder holds everything known about it: ``kind.json``, the kubeconfig, and the files and logs of its processes. Cluster and processes
-outlive the command that started them; ``down`` ends them and removes the folder. The user's own kubeconfig and context are never touched.
-``with_fake_nodes`` adds KWOK to a kind cluster that somebody else made.
+Its folder holds everything known about it: ``kind.json``, the kubeconfig, and the files and logs of its processes.
+Cluster and processes outlive the command that started them; ``down`` ends them and removes the folder. The user's own
+kubeconfig and context are never touched. ``with_fake_nodes`` adds KWOK to a kind cluster that somebody else made.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _KEPT_STARTS = 5
 
 
 class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a cluster. ``kind``, ``kubectl``: the programs; ``image``: its nodes'; ``created``: seconds since the
-    epoch; ``starter``: the process that makes it, and ``since`` when that runs; ``ready``: it is made."""
+    """A kind cluster on disk. ``kind``, ``kubectl``: the programs; ``image``: its nodes'; ``created``: seconds since
+    the epoch; ``starter``, ``since``: id and start time of the process that makes it; ``ready``: it is complete."""
 
     name: str
     kind: str
@@ -74,22 +74,22 @@ class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
         write_private(folder / FILE, msgspec.json.encode(self))
 
     def begun(self) -> KindRecord:
-        """By this process."""
+        """The record with this process as the starter."""
         starter, since = this_process()
         return msgspec.structs.replace(self, starter=starter, since=since)
 
     def done(self) -> KindRecord:
-        # A process id of an ended start would be somebody else's before long.
+        # The process id may soon belong to another process.
         return msgspec.structs.replace(self, ready=True, starter=0, since=0.0)
 
 
 def claim_kind_folder(folder: Path) -> None:
-    """Make a folder fit for a new cluster. Raises StateError: something is in it, or it can't be used."""
+    """Prepare a folder for a new cluster. Raises StateError if it is in use or can't be used."""
     make_cluster_folder(folder, "a kind cluster")
 
 
 def read_record(folder: Path) -> KindRecord | None:
-    """None: no cluster is kept there. Raises StateError for what is damaged or of another version."""
+    """None: no cluster is there. Raises StateError for a damaged record or one of another version."""
     try:
         known = decoding.decode_json((folder / FILE).read_bytes(), KindRecord)
     except FileNotFoundError:
@@ -104,14 +104,14 @@ def read_record(folder: Path) -> KindRecord | None:
 
 
 def write_config(folder: Path, described: dict[str, Any]) -> Path:
-    """Kind's configuration of the cluster, as a file for kind."""
+    """Write kind's configuration of the cluster into a file."""
     path = folder / CONFIG
     write_text(path, yaml.safe_dump(described, sort_keys=False))
     return path
 
 
 def has_kubeconfig(folder: Path) -> bool:
-    """An empty one is as good as none."""
+    """True unless it is missing or empty."""
     try:
         return (folder / KUBECONFIG).stat().st_size > 0
     except OSError:
@@ -119,8 +119,8 @@ def has_kubeconfig(folder: Path) -> bool:
 
 
 def save_failed_logs(folder: Path, name: str) -> Path | None:
-    """Move the logs of a start that failed to where they outlive the folder, beside those of the last few that did. Returns where;
-    None: there are none, or no place for them."""
+    """Move the logs of a failed start out of the folder, beside those of the last few failed starts. Returns where they
+    are; None: there are none, or they can't be moved."""
     kept = ComponentCache().root.parent / "kind-logs" / name
     with suppress(OSError, shutil.Error):
         make_folder(kept.parent)
@@ -133,7 +133,7 @@ def save_failed_logs(folder: Path, name: str) -> Path | None:
 
 
 def is_starting(known: KindRecord) -> bool:
-    """Whether the process that began the start is still there."""
+    """True if the process that began the start is still there."""
     return find(known.starter, known.since) is not None
 
 
@@ -155,7 +155,7 @@ Tell = Callable[[str], None]
 
 
 class KindPlane(SupervisedCluster):
-    """Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
+    """A kind cluster. Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
 
     own = (kwok.NAME,)
 
@@ -177,12 +177,12 @@ class KindPlane(SupervisedCluster):
         stages: Path | None = None,
         tell: Tell | None = None,
     ) -> KindPlane:
-        """Make a cluster, and return when its nodes are Ready and KWOK works.
+        """Make a cluster, and return when its nodes are Ready and KWOK is healthy.
 
-        ``folder``: must be new, empty, or what a start that was cut short has left. ``name``: kind's for the cluster, None: one
-        made from the folder. ``kind``, ``image``, ``config``: see ``choose``. ``stages``: a file of KWOK stages, None: kailab's
-        own. ``tell``: gets what is being waited for. Raises ConnectError (no Docker engine, no kind, no image, not Ready in
-        time), StateError (folder or name in use), InputError; then nothing of it is left.
+        ``folder``: new, empty, or left over from an interrupted start. ``name``: kind's for the cluster, None: derived
+        from the folder. ``kind``, ``image``, ``config``: see ``choose_options``. ``stages``: a file of KWOK stages,
+        None: kailab's own. ``tell``: gets progress messages. Raises ConnectError (no Docker engine, no kind, no image,
+        not Ready in time), StateError (folder or name in use), InputError; then nothing is left.
         """
         tell = tell or (lambda _: None)
         check_library()
@@ -199,14 +199,14 @@ class KindPlane(SupervisedCluster):
             created=time.time(),
         )
         maker = KindCommand(choices.kind, components.path("kubectl"))
-        # Before the name is claimed: a start that was cut short may have left a cluster of this very name.
+        # Before the name is claimed: an interrupted start may have left a cluster of this name.
         _clear_unfinished(folder)
         with maker.claimed(name):
             claim_kind_folder(folder)
             plane = cls(folder, known)
             try:
                 provide_image(choices.image, tell)
-                # From here on ``take_down`` can find the cluster, whenever this process is killed.
+                # From here on ``take_down`` finds the cluster, even if this process is killed.
                 known.begun().write(folder)
                 tell(f"making the kind cluster {name}")
                 maker.create(name, folder, choices.image, write_config(folder, described))
@@ -218,7 +218,7 @@ class KindPlane(SupervisedCluster):
                 plane._known.write(folder)
             except BaseException as error:
                 kept = plane._kept_logs() if isinstance(error, ConnectError) else None
-                # Also for an interrupt: a cluster that is half made would hold its name and memory.
+                # Also on an interrupt: an incomplete cluster would hold its name and memory.
                 plane.down()
                 if kept is not None:
                     raise ConnectError(f"{error}; what was logged is in {kept}") from error
@@ -227,10 +227,11 @@ class KindPlane(SupervisedCluster):
 
     @classmethod
     def attach(cls, folder: Path, name: str | None = None) -> KindPlane:
-        """The one in a folder, whether it runs or not. Where the folder or its kubeconfig was lost, they are made again from the
-        cluster of that name (None: the name made from the folder), and KWOK is started again.
+        """The cluster in a folder, whether it runs or not. A lost folder or kubeconfig is made again from the cluster
+        of that name (None: the name derived from the folder), and KWOK is started again.
 
-        Raises StateError: there is none, or it is not whole; ConnectError where what was lost can't be made again."""
+        Raises StateError if there is none or it is incomplete, ConnectError if it can't be recovered.
+        """
         folder = resolve_folder(folder)
         known = read_record(folder)
         if known is None:
@@ -247,7 +248,7 @@ class KindPlane(SupervisedCluster):
         from kailab.components import find_components
 
         choices = choose_options()
-        # Listing clusters needs no kubectl, which is looked for only if there is something to recover.
+        # Listing clusters needs no kubectl, which is looked up only if there is something to recover.
         maker_of = KindCommand(choices.kind, choices.kind)
         if name not in maker_of.clusters():
             raise StateError(f"{folder}: no kind cluster is here, and there is none of the name {name!r}")
@@ -269,12 +270,12 @@ class KindPlane(SupervisedCluster):
 
     @property
     def name(self) -> str:
-        """What kind calls the cluster."""
+        """The name of the cluster in kind."""
         return self._known.name
 
     @property
     def kubeconfig(self) -> Path:
-        """Of somebody who may do everything, mode 0600."""
+        """For an administrator, mode 0600."""
         return self.folder / KUBECONFIG
 
     @property
@@ -283,34 +284,34 @@ class KindPlane(SupervisedCluster):
         return self._known.created
 
     def containers(self) -> list[str]:
-        """The real nodes. Raises ConnectError."""
+        """Names of the real nodes. Raises ConnectError."""
         return node_containers(self.name)
 
     def check(self, names: Sequence[str] | None = None) -> None:
-        """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose, or all nodes) has
-        ended."""
+        """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose, or all nodes)
+        has ended."""
         super().check(names)
         if names is None and not node_containers(self.name, running=True):
             raise ControlPlaneFailed(f"{self.folder}: no node of the kind cluster {self.name!r} runs")
 
     def start_kube_scheduler(self) -> None:
-        """Return when it works: the node has one, as kubeadm makes it. Raises ConnectError if that takes too long."""
+        """Return when kubeadm's kube-scheduler in the node is Ready. Raises ConnectError if that takes too long."""
         with connect(self.kubeconfig, name="kind") as cluster:
             nodes.await_kube_scheduler(cluster)
 
     def load_images(self, archives: Sequence[Path]) -> None:
-        """Give the nodes the images of these archives. Raises ConnectError."""
+        """Load the images of these archives into the nodes. Raises ConnectError."""
         for archive in archives:
             self._maker.load(self.name, archive.absolute())
 
     def down(self) -> None:
-        """End all processes, delete the cluster, remove the folder. Done again it does nothing. Raises ConnectError or
-        StateError if something of it can't be ended; what is known of it is kept then."""
+        """End all processes, delete the cluster, remove the folder. Calling it again does nothing. Raises ConnectError
+        or StateError if something can't be removed; the record stays then."""
         if not self.folder.is_dir():
             self._supervision.end_all()
             return
         spawned = [one.name for one in self._supervision.records() if one.spawned]
-        # With time to end in order, while the API still answers.
+        # Gracefully, while the API still answers.
         self._supervision.stop(spawned, SPAWNED_GRACE_SECONDS)
         self._supervision.end_all()
         if (self.folder / FILE).exists():
@@ -324,8 +325,8 @@ class KindPlane(SupervisedCluster):
             if left:
                 raise ConnectError(f"kind cluster {self.name!r}: containers were left: {', '.join(left)}")
 
-        # A container may be on its way, asked for by a kind that was killed; and Docker at times says that one can't be
-        # removed, while it is being removed.
+        # A killed kind may have asked for a container that appears late, and Docker sometimes says that a container
+        # can't be removed while it is being removed.
         tenacity.Retrying(
             stop=tenacity.stop_after_attempt(DELETE_TRIES),
             wait=tenacity.wait_fixed(DELETE_PAUSE_SECONDS),
@@ -334,9 +335,9 @@ class KindPlane(SupervisedCluster):
         )(delete)
 
     def _kept_logs(self) -> Path | None:
-        """Of a start that failed."""
+        """The logs of a failed start."""
         if (self.folder / FILE).exists():
-            # Where kubeadm failed, kind has removed the nodes, and has said what there is to say.
+            # If kubeadm failed, kind has removed the nodes and reported why.
             with suppress(ConnectError):
                 self._maker.export_logs(self.name, self.folder / LOGS / "nodes")
         return save_failed_logs(self.folder, self.name)
@@ -361,7 +362,7 @@ class KindPlane(SupervisedCluster):
 
 
 def take_down(folder: Path) -> None:
-    """End and remove the kind cluster in a folder, in whatever state it is. Raises StateError for a folder that is not one's."""
+    """End and remove the kind cluster in a folder, in whatever state it is. Raises StateError if there is none."""
     folder = resolve_folder(folder)
     known = read_record(folder)
     if known is None:
@@ -382,20 +383,23 @@ def _clear_unfinished(folder: Path) -> None:
 
 @contextmanager
 def with_fake_nodes(kubeconfig: Path, components: ComponentSet, context: str | None = None) -> Iterator[ProcessStatus]:
-    """Its nodes are Ready and kept free for the cluster's own pods, and KWOK plays the fake nodes, until the block ends. Then KWOK
-    is gone; the taint of the control plane and where system pods may run stay as they are.
+    """Run KWOK beside a kind cluster for fake nodes, until the block ends; before that, wait for its nodes to be Ready
+    and keep lab pods off them.
+
+    The taint of the control plane and the affinity of system pods stay afterwards.
 
         def test_mine(kind_cluster):
             with with_fake_nodes(kind_cluster.kubeconfig_path, find_components()):
                 with Lab.open(backend="kubeconfig", kubeconfig=kind_cluster.kubeconfig_path) as lab: ...
 
-    Raises ConnectError."""
+    Raises ConnectError.
+    """
     kubeconfig = Path(kubeconfig).resolve()
-    # Only to prepare: tests open connections of their own.
+    # Only for the preparation: tests open connections of their own.
     with connect(kubeconfig, context) as cluster:
         nodes.prepare_nodes(cluster)
     with tempfile.TemporaryDirectory(prefix="kailab-kwok-") as made:
-        # Processes are marked with the resolved path, which may differ where the temporary folder is a link.
+        # Processes are marked with the resolved path, which differs if the temporary folder is a link.
         folder = Path(made).resolve()
         supervision = Supervision(folder)
         kwok.prepare_kwok(folder, None)

@@ -1,8 +1,8 @@
 """The kind command: makes, deletes and loads images into kind clusters, and explains why a kind command failed.
 
-Clusters are made and deleted through pytest-kind's KindCluster. KindCluster lets kind write to the terminal, makes a folder ``.pytest-kind``
-in the working directory, has no time limit, and takes over any cluster of the same name. So it runs in a child process in the lab's folder,
-with its output in a log, and names are checked and locked here.
+Clusters are made and deleted through pytest-kind's KindCluster. KindCluster lets kind write to the terminal, makes a
+folder ``.pytest-kind`` in the working directory, has no time limit, and takes over any cluster of the same name. So it
+runs in a child process in the lab's folder, with its output in a log, and names are checked and locked here.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _COMMAND = ': command "'
 
 
 def failure_reason(said: str) -> str:
-    """What kind gave as its error; where that is a command in the node that failed, the command's own error with it."""
+    """The error message of kind; if a command in the node failed, with that command's own error."""
     lines = said.splitlines()
     errors = [line.strip().removeprefix(_KIND).strip() for line in lines if line.strip().startswith(_KIND)]
     cause = " ".join(_cause(lines))
     if errors and cause:
-        # Which command, and that it failed, says less than what it said.
+        # That the command failed says less than its own error.
         return f"{errors[-1].partition(_COMMAND)[0]}: {cause}"
     words = [line.strip() for line in lines if line.strip()]
     return (errors or words or ["kind gave no reason"])[-1]
 
 
 def _cause(lines: list[str]) -> Iterator[str]:
-    """The error of kubeadm, which may have several lines. A stack follows: names of functions, each with a line that is indented."""
+    """The error of kubeadm, which may have several lines. A stack follows it: function names, each with an indented line."""
     left = list(dropwhile(lambda line: not line.startswith(_KUBEADM), lines))
     for line, after in pairwise([*left, ""]):
         if after.startswith("\t") or line.startswith("To see the stack trace"):
@@ -61,7 +61,7 @@ EXPORT_SECONDS = 120.0
 LOAD_SECONDS = 900.0
 ANSWER_SECONDS = 30.0
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?")
-"""kind adds up to 16 characters to make a host name of it, and host names end at 63."""
+"""kind adds up to 16 characters to make a host name, and host names have at most 63."""
 
 
 def library_reason() -> str | None:
@@ -72,12 +72,12 @@ def library_reason() -> str | None:
 
 
 def check_library() -> None:
-    """Raises ConnectError where pytest-kind can't be used."""
+    """Raises ConnectError if pytest-kind can't be used."""
     raise_if_unavailable(library_reason())
 
 
 def check_name(name: str) -> str:
-    """Raises InputError for one that a kind cluster can't have."""
+    """Raises InputError for a name that a kind cluster can't have."""
     if NAME.fullmatch(name) is None:
         raise InputError(
             f"{name!r} can't be a kind cluster's name; expected small letters, digits, dots and dashes, at most 48"
@@ -87,22 +87,22 @@ def check_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class KindCommand:
-    """Makes and deletes clusters with one kind binary. ``kubectl`` only spares pytest-kind from fetching its own."""
+    """Makes and deletes clusters with one kind binary. With ``kubectl`` given, pytest-kind does not download its own."""
 
     kind: Path
     kubectl: Path
 
     def clusters(self) -> list[str]:
-        """Raises ConnectError where kind can't tell."""
+        """Names of all clusters. Raises ConnectError if kind fails."""
         return self._ask("get", "clusters").split()
 
     def kubeconfig(self, name: str) -> str:
-        """Raises ConnectError for a cluster that is not there or whose node does not run."""
+        """Raises ConnectError if the cluster does not exist, or its node does not run."""
         return self._ask("get", "kubeconfig", "--name", name)
 
     @contextmanager
     def claimed(self, name: str) -> Iterator[None]:
-        """Nobody has a cluster of this name, and no other process of this user makes one meanwhile. Raises StateError."""
+        """Reserve a name: no cluster has it, and no other process of this user makes one meanwhile. Raises StateError."""
         with _name_held(name):
             if name in self.clusters():
                 raise StateError(
@@ -112,23 +112,23 @@ class KindCommand:
             yield
 
     def create(self, name: str, folder: Path, image: str, config: Path) -> None:
-        """A new cluster; ``folder/kubeconfig`` (0600) and ``folder/logs/kind.log`` are written. Raises ConnectError with kind's
-        reason, and kubeadm's."""
+        """Make a cluster; writes ``folder/kubeconfig`` (0600) and ``folder/logs/kind.log``. Raises ConnectError with
+        kind's reason, and kubeadm's."""
         self._run("create", name, folder, CREATE_SECONDS, image=image, config=config)
 
     def delete(self, name: str, folder: Path) -> None:
-        """Also where there is none of that name. Raises ConnectError."""
+        """Delete a cluster, if there is one of that name. Raises ConnectError."""
         self._run("delete", name, folder, DELETE_SECONDS)
-        # Held and let go: whoever was killed while it made the cluster has left the file of its lock.
+        # Locked and released: a process that was killed while it made the cluster has left its lock file.
         with suppress(StateError), _name_held(name):
             pass
 
     def load(self, name: str, archive: Path) -> None:
-        """The images of an archive, into all nodes of a cluster. Raises ConnectError."""
+        """Load the images of an archive into all nodes of a cluster. Raises ConnectError."""
         self._ask("load", "image-archive", str(archive), "--name", name, seconds=LOAD_SECONDS)
 
     def export_logs(self, name: str, folder: Path) -> None:
-        """What the nodes of a cluster have logged: the kubelet, containerd, the pods. Raises ConnectError."""
+        """Export the logs of the nodes: kubelet, containerd, pods. Raises ConnectError."""
         self._ask("export", "logs", str(folder), "--name", name, seconds=EXPORT_SECONDS)
 
     def _ask(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> str:
@@ -156,7 +156,7 @@ class KindCommand:
         log = folder / "logs" / "kind.log"
         make_folder(log.parent)
         with open_file(log, "a+b") as out:
-            # Appended to: what an earlier try said is not this one's reason.
+            # Appended: the output of an earlier try is not this one's.
             begin = out.tell()
             try:
                 code = _wait_for([sys.executable, "-m", __name__, action, name, *told], folder, out, seconds)
@@ -169,36 +169,37 @@ class KindCommand:
 
 
 def _wait_for(command: list[str], folder: Path, out: IO[bytes], seconds: float) -> int:
-    """Exit code. A command that is given up goes with its children: kind would work on without its parent. They carry the mark of
-    the folder's processes, so that they are found if we can't do that any more."""
+    """Wait for a command. Returns its exit code. A command that takes too long is ended with its children, as kind
+    would go on without its parent. They have the mark of the folder's processes, so that they are found even if this
+    process can't end them."""
     with process_group(command, cwd=folder, env={**os.environ, MARK: str(folder)}, stdout=out, stderr=out) as child:
         return child.wait(seconds)
 
 
 @contextmanager
 def _name_held(name: str) -> Iterator[None]:
-    """Among the processes of this user."""
+    """Lock a name among the processes of this user."""
     path = Path(tempfile.gettempdir()) / f"kailab-kind-{os.getuid()}-{name}.lock"
     while (held := _locked(path, name)) is None:
         pass
     try:
         yield
     finally:
-        # While it is still locked: a moment later it could be another process's file.
+        # While it is locked: a moment later it could be another process's file.
         path.unlink(missing_ok=True)
         os.close(held)
 
 
 def _locked(path: Path, name: str) -> int | None:
-    """The open file, locked; None where its last holder has removed it meanwhile: a lock on it keeps nobody out."""
+    """The open, locked file; None if its last holder has removed it meanwhile, because a lock on it excludes nobody."""
     try:
-        # Others may write into this folder: a link that somebody put there is not followed.
+        # Others may write into this folder: do not follow a link there.
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StateError(f"{path}: the lock for the name {name!r} can't be made: {error}") from error
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Nobody removes it while it is locked, so what is there now stays there.
+        # Nobody removes a locked file, so it stays from here on.
         if os.fstat(held).st_nlink:
             return held
     except OSError as error:
@@ -209,7 +210,7 @@ def _locked(path: Path, name: str) -> int | None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The child: one action on one cluster, from within the lab's folder."""
+    """The child process: one action on one cluster, in the lab's folder."""
     from pytest_kind.cluster import KindCluster
 
     parser = argparse.ArgumentParser(prog="kailab.cluster.kind.kind_command")
@@ -226,16 +227,16 @@ def main(arguments: list[str] | None = None) -> None:
     )
     try:
         if told.action == "create":
-            # Before kind writes into it, so that the credentials are at no moment open to others.
+            # Before kind writes into it, so that the credentials are never readable for others.
             kubeconfig.touch(0o600)
             cluster.create(config_file=told.config)
         else:
             cluster.delete()
     except subprocess.CalledProcessError as error:
-        # kind has said why in the log; a traceback after it would pass for the reason.
+        # kind has logged the reason; a traceback after it would be taken for the reason.
         raise SystemExit(error.returncode or 1) from None
     finally:
-        # KindCluster's own folder, which stays empty as both programs are given.
+        # KindCluster's own folder, which stays empty because both programs are given.
         if cluster.path.is_dir() and not any(cluster.path.iterdir()):
             cluster.path.rmdir()
             cluster.path.parent.rmdir()

@@ -1,7 +1,8 @@
-"""A new kind cluster made fit for a lab: real nodes Ready and kept free for the cluster's own pods.
+"""Prepares a new kind cluster for a lab: real nodes are Ready, and kept free for the cluster's own pods.
 
-A lab's pods belong on fake nodes. A cluster of one real node has no taint on it, so they could be placed there and would wait
-for images that don't exist; and the cluster's own DaemonSets would put a pod on each fake node, where some ask for CPU.
+A lab's pods belong on fake nodes. The only real node of a cluster has no taint, so the pods could be placed there and
+would wait for images that don't exist. The cluster's own DaemonSets would put a pod on each fake node, and some of
+those ask for CPU.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 FAKE = ("kwok.x-k8s.io/node", "fake")
 READY_SECONDS = 180.0
 _PAUSE_SECONDS = 0.5
-# Where kind puts what it installs: kindnet, kube-proxy, the storage provisioner.
+# The namespaces of what kind installs: kindnet, kube-proxy, the storage provisioner.
 _SYSTEM_NAMESPACES = ("kube-system", "local-path-storage")
 
 
 def prepare_nodes(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]:
-    """Wait until the real nodes are Ready and pods can be made; then keep the lab's pods off the control plane and the
-    system's pods off fake nodes. Returns the names of the real nodes. Raises ConnectError if that takes too long."""
+    """Wait until the real nodes are Ready and pods can be created; then keep the lab's pods off the control plane and
+    the system's pods off fake nodes. Returns the names of the real nodes. Raises ConnectError if that takes too
+    long."""
     _await(seconds, lambda: _not_ready(cluster))
     _await(seconds, lambda: _no_account(cluster))
     names = [node["metadata"]["name"] for node in real_nodes(cluster)]
     for node in real_nodes(cluster):
         _taint_control_plane(cluster, node)
     for daemons in cluster.list("DaemonSet"):
-        # Before there are fake nodes, so that no pod of theirs has to be taken away again.
+        # Before there are fake nodes, so that no pod must be removed from one.
         if daemons["metadata"]["namespace"] in _SYSTEM_NAMESPACES:
             _keep_to(cluster, daemons, names)
     return names
@@ -49,13 +51,13 @@ def await_kube_scheduler(cluster: Cluster, seconds: float = READY_SECONDS) -> No
 
 
 def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
-    """The nodes that are containers, not KWOK's."""
+    """The nodes that are containers, not fake ones."""
     key, value = FAKE
     return [node for node in cluster.list("Node") if (node["metadata"].get("annotations") or {}).get(key) != value]
 
 
 def _await(seconds: float, reason: Callable[[], str | None]) -> None:
-    """Until there is no reason to wait any longer."""
+    """Wait until ``reason`` is None."""
     told: list[str] = ["the API server did not answer"]
 
     def look() -> str | None:
@@ -83,7 +85,7 @@ def _not_ready(cluster: Cluster) -> str | None:
 
 
 def _no_account(cluster: Cluster) -> str | None:
-    """Admission refuses pods of a namespace without its default account, which comes a moment after the nodes."""
+    """A namespace without its default account, which comes a moment after the nodes, refuses pods."""
     try:
         cluster.get("ServiceAccount", "default", "default")
     except NotFound:
@@ -100,7 +102,7 @@ def _taint_control_plane(cluster: Cluster, node: dict[str, Any]) -> None:
 
 
 def _keep_to(cluster: Cluster, daemons: dict[str, Any], names: list[str]) -> None:
-    # By name, as real nodes have no label that fake ones lack.
+    # By name, because real nodes have no label that fake ones lack.
     wanted = {"key": "kubernetes.io/hostname", "operator": "In", "values": names}
     affinity = {
         "nodeAffinity": {

@@ -1,4 +1,5 @@
-"""Options of a kind cluster: the kind binary, the node image, kind's configuration file, and the reason why no cluster can be made here.
+"""Options of a kind cluster: the kind binary, the node image, kind's configuration file, and the reason why no cluster
+can be made here.
 
 Each is what the caller gives, else what the environment says, else the default.
 """
@@ -39,8 +40,8 @@ def choose_options(
     config: Path | None = None,
     kubernetes: str = DEFAULT_KUBERNETES,
 ) -> KindOptions:
-    """``kubernetes``: the release whose node image is the default. Raises ConnectError where there is no kind, InputError for
-    a file that is not there."""
+    """``kubernetes``: the release whose node image is the default. Raises ConnectError if there is no kind, InputError
+    for a missing file."""
     told = config or _path(CONFIG_VARIABLE)
     if told is not None and not told.is_file():
         raise InputError(f"{told}: there is no such file; it was named as kind's configuration")
@@ -48,13 +49,14 @@ def choose_options(
 
 
 def find_kind(path: Path | None = None) -> Path:
-    """The kind program: this one, else KAILAB_KIND's, else PATH's, else the cache's. Raises ConnectError, DamagedComponent."""
+    """The kind program: ``path``, else KAILAB_KIND, else in PATH, else in the cache. Raises ConnectError,
+    DamagedComponent."""
     how = "`kailab components get --kind` downloads it, or builds it with Go"
     return find_program(KIND, KIND_VARIABLE, how, path)
 
 
 def kind_reason() -> str | None:
-    """Why no kind cluster can be made here; None if one can (its node image may still have to be pulled or made)."""
+    """Why no kind cluster can be made here; None if one can (its node image may still have to be pulled or loaded)."""
     reason = library_reason() or docker_reason()
     if reason is not None:
         return reason
@@ -66,13 +68,13 @@ def kind_reason() -> str | None:
 
 
 def check_kind() -> None:
-    """Raises ConnectError where no kind cluster can be made here."""
+    """Raises ConnectError if no kind cluster can be made here."""
     raise_if_unavailable(kind_reason())
 
 
 def name_for(folder: Path) -> str:
-    """A name for the cluster of a folder: always the same, and another one for another folder."""
-    # With "kailab" and the digest it stays within what ``creation.NAME`` allows.
+    """The name for the cluster of a folder, unique to the folder."""
+    # With "kailab" and the digest it fits ``kind_command.NAME``.
     slug = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:_LONGEST].strip("-")
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
     return "-".join(part for part in ("kailab", slug.removeprefix("kailab").strip("-"), digest) if part)
@@ -85,19 +87,19 @@ def _path(variable: str) -> Path | None:
 
 API = "kind.x-k8s.io/v1alpha4"
 _MANY = {"kube-api-qps": "1000", "kube-api-burst": "2000"}
-# One that is alone loses its lease to nobody: it ends when a busy machine lets it renew that too late, and is started again later.
+# A single control plane node needs no election: a lease renewed late on a busy machine would end the process.
 _ALONE = {"leader-elect": "false"}
 
 
 def cluster_config(path: Path | None) -> dict[str, Any]:
-    """``path``: the user's, None: none. Raises InputError with the place for what is no configuration of kind's."""
+    """``path``: the user's configuration file, None: none. Raises InputError with the place of a fault."""
     described: dict[str, Any] = {"kind": "Cluster", "apiVersion": API} if path is None else _read(path)
     if path is not None:
         _settle_mounts(described, path)
     patches = described.setdefault("kubeadmConfigPatches", [])
     if not isinstance(patches, list):
         raise InputError("kubeadmConfigPatches: expected a list", Where(file=str(path)))
-    # First: the user's own have the last word.
+    # First, so that the user's patches override it.
     patches.insert(0, yaml.safe_dump(_patch(_control_planes(described)), sort_keys=False))
     return described
 
@@ -105,12 +107,12 @@ def cluster_config(path: Path | None) -> dict[str, Any]:
 def _patch(control_planes: int) -> dict[str, Any]:
     arguments = {**_MANY, **(_ALONE if control_planes < 2 else {})}
     return {
-        # The version that kind writes; a kind that writes another one leaves the patch out.
+        # The version that kind writes; a kind that writes another version ignores the patch.
         "apiVersion": "kubeadm.k8s.io/v1beta3",
         "kind": "ClusterConfiguration",
         "controllerManager": {"extraArgs": dict(arguments)},
         "scheduler": {"extraArgs": dict(arguments)},
-        # Also what the probes of its pods go by.
+        # The probes of its pods follow from it, too.
         "apiServer": {"timeoutForControlPlane": "15m0s"},
     }
 
@@ -133,7 +135,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _settle_mounts(described: dict[str, Any], path: Path) -> None:
-    """Relative paths are the file's: kind would take them from where it happens to run."""
+    """Resolve relative paths from the file's folder; kind would resolve them from its working directory."""
     for node in described.get("nodes") or ():
         for mount in (node.get("extraMounts") or ()) if isinstance(node, dict) else ():
             if isinstance(mount, dict) and isinstance(mount.get("hostPath"), str):

@@ -1,4 +1,15 @@
-"""The cluster protocol over a real Kubernetes API."""
+"""The cluster protocol over a real Kubernetes API.
+
+    cluster        ``KubernetesCluster``, which implements the protocol
+    informer       lists and watches one kind
+    cache          watch events and answers to own writes, in one order
+    writer         writes, and what happens when an answer is lost
+    eventwriter    Kubernetes Events, sent in the background
+    apiclient      connections, requests with their retries and refusals, discovery, lists
+
+A write goes from ``KubernetesCluster.write_all`` or ``hand_over`` through ``Writer``, ``apiclient.requests`` and
+``apiclient.transport``; its answer goes into the cache.
+"""
 
 from kailab.model.optional_imports import require_extra
 

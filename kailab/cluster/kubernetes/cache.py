@@ -1,15 +1,14 @@
-"""What is known of the watched kinds: the server's news and the answers to our own writes, brought into one order.
+"""The known state of the watched kinds: the server's events and the answers to our own writes, in one order.
 
-All of it happens in the thread that uses the cluster. Three rules make what is read here safe to decide on:
+Everything here happens in the thread that uses the cluster. Three rules make it safe to decide on this state:
 
-* an answer to a write counts at once, so nobody decides twice on what was there before it;
-* of two states of an object the one with the higher resourceVersion holds, whichever way it came;
-* a pod bound here is bound, from the server's yes on, though the watch may tell of older states first; one of which nobody
-  knows whether it was bound counts as bound until the server has said what is true. So does one of which nobody knows
-  whether it was created where it was to be: it is *supposed* to be there.
+* An answer to a write counts at once, so that nobody decides twice on the state before it.
+* Of two states of an object the one with the higher resourceVersion wins, whichever way it came.
+* A pod bound here stays bound from the server's answer on, although the watch may deliver older states first. If it is unknown whether a pod was
+  bound, it counts as bound until the server says what is true. If it is unknown whether a pod was created on a node, it is *supposed* to be there.
 
-*Assumed* annotations of a pod are ours alone until the pod is bound: the binding carries them to the server, which saves a
-write for each pod.
+*Assumed* annotations of a pod are known only here until the pod is bound: the binding carries them to the server, which
+saves a write for each pod.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ def version_of(obj: Object) -> int:
 
 
 class ObjectCache:
-    """Objects by kind and key. A kind is there from its first list on."""
+    """Objects by kind and key. A kind is in it from its first list on."""
 
     def __init__(self) -> None:
         self.hub = WatchHub()
         self.kinds: dict[str, Objects] = {}
-        self._gone: dict[str, None] = {}  # UIDs of what we deleted and the server has not told as deleted yet
+        self._gone: dict[str, None] = {}  # UIDs of objects deleted here whose deletion no watch has reported yet
         self.assumed: dict[str, dict[str, str]] = {}  # uid -> annotations that the server does not have yet
         self._bound: dict[str, str] = {}  # uid -> node, of pods bound here that the watch does not show as bound yet
-        self._unanswered: dict[str, int] = {}  # uid -> number of the latest question about an object
-        self._supposed: set[str] = set()  # made-up UIDs
-        self._untold: dict[str, None] = {}  # UIDs of what we created and the server has not told of yet
+        self._unanswered: dict[str, int] = {}  # uid -> number of the latest inquiry about an object
+        self._supposed: set[str] = set()  # UIDs invented for pods that may have been created
+        self._untold: dict[str, None] = {}  # UIDs of objects created here that no watch has reported yet
 
     def open(self, kinds: Iterable[str] | None) -> MemoryWatch:
-        """A watch, begun with what is there."""
+        """A watch that begins with the known objects."""
         wanted = list(self.kinds) if kinds is None else list(kinds)
-        # By age and name, as far as a server tells the order of creation: the same objects give the same news.
+        # By age and name, as far as a server reports the order of creation: the same objects give the same events.
         backlog = [WatchEvent("ADDED", kind, obj) for kind in wanted for obj in self._by_age(kind)]
         return self.hub.open(None if kinds is None else wanted, backlog)
 
@@ -62,11 +61,11 @@ class ObjectCache:
         )
 
     def begin(self, kind: str) -> None:
-        """A kind that the server does not have: no objects, and none will come."""
+        """A kind that the server does not have: no objects."""
         self.kinds.setdefault(kind, {})
 
     def take(self, news: InformerUpdate) -> None:
-        """One piece of news from the server."""
+        """Process one update from the server."""
         if news.type == "LISTED":
             self._listed(news)
         elif news.type == "DELETED":
@@ -82,7 +81,8 @@ class ObjectCache:
         there = {key_of(obj): obj["metadata"]["uid"] for obj in news.listed}
         for key, obj in list(known.items()):
             uid = obj["metadata"]["uid"]
-            # A list says nothing of an object that was made after it was taken: one that we created and that no watch has told of yet.
+            # A list says nothing about an object created after it, such as one created here that no watch has reported
+            # yet.
             later = uid in self._supposed or (uid in self._untold and version_of(obj) > news.version)
             if there.get(key) != uid and not later:
                 self._remove(news.kind, obj)
@@ -91,14 +91,14 @@ class ObjectCache:
             self.put(news.kind, obj)
 
     def created(self, kind: str, obj: Object) -> Object:
-        """The server's answer: an object that was not there before. Lists older than it say nothing about it."""
+        """Process the answer to a create. Lists older than the object say nothing about it."""
         if kind in self.kinds:
             self._untold[obj["metadata"]["uid"]] = None
         return self.put(kind, obj)
 
     def suppose(self, pod: Object, now: str) -> str:
-        """A pod may have been created, with a node in its spec. Returns the UID under which it counts from ``now`` on; ""
-        if another one is known under its name."""
+        """Count a pod that may have been created, with a node in its spec, from ``now`` on. Returns its invented UID;
+        "" if another pod is known under its name."""
         if key_of(pod) in self.kinds.get("Pod", {}):
             return ""
         uid = f"supposed-{uuid.uuid4()}"
@@ -107,22 +107,23 @@ class ObjectCache:
         return uid
 
     def put(self, kind: str, obj: Object) -> Object:
-        """A state of an object: kept, and told to the watchers, unless a newer one is known. Returns what holds."""
+        """Store a state of an object and report it to the watchers, unless a newer one is known. Returns the current
+        state."""
         known = self.kinds.get(kind)
-        # Of kinds that nobody watches nothing is kept.
+        # Kinds that nobody watches are not stored.
         if known is None:
             return obj
         metadata = obj["metadata"]
         uid = metadata.get("uid", "")
-        # A watch that lags tells of it once more. What the server said is gone stays gone.
+        # A slow watch may report it once more; what the server reported as deleted stays deleted.
         if uid in self._gone:
             return obj
         key = key_of(obj)
         before = known.get(key)
-        # Deleted and made anew under its name, with the news of the deletion not here yet (or never to come: a gap).
+        # Deleted and created again under its name, while the event of the deletion is late (or lost in a gap).
         if before is not None and before["metadata"].get("uid") != uid:
             if version_of(before) > version_of(obj):
-                return before  # late news of one that was there under this name before
+                return before  # late event of an earlier object of this name
             self._remove(kind, before)
             before = None
         if before is not None:
@@ -139,7 +140,8 @@ class ObjectCache:
         return obj
 
     def _as_bound(self, uid: str, pod: Object) -> Object:
-        # A watch may still bring a state from before the binding: a pod that looked free again would be bound twice.
+        # A watch may still deliver a state from before the binding: a pod that looked unbound again would be bound
+        # twice.
         if pod["spec"].get("nodeName"):
             del self._bound[uid]
             return pod
@@ -149,14 +151,14 @@ class ObjectCache:
         metadata = pod["metadata"]
         there = metadata.get("annotations") or {}
         lacking = {key: value for key, value in self.assumed[uid].items() if there.get(key) != value}
-        # The server has them: from now on what it says is what holds, also when somebody removes them.
+        # The server has the annotations, so from now on its state counts, also if somebody removes them.
         if not lacking:
             del self.assumed[uid]
             return pod
         return {**pod, "metadata": {**metadata, "annotations": {**there, **lacking}}}
 
     def assume(self, namespace: str, name: str, annotations: dict[str, str]) -> Object | None:
-        """The pod with these annotations, from now on, for us; None if it is not known."""
+        """Show the pod with these annotations from now on; None if it is not known."""
         pods = self.kinds.get("Pod", {})
         pod = pods.get((namespace, name))
         if pod is None:
@@ -168,36 +170,36 @@ class ObjectCache:
         return pod
 
     def forget_assumed(self) -> None:
-        """Pods look again as the server has them."""
+        """Show pods as on the server again."""
         assumed, self.assumed = self.assumed, {}
         pods = self.kinds.get("Pod", {})
         for key, pod in [(key, pod) for key, pod in pods.items() if pod["metadata"]["uid"] in assumed]:
             metadata = pod["metadata"]
             ours = assumed[metadata["uid"]]
-            # What somebody else has written under the same name meanwhile is not ours to take away.
+            # Keep values that somebody else has written under the same names meanwhile.
             kept = {name: value for name, value in metadata["annotations"].items() if ours.get(name) != value}
             pods[key] = pod = {**pod, "metadata": {**metadata, "annotations": kept}}
             self.hub.publish("MODIFIED", "Pod", pod)
 
     def bound(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """The server has bound a pod, or may have, or is asked to."""
+        """The server has bound a pod, may have done so, or is asked to."""
         pods = self.kinds.get("Pod", {})
         pod = pods.get((namespace, name))
         if pod is None or pod["metadata"].get("uid") != uid or pod["spec"].get("nodeName"):
             return
-        # A question from before this write says nothing about it.
+        # An inquiry from before this write says nothing about it.
         self._unanswered.pop(uid, None)
         self._bound[uid] = node
         pods[namespace, name] = pod = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self.hub.publish("MODIFIED", "Pod", pod)
 
     def not_bound(self, namespace: str, name: str, uid: str) -> None:
-        """The server has not bound a pod that it was asked to bind: it waits again."""
+        """The server has not bound a pod that it was asked to bind: the pod waits again."""
         if self._bound.pop(uid, None) is not None:
             self._give_back((namespace, name), uid)
 
     def _give_back(self, key: Key, uid: str) -> bool:
-        """Show a pod without the node that it was to have. Returns whether it is there."""
+        """Show a pod without the node that it was to be bound to. True if the pod is known."""
         pods = self.kinds.get("Pod", {})
         pod = pods.get(key)
         if pod is None or pod["metadata"].get("uid") != uid:
@@ -207,45 +209,45 @@ class ObjectCache:
         return True
 
     def doubt(self, doubt: WriteInquiry) -> None:
-        """The answer to this question, and to none before it, will say what became of a write."""
+        """Record an inquiry: only its answer, and none of an earlier one, tells the result of the write."""
         self._unanswered[doubt.uid] = doubt.number
 
     def _looked_up(self, news: InformerUpdate) -> None:
-        """What the server has under the name of an object of which we were in doubt: itself, another one, nothing. Watchers
-        are told, even if it is what they knew."""
+        """Process the answer to an inquiry: the object itself, another one of its name, or none. Watchers get an event
+        even if nothing changed."""
         if news.doubt is None:
             return
         key, uid, number = news.doubt
-        # The answer to an earlier question may come after a later write, and settles nothing about that.
+        # The answer to an earlier inquiry may come after a later write, and then decides nothing.
         latest = self._unanswered.get(uid) == number
         if latest:
             del self._unanswered[uid]
         known = self.kinds.get(news.kind, {})
         before = known.get(key)
-        # In any case: the pod that was made, if it was, has a UID of its own.
+        # In any case: if the pod was created, it has a UID of its own.
         if uid in self._supposed and before is not None:
             self._remove(news.kind, before)
         there = bool(news.object) and news.object["metadata"].get("uid") == uid
-        # It was not bound after all, and waits again.
+        # It was not bound, and waits again.
         if latest and uid in self._bound and not (there and news.object["spec"].get("nodeName")):
             del self._bound[uid]
             if self._give_back(key, uid):
                 before = known.get(key)
-                latest = False  # told
+                latest = False  # the watchers have been notified
         if news.object and self.put(news.kind, news.object) is before and before is not None and latest:
             self.hub.publish("MODIFIED", news.kind, before)
 
     def deleted(self, kind: str, namespace: str, name: str) -> None:
-        """The server says that an object is gone at once."""
+        """The server reports that an object is deleted."""
         obj = self.kinds.get(kind, {}).get((namespace, name))
         if obj is not None and obj["metadata"].get("uid", "") not in self._supposed:
             self._gone[obj["metadata"].get("uid", "")] = None
-            if len(self._gone) > _REMEMBERED:  # told of in a gap between two watches
+            if len(self._gone) > _REMEMBERED:  # deletions may be lost in a gap between two watches
                 del self._gone[next(iter(self._gone))]
             self._remove(kind, obj, told=False)
 
     def _remove(self, kind: str, obj: Object, told: bool = True) -> None:
-        """``told``: by the server, so nothing older will come."""
+        """``told``: reported by the server, so nothing older will come."""
         uid = obj["metadata"].get("uid", "")
         if told:
             self._gone.pop(uid, None)
@@ -262,8 +264,7 @@ class ObjectCache:
 
 
 def _sharing(before: Object, after: Object) -> Object:
-    """The new state with the parts that did not change taken from the old one: less memory, and "is it the same" becomes
-    a question of identity for all that follow."""
+    """The new state, with unchanged parts taken from the old one: it saves memory, and callers can compare by identity."""
     for part in ("spec", "status"):
         if part in after and before.get(part) == after[part]:
             after[part] = before[part]

@@ -1,8 +1,8 @@
-"""A cluster behind a kube-apiserver, as everything above knows clusters.
+"""A cluster behind a kube-apiserver.
 
-``get`` and ``list`` of kinds that are watched are answered from what is known here: the watch's news, with the answers to
-our own writes counted at once. Other kinds are asked for. For one thread; the requests themselves run side by side in the
-transport's loop.
+``get`` and ``list`` of watched kinds are answered from the cache: watch events, and answers to our own writes, which
+count at once. Other kinds are requested from the server. A cluster is for one thread; its requests run side by side in
+the transport's loop.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Names: TypeAlias = list[str]
 Outcomes: TypeAlias = list[WriteOutcome]
 
 SYNC_SECONDS = 180.0  # for the first lists of a large cluster on a busy server
-LOOK_AGAIN_SECONDS = 5.0  # how often a server is asked for the kinds that it lacks
+LOOK_AGAIN_SECONDS = 5.0  # seconds after which a server is asked again for kinds that it lacks
 
 
 class LiveWatch:
-    """A watch of a real cluster: what came in since the last call."""
+    """A watch of a real cluster: the events since the last call."""
 
     def __init__(self, cluster: KubernetesCluster, inner: MemoryWatch) -> None:
         self._cluster = cluster
@@ -57,10 +57,10 @@ class LiveWatch:
 
 
 class KubernetesCluster(SingleWrites):
-    """Implements ``Cluster`` and ``LiveUpdates``. ``version``: the server's. ``marks``: labels put on all that is created or
-    applied here. Raises ConnectError where the server can't be used.
+    """Implements ``Cluster`` and ``LiveUpdates``. ``version``: the server's. ``marks``: labels put on everything
+    created or applied here. Raises ConnectError if the server can't be used.
 
-    ``patience``: seconds for which a server that does not answer is asked again, for one write or a batch of them.
+    ``patience``: seconds for which a write, or a batch of them, is retried on a server that does not answer.
     """
 
     def __init__(
@@ -75,8 +75,7 @@ class KubernetesCluster(SingleWrites):
         self._patience = patience
         self.transport = Transport(connection)
         try:
-            # Before anything else: what is wrong with the address or the credentials is told now, not by the first
-            # watch.
+            # First of all, so that a wrong address or wrong credentials are reported now and not by the first watch.
             self.version = self.transport.check()
         except BaseException:
             self.transport.close()
@@ -103,12 +102,12 @@ class KubernetesCluster(SingleWrites):
         return self.transport.now()
 
     def close(self) -> None:
-        """Send the events that wait, then end all watches and connections."""
+        """Send the waiting events, then end all watches and connections."""
         with suppress(Unavailable):
             self.events.flush(2.0)
         self.transport.close()
 
-    # --- news --------------------------------------------------------------------------------------------------------
+    # --- updates ------------------------------------------------------------------------------------------------------
 
     def _tell(self, news: InformerUpdate | ChainAnswer) -> None:
         self._inbox.append(news)
@@ -117,12 +116,12 @@ class KubernetesCluster(SingleWrites):
     def wait(self, seconds: float) -> bool:
         if self._inbox:
             return True
-        # Cleared before the second look: news between the two would otherwise be slept over.
+        # Cleared before the second look: otherwise an update between the two would not end the wait.
         self._news.clear()
         return bool(self._inbox) or self._news.wait(max(0.0, seconds))
 
     def take_news(self) -> None:
-        """Bring what is known up to what has come in."""
+        """Process the updates received so far."""
         while self._inbox:
             news = self._inbox.popleft()
             if isinstance(news, ChainAnswer):
@@ -139,11 +138,11 @@ class KubernetesCluster(SingleWrites):
         return self._informers.values()
 
     def watch(self, kinds: Iterable[str] | None = None) -> LiveWatch:
-        """See ``Cluster``; None: the kinds watched so far. Kinds that the server does not have are watched once it has them.
-        Raises ApiError where the server does not let them be listed."""
+        """See ``Cluster``; None: the kinds watched so far. Kinds that the server does not have are watched once it has
+        them. Raises ApiError if the server does not allow listing a kind."""
         wanted = None if kinds is None else list(dict.fromkeys(kinds))
         for kind in wanted or ():
-            # One watch on the server for each kind, however many watch it here.
+            # One watch on the server for each kind, for all watches here.
             if kind not in self._informers and kind not in self._missing:
                 self._begin(kind)
         self._await_lists(wanted or ())
@@ -164,7 +163,7 @@ class KubernetesCluster(SingleWrites):
         end = time.monotonic() + SYNC_SECONDS
         open_kinds = set(kinds)
         while True:
-            # Looked for before anything is taken in: taking in passes over a refusal.
+            # Checked before updates are processed, because processing ignores refusals.
             for news in list(self._inbox):
                 if (
                     isinstance(news, InformerUpdate)
@@ -196,7 +195,7 @@ class KubernetesCluster(SingleWrites):
 
     def _known(self, kind: str) -> dict[tuple[str, str], Object] | None:
         self.take_news()
-        # A kind that the server lacked has an empty table: whether it has it by now is to be asked.
+        # A kind that the server lacked has an empty table; the server may have it by now.
         return self._cache.kinds.get(kind) if kind in self._informers else None
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
@@ -207,7 +206,7 @@ class KubernetesCluster(SingleWrites):
             found = known.get((space or "", name))
             if found is not None:
                 return found
-        # Not known here is not yet not there: a watch is always a little late.
+        # An object unknown here may exist: a watch is always a little late.
         return self._read(resource.path(space, name), f"get {kind} {name}")
 
     def list(self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None) -> Objects:
@@ -221,11 +220,11 @@ class KubernetesCluster(SingleWrites):
         return sorted(chosen, key=key_of)
 
     def list_metadata(self, kind: str) -> Objects:
-        """Objects of a kind with nothing but their metadata: the server sends no more."""
+        """Objects of a kind with only their metadata: the server sends no more."""
         return sorted(self._listed(kind, accept=METADATA), key=key_of)
 
     def _listed(self, kind: str, namespace: str | None = None, accept: str = "application/json") -> Objects:
-        """As the server has them; nothing of a kind that it does not have, or not any more."""
+        """As on the server; empty for a kind that it does not have."""
         try:
             resource = self.resources.of(kind)
             asked = list_all(self.transport, resource, namespace, patience=self._patience, accept=accept)
@@ -251,7 +250,7 @@ class KubernetesCluster(SingleWrites):
         self.events.event(involved, type, reason, message, component)
 
     def apply(self, obj: Object) -> tuple[Object, Literal["created", "configured", "unchanged"]]:
-        """By server-side apply, as the manager ``kailab``: what it applied once and no longer does is removed."""
+        """By server-side apply, as the manager ``kailab``: fields once applied and now absent are removed."""
         metadata = obj.get("metadata") or {}
         name = metadata.get("name")
         if not name:
@@ -261,12 +260,12 @@ class KubernetesCluster(SingleWrites):
         resource = self.resources.of_object(obj)
         wanted = self._writer.marked({key: value for key, value in obj.items() if key != "status"}, resource)
         try:
-            # Server-side apply does not say whether it has changed anything; the versions before and after do.
+            # Server-side apply does not say whether anything changed; the versions before and after do.
             before = self.get(resource.key, name, wanted["metadata"].get("namespace"))
         except NotFound:
             before = None
         if "status" in obj and resource.key == "Node":
-            # A node's status is what it offers; nobody else will write it.
+            # A fake node's status describes it, and nobody else writes it.
             if before is None:
                 return self.create(obj), "created"
             self.patch("Node", name, None, {"status": obj["status"]}, "status")
@@ -281,20 +280,20 @@ class KubernetesCluster(SingleWrites):
         return dict(self._writer.marks)
 
     def raw(self, path: str) -> str:
-        """The text that a path of the server answers with, such as ``/metrics``. Raises ApiError."""
+        """The text of a path on the server, such as ``/metrics``. Raises ApiError."""
         answer = self.transport.call(self.transport.request("GET", path, patience=self._patience, accept="*/*"))
         if answer.code != 200:
             raise refusal(answer.code, answer.body, f"GET {path}")
         return answer.body.decode(errors="replace")
 
     def dry_run(self) -> None:
-        """From now on nothing that is written is kept: the server checks it and says what it would be."""
+        """From now on the server only validates writes and returns the results, without storing them."""
         self.transport.dry_run = True
 
     @contextmanager
     def unmarked(self) -> Iterator[None]:
-        """What is created in here gets no marks: it is to stay when what is marked goes."""
-        # Nor is it noted in ``created``: those who clear up go through these kinds for what carries the marks.
+        """Objects created in this block get no marks, so that they stay when marked objects are removed."""
+        # They are not in ``created`` either: cleaning up goes through these kinds for marked objects.
         marks, self._writer.marks = self._writer.marks, {}
         created = set(self._writer.created)
         try:
@@ -305,11 +304,11 @@ class KubernetesCluster(SingleWrites):
 
     @property
     def created(self) -> Names:
-        """Kinds of which objects were created or applied here."""
+        """Kinds of objects created or applied here."""
         return sorted(self._writer.created)
 
     def delete_all(self, kind: str, namespace: str | None = None) -> None:
-        """Every object of a kind, at once and without grace, in a namespace or (None) in all of them."""
+        """Delete every object of a kind without grace, in a namespace or (None) in all."""
         resource = self.resources.of(kind)
         # Kubernetes deletes collections within one namespace only.
         spaces = (
@@ -329,7 +328,7 @@ class KubernetesCluster(SingleWrites):
         self._cache.forget_assumed()
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
-        """See ``Cluster``. If the server is given up on, what has not been sent by then is not sent."""
+        """See ``Cluster``. Chains not sent when the server is given up on are not sent at all."""
         self.take_news()
         return self._writer.write_all(chains)
 
@@ -339,7 +338,7 @@ class KubernetesCluster(SingleWrites):
         return self._writer.under_way
 
     def hand_over(self, chains: Sequence[Chain]) -> SubmittedBatch:
-        """See ``AsyncWrites``. Batches that were handed over are sent in turn, a chain of each."""
+        """See ``AsyncWrites``. Submitted batches are sent in turn, one chain of each."""
         self.take_news()
         return self._writer.hand_over(chains, self._tell)
 

@@ -1,10 +1,11 @@
-"""Kubernetes Events, sent in the background: nobody waits for them, and they hardly hold up a bind.
+"""Kubernetes Events, sent in the background: nobody waits for them, and they hardly delay a bind.
 
-While there are writes that somebody waits for, events wait. After MOST_HELD_SECONDS warnings are sent all the same, and of the others as many as take
-no noticeable part of the server: where it fills a cluster for minutes, an event for each pod would take a tenth of it and more.
+Events wait while somebody waits for other writes. After MOST_HELD_SECONDS warnings are sent anyway, and other events at
+a rate that takes no noticeable part of the server: while a cluster is filled for minutes, an event for each pod would
+take a tenth of it and more.
 
-Repeats of an event (same object, reason, text) count up on the one that is there. What the server refuses is dropped, and
-what cannot be sent for long is, too: events are for people, and for people old ones are worth little.
+A repeat of an event (same object, reason, text) raises the count of the existing one. Events that the server refuses,
+or that can't be sent for long, are dropped: people read them, and old ones are worth little.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from kailab.cluster.protocol import Object, Severity
 from kailab.errors import Unavailable
 from kailab.model.times import format_time
 
-AT_ONCE = 2  # so few that binds lose no places to them (``Pressure``)
+AT_ONCE = 2  # so few that binds lose no places to them (``RequestLimit``)
 MOST_WAITING = 50_000
 MOST_HELD_SECONDS = 30.0
 REST = 10
-"""While others are urgent: after an event the next one waits so many times as long as it took."""
+"""While other writes are urgent, the pause after an event is this many times as long as the event took."""
 QUIET_SECONDS = 0.2
 _LOOK_SECONDS = 0.05
-_REMEMBERED = 2_000  # a repeat of one forgotten becomes a new event
+_REMEMBERED = 2_000  # a repeat of a forgotten event becomes a new event
 _PATIENCE = 10.0
 Identity: TypeAlias = tuple[str, str, str, str]
 
@@ -43,7 +44,7 @@ class _Known(msgspec.Struct):
 
 
 class _Told(NamedTuple):
-    """What an event says. Thousands may wait, so what they have in common is put to it when it is sent."""
+    """The content of an event. Thousands may wait, so common parts are added when it is sent."""
 
     about: tuple[tuple[str, str], ...]
     type: Severity
@@ -54,7 +55,7 @@ class _Told(NamedTuple):
 
 
 class _Send(NamedTuple):
-    """``told``: None where the event is there already, and only its count and time are patched."""
+    """``told``: None if the event exists already, and only its count and time are patched."""
 
     told: _Told | None
     known: _Known
@@ -62,7 +63,7 @@ class _Send(NamedTuple):
 
 
 class EventWriter:
-    """``event`` may be called from the thread that uses the cluster; sending goes on in the transport's."""
+    """``event`` may be called from the thread that uses the cluster; the transport's loop sends."""
 
     def __init__(self, transport: Transport, instance: str) -> None:
         self._transport = transport
@@ -87,12 +88,12 @@ class EventWriter:
             known.count += 1
             known.last = now
             if known.queued:
-                return  # it goes out with the count it then has
+                return  # it is sent with the count it has by then
             known.queued = True
             send = _Send(None, known, monotonic())
         else:
             namespace = metadata.get("namespace") or "default"
-            # Names may have 253 characters.
+            # Names may have at most 253 characters.
             name = f"{metadata['name'][:220]}.{uuid.uuid4().hex[:16]}"
             known = self._known[identity] = _Known(namespace, name, queued=True, last=now)
             if len(self._known) > _REMEMBERED:
@@ -104,17 +105,17 @@ class EventWriter:
             known.queued = False
             return
         (self._warnings if type == "Warning" else self._waiting).append(send)
-        # Waking the loop is a system call: once for all the events of a cycle.
+        # Waking the loop is a system call: once for all events of a cycle.
         if not self._called:
             self._called = True
             self._transport.soon(self._begin)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of waiting events."""
         return len(self._warnings) + len(self._waiting)
 
     def _begin(self) -> None:
-        # Before the look: an event that comes after it calls again.
+        # Cleared before the queue is read: an event that comes later calls again.
         self._called = False
         for _ in range(min(AT_ONCE - self._busy, len(self))):
             self._busy += 1
@@ -141,7 +142,7 @@ class EventWriter:
         try:
             while len(self):
                 await self._give_way()
-                if len(self):  # the others may have sent them meanwhile
+                if len(self):  # other workers may have sent them meanwhile
                     began = monotonic()
                     await self._send((self._warnings or self._waiting).popleft())
                     ended = monotonic()
@@ -150,19 +151,19 @@ class EventWriter:
             self._busy -= 1
 
     async def _give_way(self) -> None:
-        """Writes that somebody waits for go first, and what follows close upon them; but no event waits for ever."""
+        """Let urgent writes, and those that follow closely, go first; but no event waits for ever."""
         while (
             len(self)
             and not self._flushing
             and self._transport.is_urgent(QUIET_SECONDS)
             and not self._due()
-            # Half full: from here on waiting would end in dropping.
+            # Half full: waiting longer would end in dropping events.
             and len(self) < MOST_WAITING // 2
         ):
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _due(self) -> bool:
-        """Whether one is to be sent although others are urgent."""
+        """True if an event must be sent although other writes are urgent."""
         now = monotonic()
         if self._warnings and now - self._warnings[0].since >= MOST_HELD_SECONDS:
             return True
@@ -184,12 +185,12 @@ class EventWriter:
         except Unavailable:
             self.dropped += 1
             return
-        # A conflict on a later try says that an earlier one made it.
+        # A conflict on a later try means that an earlier one created it.
         if answer.code >= 300 and not (answer.code == 409 and answer.tries > 1):
             self.dropped += 1
 
     def flush(self, seconds: float) -> None:
-        """Wait until all is sent, at most so long."""
+        """Wait until all events are sent, at most ``seconds``."""
 
         async def wait() -> None:
             self._flushing = True

@@ -1,8 +1,9 @@
-"""One kind, listed once and watched from there: what a server has of it, as a stream of news.
+"""An informer lists one kind and watches it from there.
 
-Runs in the transport's loop and only hands news on. A watch that ends is taken up again where it was; one that the server
-no longer remembers (410) begins with a new list. In trouble it pauses, longer each time, and never gives up: a server
-that was restarted finds its watchers back. A watch that does not last is trouble too, whatever it delivers before it ends.
+It runs in the transport's loop and only passes updates on. A watch that ends resumes at its version; if the server no
+longer has that version (410), the informer lists again. After errors it pauses, longer each time, and never gives up,
+so that a restarted server gets its watchers back. A watch that ends early counts as an error, even if it delivered
+events.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from kailab.errors import ApiError, Gone, Unavailable, describe_error
 
 _log = logging.getLogger(__name__)
 
-LIST_PATIENCE_SECONDS = 5.0  # short: a list that fails is begun anew, after a pause
+LIST_PATIENCE_SECONDS = 5.0  # short: a failed list is begun anew, after a pause
 _LONGEST_PAUSE = 10.0
-_LASTING_SECONDS = 5.0  # a watch that held for so long was no trouble
+_LASTING_SECONDS = 5.0  # a watch that lasted so long had no trouble
 
 
 class WriteInquiry(NamedTuple):
-    """What the server was asked about an object, by namespace and name; ``number`` grows from question to question."""
+    """An inquiry about an object's real state, by namespace and name; ``number`` grows with each inquiry."""
 
     key: tuple[str, str]
     uid: str
@@ -39,8 +40,8 @@ class WriteInquiry(NamedTuple):
 
 
 class InformerUpdate(NamedTuple):
-    """``listed``: all objects of the kind as of ``version``. Otherwise one event of the watch; ``refused``: why there is no
-    list. LOOKED_UP answers ``doubt``, a question about an object; no object: there is none of that name."""
+    """``listed``: all objects of the kind as of ``version``. Otherwise one event of the watch; ``refused``: why there
+    is no list. LOOKED_UP answers the inquiry ``doubt``; without an object, there is none of that name."""
 
     kind: str
     type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED", "REFUSED", "LOOKED_UP"]
@@ -52,7 +53,8 @@ class InformerUpdate(NamedTuple):
 
 
 class Informer:
-    """``tell`` takes news, from the loop's thread. ``decoder``: with which parts of objects are shared. ``restarts`` counts lists beyond the first, ``watches`` all watches."""
+    """Lists and watches one kind. ``tell`` gets updates, in the loop's thread. ``decoder``: shares equal parts of
+    objects. ``restarts``: lists beyond the first; ``watches``: all watches."""
 
     def __init__(
         self,
@@ -90,13 +92,13 @@ class Informer:
                 _log.debug("the watch of %s ended; it continues at version %s", self.resource.key, self._version)
                 await self._rest()
             except Gone:
-                # The server has compacted its history past our version: only a new list tells what was missed.
+                # The server has compacted its history past our version: only a new list shows what was missed.
                 _log.debug("the server no longer has version %s of %s; listing again", self._version, self.resource.key)
                 self._version = ""
                 await self._rest()
             except ApiError as error:
                 _log.debug("the list or watch of %s failed and is retried: %s", self.resource.key, error)
-                # Whoever began the watch waits for its first list alone, and a server that is only away may come back.
+                # A caller waits for the first list only, and a server that is merely away may come back.
                 if not self._version and not isinstance(error, Unavailable):
                     self._tell(InformerUpdate(self.resource.key, "REFUSED", {}, [], error))
                 await self._rest()
@@ -107,11 +109,11 @@ class Informer:
     async def _rest(self) -> None:
         lasted = time.monotonic() - self._begun
         self._begun = time.monotonic()
-        # The time since the last rest includes that rest itself.
+        # The time since the last pause includes that pause.
         if lasted > _LASTING_SECONDS + self._pause:
             self._pause = 0.0
         self._pause = min(_LONGEST_PAUSE, max(0.1, self._pause * 2))
-        # At random, so that the watches of a server that comes back do not all return at one moment.
+        # At random, so that the watches of a restarted server do not all return at once.
         await asyncio.sleep(random.uniform(0.5, 1.0) * self._pause)
 
     async def _list(self) -> None:
@@ -127,10 +129,10 @@ class Informer:
         path = self.resource.path(
             query={
                 "watch": 1,
-                # Bookmarks move the version on while nothing happens, so that a watch begun again needs no list.
+                # Bookmarks advance the version while nothing happens, so that a restarted watch needs no list.
                 "allowWatchBookmarks": "true",
                 "resourceVersion": self._version,
-                # Spread out, so that the watches of all kinds do not end at one moment.
+                # Spread out, so that the watches of all kinds do not end at once.
                 "timeoutSeconds": random.randint(240, 300),
             }
         )
@@ -148,7 +150,7 @@ class Informer:
 
     def _take(self, line: bytes) -> None:
         type, obj = self._decoder.event(line)
-        # Most often 410, "too old resource version", which comes as an event once a watch has begun.
+        # Usually 410, "too old resource version", which arrives as an event once a watch has begun.
         if type == "ERROR":
             raise refusal(int(obj.get("code") or 500), msgspec.json.encode(obj), f"watch {self.resource.plural}")
         self._version = obj["metadata"]["resourceVersion"]

@@ -1,11 +1,13 @@
 """Writes on their way to the server: turned into requests, sent side by side, their answers counted at once.
 
-The path of a write whose answer is lost: ``Writer._doubt`` decides whether the cluster's real state matters, ``UnansweredWrites`` asks the server in
-the background until it answers, and the ``InformerUpdate`` with its answer resolves the ``WriteInquiry`` in the cache. Until then a pod counts
-as bound to the node it was sent to, and for every other write both states count, so that a GPU that may be taken is not given away.
+The path of a write whose answer is lost: ``Writer._doubt`` decides whether the cluster's real state matters,
+``UnansweredWrites`` asks the server in the background until it answers, and the ``InformerUpdate`` with its answer
+resolves the ``WriteInquiry`` in the cache. Until then a pod counts as bound to the node it was sent to, and for every
+other write both states count, so that a GPU that may be taken is not given away.
 
-``FairQueue`` sends the batches that nobody waits for, a chain of each in turn, so that a small batch does not wait for the end of a large one. It
-begins a little more than ``RequestLimit`` lets through, so that writes that somebody waits for find few before them.
+``FairQueue`` sends the batches that nobody waits for, a chain of each in turn, so that a small batch does not wait for
+the end of a large one. It begins a little more than ``RequestLimit`` lets through, so that writes that somebody waits
+for find few before them.
 """
 
 from __future__ import annotations
@@ -47,11 +49,11 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
 _UNDER_WAY_SECONDS = 1.0
-"""A server whose client has hung up ends what it did for it, at once or not at all."""
+"""A server ends the work for a client that has hung up, at once or not at all."""
 
 
 class UnansweredWrites:
-    """``tell`` takes what the server says, from the loop's thread."""
+    """Asks the server for the real state of objects. ``tell`` gets the answers, in the loop's thread."""
 
     def __init__(self, transport: Transport, tell: Callable[[InformerUpdate], None]) -> None:
         self._transport = transport
@@ -59,8 +61,8 @@ class UnansweredWrites:
         self._asked = 0
 
     def ask(self, resource: ApiResource, namespace: str, name: str, uid: str, under_way: bool) -> WriteInquiry:
-        """Find out what is true of an object. ``under_way``: a request that nobody waits for any more may still be at work.
-        Returns the question; the news that answers it names it."""
+        """Inquire an object's real state. ``under_way``: a request that nobody waits for any more may still be at work.
+        The update that answers has the returned inquiry."""
         self._asked += 1
         doubt = WriteInquiry((namespace, name), uid, self._asked)
         _log.debug(
@@ -72,7 +74,7 @@ class UnansweredWrites:
     async def _find_out(self, resource: ApiResource, doubt: WriteInquiry, under_way: bool) -> None:
         if under_way:
             await asyncio.sleep(_UNDER_WAY_SECONDS)
-        # It has no end: until there is an answer, the pod or the device stays counted on the safe side.
+        # Without end: until there is an answer, the pod or the device counts on the safe side.
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(ApiError),
             wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),
@@ -85,7 +87,7 @@ class UnansweredWrites:
     async def _get(self, resource: ApiResource, namespace: str, name: str) -> Object:
         path = resource.path(namespace or None, name)
         answer = await self._transport.request("GET", path, patience=_PATIENCE_SECONDS)
-        # Nothing of that name is an answer, too: the write was not carried out, or what it made has gone.
+        # No object of that name is an answer, too: the write was not carried out, or what it created is gone.
         if answer.code == 404:
             return {}
         if answer.code != 200:
@@ -94,17 +96,17 @@ class UnansweredWrites:
 
 
 Work = Callable[[], Awaitable[None]]
-_MORE = 2  # than are let through: the gate widens only while somebody waits at it
+_MORE = 2  # beyond the limit: it widens only while somebody waits for a place
 
 
 class FairQueue:
-    """For one transport; ``add`` may be called from any thread."""
+    """Works of several batches in turn, on one transport; ``add`` may be called from any thread."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._batches: deque[deque[Work]] = deque()
         self._workers: set[asyncio.Task[None]] = set()
-        self._at_work = 0  # counted at once, where a task ends a little later
+        self._at_work = 0  # counted at once, whereas a task ends a little later
 
     def add(self, works: Iterable[Work]) -> None:
         """``works`` must not raise."""
@@ -120,7 +122,7 @@ class FairQueue:
         waiting = sum(map(len, self._batches))
         for _ in range(min(waiting, self._places() - self._at_work)):
             self._at_work += 1
-            # Held, because the loop holds tasks weakly.
+            # Referenced here, because the loop holds tasks weakly.
             worker = self._transport.loop.create_task(self._work())
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
@@ -142,14 +144,14 @@ class FairQueue:
             self._at_work -= 1
 
 
-# More than the most that ``RequestLimit`` lets through, so that it alone decides how many are under way.
+# More than ``RequestLimit`` ever lets through, so that it alone limits the requests.
 MOST_AT_ONCE = 256
 Sent: TypeAlias = tuple[list[HttpAnswer], ApiError | None]
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
 
 
 class _Planned(NamedTuple):
-    """One write: where it goes, the UID of the pod it is about (if known), its requests."""
+    """One write with its resource, the UID of its pod (if known) and its requests."""
 
     write: Write
     resource: ApiResource
@@ -158,7 +160,7 @@ class _Planned(NamedTuple):
 
 
 class ChainAnswer(NamedTuple):
-    """What came of one chain of those handed over. ``failed``: why its end could not be planned."""
+    """The result of one submitted chain. ``failed``: why the rest of the chain could not be planned."""
 
     handed: SubmittedBatch
     number: int
@@ -168,7 +170,7 @@ class ChainAnswer(NamedTuple):
 
 
 class Writer:
-    """``marks``: labels that all that is created or applied gets. ``under_way``: chains handed over and not answered."""
+    """``marks``: labels for everything created or applied. ``under_way``: submitted chains without an answer."""
 
     def __init__(
         self,
@@ -192,7 +194,7 @@ class Writer:
         self._in_turn = FairQueue(transport)
 
     def marked(self, obj: Object, resource: ApiResource) -> Object:
-        """As it is sent: without what is the server's, in a namespace if its kind has one, with the marks."""
+        """The object as it is sent: without server fields, in a namespace if its kind has one, with the marks."""
         self.created.add(resource.key)
         metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_FIELDS}
         if self.marks:
@@ -204,7 +206,7 @@ class Writer:
         return {**obj, "metadata": metadata}
 
     def send(self, resource: ApiResource, request: ApiRequest) -> Object:
-        """One request whose answer is the object. Raises ApiError."""
+        """Send one request whose answer is the object. Raises ApiError."""
         answer = self._transport.call(requests.send(self._transport, request, self._patience))
         return self._cache.put(resource.key, self._object(answer.body))
 
@@ -220,32 +222,32 @@ class Writer:
             return []
         try:
             results = self._transport.call(self._urgently(work))
-        except Unavailable as error:  # closed
+        except Unavailable as error:  # the transport is closed
             return [WriteOutcome([], error) for _ in plans]
         return [self._outcome(plan, failed, *result) for (plan, failed), result in zip(plans, results, strict=True)]
 
     def _outcome(
         self, plan: Sequence[_Planned], failed: ApiError | None, answers: list[HttpAnswer], refused: ApiError | None
     ) -> WriteOutcome:
-        """Count the answers to a chain. ``failed``: why its end could not even be planned."""
+        """Process the answers to a chain. ``failed``: why the rest of it could not be planned."""
         objects: list[Object | None] = []
         position = 0
         for one in plan:
             end = position + len(one.requests)
-            # A write of two requests (an eviction) is done only when both were answered.
+            # A write of two requests (an eviction) is done only when both are answered.
             if end > len(answers):
                 break
             objects.append(self._done(one, answers[position:end]))
             position = end
-        # The first write without its answers is the one that was refused; nothing after it was sent.
+        # The first write without its answers was refused; later ones were not sent.
         if refused is not None and len(objects) < len(plan):
             self._doubt(plan[len(objects)], refused)
         return WriteOutcome(objects, refused or failed)
 
-    # --- not waited for ----------------------------------------------------------------------------------------------
+    # --- asynchronous writes ------------------------------------------------------------------------------------------
 
     def hand_over(self, chains: Sequence[Chain], tell: Callable[[ChainAnswer], None]) -> SubmittedBatch:
-        """See ``AsyncWrites``. ``tell`` takes the answers, from the loop's thread, for ``answered``."""
+        """See ``AsyncWrites``. ``tell`` gets the answers, in the loop's thread, for ``answered``."""
         batch = RequestBatch(self._patience)
         handed = SubmittedBatch()
         works = []
@@ -265,7 +267,7 @@ class Writer:
         plan = made(([], None)).plan
         try:
             sent = await requests.send_in_order(self._transport, [r for one in plan for r in one.requests], batch)
-        # Whatever it is, what has become of the write is to be found out: nobody is there to be told otherwise.
+        # Nobody waits for this write: whatever went wrong, its result must be found out.
         except Exception as error:
             lost = Unavailable(f"{type(error).__name__}: {error}")
             lost.doubtful = True
@@ -273,7 +275,7 @@ class Writer:
         tell(made(sent))
 
     def answered(self, answered: ChainAnswer) -> None:
-        """Count an answer to what was handed over."""
+        """Process the answer to a submitted chain."""
         self.under_way -= 1
         plan = answered.plan
         outcome = self._outcome(plan, answered.failed, *answered.sent)
@@ -284,8 +286,8 @@ class Writer:
         answered.handed.done.append((answered.number, outcome))
 
     def _doubt(self, planned: _Planned, error: ApiError) -> None:
-        """Of a pod that may be bound, evicted or created on a node all the same, of anything else that was written on condition
-        of its state, and of what somebody else has changed, the truth is found out."""
+        """After a lost answer or a Conflict, ask the server for the object's real state: for binds and evictions, for
+        pods created with a nodeName, and for patches with a resourceVersion precondition."""
         if not (error.doubtful or isinstance(error, Conflict)):
             return
         match planned.write:
@@ -295,12 +297,13 @@ class Writer:
                 self._ask(planned, namespace, pod, planned.uid, error)
             case EvictWrite(namespace, pod) if planned.uid:
                 self._ask(planned, namespace, pod, planned.uid, error)
-            # Only a pod that brings its node (it reserves a shared GPU) takes up room from its creation on.
+            # Only a pod that is created with a nodeName (it reserves a shared GPU) takes up capacity from its creation
+            # on.
             case CreateWrite(obj) if error.doubtful and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
                 made = self.marked(obj, planned.resource)
                 if supposed := self._cache.suppose(made, format_time(self._transport.now())):
                     self._ask(planned, *key_of(made), supposed, error)
-            # With a precondition: its writer decided on a state that may no longer hold.
+            # With a precondition: the writer decided on a state that may no longer hold.
             case PatchWrite(kind, name, namespace, patch, _) if (patch.get("metadata") or {}).get("resourceVersion"):
                 space = _space(planned.resource, namespace) or ""
                 if (known := self._cache.kinds.get(kind, {}).get((space, name))) is not None:
@@ -342,8 +345,7 @@ class Writer:
             case BindWrite(namespace, pod, node, annotations):
                 resource = self._resources.of("Pod")
                 uid = self._uid(namespace, pod)
-                # The API server puts the annotations of a Binding on the pod: what was only assumed so far gets there
-                # with it.
+                # The API server puts the annotations of a Binding on the pod, and so writes the assumed ones.
                 notes = {**self._cache.assumed.get(uid, {}), **(annotations or {})}
                 request = requests.binding(resource, namespace, pod, uid, node, notes)
                 return _Planned(write, resource, uid, [request])
@@ -351,14 +353,14 @@ class Writer:
                 resource = self._resources.of("Pod")
                 found = self._pod(namespace, pod)
                 if found is not None and "deletionTimestamp" in found["metadata"]:
-                    return _Planned(write, resource, "", [])  # on its way already
+                    return _Planned(write, resource, "", [])  # it is terminating already
                 uid = self._uid(namespace, pod)
                 stamp = format_time(self._transport.now())
                 said = requests.disrupting(resource, namespace, pod, uid, reason, message, stamp)
                 return _Planned(write, resource, uid, [said, requests.deleting(resource, pod, namespace, grace, uid)])
 
     def _versioned(self, obj: Object, resource: ApiResource) -> Object:
-        """With the resourceVersion that is stored, if it names none: custom resources can't do without."""
+        """With the stored resourceVersion, if the object has none: custom resources require it."""
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
             return obj
@@ -377,7 +379,7 @@ class Writer:
         return str(found["metadata"]["uid"]) if found is not None else ""
 
     def _done(self, planned: _Planned, answers: list[HttpAnswer]) -> Object | None:
-        """Count the answers to a write, and give what the write gives."""
+        """Process the answers to a write. Returns its result."""
         resource = planned.resource
         match planned.write:
             case CreateWrite():

@@ -17,14 +17,14 @@ def stages() -> list[Object]:
 
 
 def write_stages(path: Path) -> Path:
-    """Write all stages into a file, for ``kwok --config``; gives its path."""
+    """Write all stages into a file for ``kwok --config``. Returns its path."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes templates as the lines that they are."""
+        """Writes templates as block text."""
 
     def text(dumper: Any, value: str) -> Any:
-        # Templates are read by people when a stage does not do what it should.
+        # People read templates when a stage does not do what it should.
         style = "|" if "\n" in value else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 

@@ -1,7 +1,7 @@
-"""The stages of a fake node: ready once it is there, with an address, and a heartbeat now and then.
+"""The stages of a fake node: it becomes ready with an address, and has a heartbeat now and then.
 
-Its capacity is what it was created with. A node that somebody set to not Ready stays so; one that the node lifecycle
-controller gave up on (Unknown, because KWOK was away) comes back.
+Its capacity is the one it was created with. A node that somebody set to not Ready stays so; one that the node lifecycle
+controller set to Unknown (because KWOK was away) becomes ready again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from kailab.cluster.stages.stage import absent, among, outside, present, stage
 from kailab.model import labels
 
 HEARTBEAT_SECONDS = 3600.0
-"""A kubelet reports a status that has not changed every 300 s. Here KWOK speaks for all nodes and is started again when it dies, so that a report of a
-node says little: those of 5,000 nodes, all at once, would take some 50 s of processor time each time."""
+"""A kubelet reports an unchanged status every 300 s. Here KWOK reports for all nodes and is restarted when it dies, so
+a report says little about a node; those of 5,000 nodes at once would take some 50 s of processor time."""
 
 _FAKE = {labels.FAKE_NODE_TAINT: "fake"}
 _READY = '.status.conditions[]? | select(.type == "Ready") | .status'
-# Of the Ready condition alone, as the node lifecycle controller looks at it.
+# Of the Ready condition, which the node lifecycle controller looks at.
 _LAST_BEAT = '[.status.conditions[]? | select(.type == "Ready") | .lastHeartbeatTime][0]'
 _DUE = (
     f"{_LAST_BEAT} | if . == null then empty else (fromdate + {HEARTBEAT_SECONDS:g} - now) * 1000 | ceil | "
@@ -29,7 +29,7 @@ _CONDITIONS = (
     ("PIDPressure", "False", "KubeletHasSufficientPID", ""),
 )
 
-# An address of its own for each node, made from its uid.
+# Each node has an address of its own, derived from its uid.
 _ADDRESSES = """\
   {{ if not .status.addresses }}
   {{ $number := adler32sum .metadata.uid | atoi }}
@@ -53,7 +53,7 @@ status:
 
 
 def node_stages() -> list[Object]:
-    """Of a node, too, one matches at most."""
+    """At most one stage matches a node, too."""
     ready = "".join(
         f"  - type: {type}\n"
         f'    status: "{status}"\n'

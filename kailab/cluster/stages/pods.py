@@ -1,7 +1,7 @@
 """KWOK stages of a pod, which give fake pods on a real API server the life that the embedded kubelet gives them.
 
-A stage has a selector and a delay, written in jq, and a patch of the pod's status, written as a Go template. The numbers and names are those
-of ``pod_lifecycle``.
+A stage has a selector and a delay, written in jq, and a patch of the pod's status, written as a Go template. The
+numbers and names are those of ``pod_lifecycle``.
 
 * At most one stage matches a pod at any time: KWOK chooses at random among several.
 * Delays count from times recorded in the pod, never from now, so that a KWOK that was away catches up.
@@ -23,12 +23,12 @@ def _note(name: str) -> str:
     return f'(.metadata.annotations // {{}})["{name}"]'
 
 
-# A number of seconds; nothing where the text is none, as lifecycle.seconds_of has it.
+# A number of seconds; null for other text, as in pod_lifecycle.seconds_of.
 _NUMBER = (
     "def number: if . == null then null else (try tonumber catch null) | "
     f"if . != null and . >= 0 then [., {pod_lifecycle.LONGEST_SECONDS:.0f}] | min else null end end; "
 )
-# Rounded up, so that KWOK does not act before the time.
+# Rounded up, so that KWOK does not act too early.
 _LEFT = 'def left: (. - now) * 1000 | ceil | tostring + "ms"; '
 _ENDING = (
     _NUMBER
@@ -40,7 +40,7 @@ _LEAVING = (
     + "def grace: .metadata.deletionGracePeriodSeconds // 0; "
     + 'def hooks: if .status.phase == "Running" then [.spec.containers[]? | .lifecycle.preStop | select(. != null and . != {})] '
     + "else [] end; "
-    # How long one hook takes; null where it does not say so: see lifecycle.pre_stop_seconds.
+    # How long one hook takes; null if it does not say, as in pod_lifecycle.pre_stop_seconds.
     + "def slept: if .sleep != null then .sleep.seconds | number else "
     + f'((.exec.command // []) | map(tostring) | join(" ") | [capture("{pod_lifecycle.PLAIN_SLEEP}") | .seconds][0] | number) end; '
     + f'def saving: if .status.phase == "Running" and {_note(labels.CHECKPOINT_REQUESTED)} != null then '
@@ -94,7 +94,7 @@ TO_LEAVING = (
 )
 
 
-# One time for all that a patch says.
+# One time for all fields of a patch.
 _HEAD = """\
 {{ $now := Now }}
 metadata:
@@ -117,7 +117,7 @@ def _conditions(names: Iterable[str], status: str, reason: str = "") -> str:
 
 
 def _container(ready: bool, restarts: str, state: str, last: str) -> str:
-    """The status of each container, from the one before. ``state`` and ``last``: indented by four."""
+    """The status of each container, made from the previous one. ``state`` and ``last``: indented by four."""
     return f"""\
   containerStatuses:
   {{{{ range .status.containerStatuses }}}}
@@ -132,7 +132,7 @@ def _container(ready: bool, restarts: str, state: str, last: str) -> str:
 
 
 _SAME = "{{ .restartCount }}"
-# Containers are written as a whole list, so what stays has to be repeated.
+# The list of containers is replaced whole, so unchanged fields must be repeated.
 _LAST = """\
     {{ with .lastState }}
     lastState: {{ . | toJson }}
@@ -151,10 +151,10 @@ def _terminated(field: str, code: str, reason: str) -> str:
 """
 
 
-# The reason and the exit code that the annotation asks for, as lifecycle.failure has them.
+# The reason and the exit code that the annotation asks for, as in pod_lifecycle.failure.
 _FAILURE = (
     f'{{{{ $asked := splitn ":" 2 (index .metadata.annotations "{labels.FAIL}") }}}}\n'
-    # splitn names the parts _0 and _1; the second is there only behind a colon.
+    # splitn names the parts _0 and _1; _1 exists only after a colon.
     f'{{{{ $reason := or $asked._1 "{pod_lifecycle.ERROR}" }}}}\n'
     f'{{{{ $code := ternary {pod_lifecycle.CODE_OOM_KILLED} {pod_lifecycle.CODE_ERROR} (eq $reason "{pod_lifecycle.OOM_KILLED}") }}}}\n'
 )
@@ -271,15 +271,15 @@ def _ready() -> Object:
 
 
 def _reserved() -> Object:
-    """A pod that holds a shared GPU for a real KAI tells which one it got: its program would ask the device plugin, and KAI's
-    binder waits for it. It ends by no run time of its own, so no other stage matches."""
+    """A pod that reserves a shared GPU for a real KAI reports which one it got: normally its program would ask the
+    device plugin, and KAI's binder waits for the report. Such a pod has no run time, so no other stage matches."""
     rules = [
         _STAYS,
         among(".metadata.namespace", labels.RESERVATION_NAMESPACE),
         among(_PHASE, "Running"),
         absent(_DEVICE),
     ]
-    # An annotation is no part of the status.
+    # An annotation is not part of the status.
     return stage("gpu-reserved", "Pod", rules, patch=RESERVED, subresource="")
 
 
@@ -317,12 +317,12 @@ def _departures() -> list[Object]:
                 said=said,
             )
         )
-        # A finalizer holds it: its containers end all the same, and it stays as a pod that has failed.
+        # A finalizer holds it: its containers end, and it stays as a failed pod.
         held = [_LEAVES, _HELD, outside(_PHASE, *_ENDED), leaves]
         found.append(stage(f"pod-{how}-held", "Pod", held, due=TO_LEAVING, patch=STOPPED, said=said))
     return found
 
 
 def _released() -> Object:
-    """A pod that has ended waits for its finalizers alone: no grace is left."""
+    """An ended pod waits only for its finalizers: no grace is left."""
     return stage("pod-released", "Pod", [_LEAVES, _HELD, among(_PHASE, *_ENDED), _GRACE_LEFT], delete=True)

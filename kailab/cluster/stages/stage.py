@@ -47,8 +47,9 @@ def stage(
     said: PodEvent | None = None,
     annotations: dict[str, str] | None = None,
 ) -> Object:
-    """``due``: a jq expression for the time left, as a Go duration; ``default_delay`` (seconds) where it gives none.
-    ``patch``: a Go template of a strategic merge patch of the object, for this subresource (empty: for the rest of it)."""
+    """A Stage object. ``due``: a jq expression for the time left, as a Go duration; ``default_delay`` (seconds) if it
+    gives none. ``patch``: a Go template of a strategic merge patch, for this subresource (empty: for the object without
+    its status)."""
     following: dict[str, Any] = {}
     if said is not None:
         following["event"] = said._asdict()

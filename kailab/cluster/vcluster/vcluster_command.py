@@ -1,4 +1,5 @@
-"""The vcluster CLI, run as its documentation says: create, connect, delete; and where the CLI, Helm and the chart are found.
+"""The vcluster CLI, run as its documentation says: create, connect, delete; and where the CLI, Helm and the chart are
+found.
 
 Neither the CLI's own settings nor the user's kubeconfig are touched.
 """
@@ -28,7 +29,7 @@ _HOW = "`kailab components get --vcluster` gets it, and the chart"
 
 @dataclass(frozen=True)
 class HostCluster:
-    """The cluster in which virtual ones are made. ``context`` None: the kubeconfig's current one."""
+    """The cluster that hosts virtual clusters. ``context`` None: the kubeconfig's current one."""
 
     kubeconfig: Path
     context: str | None = None
@@ -48,12 +49,12 @@ class VclusterTools:
 
 
 def find_tools() -> VclusterTools:
-    """Raises ConnectError for a program that is not here, InputError for a chart that is none."""
+    """Raises ConnectError for a missing program, InputError for an invalid chart."""
     return VclusterTools(find_program(VCLUSTER, VCLUSTER_VARIABLE, _HOW), find_helm(), _chart())
 
 
 def tools_reason() -> str | None:
-    """Why no virtual cluster can be made here; None: one can, as far as the programs go."""
+    """Why no virtual cluster can be made here; None if the programs are here."""
     try:
         find_tools()
     except KailabError as error:
@@ -62,8 +63,8 @@ def tools_reason() -> str | None:
 
 
 def packed_chart(tools: VclusterTools, folder: Path) -> Path | None:
-    """The chart under the number of the CLI's version, in a folder; None: the CLI fetches it. That of the module is unnumbered, and its image is
-    called by its number. Raises HelmFailed, InputError."""
+    """The chart in a folder, numbered with the CLI's version; None: the CLI fetches it. The module's chart has no
+    number, and the chart's image is named by it. Raises HelmFailed, InputError."""
     if tools.chart is None:
         return None
     source = tools.chart
@@ -95,14 +96,15 @@ _LAST_LINES = 5
 
 @dataclass(frozen=True)
 class VclusterCommand:
-    """``folder``: of the virtual cluster; the CLI's settings and log are there."""
+    """Runs the vcluster CLI. ``folder``: of the virtual cluster, for the CLI's settings and log."""
 
     tools: VclusterTools
     host: HostCluster
     folder: Path
 
     def create(self, name: str, values: Path, chart: Path | None, look: Callable[[], None]) -> None:
-        """Returns once its objects are there; they are ready later. ``look``: called all the while. Raises ConnectError."""
+        """Return when its objects exist; they become ready later. ``look``: called repeatedly meanwhile. Raises
+        ConnectError."""
         own = () if chart is None else ("--local-chart-dir", str(chart))
         self._run(
             "create", name, "--namespace", name, "--values", str(values), *own,
@@ -111,18 +113,18 @@ class VclusterCommand:
         )  # fmt: skip
 
     def kubeconfig(self, name: str, server: str, look: Callable[[], None]) -> str:
-        """Of somebody who may do everything there. ``server``: where its API server is reached. Raises ConnectError."""
+        """A kubeconfig for an administrator. ``server``: the URL of its API server. Raises ConnectError."""
         return self._run(
             "connect", name, "--namespace", name, "--print", "--silent", "--background-proxy=false", f"--server={server}",
             seconds=CONNECT_SECONDS, look=look,
         )  # fmt: skip
 
     def delete(self, name: str) -> None:
-        """Also where there is none of that name, or only half of it. Raises ConnectError."""
+        """Delete it, even if it does not exist or is incomplete. Raises ConnectError."""
         self._run(
             "delete", name, "--namespace", name, "--ignore-not-found", "--delete-context=false", seconds=DELETE_SECONDS
         )
-        # Of one that was cut short the CLI finds nothing to delete, while Helm keeps its cluster roles.
+        # The CLI does not find an incomplete one, while Helm keeps its cluster roles.
         try:
             Helm(self.tools.helm, self.host.kubeconfig, self.host.context).uninstall(
                 Release(name, name), DELETE_SECONDS
@@ -157,10 +159,10 @@ class VclusterCommand:
     def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
-            # The CLI takes the first helm that it finds, and would fetch one otherwise.
+            # The CLI takes the first helm in PATH, and would download one otherwise.
             "PATH": f"{self.tools.helm.parent}{os.pathsep}{os.environ.get('PATH', '')}",
             "KUBECONFIG": str(self.host.kubeconfig),
             "VCLUSTER_SKIP_VERSION_CHECK": "true",
-            # What it started is found by it if we can't end it any more.
+            # By the mark, its child processes are found if this process can't end them any more.
             MARK: str(self.folder),
         }

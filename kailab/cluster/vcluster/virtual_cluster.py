@@ -1,12 +1,12 @@
-"""A virtual cluster for labs: its control plane is a pod of a host cluster. Two processes run here beside it: a port forward to its API
-server, and KWOK for the fake nodes.
+"""A virtual cluster for labs: its control plane is a pod of a host cluster. Two processes run here beside it: a port
+forward to its API server, and KWOK for the fake nodes.
 
-Its folder holds everything known about it: ``vcluster.json``, the kubeconfig, and the files and logs of its processes. It outlives the command
-that made it; ``down`` deletes it and removes the folder.
+Its folder holds everything known about it: ``vcluster.json``, the kubeconfig, and the files and logs of its processes.
+It outlives the command that made it; ``down`` deletes it and removes the folder.
 
-The nodes and pods of a lab exist only inside: the chart's values turn off every synchronization with the host. Source: values.schema.json and
-pkg/controllers/resources/nodes of the pinned version. An image of the control plane that was built here is used where the host's nodes have
-it or can be given it; otherwise the chart's own images are pulled.
+The nodes and pods of a lab exist only inside: the chart's values turn off every synchronization with the host. Source:
+values.schema.json and pkg/controllers/resources/nodes of the pinned version. An image of the control plane that was
+built here is used where the host's nodes have it or can be given it; otherwise the chart's own images are pulled.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 
 NO_NODE = {"kailab.dev/node-of-the-host": "none"}
-"""No node of a host has this label. Nodes are synced all the same, by it: without that the syncer makes and deletes nodes of its own
-accord (its fake nodes), those of a lab too."""
+"""No node of a host has this label. Nodes are synchronized with it as the selector: without any synchronization the
+syncer makes and deletes fake nodes of its own, and a lab's nodes, too."""
 
 _TO_HOST = (
     "services", "endpoints", "endpointSlices", "persistentVolumeClaims", "configMaps", "secrets", "pods", "ingresses",
@@ -73,15 +73,15 @@ _MEMORY = "2Gi"
 
 
 def vcluster_chart_values(kubernetes: str, image: str = "") -> dict[str, Any]:
-    """``kubernetes``: the version of the virtual API server, with its ``v``. ``image``: the one for both containers, with its tag; empty: the
-    chart's own."""
+    """``kubernetes``: the version of the virtual API server, with its ``v``. ``image``: the one for both containers,
+    with its tag; empty: the chart's own."""
     off = {"enabled": False}
     repository, _, tag = image.rpartition(":")
     own = {"registry": "", "repository": repository, "tag": tag}
     return {
         "controlPlane": {
             "distro": {
-                # kube-scheduler decides inside, not on the host, so that it is there for whoever compares with it.
+                # kube-scheduler runs inside, not on the host, so that schedulers under test can be compared with it.
                 "k8s": {
                     "enabled": True,
                     "scheduler": {"enabled": True},
@@ -90,12 +90,12 @@ def vcluster_chart_values(kubernetes: str, image: str = "") -> dict[str, Any]:
             },
             "coredns": off,
             "statefulSet": {
-                # The build that is all in the public repository.
+                # The build that is completely in the public repository.
                 "image": own if image else {"repository": "loft-sh/vcluster-oss"},
-                # Thrown away in the end: no volume outlives it.
+                # The cluster is temporary: no volume outlives it.
                 "persistence": {"volumeClaim": off},
                 "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": _MEMORY}},
-                # A host may have no other node; fake ones have taints of their own.
+                # A host may have only control plane nodes; fake nodes have taints of their own.
                 "scheduling": {
                     "tolerations": [
                         {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
@@ -110,7 +110,8 @@ def vcluster_chart_values(kubernetes: str, image: str = "") -> dict[str, Any]:
                 "nodes": {"enabled": True, "selector": {"all": False, "labels": NO_NODE}},
             },
         },
-        # The syncer reads them whether they are synced or not, and does not begin before it has; the chart lets it where they are synced.
+        # The syncer reads endpointslices before it starts, whether they are synchronized or not; the chart grants it
+        # only if they are.
         "rbac": {"role": {"extraRules": [_SLICES]}},
         "telemetry": off,
     }
@@ -122,8 +123,9 @@ Tell = Callable[[str], None]
 
 
 def provide_control_plane_image(host: Cluster, kubernetes: str, kubectl: Path, tell: Tell) -> VclusterImage | None:
-    """The newest of this release of Kubernetes that was made here, once each node of the host has it; None: there is none, or these nodes can't
-    be given it. The nodes of a kind cluster in this machine's engine are given it. Raises StateError for a damaged archive, ConnectError."""
+    """The newest image of this Kubernetes release that was built here, if each node of the host has it or can be given
+    it; else None. Only the nodes of a kind cluster in this machine's engine are given it. Raises StateError for a
+    damaged archive, ConnectError."""
     store = VclusterImageStore()
     made = store.newest(kubernetes)
     if made is None:
@@ -143,13 +145,13 @@ def provide_control_plane_image(host: Cluster, kubernetes: str, kubectl: Path, t
 
 
 def _has(node: Object, image: str) -> bool:
-    """As the kubelet tells it: the registry that is meant where none is named stands in front."""
+    """The kubelet reports names with the default registry in front."""
     there = (node.get("status") or {}).get("images") or ()
     return any(name in (image, f"docker.io/{image}") for one in there for name in one.get("names") or ())
 
 
 def _kinds_name(nodes: list[Object]) -> str:
-    """Of the kind cluster that all these nodes are of, if it is in the engine that answers here; else empty."""
+    """The kind cluster that all these nodes belong to, if it is in the Docker engine that answers here; else empty."""
     told = {str((node.get("spec") or {}).get("providerID", "")) for node in nodes}
     names = {one.removeprefix(_KINDS).split("/")[1] for one in told if one.startswith(_KINDS) and one.count("/") >= 4}
     if len(names) != 1 or not all(one.startswith(_KINDS) for one in told) or docker_reason() is not None:
@@ -170,12 +172,13 @@ READY_SECONDS = 600.0
 GONE_SECONDS = 180.0
 _LOOK_SECONDS = 1.0
 
-# It ends with the connection, as when the control plane's pod was restarted.
+# A port forward ends with its connection, for example when the control plane's pod restarts.
 _AGAIN = 'while :; do "$@"; sleep 0.3; done'
 
 
 class VclusterRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """``name``: of the virtual cluster, and of its namespace in the host. ``starter``, ``since``: the process that makes it."""
+    """A virtual cluster on disk. ``name``: of it, and of its namespace in the host. ``starter``, ``since``: id and
+    start time of the process that makes it."""
 
     name: str
     kubeconfig: str
@@ -191,7 +194,7 @@ class VclusterRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VclusterPlane(SupervisedCluster):
-    """Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
+    """A virtual cluster. Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
 
     own = (FORWARD, kwok.NAME)
 
@@ -203,8 +206,8 @@ class VclusterPlane(SupervisedCluster):
     def up(
         cls, folder: Path, *, host: HostCluster, components: ComponentSet, tell: Tell = lambda _: None
     ) -> VclusterPlane:
-        """Return when its API server answers and KWOK works. Raises ConnectError (no program, no host, an image that can't be had, not
-        ready in time), StateError (folder in use); then nothing of it is left."""
+        """Make one, and return when its API server answers and KWOK is healthy. Raises ConnectError (no program, no
+        host, an unavailable image, not ready in time), StateError (folder in use); then nothing is left."""
         tools = find_tools()
         folder = resolve_folder(folder)
         _clear_unfinished(folder)
@@ -216,7 +219,7 @@ class VclusterPlane(SupervisedCluster):
         )
         plane = cls(folder, known)
         try:
-            # From here on ``take_down`` can find it, whenever this process is killed.
+            # From here on ``take_down`` finds it, even if this process is killed.
             plane._write(known)
             plane._make(tools, components, tell)
             plane._known = msgspec.structs.replace(known, ready=True, starter=0, since=0.0)
@@ -228,7 +231,7 @@ class VclusterPlane(SupervisedCluster):
 
     @classmethod
     def attach(cls, folder: Path) -> VclusterPlane:
-        """Raises StateError: there is none, or it is not whole."""
+        """Raises StateError if there is none, or it is incomplete."""
         folder = resolve_folder(folder)
         known = _read(folder)
         if known is None:
@@ -239,25 +242,25 @@ class VclusterPlane(SupervisedCluster):
 
     @property
     def name(self) -> str:
-        """What vCluster calls it; its namespace in the host has the same name."""
+        """The name of the virtual cluster, and of its namespace in the host."""
         return self._known.name
 
     @property
     def kubeconfig(self) -> Path:
-        """Of somebody who may do everything in it, mode 0600."""
+        """For an administrator of the virtual cluster, mode 0600."""
         return self.folder / "kubeconfig"
 
     def host_nodes(self) -> set[str]:
-        """Names of the nodes of its host. Raises ConnectError."""
+        """Names of the host's nodes. Raises ConnectError."""
         with self._known.host.connected() as host:
             return {node["metadata"]["name"] for node in host.list("Node")}
 
     def start_kube_scheduler(self) -> None:
-        """It runs within its control plane since it was made."""
+        """It runs in the control plane's pod from the start."""
 
     def down(self) -> None:
-        """End all processes, delete it in the host, remove the folder. Done again it does nothing. Raises ConnectError if something of
-        it can't be ended; what is known of it is kept then."""
+        """End all processes, delete it in the host, remove the folder. Calling it again does nothing. Raises
+        ConnectError if something can't be removed; the record stays then."""
         self._supervision.end_all()
         if not self.folder.is_dir():
             return
@@ -344,7 +347,7 @@ class VclusterPlane(SupervisedCluster):
 
 
 def take_down(folder: Path) -> None:
-    """Delete the virtual cluster of a folder, in whatever state it is. Raises StateError for a folder that is not one's."""
+    """Delete the virtual cluster of a folder, in whatever state it is. Raises StateError if there is none."""
     folder = resolve_folder(folder)
     known = _read(folder)
     if known is None:
@@ -373,7 +376,7 @@ def _clear_unfinished(folder: Path) -> None:
 
 
 def _has_images(host: Cluster, namespace: str) -> None:
-    """Raises ConnectError where a pod's image is not to be had."""
+    """Raises ConnectError if a pod's image is unavailable."""
     for pod in host.list("Pod", namespace):
         if lacking := missing_image(pod):
             raise ConnectError(f"namespace {namespace}: {lacking}")

@@ -63,11 +63,11 @@ class Allocator:
         finally:
             self.placer.together = {}
 
-    def may_hold(self, job: Job, nodes: NodeMask) -> bool:
+    def may_fit(self, job: Job, nodes: NodeMask) -> bool:
         """False if ``place`` would surely fail, because there is not enough room for all next tasks of the job."""
         tasks = tasks_to_allocate(job)
         # Placing one task is as cheap as counting. Within a topology even a failed attempt reorders domains, as in KAI.
-        return len(tasks) < 2 or confined(job.root) or self.placer.may_hold(tasks, nodes)
+        return len(tasks) < 2 or confined(job.root) or self.placer.may_fit(tasks, nodes)
 
     def _group(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
         if not tasks:

@@ -61,9 +61,9 @@ class Placer:
         # What pods that start together want of the one node for their claim: claim -> resource row -> amount.
         self.together: dict[str, dict[int, int]] = {}
         self._last: Pick | None = None
-        # Tasks (by ``_alike``) that found no room on any node in the state ``_full_since``.
-        self._full: set[tuple[int, str, bool]] = set()
-        self._full_since = -1
+        # Tasks (by ``_alike``) that found no room on any node in the state ``_without_room_since``.
+        self._without_room: set[tuple[int, str, bool]] = set()
+        self._without_room_since = -1
         self._too_large: dict[int, int | None] = {}  # keyed by the id of a ShapeInfo; these live as long as the session
         self._groups = 0
         config, on = session.config, session.switches
@@ -84,8 +84,8 @@ class Placer:
             return fast
         alike = self._alike(task, nodes)
         # No node has changed since an equal task was tried.
-        if alike is not None and alike in self._full:
-            self._last = self._none(task, nodes)
+        if alike is not None and alike in self._without_room:
+            self._last = self._no_fit(task, nodes)
             return False
         table = self.table
         now, candidates = self.candidates(task, nodes)
@@ -94,9 +94,9 @@ class Placer:
             candidates &= ~np.isnan(self.preferred)
         if not np.logical_or.reduce(candidates):  # the same as ``any``, but faster
             # The next equal task fails at once, unless a node changes.
-            self._last = self._none(task, nodes)
+            self._last = self._no_fit(task, nodes)
             if alike is not None:
-                self._full.add(alike)
+                self._without_room.add(alike)
             return False
         config, on = self.session.config, self.session.switches
         nominated = task.record.nominated_node if on.nominated_node else ""
@@ -123,7 +123,7 @@ class Placer:
             if scores[i] == -np.inf:
                 return False
             single = liked is not None or (pipeline_only and (bool(nominated) or task.left is not None))
-            if self._put(task, info, i, bool(now[i]), pipeline_only):
+            if self._take_place(task, info, i, bool(now[i]), pipeline_only):
                 self._last = Pick(info, nodes, self.session.changes, i, bool(now[i]), single)
                 return True
             # The amounts fit, but the devices do not, so the next best node is tried.
@@ -131,9 +131,9 @@ class Placer:
 
     def _alike(self, task: WTask, nodes: NodeMask) -> tuple[int, str, bool] | None:
         """The key of tasks that fit on the same nodes; None if more than the shape and the queue matters."""
-        if self._full_since != self.session.changes:
-            self._full.clear()
-            self._full_since = self.session.changes
+        if self._without_room_since != self.session.changes:
+            self._without_room.clear()
+            self._without_room_since = self.session.changes
         info, job = task.info, task.job
         if nodes is not None or self.preferred is not None or job is None or info.requires_pods or info.shape.claims:
             return None
@@ -141,7 +141,7 @@ class Placer:
             return None
         return id(info), job.record.queue, job.record.preemptible
 
-    def _none(self, task: WTask, nodes: NodeMask) -> Pick:
+    def _no_fit(self, task: WTask, nodes: NodeMask) -> Pick:
         return Pick(task.info, nodes, self.session.changes, -1, preferred=self.preferred, limited=_limited(task))
 
     def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
@@ -189,7 +189,7 @@ class Placer:
             self._too_large[key] = next((row for row, amount in info.needs if amount > largest[row]), None)
         return self._too_large[key]
 
-    def may_hold(self, tasks: list[WTask], nodes: NodeMask) -> bool:
+    def may_fit(self, tasks: list[WTask], nodes: NodeMask) -> bool:
         """False if these nodes certainly lack room for all tasks even once leaving tasks are gone. Counted for each
         shape alone.
         """
@@ -235,7 +235,7 @@ class Placer:
                 return None
         # A task that gives up a promised place may free room elsewhere.
         single = pipeline_only and task.left is not None
-        self._put(task, info, i, True, pipeline_only)
+        self._take_place(task, info, i, True, pipeline_only)
         self._last = Pick(info, nodes, self.session.changes, i, last.now, single)
         return True
 
@@ -298,7 +298,7 @@ class Placer:
         # number, so a share of a device in use needs the second slot too.
         return chosen is None or not all(_NUMBER.fullmatch(name) for name in chosen[0])
 
-    def _put(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
+    def _take_place(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
         session, name = self.session, self.table.nodes[i].name
         groups: tuple[str, ...] = ()
         zones = self.table.numa.place(info, i) if self.table.numa else ()

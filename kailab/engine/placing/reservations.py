@@ -50,7 +50,7 @@ class NodeReservations:
         self._policy = ChosenReservation(session, choice)
         self._kept: list[KeptNodes] = []
         self._turns: dict[str, int] = {}
-        self._in_vain: set[tuple[object, ...]] = set()
+        self._rejected: set[tuple[object, ...]] = set()
         # expected end, with the status and node for which it holds
         self._ends: dict[WTask, tuple[Status, str, float]] = {}
 
@@ -77,7 +77,7 @@ class NodeReservations:
             place = self._earliest(job)
             if place is not None:
                 self._kept.append(place)
-                self._in_vain.clear()
+                self._rejected.clear()
                 self._report()
 
     def admit(self, job: Job, mark: int) -> bool:
@@ -91,7 +91,7 @@ class NodeReservations:
         late = self._outlasted(job)
         session.undo(mark)
         alike = (len(late), *_job_key(job))
-        if alike not in self._in_vain:
+        if alike not in self._rejected:
             with self._room_held(job, late) as elsewhere:
                 placed = self._allocator.place(job, elsewhere, False)
             if placed and self._leaves_room(job, mark):
@@ -100,7 +100,7 @@ class NodeReservations:
             if self._allocator.place(job, None, False) and self._replanned(None):
                 return True
             session.undo(mark)
-            self._in_vain.add(alike)
+            self._rejected.add(alike)
         # The failures of these attempts are no reason, because there was room.
         session.ledger.failures[job.uid] = self._held_back(job, late[-1])
         return False
@@ -124,9 +124,9 @@ class NodeReservations:
         the others are dropped.
         """
         replanned: list[KeptNodes] = []
-        leaving = self._leaving()
+        leaving = self._expected_ends()
         for place in self._kept:
-            again = self._at(place.job, place.at, leaving, replanned)
+            again = self._find_at(place.job, place.at, leaving, replanned)
             if again is not None:
                 replanned.append(again)
             elif before is None or self._turns[place.job.uid] < before:
@@ -155,10 +155,10 @@ class NodeReservations:
         end = inf if promised else self._session.now + self._policy.expects(job)
         return [place for place in self._kept if place.at < end]
 
-    def _leaves(self, place: KeptNodes) -> float:
+    def _reservation_end(self, place: KeptNodes) -> float:
         return place.at + self._policy.expects(place.job)
 
-    def _leaving(self) -> list[tuple[float, list[WTask]]]:
+    def _expected_ends(self) -> list[tuple[float, list[WTask]]]:
         """The tasks that are expected to end, by time."""
         own = {place.job.uid for place in self._kept}
         ends: dict[float, list[WTask]] = {}
@@ -181,22 +181,22 @@ class NodeReservations:
         not_before = self._kept[-1].at if self._kept else session.now
         mark = session.mark()
         try:
-            leaving = self._leaving()
-            leaving += [(end, []) for place in self._kept if (end := self._leaves(place)) < inf]
+            leaving = self._expected_ends()
+            leaving += [(end, []) for place in self._kept if (end := self._reservation_end(place)) < inf]
             for end, tasks in sorted(leaving, key=lambda item: item[0]):
                 for task in tasks:
                     if task.job is not job:
                         session.evict(task)
                 # The cheap check first, because most moments are too early.
-                if end >= not_before and self._allocator.placer.may_hold(tasks_to_allocate(job), None):
-                    place = self._placed(job, end, self._kept)
+                if end >= not_before and self._allocator.placer.may_fit(tasks_to_allocate(job), None):
+                    place = self._place_at(job, end, self._kept)
                     if place is not None:
                         return place
             return None
         finally:
             session.undo(mark)
 
-    def _at(
+    def _find_at(
         self, job: Job, moment: float, leaving: list[tuple[float, list[WTask]]], earlier: list[KeptNodes]
     ) -> KeptNodes | None:
         session = self._session
@@ -207,16 +207,16 @@ class NodeReservations:
                     break
                 for task in tasks:
                     session.evict(task)
-            return self._placed(job, moment, earlier)
+            return self._place_at(job, moment, earlier)
         finally:
             session.undo(mark)
 
-    def _placed(self, job: Job, moment: float, earlier: list[KeptNodes]) -> KeptNodes | None:
+    def _place_at(self, job: Job, moment: float, earlier: list[KeptNodes]) -> KeptNodes | None:
         """The job's reservation beside earlier ones, with the jobs that end by then already gone."""
         session, table = self._session, self._session.table
         mark = session.mark()
         for reservation in earlier:
-            if self._leaves(reservation) <= moment:
+            if self._reservation_end(reservation) <= moment:
                 continue
             for task, node, groups, zones in reservation.spots:
                 session.pipeline(task, node, groups, keep_in_place=False, zones=zones)

@@ -275,11 +275,11 @@ def _levels(tree: DomainTree, constraint: Constraint, member: Member) -> set[int
         if found_required:
             break
     subject = f"subgroup {member.name}" if member.name and member.name != "default" else "the workload"
-    for kind, label, found in (
+    for kind, label, is_level in (
         ("required", constraint.required, found_required),
         ("preferred", constraint.preferred, found_preferred),
     ):
-        if label and not found:
+        if label and not is_level:
             raise TopologyError(
                 f"{subject} names {label} as its {kind} topology level, but topology {constraint.topology} has the levels "
                 f"{', '.join(tree.levels)}"

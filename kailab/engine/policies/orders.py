@@ -56,7 +56,7 @@ class JobViews:
 
     def _queue(self, name: str) -> QueueState | None:
         queue = self._session.tree.queues.get(name)
-        return self._session.stood[name] if self._divided and queue is not None and queue.leaf else None
+        return self._session.initial_states[name] if self._divided and queue is not None and queue.leaf else None
 
     def _view(self, job: Job, wants: Amounts, holds: Amounts, state: int, since: float | None) -> JobView:
         return JobView(

@@ -175,7 +175,7 @@ class Ranking:
         home, queue = self._session.queue_of(job), self._session.queue_of(victim)
         if home is None or queue is None:
             return True
-        mine, _ = self._session.tree.levelled(home, queue)
+        mine, _ = self._session.tree.diverging_ancestors(home, queue)
         if mine.within_quota_with(self._session.wanted(job)):
             return True
         return self._reaches(self.scores, job, self.scores.anew(victim, bereft=True))

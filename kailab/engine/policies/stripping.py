@@ -10,8 +10,8 @@ from kailab.engine.working.state import Job, Member, WSubGroup
 Aside = list[tuple[Member, Constraint | None]]
 
 
-def put_aside(jobs: Iterable[Job]) -> Aside:
-    """Remove the constraints. Returns what ``put_back`` needs."""
+def remove_constraints(jobs: Iterable[Job]) -> Aside:
+    """Remove the constraints. Returns what ``restore_constraints`` needs."""
     removed: Aside = []
     for job in jobs:
         for member in _members(job.root):
@@ -23,7 +23,7 @@ def put_aside(jobs: Iterable[Job]) -> Aside:
     return removed
 
 
-def put_back(aside: Aside) -> None:
+def restore_constraints(aside: Aside) -> None:
     """Restore the constraints."""
     for member, constraint in aside:
         member.constraint = constraint

@@ -52,7 +52,7 @@ class LowestNewest:
         # Within a queue, shares are not compared.
         if home is None or queue is None or home is queue:
             return True
-        mine, theirs = self._tree.levelled(home, queue)
+        mine, theirs = self._tree.diverging_ancestors(home, queue)
         if mine is theirs:
             return True
         given = self._taken.get(theirs.name, (0, 0, 0))

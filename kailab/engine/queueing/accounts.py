@@ -31,8 +31,8 @@ def open_accounts(
         queue.request = [0, 0, 0]
     for name, sums in working.held.items():
         _add(tree, name, sums, allocated=1, request=1)
-    for name, sums in working.held_firm.items():
-        _add(tree, name, sums, firm=1)
+    for name, sums in working.held_non_preemptible.items():
+        _add(tree, name, sums, non_preemptible=1)
     for name, sums in working.asked.items():
         _add(tree, name, sums, request=1)
     # The sums above do not fully contain GPU memory, which depends on the device.
@@ -44,10 +44,10 @@ def open_accounts(
             amount = memory_as_gpus(gpu.memory_mib * gpu.devices, table.min_gpu_memory)
             _add(tree, name, [0, 0, amount], request=1)
         else:
-            held = [0, 0, accepted(task)[2] - task.info.quota[2]]  # the rest is in ``held`` above
-            _add(tree, name, held, allocated=1, request=1, firm=0 if task.job.record.preemptible else 1)
+            held = [0, 0, accepted(task)[2] - task.info.quota[2]]  # ``held`` above contains the rest
+            _add(tree, name, held, allocated=1, request=1, non_preemptible=0 if task.job.record.preemptible else 1)
     totals = table.total()
-    for task in working.foreign.values():  # what is held outside of all queues is not theirs to share out
+    for task in working.foreign.values():  # what is held outside of all queues is not divided among them
         i = table.index.get(task.node)
         if i is not None and table.available[i]:
             for r in RESOURCES:
@@ -61,7 +61,9 @@ def open_accounts(
     return queues
 
 
-def _add(tree: QueueTree, name: str, sums: list[int], *, allocated: int = 0, request: int = 0, firm: int = 0) -> None:
+def _add(
+    tree: QueueTree, name: str, sums: list[int], *, allocated: int = 0, request: int = 0, non_preemptible: int = 0
+) -> None:
     queue = tree.queues.get(name)
     if queue is None:
         return
@@ -70,4 +72,4 @@ def _add(tree: QueueTree, name: str, sums: list[int], *, allocated: int = 0, req
             amount = sums[r]
             level.allocated[r] += allocated * amount
             level.request[r] += request * amount
-            level.non_preemptible[r] += firm * amount
+            level.non_preemptible[r] += non_preemptible * amount

@@ -186,7 +186,7 @@ def _share_weights(claims: list[Claim], k_value: float) -> list[int]:
         return [round(max(0.0, part + k_value * (part - usage)) * WEIGHT_SCALE) for part, usage in parts]
     whole = [int(claim.weight) for claim in claims]
     if any(claim.weight != rounded for claim, rounded in zip(claims, whole, strict=True)):
-        ratios = [Fraction(repr(claim.weight)) for claim in claims]  # 0.1 is meant as a tenth
+        ratios = [Fraction(repr(claim.weight)) for claim in claims]  # 0.1 stands for exactly a tenth
         scale = lcm(*(ratio.denominator for ratio in ratios))
         whole = [int(ratio * scale) for ratio in ratios]
     # If the sum is negative (weight -1 stands for "unlimited"), the signs are flipped so that parts are positive.

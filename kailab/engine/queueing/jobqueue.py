@@ -141,7 +141,7 @@ class _Node(Generic[T]):
         self.children: Heap[_Node[T]] | None = None if leaf is not None else Heap(before)
         self.parent: _Node[T] | None = None
         self.stale = False
-        self.measure: Measure | None = None  # the last one, and what it was taken of
+        self.measure: Measure | None = None  # the last measure, and the amounts that it is based on
         self.known: tuple[int, int, int, Amounts, Amounts] | None = None
 
     @property

@@ -25,7 +25,7 @@ from kailab.engine.working.workingset import WorkingSet
 REBUILD = 0.3
 """The part of changed records above which a new working set costs less than applying and undoing the changes."""
 
-Turns = Literal["own", "before", "all"]
+ServedJobs = Literal["own", "before", "all"]
 """Which jobs are tried: the subject alone, also those before it, or all."""
 
 
@@ -118,7 +118,7 @@ class RelaxedCycles:
         self._records: Kinds = by_identity(snapshot) if of is None else of._records
         self._total = sum(map(len, self._records.values()))
         self._of = of
-        self._known: dict[tuple[tuple[Relaxation, ...], Turns, bool], RelaxedCycleOutcome] = {}
+        self._known: dict[tuple[tuple[Relaxation, ...], ServedJobs, bool], RelaxedCycleOutcome] = {}
         self._after: dict[tuple[Relaxation, ...], RelaxedCycles] = {}
         self._about: dict[tuple[str, ...], RelaxedCycles] = {}
 
@@ -146,11 +146,13 @@ class RelaxedCycles:
 
     def further(self, *relaxations: Relaxation, before: bool = False) -> bool:
         """True if the subject gets something in such a cycle, which ends as soon as it does."""
-        turns: Turns = "before" if before else "own"
+        turns: ServedJobs = "before" if before else "own"
         known = self._known.get((relaxations, turns, False))
         return (known or self._outcome(relaxations, turns, once=True)).further
 
-    def _outcome(self, relaxations: tuple[Relaxation, ...], turns: Turns, once: bool = False) -> RelaxedCycleOutcome:
+    def _outcome(
+        self, relaxations: tuple[Relaxation, ...], turns: ServedJobs, once: bool = False
+    ) -> RelaxedCycleOutcome:
         key = relaxations, turns, once
         if key not in self._known:
             self._known[key] = self._try(*key)
@@ -184,7 +186,7 @@ class RelaxedCycles:
             relaxation.change(draft)
         return draft
 
-    def _try(self, relaxations: tuple[Relaxation, ...], turns: Turns, once: bool) -> RelaxedCycleOutcome:
+    def _try(self, relaxations: tuple[Relaxation, ...], turns: ServedJobs, once: bool) -> RelaxedCycleOutcome:
         draft = self.draft(*relaxations)
         subject = frozenset(self.subject)
         only, until = subject if turns == "own" else None, subject if turns == "before" else None

@@ -150,7 +150,7 @@ class _Rules:
     def _between(self, queue: WQueue) -> tuple[WQueue, WQueue, EvictionBlocker]:
         cached = self._shares.get(queue.name)
         if cached is None:
-            level, beside = self._session.tree.levelled(self._wanted.queue, queue)
+            level, beside = self._session.tree.diverging_ancestors(self._wanted.queue, queue)
             keeps = EvictionBlocker.NOTHING
             # A reclaimer must stay within its own share, and within that of its ancestor at the level of the
             # comparison.

@@ -208,8 +208,8 @@ class _Wording:
         where = "" if key == "kubernetes.io/hostname" else f" in {key}={self._table.labels[i].get(key, '')}"
         if conflict.other is None:
             return f"no pod{where} that its affinity wants to be with"
-        whose = "its anti-affinity" if conflict.own else "their anti-affinity"
-        return f"pod {_name(conflict.other)} is{where or ' there'}: kept apart by {whose}"
+        owner = "its anti-affinity" if conflict.own else "their anti-affinity"
+        return f"pod {_name(conflict.other)} is{where or ' there'}: kept apart by {owner}"
 
 
 def _name(task: WTask) -> str:

@@ -71,7 +71,7 @@ def pending_jobs(session: Session) -> list[Pending]:
                 code=PendingCode.WAITING,
                 message="a place is promised; it is taken once the pods that leave it are gone",
                 tasks=tuple(task.uid for task in waiting),
-                amounts=tuple(session.asking(task) for task in waiting),
+                amounts=tuple(session.requested_amounts(task) for task in waiting),
             )
         )
     return _with_turns(session, result) if session.config.tell_turns else result
@@ -108,7 +108,7 @@ def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
         code=failure.code,
         message=failure.message,
         tasks=tuple(task.uid for task in (*tasks, *lost)),
-        amounts=tuple(session.asking(task) for task in (*tasks, *lost)),
+        amounts=tuple(session.requested_amounts(task) for task in (*tasks, *lost)),
         fits=reported,
         queue_context=failure.queue,
         numbers=numbers,

@@ -29,7 +29,7 @@ def divisions(session: Session) -> tuple[Division, ...]:
     result: list[Division] = []
     tree = session.tree
     tree_shares(
-        session.divided,
+        session.divided_queues,
         # Totals are whole numbers stored as floats for ratios; the division needs whole numbers.
         [int(total) for total in tree.totals],
         {name: queue.request for name, queue in tree.queues.items()},

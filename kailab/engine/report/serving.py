@@ -112,7 +112,7 @@ def _criterion(session: Session, before: Job, after: Job) -> str:
     assert right is not None
     if left is right:
         return order_criterion(before, after)
-    mine, theirs = session.tree.levelled(left, right)
+    mine, theirs = session.tree.diverging_ancestors(left, right)
     return _between(session, mine, theirs, before, after)
 
 

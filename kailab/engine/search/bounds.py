@@ -78,7 +78,7 @@ class SearchBounds:
         for victim in victims:
             queue = session.queue_of(victim)
             if queue is not None:
-                parts.setdefault(tree.levelled(wanted.queue, queue)[1], []).append(victim)
+                parts.setdefault(tree.diverging_ancestors(wanted.queue, queue)[1], []).append(victim)
         table = session.table
         free = int(np.maximum(table.idle[GPUS] + table.releasing[GPUS], 0).sum())
         free += GPU * sum(len(shared.groups) for shared in table.shared.values())  # an upper bound

@@ -16,7 +16,7 @@ from kailab.engine.working.state import WSubGroup, WTask
 
 
 class Filters:
-    """The checks for one goal. ``add`` each new victim, then call ``pass_``."""
+    """The checks for one goal. ``add`` each new victim, then call ``passes``."""
 
     def __init__(self, session: Session, goal: SearchGoal, recorded: list[VictimBatch]) -> None:
         self.session = session
@@ -47,7 +47,7 @@ class Filters:
                     self._takes += max(now // self._unit, 0) - max(before // self._unit, 0)
                 self.reachable[i] = True
 
-    def pass_(self) -> bool:
+    def passes(self) -> bool:
         return (
             all((mask & self.reachable).any() for mask in self._affinities)
             and all(self._level_fits(column, amounts) for column, amounts in self._levels)

@@ -66,7 +66,7 @@ def can_reclaim(wanted: Demand) -> bool:
 
 def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
     """A first check of a victim's queue, before any search."""
-    mine, theirs = tree.levelled(wanted.queue, victim_queue)
+    mine, theirs = tree.diverging_ancestors(wanted.queue, victim_queue)
     # A reclaimer beyond its quota can take only what exceeds the other's allocatable share.
     if not mine.within_quota_with(wanted.amounts):
         return any(theirs.allocated[r] > theirs.allocatable[r] for r in RESOURCES)
@@ -169,7 +169,7 @@ class QueueBalances:
         remaining: dict[WQueue, list[int]] = {}
         resources: dict[WQueue, frozenset[int]] = {}
         for queue, given in yields.items():
-            mine, theirs = self.tree.levelled(wanted.queue, queue)
+            mine, theirs = self.tree.diverging_ancestors(wanted.queue, queue)
             names = frozenset[int]().union(*(unit.involved for unit in given))
             resources[queue] = names
             left = remaining.setdefault(theirs, list(self.allocated[theirs]))
@@ -187,7 +187,7 @@ class QueueBalances:
 
     def ground(self, reclaimer: WQueue, victims: WQueue) -> EvictionGround:
         """The rule by which ``allows`` accepted the first victim of a queue. ``after`` is the present balance."""
-        mine, theirs = self.tree.levelled(reclaimer, victims)
+        mine, theirs = self.tree.diverging_ancestors(reclaimer, victims)
         held = self.allocated[theirs]
         r, bounds = _beyond(held, theirs.allocatable), theirs.allocatable
         rule: Literal["fair share", "quota"] = "fair share"

@@ -78,7 +78,7 @@ class Accumulation:
     @property
     def valid(self) -> bool:
         """True if the victims might suffice."""
-        return self._filters.pass_()
+        return self._filters.passes()
 
     def advance(self) -> bool:
         """Add the next unit. Returns False if none is left."""
@@ -147,7 +147,7 @@ def multi_node(accumulation: Accumulation) -> Iterator[EvictionScenario]:
     """After each unit, victims of the smallest sets of nodes that could suffice, then of larger sets."""
     if accumulation.valid:
         yield accumulation.scenario([])
-    by_node = _ByNode(accumulation)
+    by_node = _VictimsByNode(accumulation)
     while accumulation.advance():
         if accumulation.valid:
             if accumulation.batches:
@@ -156,7 +156,7 @@ def multi_node(accumulation: Accumulation) -> Iterator[EvictionScenario]:
                 yield accumulation.scenario([])
 
 
-class _ByNode:
+class _VictimsByNode:
     """The gathered victims by node. Amounts in milli-GPU. Consumers of a scenario leave the nodes as they were."""
 
     def __init__(self, accumulation: Accumulation) -> None:

@@ -245,9 +245,9 @@ class Solver:
                 self._shortfall = Shortfall(session, self._nodes, self._bounds.all_stay)
                 self._victims_first = VictimsFirstBound(session, self.job)
             return None
-        gone = (Status.RELEASING, Status.PIPELINED)
+        displaced = (Status.RELEASING, Status.PIPELINED)
         batches = [*scenario.recorded, *scenario.extra]
-        needed = [batch for batch in batches if any(task.status in gone for task in batch.tasks)]
+        needed = [batch for batch in batches if any(task.status in displaced for task in batch.tasks)]
         all_needed = len(needed) == len(batches)
         all_gone = all_needed and all(task.status == Status.RELEASING for task in victims)
         return Solution(needed, all_needed, all_gone)
@@ -284,7 +284,7 @@ class Solver:
                 placed = True
                 continue
             mark = self.session.mark()
-            if not self.allocator.may_hold(job, nodes) or not self.allocator.place(job, nodes, True):
+            if not self.allocator.may_fit(job, nodes) or not self.allocator.place(job, nodes, True):
                 self.session.undo(mark)
                 tasks_to_allocate(job)  # KAI caches the next tasks here until a task of the job changes again
             elif not placed and room_left.too_little(job):

@@ -234,7 +234,7 @@ class NodeTable:
         if task.node:
             self.place(task, task.status, task.node, task.groups, -1)
             self.host(task, task.node, False)
-        if task.left is not None:  # its pod stands there until it is gone
+        if task.left is not None:  # its pod is there until it is gone
             self.place(task, Status.RELEASING, task.left[0], task.left[1], -1)
             self.host(task, task.left[0], False)
         if task.info.shape.claims:
@@ -381,7 +381,7 @@ def _count(changes: dict[str, list[int]], status: Status, node: str, left: Place
             pools[0] -= sign
             if status == Status.RELEASING:
                 pools[1] += sign
-    if left is not None:  # its pod stands there until it is gone
+    if left is not None:  # its pod is there until it is gone
         pools = changes.setdefault(left[0], [0, 0])
         pools[0] -= sign
         pools[1] += sign

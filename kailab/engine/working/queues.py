@@ -153,7 +153,7 @@ class QueueTree:
     def get(self, name: str) -> WQueue | None:
         return self.queues.get(name)
 
-    def levelled(self, left: WQueue, right: WQueue) -> tuple[WQueue, WQueue]:
+    def diverging_ancestors(self, left: WQueue, right: WQueue) -> tuple[WQueue, WQueue]:
         """The ancestors of two queues at the level where their paths part: siblings, or the same queue."""
         first, second = left, right
         # From the root down. If one queue is an ancestor of the other, the shorter path ends the loop at the same

@@ -64,7 +64,7 @@ class WorkingSet:
         # Per queue, what its own jobs hold and ask for: [CPU, memory, GPU] held by all work, held by non-preemptible
         # work, and waiting.
         self.held: dict[str, list[int]] = {}
-        self.held_firm: dict[str, list[int]] = {}
+        self.held_non_preemptible: dict[str, list[int]] = {}
         self.asked: dict[str, list[int]] = {}
         self.memory_tasks: dict[str, WTask] = {}  # tasks that request GPU memory, whose share depends on the device
         self.has_anti_affinity = False  # some pod, now or earlier, has required anti-affinity
@@ -349,10 +349,10 @@ class WorkingSet:
         sums[1] += sign * memory
         sums[2] += sign * gpus
         if status != Status.PENDING and not job.record.preemptible:
-            firm = self.held_firm.setdefault(job.record.queue, [0, 0, 0])
-            firm[0] += sign * cpu
-            firm[1] += sign * memory
-            firm[2] += sign * gpus
+            non_preemptible = self.held_non_preemptible.setdefault(job.record.queue, [0, 0, 0])
+            non_preemptible[0] += sign * cpu
+            non_preemptible[1] += sign * memory
+            non_preemptible[2] += sign * gpus
         if task.info.shape.gpu.memory_mib:
             if sign > 0:
                 self.memory_tasks[task.uid] = task

@@ -29,68 +29,68 @@ from kailab.engine.snapshot.records import GPU, Constraint
 from kailab.engine.working.domains import Domain, DomainTree
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, MIG_PREFIX, PODS
 from kailab.engine.working.state import Member, ShapeInfo, WSubGroup, WTask
-from kailab.explain.answer import Cause, Code, Ref
+from kailab.explain.answer import Cause, CauseCode, ObjectRef
 from kailab.explain.causes.node_facts import (
-    Ground,
+    NodeFacts,
     amount,
+    amount_figure,
     best_node,
-    figure,
     node_refs,
+    pods_phrase,
+    request_text,
     row_wanted,
     rows_of,
-    wants,
-    who,
 )
-from kailab.explain.causes.node_restrictions import closed, cordon_cause, taint_cause
-from kailab.explain.causes.question_context import Case
-from kailab.explain.verdict import kept
+from kailab.explain.causes.node_restrictions import closed_node_causes, cordon_cause, taint_cause
+from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.subject import workload_podgroups
 from kailab.lab.wording import capitalized, count, some
 
 
-def device_row(ground: Ground) -> tuple[int, int]:
+def device_row(facts: NodeFacts) -> tuple[int, int]:
     """The devices of which there are too few for the group (a row of nodes), and how much of them its next pods want together: GPUs
     where they are lacking, else the resource of which least is left beside what a pod wants."""
-    table, tasks = ground.table, ground.next
+    table, tasks = facts.table, facts.next_tasks
     device = int(table.min_gpu_memory)
     others = {
         table.layout.rows[name] for task in tasks for name, _ in (*task.info.shape.gpu.mig, *task.info.shape.extended)
     }
     wants_gpus = any(row_wanted(task, GPUS, device) for task in tasks)
-    given = ground.lacking
+    given = facts.missing_room
     row = GPUS
     if others and (not wants_gpus or (RoomGiven(("extended",)) in given and RoomGiven(("gpu",)) not in given)):
-        row = min(sorted(others), key=lambda one: _left(ground, one))
+        row = min(sorted(others), key=lambda one: _left(facts, one))
     return row, sum(row_wanted(task, row, device) for task in tasks)
 
 
-def is_gpus(ground: Ground, row: int) -> bool:
+def is_gpus(facts: NodeFacts, row: int) -> bool:
     """Whether a row of nodes is of GPUs or parts of them."""
-    return row == GPUS or ground.table.layout.names[row].startswith(MIG_PREFIX)
+    return row == GPUS or facts.table.layout.names[row].startswith(MIG_PREFIX)
 
 
-def _left(ground: Ground, row: int) -> int:
+def _left(facts: NodeFacts, row: int) -> int:
     """Of the node with the most, beside what the pod wants that wants the most."""
-    return int(free_devices(ground, row).max(initial=0)) - max(task.info.rows.get(row, 0) for task in ground.next)
+    return int(free_devices(facts, row).max(initial=0)) - max(task.info.rows.get(row, 0) for task in facts.next_tasks)
 
 
-def free_devices(ground: Ground, row: int) -> np.ndarray:
+def free_devices(facts: NodeFacts, row: int) -> np.ndarray:
     """Of each node that the group may use: what nobody holds; parts of shared GPUs for a group that wants parts."""
-    table = ground.table
-    usable = ground.usable(ground.next)
+    table = facts.table
+    usable = facts.usable_nodes(facts.next_tasks)
     free = np.maximum(table.idle[row], 0)
-    if row == GPUS and _wants_parts(ground):
+    if row == GPUS and _wants_parts(facts):
         free = np.array([max(0, table.unheld_gpus(i)) for i in range(len(table))], dtype=np.int64)
     found: np.ndarray = np.where(usable, free, 0)
     return found
 
 
-def _wants_parts(ground: Ground) -> bool:
-    return any(task.info.shape.gpu.shared for task in ground.next)
+def _wants_parts(facts: NodeFacts) -> bool:
+    return any(task.info.shape.gpu.shared for task in facts.next_tasks)
 
 
-def _on_one_device(ground: Ground, usable: np.ndarray) -> tuple[int, int]:
+def _on_one_device(facts: NodeFacts, usable: np.ndarray) -> tuple[int, int]:
     """The node that has the device with the most that nobody holds, and how much that is, in milli-GPU."""
-    table = ground.table
+    table = facts.table
     left = table.shares.left(int(table.allocatable[GPUS].max(initial=GPU)) // GPU).max(axis=1, initial=0)
     most = np.where(table.idle[GPUS] >= GPU, GPU, left)
     node = best_node(most, usable)
@@ -98,42 +98,42 @@ def _on_one_device(ground: Ground, usable: np.ndarray) -> tuple[int, int]:
     return node, int(most[node])
 
 
-def too_few_devices(ground: Ground, code: Code, also: Sequence[str], whole: Sequence[WTask] = ()) -> Cause:
+def too_few_devices(facts: NodeFacts, code: CauseCode, also: Sequence[str], whole: Sequence[WTask] = ()) -> Cause:
     """``also``: what there is too little of beside them. ``whole``: all pods of the workload, told of where no going of others makes
     room for all of them."""
-    table, tasks = ground.table, ground.next
-    row, wanted = device_row(ground)
+    table, tasks = facts.table, facts.next_tasks
+    row, wanted = device_row(facts)
     name = table.layout.names[row]
-    usable = ground.usable(tasks)
-    free = free_devices(ground, row)
+    usable = facts.usable_nodes(tasks)
+    free = free_devices(facts, row)
     best = best_node(free, usable)
     assert best is not None  # it would start on empty nodes
     node, most, capacity = table.nodes[best].name, int(free[best]), int(table.allocatable[row, best])
-    wanting = _wanting(ground, tasks, row, wanted)
+    wanting = _wanting(facts, tasks, row, wanted)
     total = int(free.sum())
-    of = f"{figure(name, most)} of {figure(name, capacity)}"
-    if code == Code.FRAGMENTED:
+    of = f"{amount_figure(name, most)} of {amount_figure(name, capacity)}"
+    if code == CauseCode.FRAGMENTED:
         places = f"the {count(int((free > 0).sum()), 'node')} with room that it may use"
         # A share of a GPU has to be on one device: what a node has free in sum is no room for it.
-        parts = row == GPUS and _wants_parts(ground)
+        parts = row == GPUS and _wants_parts(facts)
         if parts:
-            best, most = _on_one_device(ground, usable)
+            best, most = _on_one_device(facts, usable)
             node = table.nodes[best].name
         one = "device" if parts else "node"
-        text = f"{wanting}{f' on one {one}' if len(tasks) == 1 else ''}; {figure(name, total)} are free in sum on {places}, at most "
-        text += f"{figure(name, most)} on one {f'device (of {node})' if parts else f'({node})'}"
-        text += "" if len(tasks) == 1 else f", and room for {_placed(ground)} of these pods"
+        text = f"{wanting}{f' on one {one}' if len(tasks) == 1 else ''}; {amount_figure(name, total)} are free in sum on {places}, at most "
+        text += f"{amount_figure(name, most)} on one {f'device (of {node})' if parts else f'({node})'}"
+        text += "" if len(tasks) == 1 else f", and room for {_placed(facts)} of these pods"
     elif len(tasks) == 1:
         few = "the only node that it may use," if int(usable.sum()) == 1 else "of the nodes that it may use"
         text = f"{wanting}; {few} {node}{',' if int(usable.sum()) == 1 else ''} has "
         text += f"{of} free" if int(usable.sum()) == 1 else f"the most free: {of}"
     else:
-        text = f"{wanting}; {figure(name, total)} are free on the nodes that they may use, the most on {node} ({of})"
+        text = f"{wanting}; {amount_figure(name, total)} are free on the nodes that they may use, the most on {node} ({of})"
     text += f"; {' and '.join(also)} would not suffice either" if also else ""
     in_all = sum(row_wanted(task, row, int(table.min_gpu_memory)) for task in whole)
     there = int(table.allocatable[row][usable].sum())
     if in_all > there:
-        text += f". Its {len(whole)} pods want {amount(name, in_all)}, and the nodes that they may use have {figure(name, there)} in all"
+        text += f". Its {len(whole)} pods want {amount(name, in_all)}, and the nodes that they may use have {amount_figure(name, there)} in all"
     return Cause(
         code,
         f"{text}.",
@@ -142,17 +142,17 @@ def too_few_devices(ground: Ground, code: Code, also: Sequence[str], whole: Sequ
     )
 
 
-def shortage(ground: Ground, code: Code, row: int) -> Cause:
+def shortage(facts: NodeFacts, code: CauseCode, row: int) -> Cause:
     """Of CPU, memory or pod slots, where all else would suffice."""
-    table, tasks = ground.table, ground.next
+    table, tasks = facts.table, facts.next_tasks
     task = tasks[0]
     name = table.layout.names[row]
-    among = ground.usable([task])
+    among = facts.usable_nodes([task])
     for other, value in task.info.rows.items():
         if other != row and value:
             among = among & (table.idle[other] >= value)
     if not among.any():
-        among = ground.usable([task])
+        among = facts.usable_nodes([task])
     free = np.maximum(table.idle[row], 0)
     best = best_node(free, among)
     assert best is not None
@@ -165,14 +165,14 @@ def shortage(ground: Ground, code: Code, row: int) -> Cause:
         if task.info.shape.gpu.shared:
             text = f"A share of a GPU needs 2 free pod slots, one for the pod that reserves the GPU; of the nodes {where} none has them ({full})"
         if len(tasks) > 1:
-            text += f"; its {len(tasks)} pods must start together, and there is room for {_placed(ground)} of them"
+            text += f"; its {len(tasks)} pods must start together, and there is room for {_placed(facts)} of them"
     else:
-        wanting = _wanting(ground, tasks, row, sum(one.info.rows.get(row, 0) for one in tasks))
-        of = f"{figure(name, most)} of {figure(name, capacity)}"
+        wanting = _wanting(facts, tasks, row, sum(one.info.rows.get(row, 0) for one in tasks))
+        of = f"{amount_figure(name, most)} of {amount_figure(name, capacity)}"
         has = f"{node}, {where}, has {of} free" if only else f"of the nodes {where} {node} has the most free: {of}"
         text = f"{wanting}; {has}"
         if len(tasks) > 1:
-            text += f", and there is room for {_placed(ground)} of these pods"
+            text += f", and there is room for {_placed(facts)} of these pods"
     return Cause(
         code,
         f"{text}.",
@@ -181,19 +181,19 @@ def shortage(ground: Ground, code: Code, row: int) -> Cause:
     )
 
 
-def _wanting(ground: Ground, tasks: Sequence[WTask], row: int, wanted: int) -> str:
-    table = ground.table
+def _wanting(facts: NodeFacts, tasks: Sequence[WTask], row: int, wanted: int) -> str:
+    table = facts.table
     if len(tasks) == 1:
-        waiting = sum(not task.node for task in ground.job)
+        waiting = sum(not task.node for task in facts.job)
         subject = "Its next pod wants" if waiting > 1 else "It wants"
-        return f"{subject} {wants(tasks[0].info, row, table)}"
-    each = wants(tasks[0].info, row, table)
-    return capitalized(f"{who(tasks)} {amount(table.layout.names[row], wanted)} ({each} each)")
+        return f"{subject} {request_text(tasks[0].info, row, table)}"
+    each = request_text(tasks[0].info, row, table)
+    return capitalized(f"{pods_phrase(tasks)} {amount(table.layout.names[row], wanted)} ({each} each)")
 
 
-def _placed(ground: Ground) -> int:
+def _placed(facts: NodeFacts) -> int:
     """For how many of the pods that are placed together there is room now."""
-    return next((one.numbers["placed"] for one in ground.trials().pending if "placed" in one.numbers), 0)
+    return next((one.numbers["placed"] for one in facts.trials().pending if "placed" in one.numbers), 0)
 
 
 class _Confined(NamedTuple):
@@ -201,14 +201,14 @@ class _Confined(NamedTuple):
     tasks: list[WTask]
 
 
-def domain_cause(ground: Ground, tasks: list[WTask], *, free: bool) -> Cause:
+def domain_cause(facts: NodeFacts, tasks: list[WTask], *, free: bool) -> Cause:
     """Why no domain holds these pods. ``free``: by what is free now, else by all that the nodes have. Pods beyond a minimum have to be
     where the first are: no going of others helps where the whole group is larger than each domain."""
     if free:
-        larger = _short(_cause(ground, one, free=False) for one in _confined(ground.to_place([ground.uid])))
+        larger = _short(_cause(facts, one, free=False) for one in _confined(facts.to_place([facts.uid])))
         if larger:
             return larger[0]
-    told = [_cause(ground, one, free) for one in _confined(tasks)]
+    told = [_cause(facts, one, free) for one in _confined(tasks)]
     return (_short(told) or told)[0]
 
 
@@ -234,25 +234,25 @@ def _confined(tasks: list[WTask]) -> Iterator[_Confined]:
     yield from visit(job.root)
 
 
-def _cause(ground: Ground, confined: _Confined, free: bool) -> Cause:
+def _cause(facts: NodeFacts, confined: _Confined, free: bool) -> Cause:
     constraint, tasks = confined
     label = constraint.required or constraint.preferred
-    tree = ground.present.domain_tree(ground.present.topologies[constraint.topology])
+    tree = facts.working_set.domain_tree(facts.working_set.topologies[constraint.topology])
     level = tree.levels.index(label)
-    homes = _homes(ground, confined, tree) if free else []
+    homes = _homes(facts, confined, tree) if free else []
     domains = homes or list(tree.by_level[level].values())
-    found = _tightest(ground, tasks, domains, free)
+    found = _tightest(facts, tasks, domains, free)
     where = f"one {label} of topology {constraint.topology}"
     if homes:
         where += f", {some([one.id[-1] for one in homes])}, where pods of it run,"
-    text = f"{_want(ground, tasks, found, where)}; "
-    most, name = found.domain, ground.table.layout.names[found.row]
+    text = f"{_want(facts, tasks, found, where)}; "
+    most, name = found.domain, facts.table.layout.names[found.row]
     deepest = tree.common(tree.member, constraint.preferred)
     if most is None:
         text += f"there is no {label} with a node that it may use"
     elif found.ratio > 1:
         head = f"the {label} with the most free" if free else f"the largest {label}"
-        text += f"{most.id[-1] if homes else f'{head}, {most.id[-1]},'} has {figure(name, found.has)}{' free' if homes else ''}"
+        text += f"{most.id[-1] if homes else f'{head}, {most.id[-1]},'} has {amount_figure(name, found.has)}{' free' if homes else ''}"
     elif deepest.level > level:
         text += (
             f"all nodes of the topology are in one {tree.levels[deepest.level]}, {deepest.id[-1]}, and KAI's scheduler looks for a "
@@ -260,11 +260,13 @@ def _cause(ground: Ground, confined: _Confined, free: bool) -> Cause:
         )
     else:
         no = "it has no room" if homes else f"no {label} has room"
-        text += f"{no} for all of them: {most.id[-1]} has {figure(name, found.has)} {'free ' if free else ''}in sum"
+        text += (
+            f"{no} for all of them: {most.id[-1]} has {amount_figure(name, found.has)} {'free ' if free else ''}in sum"
+        )
     return Cause(
-        Code.NO_DOMAIN_FREE if free else Code.LARGER_THAN_ANY_DOMAIN,
+        CauseCode.NO_DOMAIN_FREE if free else CauseCode.LARGER_THAN_ANY_DOMAIN,
         f"{text}.",
-        (Ref("Topology", "", constraint.topology),),
+        (ObjectRef("Topology", "", constraint.topology),),
         {
             "topology": constraint.topology, "level": label, "domain": most.id[-1] if most is not None else "",
             "resource": name, "wanted": found.wanted, "most": found.has,
@@ -272,11 +274,11 @@ def _cause(ground: Ground, confined: _Confined, free: bool) -> Cause:
     )  # fmt: skip
 
 
-def _homes(ground: Ground, confined: _Confined, tree: DomainTree) -> list[Domain]:
+def _homes(facts: NodeFacts, confined: _Confined, tree: DomainTree) -> list[Domain]:
     """Where pods of the group run already that these have to join; none where none runs."""
     constraint, tasks = confined
     podsets = list(dict.fromkeys(task.podset for task in tasks if task.podset is not None))
-    return joined(tree, constraint.required, podsets, ground.table.index) or [] if constraint.required else []
+    return joined(tree, constraint.required, podsets, facts.table.index) or [] if constraint.required else []
 
 
 class _Tightest(NamedTuple):
@@ -290,8 +292,8 @@ class _Tightest(NamedTuple):
     domain: Domain | None
 
 
-def _tightest(ground: Ground, tasks: list[WTask], domains: list[Domain], free: bool) -> _Tightest:
-    table, usable = ground.table, ground.usable(tasks)
+def _tightest(facts: NodeFacts, tasks: list[WTask], domains: list[Domain], free: bool) -> _Tightest:
+    table, usable = facts.table, facts.usable_nodes(tasks)
     device = int(table.min_gpu_memory)
     pool = np.maximum(table.idle, 0) if free else table.allocatable
     best: _Tightest | None = None
@@ -307,199 +309,204 @@ def _tightest(ground: Ground, tasks: list[WTask], domains: list[Domain], free: b
     return best
 
 
-def _want(ground: Ground, tasks: list[WTask], found: _Tightest, where: str) -> str:
+def _want(facts: NodeFacts, tasks: list[WTask], found: _Tightest, where: str) -> str:
     """What the pods want together; of shares of GPUs, which count for less than they are called, what each is called as well."""
-    table = ground.table
-    each = wants(tasks[0].info, found.row, table)
+    table = facts.table
+    each = request_text(tasks[0].info, found.row, table)
     if len(tasks) == 1:
         return f"It has to be in {where} and wants {each}"
     text = f"Its {len(tasks)} pods have to be in {where} and want {amount(table.layout.names[found.row], found.wanted)}"
     return f"{text} ({each} each)" if tasks[0].info.shape.gpu.shared else text
 
 
-_SHORTAGES: Mapping[Resource, tuple[Code, int, str]] = {
-    "cpu": (Code.NOT_ENOUGH_CPU, CPU, "CPU"),
-    "memory": (Code.NOT_ENOUGH_MEMORY, MEMORY, "memory"),
-    "pods": (Code.NO_POD_SLOTS, PODS, "pod slots"),
+_SHORTAGES: Mapping[Resource, tuple[CauseCode, int, str]] = {
+    "cpu": (CauseCode.NOT_ENOUGH_CPU, CPU, "CPU"),
+    "memory": (CauseCode.NOT_ENOUGH_MEMORY, MEMORY, "memory"),
+    "pods": (CauseCode.NO_POD_SLOTS, PODS, "pod slots"),
 }
 _DEVICES = (RoomGiven(("gpu",)), RoomGiven(("extended",)), ClaimsGone())
 
 
-def room(case: Case) -> Iterable[Cause]:
+def find_lacking_room(group: WaitingGroup) -> Iterable[Cause]:
     """Causes that say more than that too little is free."""
-    ground = case.ground
-    if ground is None:
+    facts = group.node_facts
+    if facts is None:
         return
-    gives = ground.lacking
+    gives = facts.missing_room
     devices = _devices(gives)
     for one in gives:
         match one:
             case AntiAffinityGone() | PortsGone():
-                yield _kept_apart(ground)
+                yield _kept_apart(facts)
             case CompanyNotNeeded():
-                yield _nobody_there(ground)
+                yield _nobody_there(facts)
             case TopologyGone():
-                yield domain_cause(ground, ground.next, free=True)
+                yield domain_cause(facts, facts.next_tasks, free=True)
             case ZonesIgnored():
-                yield _unaligned(ground)
-            case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(ground):
-                yield _short_of(ground, resource)
-    if devices and _in_sum(ground):
-        yield too_few_devices(ground, Code.FRAGMENTED, _also(ground))
+                yield _unaligned(facts)
+            case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(facts):
+                yield _short_of(facts, resource)
+    if devices and _in_sum(facts):
+        yield too_few_devices(facts, CauseCode.FRAGMENTED, _also(facts))
 
 
-def too_little(case: Case) -> Iterable[Cause]:
+def find_shortage(group: WaitingGroup) -> Iterable[Cause]:
     """Of GPUs and other devices; of CPU or memory for work that wants none."""
-    ground = case.ground
-    if ground is None or not ground.lacking:
+    facts = group.node_facts
+    if facts is None or not facts.missing_room:
         return
-    gives = ground.lacking
-    if ground.confined and TopologyGone() not in gives:
-        yield domain_cause(ground, ground.next, free=True)
+    gives = facts.missing_room
+    if facts.needs_domain and TopologyGone() not in gives:
+        yield domain_cause(facts, facts.next_tasks, free=True)
     if _devices(gives):
-        code = Code.NOT_ENOUGH_GPUS if is_gpus(ground, device_row(ground)[0]) else Code.NOT_ENOUGH_RESOURCES
-        yield too_few_devices(ground, code, _also(ground), _all_of_it(case, ground))
+        code = CauseCode.NOT_ENOUGH_GPUS if is_gpus(facts, device_row(facts)[0]) else CauseCode.NOT_ENOUGH_RESOURCES
+        yield too_few_devices(facts, code, _also(facts), _all_of_it(group, facts))
         return
     for one in gives:
         if isinstance(one, RoomGiven) and one.resources[0] in _SHORTAGES:
-            yield _short_of(ground, one.resources[0])
+            yield _short_of(facts, one.resources[0])
 
 
-def closed_nodes(case: Case) -> Iterable[Cause]:
+def find_closed_nodes(group: WaitingGroup) -> Iterable[Cause]:
     """Nodes that it may not use, and that have room for it: cordoned, or with a taint."""
-    ground = case.ground
-    if ground is None or not ground.lacking:
+    facts = group.node_facts
+    if facts is None or not facts.missing_room:
         return
-    table, info = ground.table, ground.next[0].info
+    table, info = facts.table, facts.next_tasks[0].info
     for opening in (NodesOpened(), AllTolerated()):
-        outcome = ground.trials(opening)
+        outcome = facts.trials(opening)
         used = np.array(sorted({table.index[bind.node] for bind in outcome.binds}), dtype=np.int64)
-        used = used[~ground.open(info)[used]] if len(used) else used
+        used = used[~facts.open_nodes(info)[used]] if len(used) else used
         if len(used):
             # What one cycle uses is a choice among equals: all are named that would do.
-            used = np.union1d(used, _opened(ground, opening, info))
+            used = np.union1d(used, _opened(facts, opening, info))
             yield cordon_cause(table, used) if opening == NodesOpened() else taint_cause(table, info, used)
 
 
-def _opened(ground: Ground, opening: Relaxation, info: ShapeInfo) -> np.ndarray:
+def _opened(facts: NodeFacts, opening: Relaxation, info: ShapeInfo) -> np.ndarray:
     """Nodes that a shape may use only with a relaxation, and that have room for it now."""
-    there = Ground(ground.trials.after(opening), ground.uid)
+    there = NodeFacts(facts.trials.after(opening), facts.uid)
     # The relaxation may have changed the shape itself, what it tolerates.
-    [relaxed, *_] = there.next
-    mask = there.open(relaxed.info) & ~ground.open(info)
+    [relaxed, *_] = there.next_tasks
+    mask = there.open_nodes(relaxed.info) & ~facts.open_nodes(info)
     for row, value in relaxed.info.rows.items():
         mask = mask & (there.table.idle[row] >= value)
     return np.flatnonzero(mask)
 
 
-def _short_of(ground: Ground, resource: Resource) -> Cause:
+def _short_of(facts: NodeFacts, resource: Resource) -> Cause:
     code, row, _ = _SHORTAGES[resource]
-    return shortage(ground, code, row)
+    return shortage(facts, code, row)
 
 
-def _all_of_it(case: Case, ground: Ground) -> list[WTask]:
+def _all_of_it(group: WaitingGroup, facts: NodeFacts) -> list[WTask]:
     """The pods of all its PodGroups that are like the next ones: its own may be what fills the nodes."""
-    if case.subject.kind == "Queue":
+    if group.subject.kind == "Queue":
         return []
-    alike = [task.info.shape for task in ground.next]
-    return [task for task in ground.to_place(sorted(kept(case.standing))) if task.info.shape in alike]
+    alike = [task.info.shape for task in facts.next_tasks]
+    return [task for task in facts.to_place(sorted(workload_podgroups(group.state))) if task.info.shape in alike]
 
 
-def _wants_devices(ground: Ground) -> bool:
-    return any(not task.info.cpu_only or task.info.shape.extended for task in ground.next)
+def _wants_devices(facts: NodeFacts) -> bool:
+    return any(not task.info.cpu_only or task.info.shape.extended for task in facts.next_tasks)
 
 
 def _devices(gives: Iterable[Relaxation]) -> bool:
     return any(one in _DEVICES for one in gives)
 
 
-def _also(ground: Ground) -> list[str]:
+def _also(facts: NodeFacts) -> list[str]:
     """What is lacking beside the devices that are told."""
-    gives = ground.lacking
+    gives = facts.missing_room
     found = [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in gives]
     if RoomGiven(("extended",)) in gives and RoomGiven(("gpu",)) in gives:
-        names = dict.fromkeys(name for task in ground.next for name, _ in task.info.shape.extended)
+        names = dict.fromkeys(name for task in facts.next_tasks for name, _ in task.info.shape.extended)
         found = [*names, *found]
     return found
 
 
-def _in_sum(ground: Ground) -> bool:
+def _in_sum(facts: NodeFacts) -> bool:
     """Whether as much is free in sum as it wants, where it may run."""
-    row, wanted = device_row(ground)
-    return wanted > 0 and int(free_devices(ground, row).sum()) >= wanted
+    row, wanted = device_row(facts)
+    return wanted > 0 and int(free_devices(facts, row).sum()) >= wanted
 
 
-def _kept_apart(ground: Ground) -> Cause:
+def _kept_apart(facts: NodeFacts) -> Cause:
     rules = (NodeRule.ANTI_AFFINITY, NodeRule.PORT)
-    answers = [one for one in ground.answers if one.rule in rules]
+    answers = [one for one in facts.answers if one.rule in rules]
     if not answers:
         keys = sorted(
-            {term.topology_key for task in ground.next for term in task.info.shape.anti_affinity if not term.weight}
+            {
+                term.topology_key
+                for task in facts.next_tasks
+                for term in task.info.shape.anti_affinity
+                if not term.weight
+            }
         )
         return Cause(
-            Code.KEPT_APART,
-            f"Its {len(ground.next)} pods must start together and keep each other away by anti-affinity (one for each {some(keys)}); "
-            "there is no room for all of them apart from each other.",
+            CauseCode.KEPT_APART,
+            f"Its {len(facts.next_tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); "
+            "there is no room for all of them.",
             (),
-            {"pods": len(ground.next), "topologyKeys": keys},
+            {"pods": len(facts.next_tasks), "topologyKeys": keys},
         )
     nodes = [node for one in answers for node in one.nodes]
     by = "a host port" if answers[0].rule == NodeRule.PORT else "anti-affinity"
     where = "the node" if len(nodes) == 1 else f"each of the {len(nodes)} nodes"
     told = some([f"{one.nodes[0]} has pod {one.pod}" for one in answers])
     return Cause(
-        Code.KEPT_APART,
-        f"By {by} it is kept off {where} where it could run: {told}.",
-        tuple(Ref("Node", "", node) for node in nodes[:4]),
+        CauseCode.KEPT_APART,
+        f"{capitalized(by)} keeps it off {where} where it could run: {told}.",
+        tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
         {"nodes": nodes},
     )
 
 
-def _nobody_there(ground: Ground) -> Cause:
-    answers = [one for one in ground.answers if one.rule == NodeRule.AFFINITY]
+def _nobody_there(facts: NodeFacts) -> Cause:
+    answers = [one for one in facts.answers if one.rule == NodeRule.AFFINITY]
     nodes = [node for one in answers for node in one.nodes]
     told = answers[0].text if answers else "no pod that its affinity wants to be with"
     return Cause(
-        Code.SELECTOR_MATCHES_NO_NODE,
-        f"By its required pod affinity it has to be with other pods, and there are none where it could run ({told}).",
-        tuple(Ref("Node", "", node) for node in nodes[:4]),
+        CauseCode.SELECTOR_MATCHES_NO_NODE,
+        f"Its required pod affinity demands other pods beside it, and there are none where it could run ({told}).",
+        tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
     )
 
 
-def _unaligned(ground: Ground) -> Cause:
-    nodes = [node for one in ground.answers if one.rule == NodeRule.NUMA for node in one.nodes]
+def _unaligned(facts: NodeFacts) -> Cause:
+    nodes = [node for one in facts.answers if one.rule == NodeRule.NUMA for node in one.nodes]
     return Cause(
-        Code.FRAGMENTED,
+        CauseCode.FRAGMENTED,
         f"Enough is free on {some(nodes) or 'nodes'}, but not in NUMA zones that can be aligned as the policy of the node demands.",
-        tuple(Ref("Node", "", node) for node in nodes[:4]),
+        tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
     )
 
 
-def fleet(case: Case) -> Iterable[Cause]:
+def find_fleet_limits(group: WaitingGroup) -> Iterable[Cause]:
     """Causes that stay when all other work has gone."""
-    ground = case.ground
-    if ground is None or any(task.shape.blocked for task in case.waiting):
+    facts = group.node_facts
+    if facts is None or any(task.shape.blocked for task in group.pending_tasks):
         return
-    table = ground.empty.table
-    if not case.picture.nodes:
-        yield Cause(Code.LARGER_THAN_THE_FLEET, "There are no nodes.")
+    table = facts.empty_working_set.table
+    if not group.picture.nodes:
+        yield Cause(CauseCode.LARGER_THAN_THE_FLEET, "There are no nodes.")
         return
-    codes: set[Code] = set()
-    for info in {id(task.info): task.info for task in ground.waiting_alone()}.values():
-        found = closed(table, info)
-        if found and case.standing.running and case.subject.kind != "Queue":
-            found = closed(table, info, _full(case, info))
+    codes: set[CauseCode] = set()
+    for info in {id(task.info): task.info for task in facts.waiting_alone()}.values():
+        found = closed_node_causes(table, info)
+        if found and group.state.running and group.subject.kind != "Queue":
+            found = closed_node_causes(table, info, _full(group, info))
         for cause in found:
             if cause.code not in codes:
                 codes.add(cause.code)
                 yield cause
-    if not codes and ground.ready and ground.topologies_known and not ground.starts_alone().further:
-        yield from _together(case, ground)
+    if not codes and facts.ready and facts.topologies_known and not facts.starts_alone().further:
+        yield from _together(group, facts)
 
 
-def _full(case: Case, info: ShapeInfo) -> np.ndarray:
+def _full(group: WaitingGroup, info: ShapeInfo) -> np.ndarray:
     """The nodes (a mask) of which the pods that run of its workload leave too little for one more."""
-    table = case.standing.trials.about(*sorted(kept(case.standing))).after(OthersGone()).working.table
+    table = group.state.trials.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working.table
     found: np.ndarray = ~table.all
     for row, wanted in info.needs:
         found |= (table.allocatable[row] >= wanted) & (table.idle[row] < wanted)
@@ -512,39 +519,39 @@ _RELAXATIONS: tuple[Relaxation, ...] = (
 """What is tried first to keep, so that it is a cause only where nothing behind it suffices."""
 
 
-def needed(ground: Ground, relaxations: tuple[Relaxation, ...]) -> list[Relaxation]:
+def needed_relaxations(facts: NodeFacts, relaxations: tuple[Relaxation, ...]) -> list[Relaxation]:
     """Of these as few as let the group start on empty nodes; none where all together do not."""
     left = list(relaxations)
-    if not ground.starts_alone(*left).further:
+    if not facts.starts_alone(*left).further:
         return []
     for one in relaxations:
         fewer = [other for other in left if other is not one]
-        if ground.starts_alone(*fewer).further:
+        if facts.starts_alone(*fewer).further:
             left = fewer
     return left
 
 
-def _together(case: Case, ground: Ground) -> Iterable[Cause]:
+def _together(group: WaitingGroup, facts: NodeFacts) -> Iterable[Cause]:
     """Each pod of the group has a node that would take it; all at once have not."""
-    tasks = ground.together
-    for one in reversed(needed(ground, _RELAXATIONS)):
+    tasks = facts.starting_tasks
+    for one in reversed(needed_relaxations(facts, _RELAXATIONS)):
         match one:
             case NodesOpened():
-                yield cordon_cause(ground.table, np.flatnonzero(~ground.table.available))
+                yield cordon_cause(facts.table, np.flatnonzero(~facts.table.available))
             case AllTolerated():
-                yield _tainted(ground, tasks)
+                yield _tainted(facts, tasks)
             case AntiAffinityGone():
-                yield _apart(ground, tasks)
+                yield _apart(facts, tasks)
             case TopologyGone():
-                yield domain_cause(ground, tasks, free=False)
+                yield domain_cause(facts, tasks, free=False)
             case RoomGiven():
-                yield larger_than_the_fleet(ground, tasks)
+                yield larger_than_the_fleet(facts, tasks)
             case SelectorGone():
-                yield larger_than_the_fleet(ground, tasks)
+                yield larger_than_the_fleet(facts, tasks)
 
 
-def _tainted(ground: Ground, tasks: list[WTask]) -> Cause:
-    table = ground.table
+def _tainted(facts: NodeFacts, tasks: list[WTask]) -> Cause:
+    table = facts.table
     info = tasks[0].info
     tainted = [
         i
@@ -554,23 +561,23 @@ def _tainted(ground: Ground, tasks: list[WTask]) -> Cause:
     return taint_cause(table, info, np.array(tainted, dtype=np.int64))
 
 
-def _apart(ground: Ground, tasks: list[WTask]) -> Cause:
-    usable = ground.usable(tasks)
+def _apart(facts: NodeFacts, tasks: list[WTask]) -> Cause:
+    usable = facts.usable_nodes(tasks)
     keys = sorted({term.topology_key for task in tasks for term in task.info.shape.anti_affinity if not term.weight})
-    told = some([f"{len(set(ground.table.column(key)[0][usable]) - {-1})} {key}" for key in keys])
+    told = some([f"{len(set(facts.table.column(key)[0][usable]) - {-1})} {key}" for key in keys])
     return Cause(
-        Code.KEPT_APART,
-        f"Its {len(tasks)} pods must start together and keep each other away by anti-affinity (one for each {some(keys)}); the nodes "
-        f"that they may use make {told}.",
+        CauseCode.KEPT_APART,
+        f"Its {len(tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); the nodes "
+        f"that they may use have {told}.",
         (),
         {"pods": len(tasks), "topologyKeys": keys},
     )
 
 
-def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
+def larger_than_the_fleet(facts: NodeFacts, tasks: list[WTask]) -> Cause:
     """What must start together asks for more than all nodes have, or for more than fits into them."""
-    table = ground.table
-    usable = ground.usable(tasks)
+    table = facts.table
+    usable = facts.usable_nodes(tasks)
     device = int(table.min_gpu_memory)
     nodes = np.flatnonzero(usable)
     for row in rows_of(tasks):
@@ -578,24 +585,24 @@ def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
         has = int(table.allocatable[row][usable].sum())
         if wanted > has:
             name = table.layout.names[row]
-            shares = f" ({wants(tasks[0].info, row, table)} each)" if tasks[0].info.shape.gpu.shared else ""
+            shares = f" ({request_text(tasks[0].info, row, table)} each)" if tasks[0].info.shape.gpu.shared else ""
             return Cause(
-                Code.LARGER_THAN_THE_FLEET,
-                f"{capitalized(who(tasks))} {amount(name, wanted)}{shares}; the nodes that they may use have {figure(name, has)} in all.",
+                CauseCode.LARGER_THAN_THE_FLEET,
+                f"{capitalized(pods_phrase(tasks))} {amount(name, wanted)}{shares}; the nodes that they may use have {amount_figure(name, has)} in all.",
                 node_refs(table, nodes[:4]),
                 {"pods": len(tasks), "resource": name, "wanted": wanted, "capacity": has},
             )
-    row = _decisive(ground, tasks)
+    row = _decisive(facts, tasks)
     name = table.layout.names[row]
     has = int(table.allocatable[row][usable].sum())
     wanted = sum(row_wanted(task, row, device) for task in tasks)
-    alone = ground.starts_alone()
+    alone = facts.starts_alone()
     placed = next((one.numbers["placed"] for one in alone.pending if "placed" in one.numbers), 0)
-    each = wants(tasks[0].info, row, table)
+    each = request_text(tasks[0].info, row, table)
     return Cause(
-        Code.FRAGMENTED,
-        f"{capitalized(who(tasks))} {amount(name, wanted)} ({each} each); the {len(nodes)} nodes that they may use have "
-        f"{figure(name, has)} in all, and room for {placed} of these pods even when they are empty.",
+        CauseCode.FRAGMENTED,
+        f"{capitalized(pods_phrase(tasks))} {amount(name, wanted)} ({each} each); the {len(nodes)} nodes that they may use have "
+        f"{amount_figure(name, has)} in all, and room for {placed} of these pods even when they are empty.",
         node_refs(table, nodes[:4]),
         {"pods": len(tasks), "placed": placed, "resource": name, "wanted": wanted, "capacity": has},
     )
@@ -604,8 +611,8 @@ def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
 _RESOURCES: Mapping[int, Resource] = {CPU: "cpu", MEMORY: "memory", GPUS: "gpu", PODS: "pods"}
 
 
-def _decisive(ground: Ground, tasks: list[WTask]) -> int:
+def _decisive(facts: NodeFacts, tasks: list[WTask]) -> int:
     """The resource (a row of nodes) of which alone more on each node would let them start together; devices where none alone does."""
     rows = rows_of(tasks)
-    more = (row for row in rows if ground.starts_alone(RoomGiven((_RESOURCES.get(row, "extended"),))).further)
+    more = (row for row in rows if facts.starts_alone(RoomGiven((_RESOURCES.get(row, "extended"),))).further)
     return next(more, rows[0])

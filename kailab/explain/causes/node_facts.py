@@ -38,11 +38,11 @@ from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, ShapeInfo, WTask
 from kailab.engine.working.workingset import WorkingSet
-from kailab.explain.answer import Ref
+from kailab.explain.answer import ObjectRef
 from kailab.lab.wording import count, gpus, some
 
 
-class Ground:
+class NodeFacts:
     """``trials``: of the group (``uid``). Positions and masks are over ``table.nodes``; both worlds have the same nodes."""
 
     def __init__(self, trials: RelaxedCycles, uid: str) -> None:
@@ -50,7 +50,7 @@ class Ground:
         self.uid = uid
 
     @property
-    def present(self) -> WorkingSet:
+    def working_set(self) -> WorkingSet:
         """Things as they are."""
         return self.trials.working
 
@@ -60,30 +60,30 @@ class Ground:
         return self.trials.after(OthersGone(), Unplaced())
 
     @cached_property
-    def empty(self) -> WorkingSet:
+    def empty_working_set(self) -> WorkingSet:
         """The same, as it is: no trial changes it."""
         return WorkingSet.of(self._alone.snapshot)
 
     @property
     def table(self) -> NodeTable:
-        return self.present.table
+        return self.working_set.table
 
     @property
     def job(self) -> Job:
-        return self.present.jobs[self.uid]
+        return self.working_set.jobs[self.uid]
 
     @property
-    def next(self) -> list[WTask]:
+    def next_tasks(self) -> list[WTask]:
         """The pods that are to be placed next, together or not at all. Not kept: trials put others, equal to them, in their place."""
         return tasks_to_allocate(self.job)
 
     @cached_property
-    def together(self) -> list[WTask]:
+    def starting_tasks(self) -> list[WTask]:
         """The pods that have to be placed together for the group to start at all."""
-        return tasks_to_allocate(self.empty.jobs[self.uid])
+        return tasks_to_allocate(self.empty_working_set.jobs[self.uid])
 
     @cached_property
-    def lawless(self) -> tuple[Relaxation, ...]:
+    def no_queue_rules(self) -> tuple[Relaxation, ...]:
         """No queue rule stands against the group."""
         draft = self.trials.draft()
         way = tuple(queue.name for queue in draft.way(self.job.record.queue))
@@ -91,23 +91,23 @@ class Ground:
 
     def waiting_alone(self) -> list[WTask]:
         """Its pods that wait now, as they would be in the empty world."""
-        return [self.empty.tasks[task.uid] for task in self.job if task.status == Status.PENDING]
+        return [self.empty_working_set.tasks[task.uid] for task in self.job if task.status == Status.PENDING]
 
     def to_place(self, uids: Iterable[str]) -> list[WTask]:
         """Pods of these PodGroups that have a place or wait for one; those that have ended hold nothing."""
-        jobs = [self.present.jobs[uid] for uid in uids if uid in self.present.jobs]
+        jobs = [self.working_set.jobs[uid] for uid in uids if uid in self.working_set.jobs]
         return [task for job in jobs for task in job if task.status == Status.PENDING or ALLOCATED[task.status]]
 
     @property
     def ready(self) -> bool:
         """Whether the engine would try the group at all, were there room: enough of its pods exist, and its queue runs work."""
-        queue = self.present.tree.queues.get(self.job.record.queue)
+        queue = self.working_set.tree.queues.get(self.job.record.queue)
         return self.job.root.ready and queue is not None and queue.leaf and not queue.orphan
 
     @property
     def topologies_known(self) -> bool:
         """Whether the topologies that it names are there, with the levels that it names."""
-        there = self.present.topologies
+        there = self.working_set.topologies
         return all(
             one.topology in there and {one.required, one.preferred} - {""} <= set(there[one.topology].levels)
             for one in constraints(self.job.record.root)
@@ -115,18 +115,18 @@ class Ground:
 
     def starts_alone(self, *relaxations: Relaxation) -> RelaxedCycleOutcome:
         """Whether the group would start if there were nothing else, nor need of it."""
-        return self._alone(CompanyNotNeeded(), *self.lawless, *relaxations)
+        return self._alone(CompanyNotNeeded(), *self.no_queue_rules, *relaxations)
 
-    def usable(self, tasks: list[WTask]) -> np.ndarray:
+    def usable_nodes(self, tasks: list[WTask]) -> np.ndarray:
         """The nodes that all of these pods may use: open to them but for room and other pods."""
         mask: np.ndarray = self.table.all.copy()
         for info in {id(task.info): task.info for task in tasks}.values():
-            mask &= self.open(info)
+            mask &= self.open_nodes(info)
         return mask
 
-    def open(self, info: ShapeInfo) -> np.ndarray:
+    def open_nodes(self, info: ShapeInfo) -> np.ndarray:
         """The nodes that a shape may use."""
-        return fit.static_mask(self.table, self._present(info), self.present.table_version)
+        return fit.static_mask(self.table, self._present(info), self.working_set.table_version)
 
     def _present(self, info: ShapeInfo) -> ShapeInfo:
         """The same shape as the present working set keeps it: masks belong to one table."""
@@ -135,19 +135,19 @@ class Ground:
     @cached_property
     def answers(self) -> tuple[NodeAnswer, ...]:
         """What the nodes say to the first of the pods that are to be placed next."""
-        session = Session(self.present, self.trials.config, self.trials.now)
+        session = Session(self.working_set, self.trials.config, self.trials.now)
         try:
-            return node_answers(session, self.next[0])
+            return node_answers(session, self.next_tasks[0])
         finally:
             session.close()
 
     @cached_property
-    def confined(self) -> bool:
+    def needs_domain(self) -> bool:
         """Whether it has to be in domains of a topology."""
         return any(constraint.required for constraint in constraints(self.job.record.root))
 
     @cached_property
-    def lacking(self) -> tuple[Relaxation, ...]:
+    def missing_room(self) -> tuple[Relaxation, ...]:
         """What has to be given for the group to run now, as little as will do; a lack that says little is in it only where nothing
         else helps. Empty where it would run at its turn, where a queue rule refuses it, and where it could not start on empty nodes."""
         if not self.ready or not self.topologies_known or self.trials().further or not self.starts_alone().further:
@@ -163,8 +163,8 @@ class Ground:
 
     def _gifts(self) -> list[Relaxation]:
         """What could be given to it, first what says least."""
-        shapes = [task.info.shape for task in self.next]
-        wanted = {row for task in self.next for row, value in task.info.rows.items() if value}
+        shapes = [task.info.shape for task in self.next_tasks]
+        wanted = {row for task in self.next_tasks for row, value in task.info.rows.items() if value}
         found: list[tuple[Relaxation, bool]] = [
             (ClaimsGone(), any(shape.claims for shape in shapes)),
             (RoomGiven(("extended",)), any(shape.gpu.mig or shape.extended for shape in shapes)),
@@ -176,7 +176,7 @@ class Ground:
             (TopologyGone(), any(constraints(self.job.record.root))),
             (PortsGone(), any(shape.ports for shape in shapes)),
             (CompanyNotNeeded(), any(not term.weight for shape in shapes for term in shape.affinity)),
-            (AntiAffinityGone(), self.present.has_anti_affinity),
+            (AntiAffinityGone(), self.working_set.has_anti_affinity),
         ]
         return [relaxation for relaxation, applies in found if applies]
 
@@ -198,13 +198,13 @@ def amount(name: str, value: int) -> str:
     return f"{resource_text(name, value)} {NAMES.get(name, name)}"
 
 
-def figure(name: str, value: int) -> str:
+def amount_figure(name: str, value: int) -> str:
     """Without the name of the resource."""
     return number(value / 1000) if name == "nvidia.com/gpu" else resource_text(name, value)
 
 
-def node_refs(table: NodeTable, nodes: Iterable[int]) -> tuple[Ref, ...]:
-    return tuple(Ref("Node", "", table.nodes[int(i)].name) for i in nodes)
+def node_refs(table: NodeTable, nodes: Iterable[int]) -> tuple[ObjectRef, ...]:
+    return tuple(ObjectRef("Node", "", table.nodes[int(i)].name) for i in nodes)
 
 
 def node_names(table: NodeTable, nodes: Sequence[int] | np.ndarray, limit: int = 4) -> str:
@@ -218,7 +218,7 @@ def nodes_that(nodes: Sequence[int] | np.ndarray, table: NodeTable, rest: str) -
     return f"the {len(nodes)} nodes {rest} ({node_names(table, nodes)})"
 
 
-def who(tasks: Sequence[WTask], together: bool = True) -> str:
+def pods_phrase(tasks: Sequence[WTask], together: bool = True) -> str:
     """The head of a sentence about pods that are placed together."""
     if len(tasks) == 1:
         return "it wants"
@@ -241,7 +241,7 @@ def rows_of(tasks: Iterable[WTask]) -> list[int]:
     return [row for row in first if row in rows]
 
 
-def wants(info: ShapeInfo, row: int, table: NodeTable) -> str:
+def request_text(info: ShapeInfo, row: int, table: NodeTable) -> str:
     """What one pod wants of a row: ``2 GPUs``, ``0.5 of a GPU``, ``4 CPU``."""
     if row == GPUS and info.shape.gpu.shared:
         return share_wanted(info)

@@ -14,20 +14,20 @@ from kailab.engine.snapshot.records import GPU, NodeTerm, Requirement, Taint
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import ShapeInfo
-from kailab.explain.answer import Cause, Code, Ref
+from kailab.explain.answer import Cause, CauseCode, ObjectRef
 from kailab.explain.causes.node_facts import (
     amount,
+    amount_figure,
     best_node,
     by_value,
     constraints,
-    figure,
     node_names,
     node_refs,
     nodes_that,
+    request_text,
     requirement_text,
-    wants,
 )
-from kailab.explain.causes.question_context import Case
+from kailab.explain.causes.waiting_group import WaitingGroup
 from kailab.lab.wording import capitalized, some
 from kailab.model.labels import NODE_POOL
 from kailab.scheduler.reading import references
@@ -35,7 +35,7 @@ from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.podgroups import node_pool
 
 
-def closed(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Cause]:
+def closed_node_causes(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Cause]:
     """Causes for which no node of an empty cluster takes a pod, what has to go first at the head; none where some node does.
     ``full``: nodes (a mask) that other pods of its workload fill."""
     found = barriers(table, info, full)
@@ -73,13 +73,13 @@ def _causes(table: NodeTable, info: ShapeInfo, found: Barriers) -> Iterable[Caus
             case NodeRule.CLAIM:
                 lack = table.claims.lacking(info.shape, int(found.nodes[0])) or ""
                 yield Cause(
-                    Code.LARGER_THAN_ANY_NODE,
+                    CauseCode.LARGER_THAN_ANY_NODE,
                     f"No node has the devices that it claims; {nodes_that(found.nodes, table, 'that it may use')}: {lack}.",
                     node_refs(table, found.nodes),
                 )
             case NodeRule.NUMA:
                 yield Cause(
-                    Code.LARGER_THAN_ANY_NODE,
+                    CauseCode.LARGER_THAN_ANY_NODE,
                     f"{capitalized(nodes_that(found.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
                     "their policy demands.",
                     node_refs(table, found.nodes),
@@ -101,7 +101,7 @@ def _selector(table: NodeTable, info: ShapeInfo) -> Cause:
         first = next((one for term in shape.terms for one in term.requirements), None)
         text += _instead(table, first) if first is not None else ""
         keys = sorted({one.key for term in shape.terms for one in (*term.requirements, *term.fields)})
-    return Cause(Code.SELECTOR_MATCHES_NO_NODE, f"{text}.", (), {"keys": keys})
+    return Cause(CauseCode.SELECTOR_MATCHES_NO_NODE, f"{text}.", (), {"keys": keys})
 
 
 def _term_text(term: NodeTerm) -> str:
@@ -133,7 +133,7 @@ def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     told = some([taint_text(taint) for taint in order])
     has = "has" if len(nodes) == 1 else "have"
     return Cause(
-        Code.TAINT_NOT_TOLERATED,
+        CauseCode.TAINT_NOT_TOLERATED,
         f"{capitalized(nodes_that(nodes, table, 'that it could use'))} {has} {'taints' if len(order) > 1 else 'the taint'} {told}, "
         "which it does not tolerate.",
         node_refs(table, nodes),
@@ -153,13 +153,13 @@ def cordon_cause(table: NodeTable, nodes: np.ndarray) -> Cause:
         told = some([f"{table.nodes[i].name} ({why[i]})" for i in nodes], 4)
         text = f"The {len(nodes)} nodes that it could use are cordoned or not ready: {told}"
     names = [table.nodes[i].name for i in nodes]
-    return Cause(Code.NODES_CORDONED, f"{text}.", node_refs(table, nodes), {"nodes": names})
+    return Cause(CauseCode.NODES_CORDONED, f"{text}.", node_refs(table, nodes), {"nodes": names})
 
 
 def _memory_unknown(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     do = "does not tell how much memory its GPUs have" if len(nodes) == 1 else "do not tell how much their GPUs have"
     return Cause(
-        Code.GPU_MEMORY_UNKNOWN,
+        CauseCode.GPU_MEMORY_UNKNOWN,
         f"It wants {info.shape.gpu.memory_mib} MiB of GPU memory, and {nodes_that(nodes, table, 'that it may use')} {do} (no label "
         "nvidia.com/gpu.memory).",
         node_refs(table, nodes),
@@ -178,7 +178,7 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
         has = int(table.gpu_memory[best])
         name = table.nodes[best].name
         return Cause(
-            Code.GPU_SHARE_TOO_LARGE,
+            CauseCode.GPU_SHARE_TOO_LARGE,
             f"It wants {gpu.memory_mib} MiB of the memory of a GPU; the GPUs of the nodes that it may use have {has} MiB at most "
             f"({name}).",
             node_refs(table, [best]),
@@ -188,7 +188,7 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     assert best is not None
     has = int(table.allocatable[GPUS, best]) // GPU
     return Cause(
-        Code.GPU_SHARE_TOO_LARGE,
+        CauseCode.GPU_SHARE_TOO_LARGE,
         f"It wants shares of {gpu.devices} GPUs of one node; the nodes that it may use have {has} at most ({table.nodes[best].name}).",
         node_refs(table, [best]),
         {"wanted": gpu.devices, "most": has, "node": table.nodes[best].name},
@@ -199,7 +199,7 @@ def _kind(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     split = any(table.mig[i] for i in nodes)
     why = "have only GPUs that are split (MIG)" if split else "have only GPUs that are for resource claims"
     return Cause(
-        Code.LARGER_THAN_ANY_NODE,
+        CauseCode.LARGER_THAN_ANY_NODE,
         f"It wants {wanted_text(info)}; {nodes_that(nodes, table, 'that it may use')} {why}.",
         node_refs(table, nodes),
     )
@@ -223,7 +223,7 @@ def _profile(table: NodeTable, info: ShapeInfo) -> Cause:
     missing = [name for name in wanted if not offered.get(name)] or wanted
     where = "" if not any(offered.get(name) for name in missing) else " of those that it may use"
     return Cause(
-        Code.MIG_PROFILE_ABSENT,
+        CauseCode.MIG_PROFILE_ABSENT,
         f"It wants {some(missing)}, and no node{where} offers that profile; {f'there are {there}' if there else 'no GPU is split'}.",
         (),
         {"wanted": missing, "offered": sorted(name for name in offered if offered[name])},
@@ -241,109 +241,111 @@ def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: 
         best = best_node(table.allocatable[barrier.row], among)
         assert best is not None
         has = int(table.allocatable[barrier.row, best])
-        what = wants(info, barrier.row, table)
+        what = request_text(info, barrier.row, table)
         if barrier.absent or not has:
             told.append(
                 f"{what}; {nodes_that(nodes, table, 'that it may use')} {'has' if len(nodes) == 1 else 'have'} none"
             )
         else:
-            told.append(f"{what}; the largest node that it may use, {table.nodes[best].name}, has {figure(name, has)}")
+            told.append(
+                f"{what}; the largest node that it may use, {table.nodes[best].name}, has {amount_figure(name, has)}"
+            )
     best = best_node(table.allocatable[row], among)
     assert best is not None
     name = table.layout.names[row]
     return Cause(
-        Code.LARGER_THAN_ANY_NODE,
+        CauseCode.LARGER_THAN_ANY_NODE,
         f"A pod of it wants {', and '.join(told)}.",
         node_refs(table, [best]),
         {"resource": name, "wanted": amount(name, info.rows.get(row, 0)), "node": table.nodes[best].name},
     )
 
 
-def pool(case: Case) -> Iterable[Cause]:
+def find_foreign_node_pool(group: WaitingGroup) -> Iterable[Cause]:
     """The PodGroup, its queue or the nodes that it could use belong to a node pool of another scheduler."""
-    served, group = case.lab.spec.node_pool, case.podgroup
-    if group is None or case.record is None:
-        own = node_pool(group["metadata"]) if group is not None else served
+    served, podgroup = group.lab.spec.node_pool, group.podgroup
+    if podgroup is None or group.record is None:
+        own = node_pool(podgroup["metadata"]) if podgroup is not None else served
         if own != served:
             yield _not_served(
-                f"It belongs to the node pool {own}", own, served, Ref("PodGroup", *case.group.split("/", 1))
+                f"It belongs to the node pool {own}", own, served, ObjectRef("PodGroup", *group.name.split("/", 1))
             )
         return
-    queue = next((one for one in case.lab.cluster.list("Queue") if one["metadata"]["name"] == case.queue), None)
+    queue = next((one for one in group.lab.cluster.list("Queue") if one["metadata"]["name"] == group.queue), None)
     if queue is not None and (of := node_pool(queue["metadata"])) != served:
         yield _not_served(
-            f"Its queue {case.queue} belongs to the node pool {of}", of, served, Ref("Queue", "", case.queue)
+            f"Its queue {group.queue} belongs to the node pool {of}", of, served, ObjectRef("Queue", "", group.queue)
         )
     else:
-        yield from _nodes_elsewhere(case, served)
+        yield from _nodes_elsewhere(group, served)
 
 
-def _nodes_elsewhere(case: Case, served: str) -> Iterable[Cause]:
+def _nodes_elsewhere(group: WaitingGroup, served: str) -> Iterable[Cause]:
     """Where no node of this pool could take it, and nodes of others could; where this pool has no nodes, whatever those others are."""
-    ground = case.ground
-    pools = {name: own for name, node in case.picture.nodes.items() if (own := node_pool(node["metadata"])) != served}
-    if not pools or ground is None:
+    facts = group.node_facts
+    pools = {name: own for name, node in group.picture.nodes.items() if (own := node_pool(node["metadata"])) != served}
+    if not pools or facts is None:
         return
-    if not len(ground.table):
+    if not len(facts.table):
         used = sorted(pools)
-        who = f"Every node that there is ({some(used)}) belongs"
+        who = f"Every node ({some(used)}) belongs"
     else:
-        if not ground.ready or not ground.topologies_known or ground.starts_alone().further:
+        if not facts.ready or not facts.topologies_known or facts.starts_alone().further:
             return
-        others = NodesAdded(tuple(node_record(case.picture.nodes[name]) for name in sorted(pools)))
-        used = sorted({bind.node for bind in ground.starts_alone(others).binds} & pools.keys())
+        others = NodesAdded(tuple(node_record(group.picture.nodes[name]) for name in sorted(pools)))
+        used = sorted({bind.node for bind in facts.starts_alone(others).binds} & pools.keys())
         who = f"{some(used)}, where it could run, {'belongs' if len(used) == 1 else 'belong'}"
     if used:
         names = sorted({pools[name] for name in used})
         what = f"{who} to the node pool {some(names)}"
-        yield _not_served(what, names[0], served, *(Ref("Node", "", name) for name in used[:4]))
+        yield _not_served(what, names[0], served, *(ObjectRef("Node", "", name) for name in used[:4]))
 
 
-def _not_served(what: str, name: str, served: str, *about: Ref) -> Cause:
+def _not_served(what: str, name: str, served: str, *about: ObjectRef) -> Cause:
     return Cause(
-        Code.NODE_POOL_NOT_SERVED,
+        CauseCode.NODE_POOL_NOT_SERVED,
         f"{what} (label {NODE_POOL}), and this scheduler serves only the pool {served}.",
         about,
         {"pool": name, "served": served},
     )
 
 
-def volume(case: Case) -> Iterable[Cause]:
+def find_missing_references(group: WaitingGroup) -> Iterable[Cause]:
     """A claim or a ConfigMap that its pods use is not there."""
-    said = {text: task for task in case.waiting for text in task.shape.blocked}
+    said = {text: task for task in group.pending_tasks for text in task.shape.blocked}
     if not said:
         return
     missing: dict[str, references.ObjectReference] = {}
-    for row in case.pods:
-        for one in references.referenced_objects(case.pod(row)):
+    for row in group.pods:
+        for one in references.referenced_objects(group.pod(row)):
             missing.setdefault(references.missing_message(one), one)
     named = [missing[text] for text in said if text in missing]
     if named:
         told = some([f"{_KINDS[one.kind]} {one.name}" for one in named])
-        uses = "A pod of it uses" if case.subject.kind != "Pod" else "It uses"
+        uses = "A pod of it uses" if group.subject.kind != "Pod" else "It uses"
         yield Cause(
-            Code.VOLUME_MISSING,
-            f"{uses} {told}, which {'is' if len(named) == 1 else 'are'} not there in namespace {named[0].namespace}: no node takes it.",
-            tuple(Ref(*one) for one in named),
+            CauseCode.VOLUME_MISSING,
+            f"{uses} {told}, which {'is' if len(named) == 1 else 'are'} missing in namespace {named[0].namespace}: no node takes it.",
+            tuple(ObjectRef(*one) for one in named),
             {"missing": [{"kind": one.kind, "namespace": one.namespace, "name": one.name} for one in named]},
         )
     for text in said:
         if text not in missing and "claim" in text:
-            yield Cause(Code.VOLUME_MISSING, f"No node takes it: {text}.")
+            yield Cause(CauseCode.VOLUME_MISSING, f"No node takes it: {text}.")
 
 
-def claim(case: Case) -> Iterable[Cause]:
+def find_refused_claim(group: WaitingGroup) -> Iterable[Cause]:
     """A resource claim that no pod can use as it is: it lacks the queue's label, or has no place for one more pod."""
-    if case.ground is None:
+    if group.node_facts is None:
         return
-    claims = case.ground.table.claims
-    refusals = (claims.refusal(task.uid, task.shape, case.queue) for task in case.waiting if task.shape.claims)
+    claims = group.node_facts.table.claims
+    refusals = (claims.refusal(task.uid, task.shape, group.queue) for task in group.pending_tasks if task.shape.claims)
     refused = next((one for one in refusals if one is not None), None)
     if refused is not None:
         yield Cause(
-            Code.CLAIM_REFUSED,
+            CauseCode.CLAIM_REFUSED,
             f"No node takes it: {refused.why}.",
-            (Ref("ResourceClaim", *refused.claim.split("/", 1)),),
+            (ObjectRef("ResourceClaim", *refused.claim.split("/", 1)),),
             {"claim": refused.claim},
         )
 
@@ -351,19 +353,19 @@ def claim(case: Case) -> Iterable[Cause]:
 _KINDS = {"PersistentVolumeClaim": "the volume claim", "ConfigMap": "the ConfigMap"}
 
 
-def topology(case: Case) -> Iterable[Cause]:
+def find_unknown_topology(group: WaitingGroup) -> Iterable[Cause]:
     """It names a topology that there is not, or a level that its topology has not."""
-    if case.trials is None or case.record is None:
+    if group.trials is None or group.record is None:
         return
-    known = {one.name: one for one in case.moment.snapshot.topologies}
-    for constraint in constraints(case.record.root):
+    known = {one.name: one for one in group.moment.snapshot.topologies}
+    for constraint in constraints(group.record.root):
         there = known.get(constraint.topology)
         if there is None:
             close = f"; there are {some(sorted(known))}" if known else "; there is none"
             yield Cause(
-                Code.TOPOLOGY_UNKNOWN,
-                f"It names the topology {constraint.topology}, which there is not{close}.",
-                (Ref("Topology", "", constraint.topology),),
+                CauseCode.TOPOLOGY_UNKNOWN,
+                f"It names the topology {constraint.topology}, which does not exist{close}.",
+                (ObjectRef("Topology", "", constraint.topology),),
                 {"topology": constraint.topology, "known": sorted(known)},
             )
             return
@@ -372,25 +374,25 @@ def topology(case: Case) -> Iterable[Cause]:
         has = f"topology {constraint.topology} has the levels {', '.join(there.levels)}"
         if unknown or not levels:
             what = f"the level {unknown[0]}" if unknown else "no level"
-            rest = ", which there is not" if unknown else " of it"
+            rest = ", which does not exist" if unknown else " of it"
             yield Cause(
-                Code.TOPOLOGY_UNKNOWN,
+                CauseCode.TOPOLOGY_UNKNOWN,
                 f"It names {what} of topology {constraint.topology}{rest}: {has}."
                 if unknown
                 else f"It names topology {constraint.topology}, but{' ' + what}{rest}: {has}.",
-                (Ref("Topology", "", constraint.topology),),
+                (ObjectRef("Topology", "", constraint.topology),),
                 {"topology": constraint.topology, "levels": list(there.levels), "unknown": unknown},
             )
             return
         without = {
-            level: sum(level not in dict(node.labels) for node in case.moment.snapshot.nodes) for level in there.levels
+            level: sum(level not in dict(node.labels) for node in group.moment.snapshot.nodes) for level in there.levels
         }
-        bare = [level for level, number in without.items() if number == len(case.moment.snapshot.nodes)]
-        if bare and case.trials(TopologyGone()) != case.trials():
+        bare = [level for level, number in without.items() if number == len(group.moment.snapshot.nodes)]
+        if bare and group.trials(TopologyGone()) != group.trials():
             yield Cause(
-                Code.TOPOLOGY_UNKNOWN,
+                CauseCode.TOPOLOGY_UNKNOWN,
                 f"It has to be in a domain of topology {constraint.topology}, and no node has the label {bare[0]} of that topology.",
-                (Ref("Topology", "", constraint.topology),),
+                (ObjectRef("Topology", "", constraint.topology),),
                 {"topology": constraint.topology, "unknown": bare},
             )
             return

@@ -10,8 +10,8 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
 from kailab.evidence.entries import PodRow
-from kailab.explain.answer import Cause, Code, Ref
-from kailab.explain.causes.question_context import Case
+from kailab.explain.answer import Cause, CauseCode, ObjectRef
+from kailab.explain.causes.waiting_group import WaitingGroup
 from kailab.explain.evictions import latest_event
 from kailab.explain.subject import min_member
 from kailab.grouping.default import DEFAULT_QUEUE
@@ -25,11 +25,11 @@ from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 
 
-def suspended(case: Case) -> Iterable[Cause]:
+def find_suspension(group: WaitingGroup) -> Iterable[Cause]:
     """The workload, or one that it owns, is suspended."""
-    if case.pods:
+    if group.pods:
         return
-    for obj in _line(case):
+    for obj in _line(group):
         spec = obj.get("spec") or {}
         policy = spec.get("runPolicy")
         at = "spec.suspend" if spec.get("suspend") is True else ""
@@ -37,7 +37,7 @@ def suspended(case: Case) -> Iterable[Cause]:
             at = "spec.runPolicy.suspend"
         if at:
             yield Cause(
-                Code.SUSPENDED,
+                CauseCode.SUSPENDED,
                 f"{obj['kind']} {obj['metadata']['name']} is suspended ({at} is true), so it has no pods.",
                 (_ref(obj),),
                 {"field": at},
@@ -45,23 +45,25 @@ def suspended(case: Case) -> Iterable[Cause]:
             return
 
 
-def priority_class(case: Case) -> Iterable[Cause]:
+def find_missing_priority_class(group: WaitingGroup) -> Iterable[Cause]:
     """A priority class that there is not: pods that name it in their spec are refused; work that names it by label counts as if it
     named none, which is the cause where another priority would let it run."""
-    known = {one["metadata"]["name"] for one in case.lab.cluster.list("PriorityClass")}
-    found = _named_by_label(case, known) if case.pods else _named_by_template(case, known)
-    if not found or (case.pods and not _priority_would_help(case)):
+    known = {one["metadata"]["name"] for one in group.lab.cluster.list("PriorityClass")}
+    found = _named_by_label(group, known) if group.pods else _named_by_template(group, known)
+    if not found or (group.pods and not _priority_would_help(group)):
         return
     what = (
-        f"It names the priority class {found}, which there is not, so it counts as if it named none"
-        if case.pods
-        else f"Its pods name the priority class {found}, which there is not, so none of them is admitted"
+        f"It names the priority class {found}, which does not exist, so it counts as if it named none"
+        if group.pods
+        else f"Its pods name the priority class {found}, which does not exist, so none of them is admitted"
     )
-    yield Cause(Code.PRIORITY_CLASS_MISSING, f"{what}.", (Ref("PriorityClass", "", found),), {"priorityClass": found})
+    yield Cause(
+        CauseCode.PRIORITY_CLASS_MISSING, f"{what}.", (ObjectRef("PriorityClass", "", found),), {"priorityClass": found}
+    )
 
 
-def _named_by_template(case: Case, known: Container[str]) -> str:
-    for obj in _line(case):
+def _named_by_template(group: WaitingGroup, known: Container[str]) -> str:
+    for obj in _line(group):
         for _, pod in pod_templates(obj):
             spec = pod.get("spec")
             name = spec.get("priorityClassName") if isinstance(spec, dict) else None
@@ -70,26 +72,26 @@ def _named_by_template(case: Case, known: Container[str]) -> str:
     return ""
 
 
-def _named_by_label(case: Case, known: Container[str]) -> str:
-    pod = case.pod(case.pods[0])
-    named = [((obj["metadata"].get("labels") or {}).get(PRIORITY_CLASS)) for obj in (pod, *owners_of(case.lab, pod))]
-    if case.podgroup is not None:
-        named.append(case.podgroup["spec"].get("priorityClassName"))
+def _named_by_label(group: WaitingGroup, known: Container[str]) -> str:
+    pod = group.pod(group.pods[0])
+    named = [((obj["metadata"].get("labels") or {}).get(PRIORITY_CLASS)) for obj in (pod, *owners_of(group.lab, pod))]
+    if group.podgroup is not None:
+        named.append(group.podgroup["spec"].get("priorityClassName"))
     return next((str(name) for name in named if name and name not in known), "")
 
 
-def _priority_would_help(case: Case) -> bool:
-    trials = case.trials
+def _priority_would_help(group: WaitingGroup) -> bool:
+    trials = group.trials
     if trials is None or trials().further:
         return False
-    highest = PriorityGiven(max((one.priority for one in case.moment.snapshot.podgroups), default=0) + 1)
+    highest = PriorityGiven(max((one.priority for one in group.moment.snapshot.podgroups), default=0) + 1)
     ways = ((highest,), (MadePreemptible(),), (highest, MadePreemptible()))
     return any(trials(*way).further for way in ways)
 
 
-def gated(case: Case) -> Iterable[Cause]:
+def find_scheduling_gates(group: WaitingGroup) -> Iterable[Cause]:
     """Pods with scheduling gates."""
-    found = {row.name: gates for row in case.pods if (gates := case.pod(row)["spec"].get("schedulingGates"))}
+    found = {row.name: gates for row in group.pods if (gates := group.pod(row)["spec"].get("schedulingGates"))}
     if not found:
         return
     names = sorted({gate["name"] for gates in found.values() for gate in gates})
@@ -97,25 +99,25 @@ def gated(case: Case) -> Iterable[Cause]:
         f"{len(found)} pods of it have"
         if len(found) > 1
         else "It has"
-        if case.subject.kind == "Pod"
+        if group.subject.kind == "Pod"
         else "A pod of it has"
     )
     yield Cause(
-        Code.SCHEDULING_GATED,
-        f"{whose} scheduling gates ({', '.join(names)}): nobody considers such a pod until they are taken away.",
-        tuple(Ref("Pod", *name.split("/", 1)) for name in found),
+        CauseCode.SCHEDULING_GATED,
+        f"{whose} scheduling gates ({', '.join(names)}): the scheduler ignores such a pod until they are removed.",
+        tuple(ObjectRef("Pod", *name.split("/", 1)) for name in found),
         {"gates": names},
     )
 
 
-def incomplete(case: Case) -> Iterable[Cause]:
+def find_incomplete_gang(group: WaitingGroup) -> Iterable[Cause]:
     """Fewer pods exist than must start together."""
-    group = case.podgroup
-    if group is None or case.standing.runs:
+    podgroup = group.podgroup
+    if podgroup is None or group.state.runs:
         return
-    every = case.picture.by_group.get(case.group, ())
+    every = group.picture.by_group.get(group.name, ())
     rows = [row for row in every if row.phase in ("Pending", "Running")]
-    least = min_member(group)
+    least = min_member(podgroup)
     if len(rows) < least:
         # Those that exist and can't start any more are told apart: that they do not exist would be false.
         others = Counter(row.phase for row in every if row.phase not in ("Pending", "Running"))
@@ -123,31 +125,31 @@ def incomplete(case: Case) -> Iterable[Cause]:
         rest = "".join(f", beside {number} {words.get(phase, phase)}" for phase, number in sorted(others.items()))
         exist = "exists" if len(rows) == 1 else "exist"
         yield Cause(
-            Code.GANG_INCOMPLETE,
-            f"{least} pods of PodGroup {case.group} must start together, and {len(rows)} {exist}{rest}.",
-            (_ref(group),),
+            CauseCode.GANG_INCOMPLETE,
+            f"{least} pods of PodGroup {group.name} must start together, and {len(rows)} {exist}{rest}.",
+            (_ref(podgroup),),
             {"minMember": least, "pods": len(rows)},
         )
 
 
-def refused(case: Case) -> Iterable[Cause]:
+def find_failed_binding(group: WaitingGroup) -> Iterable[Cause]:
     """A place was found, and at the last try the cluster refused the binding, or did not answer. Whether that is still so the pod and the
     last cycle tell; events stay after it has passed, and give the words alone."""
-    for row in case.pods:
-        found = _last_binding(case, row)
+    for row in group.pods:
+        found = _last_binding(group, row)
         if found is None:
             continue
-        text = _words_of_binding(case, row)
-        refs = (Ref("Pod", *row.name.split("/", 1)),)
+        text = _words_of_binding(group, row)
+        refs = (ObjectRef("Pod", *row.name.split("/", 1)),)
         if found == REFUSED:
             yield Cause(
-                Code.BIND_REFUSED,
+                CauseCode.BIND_REFUSED,
                 f"There was a place for it when it was last tried, and the cluster refused to bind pod {row.name}: {text}",
                 refs,
             )
         else:
             yield Cause(
-                Code.BIND_RETRIED,
+                CauseCode.BIND_RETRIED,
                 f"There was a place for it when it was last tried, and the binding of pod {row.name} did not go through; that is no refusal, "
                 f"and it is tried again. {text}",
                 refs,
@@ -155,15 +157,15 @@ def refused(case: Case) -> Iterable[Cause]:
         return
 
 
-def _last_binding(case: Case, row: PodRow) -> str | None:
+def _last_binding(group: WaitingGroup, row: PodRow) -> str | None:
     """``REFUSED`` or ``UNCONFIRMED`` where the last that became of a pod is that; None where anything else is known of it."""
-    if not case.picture.scheduler.reports_shares:
+    if not group.picture.scheduler.reports_shares:
         # Its binder is another process, and writes only events: the last one tells.
-        latest = latest_event(case.lab, [case.pod(row)["metadata"]["uid"]])
+        latest = latest_event(group.lab, [group.pod(row)["metadata"]["uid"]])
         return REFUSED if latest is not None and latest.get("reason") == "FailedBinding" else None
     # What is held back now is known in the lab that tried it; a saved one has what was written.
-    words = [text for task in case.tasks if f"{task.namespace}/{task.name}" == row.name for text in task.shape.blocked]
-    entry = case.entry
+    words = [text for task in group.tasks if f"{task.namespace}/{task.name}" == row.name for text in task.shape.blocked]
+    entry = group.entry
     if not words and entry is None:
         words = [{"BindingError": REFUSED, "BindingUnconfirmed": UNCONFIRMED}.get(row.reason, row.message)]
     elif not words and entry is not None:
@@ -171,22 +173,22 @@ def _last_binding(case: Case, row: PodRow) -> str | None:
     return next((kind for kind in (REFUSED, UNCONFIRMED) if any(kind in text for text in words)), None)
 
 
-def _words_of_binding(case: Case, row: PodRow) -> str:
-    uid = case.pod(row)["metadata"]["uid"]
-    event = latest_event(case.lab, [uid], "FailedBinding")
+def _words_of_binding(group: WaitingGroup, row: PodRow) -> str:
+    uid = group.pod(row)["metadata"]["uid"]
+    event = latest_event(group.lab, [uid], "FailedBinding")
     return str(event.get("message", "")) if event is not None else row.message
 
 
-def not_created(case: Case) -> Iterable[Cause]:
+def find_missing_pods(group: WaitingGroup) -> Iterable[Cause]:
     """Nothing makes its pods."""
-    obj = case.standing.object
-    if case.pods or obj is None or not (case.standing.absent or not case.standing.wanted):
+    obj = group.state.object
+    if group.pods or obj is None or not (group.state.absent or not group.state.wanted):
         return
     spec = obj.get("spec") or {}
     name = f"{obj['kind']} {obj['metadata']['name']}"
-    known = KINDS.get(case.subject.kind)
-    if not case.standing.is_counted and (known is None or known.controller is None):
-        yield Cause(Code.NO_CONTROLLER, f"{_nobody_makes_them(case)}.", (_ref(obj),), {"kind": obj["kind"]})
+    known = KINDS.get(group.subject.kind)
+    if not group.state.is_counted and (known is None or known.controller is None):
+        yield Cause(CauseCode.NO_CONTROLLER, f"{_nobody_makes_them(group)}.", (_ref(obj),), {"kind": obj["kind"]})
         return
     if obj["kind"] == "CronJob":
         last = (obj.get("status") or {}).get("lastScheduleTime")
@@ -194,25 +196,25 @@ def not_created(case: Case) -> Iterable[Cause]:
         text = f"{name} makes a Job by its schedule ({spec.get('schedule', '')}), and none is due now; {then}."
     elif spec.get("replicas") == 0:
         text = f"{name} is scaled to 0 replicas, so it has no pods."
-    elif not case.standing.is_counted and not case.standing.wanted:
-        text = f"{name} has no pods{_why_not(case) or ', and how many it wants is not known'}."
+    elif not group.state.is_counted and not group.state.wanted:
+        text = f"{name} has no pods{_why_not(group) or ', and how many it wants is not known'}."
     elif obj["kind"] == "DaemonSet" and "desiredNumberScheduled" not in (obj.get("status") or {}):
         text = f"{name} has no pods yet: its controller has not counted the nodes that it is for."
-    elif not case.standing.wanted:
+    elif not group.state.wanted:
         text = f"{name} wants no pods."
     else:
-        there = case.standing.wanted - case.standing.absent
+        there = group.state.wanted - group.state.absent
         told = "1 of them exists" if there == 1 else f"{max(0, there) or 'none'} of them exist"
-        text = f"{name} wants {count(case.standing.wanted, 'pod')}, and {told}{_why_not(case)}."
-    yield Cause(Code.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": case.standing.wanted})
+        text = f"{name} wants {count(group.state.wanted, 'pod')}, and {told}{_why_not(group)}."
+    yield Cause(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
 
 
-def _why_not(case: Case) -> str:
+def _why_not(group: WaitingGroup) -> str:
     """What the API server said where it last refused them, and when; else what the owner says itself."""
-    event = latest_event(case.lab, [obj["metadata"]["uid"] for obj in _line(case)], "FailedCreate")
+    event = latest_event(group.lab, [obj["metadata"]["uid"] for obj in _line(group)], "FailedCreate")
     if event is not None:
         return f": when that was last tried ({event.get('lastTimestamp', '')}): {event.get('message', '')}"
-    said = (str(one.get("message") or "") for one in _conditions(case.standing.object) if one.get("type") == "Failed")
+    said = (str(one.get("message") or "") for one in _conditions(group.state.object) if one.get("type") == "Failed")
     return "".join(f": {text}" for text in filter(None, said))
 
 
@@ -220,65 +222,65 @@ def _conditions(obj: Object | None) -> Iterable[Mapping[str, Any]]:
     return ((obj or {}).get("status") or {}).get("conditions") or ()
 
 
-def _nobody_makes_them(case: Case) -> str:
+def _nobody_makes_them(group: WaitingGroup) -> str:
     """Where others share the cluster an operator may be there."""
-    kind = (case.standing.object or {}).get("kind", case.subject.kind)
-    if not makes_no_pods(case.subject.kind):
-        return f"No pods are made for a {kind} by itself: other work names it"
-    if case.lab.venue.exclusive:
-        return f"{why_no_pods(case.subject.kind)}, so whether it would run is not known here"
+    kind = (group.state.object or {}).get("kind", group.subject.kind)
+    if not makes_no_pods(group.subject.kind):
+        return f"A {kind} has no pods of its own: other work refers to it"
+    if group.lab.venue.exclusive:
+        return f"{why_no_pods(group.subject.kind)}, so whether it would run is not known here"
     return f"It has no pods, and kailab does not know how many its operator makes for a {kind}, nor when"
 
 
-def _line(case: Case) -> Iterator[Object]:
+def _line(group: WaitingGroup) -> Iterator[Object]:
     """The subject and what it owns, directly or through others, but pods."""
-    obj = case.standing.object
+    obj = group.state.object
     if obj is not None and obj["kind"] not in ("Pod", "PodGroup", "Queue"):
         yield obj
-        yield from owned_by(case.lab, obj)
+        yield from owned_by(group.lab, obj)
 
 
-def _ref(obj: Any) -> Ref:
-    return Ref(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+def _ref(obj: Any) -> ObjectRef:
+    return ObjectRef(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
-def ungrouped(case: Case) -> Iterable[Cause]:
+def find_missing_podgroup(group: WaitingGroup) -> Iterable[Cause]:
     """At most one, of pods that exist: a scheduler that is not named comes before all that this scheduler's grouping says."""
-    if not case.pods or not case.picture.scheduler.knows_queues:
+    if not group.pods or not group.picture.scheduler.knows_queues:
         return
-    row = case.pods[0]
-    ref = (Ref("Pod", *row.name.split("/", 1)),)
+    row = group.pods[0]
+    ref = (ObjectRef("Pod", *row.name.split("/", 1)),)
     # A pod keeps its PodGroup's annotation whatever its scheduler is: the scheduler decides first.
-    if not case.is_ours:
-        ours = case.picture.scheduler.scheduler_name
-        theirs = case.scheduler_name
-        nobody = f", and nobody here places pods of {theirs}" if case.is_nobodys else ""
+    if not group.is_ours:
+        ours = group.picture.scheduler.scheduler_name
+        theirs = group.scheduler_name
+        nobody = f", and no scheduler here places pods of {theirs}" if group.is_nobodys else ""
         yield Cause(
-            Code.OTHER_SCHEDULER,
-            f"{_it(case)} spec.schedulerName {theirs}, so {ours} leaves it alone{nobody}.",
+            CauseCode.OTHER_SCHEDULER,
+            f"{_it(group)} spec.schedulerName {theirs}, so {ours} ignores it{nobody}.",
             ref,
-            {"schedulerName": theirs, "expected": ours, "nobody": case.is_nobodys},
+            {"schedulerName": theirs, "expected": ours, "nobody": group.is_nobodys},
         )
-    elif case.podgroup is not None:
+    elif group.podgroup is not None:
         return
-    elif row.podgroup and not case.has_owner:
+    elif row.podgroup and not group.has_owner:
         yield Cause(
-            Code.POD_GROUP_MISSING,
-            f"{_it(case)} the annotation {labels.POD_GROUP}: {row.podgroup}, and there is no PodGroup {case.group}: "
-            f"{count(len(case.pods), 'pod')} {'waits' if len(case.pods) == 1 else 'wait'} until it is made.",
-            (Ref("PodGroup", *case.group.split("/", 1)), *ref),
-            {"podgroup": case.group},
+            CauseCode.POD_GROUP_MISSING,
+            f"{_it(group)} the annotation {labels.POD_GROUP}: {row.podgroup}, and there is no PodGroup {group.name}: "
+            f"{count(len(group.pods), 'pod')} {'waits' if len(group.pods) == 1 else 'wait'} until it is made.",
+            (ObjectRef("PodGroup", *group.name.split("/", 1)), *ref),
+            {"podgroup": group.name},
         )
-    elif case.grouping_error:
+    elif group.grouping_error:
         yield Cause(
-            Code.GROUPING_FAILED,
-            f"It can't be grouped, so it has no PodGroup and is not considered: {case.grouping_error.rstrip('.')}.",
+            CauseCode.GROUPING_FAILED,
+            f"It can't be grouped, so it has no PodGroup and is not considered: {group.grouping_error.rstrip('.')}.",
             ref,
-            {"error": case.grouping_error},
+            {"error": group.grouping_error},
         )
-    elif case.grouping is None and case.is_grouping_known:
+    elif group.grouping is None and group.is_grouping_known:
         yield Cause(
-            Code.POD_GROUP_MISSING,
+            CauseCode.POD_GROUP_MISSING,
             f"It, or an owner of it, has the annotation {labels.SKIP_PODGROUPER}: true, so no PodGroup is made for it, and it names none "
             f"({labels.POD_GROUP}).",
             ref,
@@ -286,68 +288,68 @@ def ungrouped(case: Case) -> Iterable[Cause]:
         )
 
 
-def _it(case: Case) -> str:
-    return "It has" if case.subject.kind == "Pod" else "A pod of it has"
+def _it(group: WaitingGroup) -> str:
+    return "It has" if group.subject.kind == "Pod" else "A pod of it has"
 
 
-def queue_there(case: Case) -> Iterable[Cause]:
+def find_unusable_queue(group: WaitingGroup) -> Iterable[Cause]:
     """At most one: a queue that is not there has no parent and no children. None of pods that no scheduler takes into a queue: others
     place them, or they can't be grouped."""
-    if not case.pods or not case.picture.scheduler.knows_queues or not case.is_ours:
+    if not group.pods or not group.picture.scheduler.knows_queues or not group.is_ours:
         return
-    if case.podgroup is None and case.grouping is None:
+    if group.podgroup is None and group.grouping is None:
         return
-    queues = {one["metadata"]["name"]: one["spec"].get("parentQueue") or "" for one in case.lab.cluster.list("Queue")}
-    name = case.queue
+    queues = {one["metadata"]["name"]: one["spec"].get("parentQueue") or "" for one in group.lab.cluster.list("Queue")}
+    name = group.queue
     leaves = sorted(set(queues) - set(queues.values()))
     if name not in queues:
-        yield _missing(name, leaves, named=_names_it(case, name))
+        yield _missing(name, leaves, named=_names_it(group, name))
         return
     children = sorted(one for one, parent in queues.items() if parent == name)
     if children:
         yield Cause(
-            Code.QUEUE_NOT_LEAF,
+            CauseCode.QUEUE_NOT_LEAF,
             f"Its queue {name} has child queues ({some(children, 4)}); only queues without children run work.",
-            (Ref("Queue", "", name),),
+            (ObjectRef("Queue", "", name),),
             {"queue": name, "children": children},
         )
         return
     line = [name]
     while parent := queues.get(line[-1]):
         if parent not in queues or parent in line:
-            what = "which there is not" if parent not in queues else "which is below itself"
+            what = "which does not exist" if parent not in queues else "which is below itself"
             yield Cause(
-                Code.QUEUE_PARENT_MISSING,
-                f"Its queue {name} is there, but the parent of {line[-1]} is {parent}, {what}: nothing runs in a queue that "
+                CauseCode.QUEUE_PARENT_MISSING,
+                f"Its queue {name} exists, but the parent of {line[-1]} is {parent}, {what}: nothing runs in a queue that "
                 "leads to no root.",
-                (Ref("Queue", "", line[-1]), Ref("Queue", "", parent)),
+                (ObjectRef("Queue", "", line[-1]), ObjectRef("Queue", "", parent)),
                 {"queue": name, "below": line[-1], "parent": parent},
             )
             return
         line.append(parent)
 
 
-def _names_it(case: Case, name: str) -> bool:
+def _names_it(group: WaitingGroup, name: str) -> bool:
     """Whether the pod or an owner of it says so itself."""
-    pod = case.pod(case.pods[0])
-    owners = (case.podgroup, pod, *owners_of(case.lab, pod))
+    pod = group.pod(group.pods[0])
+    owners = (group.podgroup, pod, *owners_of(group.lab, pod))
     return any(name in ((obj or {}).get("metadata", {}).get("labels") or {}).values() for obj in owners)
 
 
 def _missing(name: str, leaves: list[str], *, named: bool) -> Cause:
-    known = f" Leaf queues there are: {some(leaves, 6)}." if leaves else " There are no queues yet."
+    known = f" The leaf queues are: {some(leaves, 6)}." if leaves else " There are no queues yet."
     if not name or (name == DEFAULT_QUEUE and not named):
         return Cause(
-            Code.QUEUE_LABEL_MISSING,
-            f"It has no label {QUEUE}, so it counts for {DEFAULT_QUEUE}, which there is not.{known}",
+            CauseCode.QUEUE_LABEL_MISSING,
+            f"It has no label {QUEUE}, so it counts for {DEFAULT_QUEUE}, which does not exist.{known}",
             (),
             {"label": QUEUE, "leaves": leaves},
         )
     close = get_close_matches(name, leaves, 1)
     meant = f" Did you mean {close[0]}?" if close else known
     return Cause(
-        Code.QUEUE_MISSING,
-        f"It names the queue {name}, which there is not.{meant}",
-        (Ref("Queue", "", name),),
+        CauseCode.QUEUE_MISSING,
+        f"It names the queue {name}, which does not exist.{meant}",
+        (ObjectRef("Queue", "", name),),
         {"queue": name, "close": close, "leaves": leaves},
     )

@@ -23,68 +23,68 @@ from kailab.engine.report.serving import serving_positions as in_turn
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text, number
 from kailab.engine.snapshot.records import Status
-from kailab.explain.answer import Cause, Code
-from kailab.explain.causes.question_context import Case
+from kailab.explain.answer import Cause, CauseCode
 from kailab.explain.causes.queue_limits import (
-    end,
     podgroup_ref,
     queue_ref,
+    queue_share,
     quota_words,
-    share,
-    tight_rules,
+    refusing_rules,
+    until_text,
     workload_title,
     workload_titles,
 )
+from kailab.explain.causes.waiting_group import WaitingGroup
 from kailab.lab.picture import group_of
 from kailab.lab.wording import amount_text, capitalized, count, gpus, some
 
 
-def behind_others(case: Case) -> Iterable[Cause]:
+def find_earlier_turns(group: WaitingGroup) -> Iterable[Cause]:
     """It would be served if its turn came first, and is not in the order that there is."""
-    if case.trials is None:
+    if group.trials is None:
         return
-    alone = case.trials()
+    alone = group.trials()
     if not alone.further:
         return
     # Who takes what is free tells enough, and costs much less than looking for victims for everyone.
-    everyone = case.trials(Actions(("allocate",)), everyone=True)
-    turns: Iterable[ServingPosition] = case.picture.turns.values()
+    everyone = group.trials(Actions(("allocate",)), everyone=True)
+    turns: Iterable[ServingPosition] = group.picture.turns.values()
     if everyone.further:
         # It would go first in the next cycle, which comes once somebody has left: until then it waits for its ordinary turn.
         everyone, turns = (
-            case.trials(PromisesForgotten(), Actions(("allocate",)), everyone=True),
-            _ordinary(case.trials),
+            group.trials(PromisesForgotten(), Actions(("allocate",)), everyone=True),
+            _ordinary(group.trials),
         )
     if everyone.further:
         return  # its turn comes
     places = sorted(alone.nodes)
     room = f"there would be room for it on {some(places)}" if alone.binds else "others would be evicted for it"
     taking = _taking(everyone.decisions, alone)
-    depth = case.moment.config.queue_depth
-    ahead = _ahead(case, turns)
+    depth = group.moment.config.queue_depth
+    ahead = _ahead(group, turns)
     first = taking or ahead
     if taking:
-        why = f"{workload_titles(case, taking)} {'comes' if len(taking) == 1 else 'come'} first and gets the place"
-        promised = [uid for uid in taking if uid in case.moment.config.promised]
+        why = f"{workload_titles(group, taking)} {'comes' if len(taking) == 1 else 'come'} first and gets the place"
+        promised = [uid for uid in taking if uid in group.moment.config.promised]
         if promised:
-            why = f"the place is promised to {workload_titles(case, promised)}, for which others were evicted"
-    elif case.entry is not None and case.entry.reason == Reason.RESERVED:
-        numbers = case.entry.numbers
+            why = f"the place is promised to {workload_titles(group, promised)}, for which others were evicted"
+    elif group.entry is not None and group.entry.reason == Reason.RESERVED:
+        numbers = group.entry.numbers
         first = [numbers["kept_for"]]
-        since = f" from {moment_text(numbers['kept_from'])} on" if numbers["kept_from"] > case.moment.now else ""
-        why = f"it is kept free{since} for {workload_titles(case, first)}, which comes first"
+        since = f" from {moment_text(numbers['kept_from'])} on" if numbers["kept_from"] > group.moment.now else ""
+        why = f"it is kept free{since} for {workload_titles(group, first)}, which comes first"
     elif ahead:
-        why = f"{workload_titles(case, ahead)} of queue {case.queue} {'comes' if len(ahead) == 1 else 'come'} first"
+        why = f"{workload_titles(group, ahead)} of queue {group.queue} {'comes' if len(ahead) == 1 else 'come'} first"
         tried = depth.get("allocate", -1)
         if tried >= 0:
             why += f", and the scheduler tries {count(tried, 'job')} of each queue in a cycle"
     else:
         why = "others come first"
     yield Cause(
-        Code.BEHIND_OTHERS,
+        CauseCode.BEHIND_OTHERS,
         f"{capitalized(room)}, but {why}.",
-        (*(podgroup_ref(case, uid) for uid in first), queue_ref(case.queue)),
-        {"first": [workload_title(case, uid) for uid in first], "nodes": places},
+        (*(podgroup_ref(group, uid) for uid in first), queue_ref(group.queue)),
+        {"first": [workload_title(group, uid) for uid in first], "nodes": places},
     )
 
 
@@ -97,10 +97,10 @@ def _ordinary(trials: RelaxedCycles) -> tuple[ServingPosition, ...]:
         session.close()
 
 
-def _ahead(case: Case, turns: Iterable[ServingPosition]) -> list[str]:
+def _ahead(group: WaitingGroup, turns: Iterable[ServingPosition]) -> list[str]:
     """PodGroups (UIDs) of its queue whose turn is earlier. It has none where fewer jobs of the queue are tried than come before it."""
-    mine = [turn for turn in turns if turn.queue == case.queue]
-    uid = "" if case.record is None else case.record.uid
+    mine = [turn for turn in turns if turn.queue == group.queue]
+    uid = "" if group.record is None else group.record.uid
     own = next((turn.place for turn in mine if turn.podgroup == uid), None)
     return [turn.podgroup for turn in mine if own is None or turn.place < own]
 
@@ -115,64 +115,64 @@ def _taking(decisions: Decisions, alone: RelaxedCycleOutcome) -> list[str]:
 _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDULABLE)
 
 
-def stands_still(trials: RelaxedCycles) -> bool:
+def lacks_room_or_claim(trials: RelaxedCycles) -> bool:
     """It gets nothing even at its own turn, and no queue rule refuses it: room is what it lacks, or a claim on that of others."""
     outcome = trials()
-    return not outcome.further and any(one.code in _ROOM for one in outcome.pending) and not tight_rules(trials)
+    return not outcome.further and any(one.code in _ROOM for one in outcome.pending) and not refusing_rules(trials)
 
 
-def context(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
+def without_own_delay(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
     """Taken away before claims are looked at: its own delay, where it has one now."""
     delayed = any(one.code == Reason.PREEMPTION_DELAY for one in trials().pending)
     return (DelayGone(),) if delayed else ()
 
 
-def delayed(case: Case) -> Iterable[Cause]:
+def find_own_delay(group: WaitingGroup) -> Iterable[Cause]:
     """It may have others evicted only later."""
-    trials, record = case.trials, case.record
-    if trials is None or record is None or not context(trials) or not trials(DelayGone()).further:
+    trials, record = group.trials, group.record
+    if trials is None or record is None or not without_own_delay(trials) or not trials(DelayGone()).further:
         return
     until = next(one.numbers["until"] for one in trials().pending if one.code == Reason.PREEMPTION_DELAY)
-    victims = victims_of(trials(DelayGone()))
-    whom = f"; then {workload_titles(case, victims)} would make room" if victims else ""
+    victims = evicted_podgroups(trials(DelayGone()))
+    whom = f"; then {workload_titles(group, victims)} would make room" if victims else ""
     yield Cause(
-        Code.PREEMPTION_DELAY,
-        f"There is no free room for it, and by its preemption delay of {number(record.preemption_delay)} s it may not have others "
-        f"evicted {end(case, until)}{whom}.",
-        (podgroup_ref(case, record.uid),),
+        CauseCode.PREEMPTION_DELAY,
+        f"There is no free room for it, and its preemption delay of {number(record.preemption_delay)} s keeps it from evicting other "
+        f"work {until_text(group, until)}{whom}.",
+        (podgroup_ref(group, record.uid),),
         {"until": until, "delay": record.preemption_delay},
     )
 
 
-def victims(case: Case) -> Iterable[Cause]:
+def find_blocked_victims(group: WaitingGroup) -> Iterable[Cause]:
     """Those that hold what it has a claim on are protected, or not preemptible, or some the one and some the other."""
-    trials, record = case.trials, case.record
+    trials, record = group.trials, group.record
     if trials is None or record is None:
         return
-    tight = tight_rules(trials)
+    tight = refusing_rules(trials)
     # Where those that would go are of its own queue, their going makes room below a limit too.
-    if trials(DelayGone(), *(one.lifted() for one in tight)).further if tight else not stands_still(trials):
+    if trials(DelayGone(), *(one.lifted() for one in tight)).further if tight else not lacks_room_or_claim(trials):
         return
-    before = context(trials)
+    before = without_own_delay(trials)
     if before and trials(*before).further:
         return
     for changes in ((QueuesUnprotected(),), (OthersPreemptible(),), (QueuesUnprotected(), OthersPreemptible())):
         outcome = trials(*before, *changes)
-        taken = victims_of(outcome)
+        taken = evicted_podgroups(outcome)
         if not taken:
             continue
         holders = {one.podgroup: one for one in _holders(trials, record.uid)}
         kept = [holders[uid] for uid in taken if uid in holders]
         protected = [one for one in kept if one.until is not None]
-        firm = [one for one in kept if not case.standing.records[one.podgroup].preemptible]
+        firm = [one for one in kept if not group.state.records[one.podgroup].preemptible]
         if protected and QueuesUnprotected() in changes:
-            yield _protected(case, outcome, protected)
+            yield _protected(group, outcome, protected)
         if firm and OthersPreemptible() in changes:
-            yield _firm(case, outcome, firm)
+            yield _firm(group, outcome, firm)
         return
 
 
-def victims_of(outcome: RelaxedCycleOutcome) -> list[str]:
+def evicted_podgroups(outcome: RelaxedCycleOutcome) -> list[str]:
     """PodGroups (UIDs) that go for it, not only to be placed elsewhere."""
     if not outcome.further:
         return []
@@ -184,27 +184,31 @@ def _holders(trials: RelaxedCycles, podgroup: str) -> Sequence[Holder]:
     return () if reach is None else reach.holders
 
 
-def _protected(case: Case, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
+def _protected(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
     ends = sorted(one.until for one in holders if one.until is not None)
     last = ends[-1]
     names = [one.podgroup for one in holders]
-    until = end(case, ends[0]) if ends[0] == last else f"{end(case, ends[0])}, the last {end(case, last)}"
+    until = (
+        until_text(group, ends[0])
+        if ends[0] == last
+        else f"{until_text(group, ends[0])}, the last {until_text(group, last)}"
+    )
     return Cause(
-        Code.VICTIMS_PROTECTED,
-        f"It has a claim on what {_held_by(case, outcome, holders)}, but what would be evicted for it "
-        f"({workload_titles(case, names)}) is protected by a minimum runtime {until}.",
-        (*(queue_ref(name) for name in _queues(holders)), *(podgroup_ref(case, uid) for uid in names)),
+        CauseCode.VICTIMS_PROTECTED,
+        f"It has a claim on what {_held_by(group, outcome, holders)}, but what would be evicted for it "
+        f"({workload_titles(group, names)}) is protected by a minimum runtime {until}.",
+        (*(queue_ref(name) for name in _queues(holders)), *(podgroup_ref(group, uid) for uid in names)),
         {"queues": _queues(holders), "until": last, "first": ends[0]},
     )
 
 
-def _firm(case: Case, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
+def _firm(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
     names = [one.podgroup for one in holders]
     return Cause(
-        Code.VICTIMS_NON_PREEMPTIBLE,
-        f"It has a claim on what {_held_by(case, outcome, holders)}, but what would be evicted for it "
-        f"({workload_titles(case, names)}) is non-preemptible: nobody may take it.",
-        (*(queue_ref(name) for name in _queues(holders)), *(podgroup_ref(case, uid) for uid in names)),
+        CauseCode.VICTIMS_NON_PREEMPTIBLE,
+        f"It has a claim on what {_held_by(group, outcome, holders)}, but what would be evicted for it "
+        f"({workload_titles(group, names)}) is non-preemptible: nobody may take it.",
+        (*(queue_ref(name) for name in _queues(holders)), *(podgroup_ref(group, uid) for uid in names)),
         {"queues": _queues(holders)},
     )
 
@@ -213,19 +217,19 @@ def _queues(holders: Sequence[Holder]) -> list[str]:
     return sorted({one.beside for one in holders})
 
 
-def _held_by(case: Case, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> str:
+def _held_by(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> str:
     """``queue team-a holds beyond its quota (12 GPUs of 8 GPUs)``; of its own queue by priority."""
     found: list[str] = []
     for name in _queues(holders):
         same = [one for one in holders if one.beside == name]
-        if any(one.queue == case.queue for one in same):
+        if any(one.queue == group.queue for one in same):
             found.append(f"work of lower priority in its own queue {name} holds")
             continue
         ground = next(
             (one.ground for one in outcome.evictions if one.ground is not None and one.ground.queue == name), None
         )
         resource = "gpu" if ground is None or ground.resource is None else ground.resource.lower()
-        state = share(outcome.decisions, name, resource)
+        state = queue_share(outcome.decisions, name, resource)
         rule = "quota" if ground is None or ground.rule not in ("fair share", "quota") else ground.rule
         bounds = quota_words(resource, state.quota)
         if rule == "fair share":
@@ -244,24 +248,24 @@ ONE_BY_ONE = 8
 """PodGroups up to which each is asked about by itself: whether it stands in the way at all."""
 
 
-def in_line(case: Case) -> Iterable[Cause]:
+def find_work_in_front(group: WaitingGroup) -> Iterable[Cause]:
     """It would get something, by others' going or in free room, if some of the work that waits were not there."""
-    trials = case.trials
-    if trials is None or not stands_still(trials):
+    trials = group.trials
+    if trials is None or not lacks_room_or_claim(trials):
         return
-    before = context(trials)
+    before = without_own_delay(trials)
     if before and trials(*before).further:
         return
-    found = _in_the_way(case, trials, before)
+    found = _in_the_way(group, trials, before)
     if found:
-        yield _cause(case, trials(*before, WaitingWithdrawn(found)), found)
+        yield _cause(group, trials(*before, WaitingWithdrawn(found)), found)
 
 
-def _in_the_way(case: Case, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
+def _in_the_way(group: WaitingGroup, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
     """PodGroups (UIDs), as few as are enough, without which it gets something though all others have their turns before it. Those of its
     own queue are looked at first, then those of the queues beside it, and so on up."""
     line: list[str] = []
-    for groups in _lines(case, trials):
+    for groups in _lines(group, trials):
         if not groups:
             continue
         line += groups
@@ -292,86 +296,86 @@ def _fewest(trials: RelaxedCycles, before: tuple[Relaxation, ...], line: Sequenc
     return tuple(found)
 
 
-def _lines(case: Case, trials: RelaxedCycles) -> Iterable[list[str]]:
+def _lines(group: WaitingGroup, trials: RelaxedCycles) -> Iterable[list[str]]:
     """PodGroups (UIDs) that wait, those served first at the head: of its queue; then of the rest below each queue above it, and of all
     others, where it has a claim as things stand. Without a claim these would only leave it a larger share."""
-    own = _own(case)
+    own = _own(group)
     waiting = {task.podgroup: "" for task in trials.snapshot.tasks if task.status == Status.PENDING}
-    records = case.standing.records
+    records = group.state.records
     queues = {uid: records[uid].queue for uid in waiting if uid in records and uid not in own}
-    places = {turn.podgroup: turn.place for turn in case.picture.turns.values()}
+    places = {turn.podgroup: turn.place for turn in group.picture.turns.values()}
     order = sorted(queues, key=lambda uid: (places.get(uid, len(places) + 1), uid))
-    yield [uid for uid in order if queues[uid] == case.queue]
-    if not _has_claim(case, trials):
+    yield [uid for uid in order if queues[uid] == group.queue]
+    if not _has_claim(group, trials):
         return
     draft = trials.draft()
     below = {name: {one.name for one in draft.way(name)} for name in {*queues.values()}}
-    told = {uid for uid in order if queues[uid] == case.queue}
-    for level in [one.name for one in draft.way(case.queue)][1:]:
+    told = {uid for uid in order if queues[uid] == group.queue}
+    for level in [one.name for one in draft.way(group.queue)][1:]:
         found = [uid for uid in order if level in below[queues[uid]] and uid not in told]
         told.update(found)
         yield found
     yield [uid for uid in order if uid not in told]
 
 
-def _own(case: Case) -> set[str]:
+def _own(group: WaitingGroup) -> set[str]:
     """The PodGroups of what is asked about: its other replicas are no other work. Of a queue each of its workloads is other work."""
-    rows = case.pods if case.subject.kind == "Queue" else [*case.standing.pods, *case.pods]
-    groups = {group_of(row) for row in rows if row.podgroup} | {case.group}
+    rows = group.pods if group.subject.kind == "Queue" else [*group.state.pods, *group.pods]
+    groups = {group_of(row) for row in rows if row.podgroup} | {group.name}
     return {
-        group["metadata"]["uid"]
-        for (namespace, name), group in case.picture.podgroups.items()
+        podgroup["metadata"]["uid"]
+        for (namespace, name), podgroup in group.picture.podgroups.items()
         if f"{namespace}/{name}" in groups
     }
 
 
-def _has_claim(case: Case, trials: RelaxedCycles) -> bool:
-    reach = None if case.record is None else trials.reach(case.record.uid)
+def _has_claim(group: WaitingGroup, trials: RelaxedCycles) -> bool:
+    reach = None if group.record is None else trials.reach(group.record.uid)
     return reach is not None and any(
-        one.keeps == EvictionBlocker.NOTHING and one.queue != case.queue for one in reach.holders
+        one.keeps == EvictionBlocker.NOTHING and one.queue != group.queue for one in reach.holders
     )
 
 
-def _cause(case: Case, outcome: RelaxedCycleOutcome, first: Sequence[str]) -> Cause:
-    titles = _with_sizes(case, first)
+def _cause(group: WaitingGroup, outcome: RelaxedCycleOutcome, first: Sequence[str]) -> Cause:
+    titles = _with_sizes(group, first)
     verb = "waits" if len(titles) == 1 else "wait"
-    queues = sorted({case.standing.records[uid].queue for uid in first})
+    queues = sorted({group.state.records[uid].queue for uid in first})
     where = f"in queue {queues[0]}" if len(queues) == 1 else f"in queues {some(queues)}"
-    if all(_is_before(case, uid) for uid in first):
+    if all(_is_before(group, uid) for uid in first):
         where = f"before it {where}"
     line = f"{some(titles)} {verb} {where}"
-    gone = victims_of(outcome)
+    gone = evicted_podgroups(outcome)
     if gone:
         text = (
-            f"{workload_titles(case, gone)} would be evicted for it, but {line}: the scheduler ranks a queue by the first job of its "
+            f"{workload_titles(group, gone)} would be evicted for it, but {line}: the scheduler ranks a queue by the first job of its "
             "line, so what is evicted gets its place back before it has its turn."
         )
     else:
-        text = f"there would be room for it on {some(sorted(outcome.nodes))}, but {line}, and by that the scheduler ranks the queue."
+        text = f"there would be room for it on {some(sorted(outcome.nodes))}, but {line}, and the scheduler ranks the queue by that work."
     return Cause(
-        Code.BEHIND_OTHERS,
+        CauseCode.BEHIND_OTHERS,
         capitalized(text),
-        (*(podgroup_ref(case, uid) for uid in first), *map(queue_ref, queues)),
+        (*(podgroup_ref(group, uid) for uid in first), *map(queue_ref, queues)),
         {
-            "first": list(dict.fromkeys(workload_title(case, uid) for uid in first)),
+            "first": list(dict.fromkeys(workload_title(group, uid) for uid in first)),
             "nodes": sorted(outcome.nodes),
             IN_FRONT: len(first),
         },
     )
 
 
-def _is_before(case: Case, podgroup: str) -> bool:
-    places = {turn.podgroup: turn.place for turn in case.picture.turns.values()}
-    own = None if case.record is None else places.get(case.record.uid)
+def _is_before(group: WaitingGroup, podgroup: str) -> bool:
+    places = {turn.podgroup: turn.place for turn in group.picture.turns.values()}
+    own = None if group.record is None else places.get(group.record.uid)
     return own is not None and places.get(podgroup, own) < own
 
 
-def _with_sizes(case: Case, podgroups: Sequence[str]) -> list[str]:
+def _with_sizes(group: WaitingGroup, podgroups: Sequence[str]) -> list[str]:
     """``PyTorchJob moe (48 GPUs)``: with what of each waits."""
     asked: dict[str, int] = {}
     for uid in podgroups:
-        record = case.standing.records[uid]
-        rows = case.picture.by_group.get(f"{record.namespace}/{record.name}", ())
-        title = workload_title(case, uid)
+        record = group.state.records[uid]
+        rows = group.picture.by_group.get(f"{record.namespace}/{record.name}", ())
+        title = workload_title(group, uid)
         asked[title] = asked.get(title, 0) + sum(row.milli_gpus for row in rows if not row.node)
     return [f"{title} ({gpus(amount)})" if amount else title for title, amount in asked.items()]

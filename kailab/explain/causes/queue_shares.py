@@ -19,23 +19,28 @@ from kailab.engine.relaxing.rules import (
 )
 from kailab.engine.report.eviction_blockers import EvictionBlocker, Holder, ReachableCapacity
 from kailab.engine.snapshot.records import UNLIMITED
-from kailab.explain.answer import Cause, Code
-from kailab.explain.causes.question_context import Case
-from kailab.explain.causes.queue_limits import queue_ref, queue_title, quota_words, share, wants
-from kailab.explain.causes.queue_order import context, in_line, stands_still, victims
+from kailab.explain.answer import Cause, CauseCode
+from kailab.explain.causes.queue_limits import demand_text, queue_ref, queue_share, queue_title, quota_words
+from kailab.explain.causes.queue_order import (
+    find_blocked_victims,
+    find_work_in_front,
+    lacks_room_or_claim,
+    without_own_delay,
+)
+from kailab.explain.causes.waiting_group import WaitingGroup
 from kailab.lab.wording import amount_text, capitalized, some
 
 
-def shares(case: Case) -> Iterable[Cause]:
+def find_share_limits(group: WaitingGroup) -> Iterable[Cause]:
     """At most one: of its own queue's share, or of what others may keep."""
-    trials, record = case.trials, case.record
-    if trials is None or record is None or not stands_still(trials):
+    trials, record = group.trials, group.record
+    if trials is None or record is None or not lacks_room_or_claim(trials):
         return
-    before = context(trials)
+    before = without_own_delay(trials)
     if before and trials(*before).further:
         return
     reach = trials.reach(record.uid)
-    if reach is None or not reach.lacks() or any(victims(case)) or any(in_line(case)):
+    if reach is None or not reach.lacks() or any(find_blocked_victims(group)) or any(find_work_in_front(group)):
         return
     lacking = cast(QueueField, reach.lacks()[0])
     others = _of_others(reach, record.queue, lacking)
@@ -44,9 +49,9 @@ def shares(case: Case) -> Iterable[Cause]:
     if all(one.keeps == EvictionBlocker.SHARE for one in others):
         if not trials(*before, *_every_claim(trials, record.queue)).further:
             return  # with all that the others hold it would have too little
-        yield _share_reached(case, trials, reach, lacking, before)
+        yield _share_reached(group, trials, reach, lacking, before)
         return
-    found = _within_quota(case, trials, reach, lacking, before)
+    found = _within_quota(group, trials, reach, lacking, before)
     if found is not None:
         yield found
 
@@ -68,64 +73,72 @@ def _quotas_of_others(trials: RelaxedCycles, queue: str) -> QuotasTaken:
 
 
 def _share_reached(
-    case: Case, trials: RelaxedCycles, reach: ReachableCapacity, lacking: QueueField, before: tuple[Relaxation, ...]
+    group: WaitingGroup,
+    trials: RelaxedCycles,
+    reach: ReachableCapacity,
+    lacking: QueueField,
+    before: tuple[Relaxation, ...],
 ) -> Cause:
-    contested = {one.level for one in _of_others(reach, case.queue, lacking)}
+    contested = {one.level for one in _of_others(reach, group.queue, lacking)}
     levels = [
         (queue, cast(QueueField, lacking if lacking in names else names[0]))
         for queue, names in reach.beyond
-        if queue in contested or queue == case.queue
+        if queue in contested or queue == group.queue
     ]
     for queue, resource in levels:
-        if trials.weight(queue, resource) == 0 and _lacks_weight(case, trials, queue, resource, before):
-            state = share(trials().decisions, queue, resource)
+        if trials.weight(queue, resource) == 0 and _lacks_weight(group, trials, queue, resource, before):
+            state = queue_share(trials().decisions, queue, resource)
             if state.allocated + getattr(reach.wanted, resource) > state.quota:
-                return _no_weight(case, trials, queue, resource, reach)
+                return _no_weight(group, trials, queue, resource, reach)
         if trials(*before, QuotasRaised((queue,), (resource,))).further:
-            return _fair_share(case, trials, queue, resource, reach)
+            return _fair_share(group, trials, queue, resource, reach)
     queue, resource = next((level for level in levels if level[0] in contested), levels[0])
-    return _fair_share(case, trials, queue, resource, reach)
+    return _fair_share(group, trials, queue, resource, reach)
 
 
 def _lacks_weight(
-    case: Case, trials: RelaxedCycles, queue: str, resource: QueueField, before: tuple[Relaxation, ...]
+    group: WaitingGroup, trials: RelaxedCycles, queue: str, resource: QueueField, before: tuple[Relaxation, ...]
 ) -> bool:
     """Whether an over-quota weight would serve it; or bring it a larger share, where larger quotas alone would not serve it."""
     with_weight = trials(*before, WeightsGiven((queue,), (resource,)))
     if with_weight.further:
         return True
-    have = share(trials().decisions, queue, resource).fair_share
-    if share(with_weight.decisions, queue, resource).fair_share <= have:
+    have = queue_share(trials().decisions, queue, resource).fair_share
+    if queue_share(with_weight.decisions, queue, resource).fair_share <= have:
         return False
     # Its share is a part of those above, so all of them are asked.
-    line = tuple(one.name for one in trials.draft().way(case.queue))
+    line = tuple(one.name for one in trials.draft().way(group.queue))
     return (
         trials(*before, WeightsGiven(line, (resource,))).further
         or not trials(*before, QuotasRaised(line, (resource,))).further
     )
 
 
-def _no_weight(case: Case, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity) -> Cause:
-    state = share(trials().decisions, queue, resource)
+def _no_weight(
+    group: WaitingGroup, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity
+) -> Cause:
+    state = queue_share(trials().decisions, queue, resource)
     return Cause(
-        Code.NO_WEIGHT,
+        CauseCode.NO_WEIGHT,
         capitalized(
-            f"{queue_title(case, queue)} has its quota of {amount_text(resource, state.quota)}, of which it holds "
+            f"{queue_title(group, queue)} has its quota of {amount_text(resource, state.quota)}, of which it holds "
             f"{amount_text(resource, state.allocated)}, and gets nothing beyond it because its over-quota weight is 0; "
-            f"{_wants(case, reach, resource)} more."
+            f"{_wants(group, reach, resource)} more."
         ),
         (queue_ref(queue),),
         _facts(queue, resource, state.quota, state.allocated, state.fair_share),
     )
 
 
-def _fair_share(case: Case, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity) -> Cause:
-    state = share(trials().decisions, queue, resource)
+def _fair_share(
+    group: WaitingGroup, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity
+) -> Cause:
+    state = queue_share(trials().decisions, queue, resource)
     return Cause(
-        Code.FAIR_SHARE_REACHED,
+        CauseCode.FAIR_SHARE_REACHED,
         capitalized(
-            f"{queue_title(case, queue)} holds {amount_text(resource, state.allocated)} and has a claim on "
-            f"{_claim(resource, state)}. {capitalized(_wants(case, reach, resource))} more, and "
+            f"{queue_title(group, queue)} holds {amount_text(resource, state.allocated)} and has a claim on "
+            f"{_claim(resource, state)}. {capitalized(_wants(group, reach, resource))} more, and "
             f"{_others_words(trials, reach, queue, resource)}"
         ),
         (queue_ref(queue),),
@@ -134,31 +147,35 @@ def _fair_share(case: Case, trials: RelaxedCycles, queue: str, resource: QueueFi
 
 
 def _within_quota(
-    case: Case, trials: RelaxedCycles, reach: ReachableCapacity, resource: QueueField, before: tuple[Relaxation, ...]
+    group: WaitingGroup,
+    trials: RelaxedCycles,
+    reach: ReachableCapacity,
+    resource: QueueField,
+    before: tuple[Relaxation, ...],
 ) -> Cause | None:
     """None where taking the others' quotas away would not help it either: they hold it elsewhere, or in other pieces."""
-    others = [one for one in _of_others(reach, case.queue, resource) if one.keeps != EvictionBlocker.SHARE]
+    others = [one for one in _of_others(reach, group.queue, resource) if one.keeps != EvictionBlocker.SHARE]
     beside = sorted({one.beside for one in others})
-    bounded = [name for name in beside if share(trials().decisions, name, resource).quota != UNLIMITED]
+    bounded = [name for name in beside if queue_share(trials().decisions, name, resource).quota != UNLIMITED]
     if not beside or (resource != "gpu" and not bounded):
         return None
-    rest = _quotas_of_others(trials, case.queue)
+    rest = _quotas_of_others(trials, group.queue)
     if not any(
         trials(*before, rest, *more).further
         for more in ((), (OthersPreemptible(),), (OthersPreemptible(), QueuesUnprotected()))
     ):
         return None
     level = others[0].level
-    state = share(trials().decisions, level, resource)
-    standing = _stand(trials, beside, resource)
+    state = queue_share(trials().decisions, level, resource)
+    held = _stand(trials, beside, resource)
     due = quota_words(resource, state.quota)
     if state.quota != UNLIMITED and state.allocated >= state.quota:
         due = f"a fair share of {amount_text(resource, state.fair_share)}"
     return Cause(
-        Code.VICTIMS_WITHIN_QUOTA,
+        CauseCode.VICTIMS_WITHIN_QUOTA,
         capitalized(
-            f"{queue_title(case, level)} is owed more, holding {amount_text(resource, state.allocated)} with "
-            f"{due}, and {_wants(case, reach, resource)}; but {_kept_by_quotas(trials, reach, beside, resource)}: {standing}."
+            f"{queue_title(group, level)} is owed more, holding {amount_text(resource, state.allocated)} with "
+            f"{due}, and {_wants(group, reach, resource)}; but {_kept_by_quotas(trials, reach, beside, resource)}: {held}."
         ),
         (queue_ref(level), *map(queue_ref, beside)),
         {**_facts(level, resource, state.quota, state.allocated, state.fair_share), "others": beside},
@@ -179,7 +196,7 @@ def _kept_by_quotas(
 
 
 def _held_over(trials: RelaxedCycles, queue: str, resource: QueueField) -> float:
-    state = share(trials().decisions, queue, resource)
+    state = queue_share(trials().decisions, queue, resource)
     return 0 if state.quota == UNLIMITED else state.allocated - state.quota
 
 
@@ -195,7 +212,7 @@ def _others_words(trials: RelaxedCycles, reach: ReachableCapacity, queue: str, r
     beside = sorted({one.beside for one in reach.holders if one.level == queue and one.beside != queue})
     if not beside:
         return "there is nothing that it could reclaim."
-    states = [share(trials().decisions, name, resource) for name in beside]
+    states = [queue_share(trials().decisions, name, resource) for name in beside]
     theirs = all(one.quota == UNLIMITED or one.allocated <= max(one.quota, one.fair_share) for one in states)
     # Who holds more than its due has something to give, though not to one who would hold more than its own.
     begin = (
@@ -208,7 +225,7 @@ def _others_words(trials: RelaxedCycles, reach: ReachableCapacity, queue: str, r
 
 def _stand(trials: RelaxedCycles, queues: Sequence[str], resource: QueueField) -> str:
     """``team-a holds 12 GPUs of its 12 GPUs``, most first."""
-    states = {name: share(trials().decisions, name, resource) for name in queues}
+    states = {name: queue_share(trials().decisions, name, resource) for name in queues}
     order = sorted(queues, key=lambda name: (-states[name].allocated, name))
     return some(
         [
@@ -226,8 +243,8 @@ def _due(resource: QueueField, state: QueueShare) -> str:
     return f"{quota} and a fair share of {amount_text(resource, state.fair_share)}"
 
 
-def _wants(case: Case, reach: ReachableCapacity, resource: QueueField) -> str:
-    return wants(case, amount_text(resource, getattr(reach.wanted, resource)))
+def _wants(group: WaitingGroup, reach: ReachableCapacity, resource: QueueField) -> str:
+    return demand_text(group, amount_text(resource, getattr(reach.wanted, resource)))
 
 
 def _facts(queue: str, resource: str, quota: float, held: float, fair: float) -> dict[str, object]:

@@ -15,17 +15,17 @@ from kailab.explain.steps.proposals import (
     Disturbance,
     Edit,
     Proposal,
-    Way,
-    annotated,
+    ProposalFamily,
+    all_edits,
     apply,
     as_manifest,
-    both,
     delete,
-    of_pods,
+    edit_of_pods,
     own_change,
     patch,
+    set_annotation,
 )
-from kailab.explain.steps.setting import Setting
+from kailab.explain.steps.question_context import QuestionContext
 from kailab.lab.node_changes import added_nodes
 from kailab.lab.wording import count, some
 from kailab.model import labels
@@ -33,36 +33,36 @@ from kailab.model.kind import field_of
 from kailab.model.quantities import parse_count
 from kailab.scheduler.reading.nodes import gpu_memory, unavailable
 
-ADDED = (1, 2, 3, 4, 6, 8, 12, 16)
+ADDED_NODES = (1, 2, 3, 4, 6, 8, 12, 16)
 """Nodes that are added to a pool."""
-POOLS = 3
-SINGLE = 4
+MOST_POOLS = 3
+SINGLE_NODES = 4
 """Nodes that are tried each by itself."""
 _CORDON = "node.kubernetes.io/unschedulable"
 
 
-def uncordon(setting: Setting) -> Iterator[Way]:
+def uncordon(context: QuestionContext) -> Iterator[ProposalFamily]:
     """As few cordoned nodes as are enough."""
-    cordoned = [node for node in setting.nodes.values() if (node.get("spec") or {}).get("unschedulable")]
-    yield from some_of(cordoned, "Uncordon node {}", _uncordoned)
+    cordoned = [node for node in context.nodes.values() if (node.get("spec") or {}).get("unschedulable")]
+    yield from node_subsets(cordoned, "Uncordon node {}", _uncordoned)
 
 
-def make_ready(setting: Setting) -> Iterator[Way]:
+def make_ready(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Nodes that are not ready, once they are: tried by making them anew."""
-    bad = [node for node in setting.nodes.values() if unavailable({}, node.get("status") or {})]
+    bad = [node for node in context.nodes.values() if unavailable({}, node.get("status") or {})]
 
     def ready(node: Object) -> tuple[Change, ...]:
         status = _status(node)
         conditions = [{"type": "Ready", "status": "True"}]
         return delete(node), apply({**as_manifest(node), "status": {**status, "conditions": conditions}})
 
-    yield from some_of(bad, "Get node {} ready again", ready)
+    yield from node_subsets(bad, "Make node {} ready again", ready)
 
 
-def remove_taints(setting: Setting) -> Iterator[Way]:
+def remove_taints(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Of as few nodes as are enough."""
-    tainted = [node for node in setting.nodes.values() if any(map(_removable, field_of(node, "spec.taints") or ()))]
-    yield from some_of(tainted, _untainting, _untainted)
+    tainted = [node for node in context.nodes.values() if any(map(_removable, field_of(node, "spec.taints") or ()))]
+    yield from node_subsets(tainted, _untainting, _untainted)
 
 
 def _untainting(nodes: Sequence[Object]) -> str:
@@ -74,15 +74,15 @@ def _untainting(nodes: Sequence[Object]) -> str:
     return "Remove " + " and ".join(f"the taint {key} from node {some(names)}" for key, names in having.items())
 
 
-def tell_gpu_memory(setting: Setting) -> Iterator[Way]:
+def label_gpu_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
     """The label that says how much memory the GPUs of a node have. How much that is only the nodes know: as other nodes of that model
     say, else so much that it is enough."""
-    silent = [node for node in setting.nodes.values() if not gpu_memory(node["metadata"].get("labels") or {})]
-    notes = ((setting.pod or {}).get("metadata") or {}).get("annotations") or {}
+    silent = [node for node in context.nodes.values() if not gpu_memory(node["metadata"].get("labels") or {})]
+    notes = ((context.pod or {}).get("metadata") or {}).get("annotations") or {}
     asked = -(-parse_count(notes.get(labels.GPU_MEMORY)) // 1024) * 1024
     known = {
         marks.get(labels.GPU_PRODUCT): marks[labels.GPU_NODE_MEMORY]
-        for node in setting.nodes.values()
+        for node in context.nodes.values()
         if labels.GPU_NODE_MEMORY in (marks := node["metadata"].get("labels") or {})
     }
 
@@ -97,39 +97,39 @@ def tell_gpu_memory(setting: Setting) -> Iterator[Way]:
         return f"Label node {_names(nodes)} {labels.GPU_NODE_MEMORY} with the MiB that each of its GPUs has (tried with {tried})"
 
     if silent and asked:
-        yield from some_of(silent, words, told)
+        yield from node_subsets(silent, words, told)
 
 
-def add_nodes(setting: Setting) -> Iterator[Way]:
+def add_nodes(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Nodes like those of a pool, as few as are enough: pools of the nodes with most GPUs first."""
     pools: dict[str, Object] = {}
-    for name, node in setting.nodes.items():
+    for name, node in context.nodes.items():
         pools.setdefault(name.rstrip("0123456789").rstrip("-") or name, node)
-    for pool in sorted(pools, key=lambda one: (-_gpus(pools[one]), one))[:POOLS]:
+    for pool in sorted(pools, key=lambda one: (-_gpus(pools[one]), one))[:MOST_POOLS]:
         proposals = []
-        for number in ADDED:
+        for number in ADDED_NODES:
             try:
-                change = added_nodes(setting.lab, f"{pool}:{number}").data()
+                change = added_nodes(context.lab, f"{pool}:{number}").data()
             except InputError:  # names that tell of no pool
                 break
             do = f"Add {count(sum(obj['kind'] == 'Node' for obj in change['apply']), 'node')} to the pool {pool}"
             proposals.append(Proposal(do, (change,), Disturbance.ADDED))
-        yield Way(tuple(proposals), grows=True)
+        yield ProposalFamily(tuple(proposals), grows=True)
 
 
 def _names(nodes: Sequence[Object]) -> str:
     return some([node["metadata"]["name"] for node in nodes])
 
 
-def some_of(
+def node_subsets(
     nodes: Sequence[Object], do: str | Callable[[Sequence[Object]], str], change: Callable[[Object], Sequence[Change]]
-) -> Iterator[Way]:
+) -> Iterator[ProposalFamily]:
     """One of the first nodes by itself, then more and more of them. ``do``: with a place for their names, or what tells it of them."""
     numbers = [2**power for power in range(1, 12) if 2**power < len(nodes)]
-    chosen = [[node] for node in nodes[:SINGLE]]
+    chosen = [[node] for node in nodes[:SINGLE_NODES]]
     chosen += [list(nodes[:number]) for number in (*numbers, len(nodes)) if number > 1]
     if chosen:
-        yield Way.of(
+        yield ProposalFamily.of(
             Proposal(
                 do.format(_names(some_nodes)) if isinstance(do, str) else do(some_nodes),
                 tuple(one for node in some_nodes for one in change(node)),
@@ -168,50 +168,50 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 # Labels that say what a node is. Written on another node they would be a lie, and the pods would fail there.
 _OF_HARDWARE = ("nvidia.com/", "amd.com/", "kubernetes.io/", "node.kubernetes.io/", "beta.kubernetes.io/")
 _OF_KUBERNETES = "node.kubernetes.io/"
-VALUES = 3
+MOST_VALUES = 3
 """Values of a label that are tried."""
 
 
-def another_selector(setting: Setting) -> Iterator[Way]:
+def change_node_selector(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Values that nodes have, for each label of the node selector; without that label; without any."""
-    if setting.pod is None:
+    if context.pod is None:
         return
-    selector: dict[str, str] = setting.pod["spec"].get("nodeSelector") or {}
+    selector: dict[str, str] = context.pod["spec"].get("nodeSelector") or {}
     # A label that no node has as it is asked for is to blame by itself; otherwise it is how they go together.
-    unmet = [key for key, value in selector.items() if _values(setting, key)[value] == 0]
+    unmet = [key for key, value in selector.items() if _values(context, key)[value] == 0]
     for key in unmet or selector:
-        for value in _alike(_values(setting, key), selector[key])[:VALUES]:
+        for value in _alike(_values(context, key), selector[key])[:MOST_VALUES]:
             do = f"Select nodes by {key}={value} (now {selector[key]})"
-            yield Way.of(own_change(setting, do, of_pods(_selecting({key: value}))))
+            yield ProposalFamily.of(own_change(context, do, edit_of_pods(_selecting({key: value}))))
         do = f"Remove {key}={selector[key]} from its node selector"
-        yield Way.of(own_change(setting, do, of_pods(_selecting({key: None}))))
+        yield ProposalFamily.of(own_change(context, do, edit_of_pods(_selecting({key: None}))))
     if len(selector) > 1:
         do = "Remove its node selector"
-        yield Way.of(own_change(setting, do, of_pods(_selecting(dict.fromkeys(selector)))))
+        yield ProposalFamily.of(own_change(context, do, edit_of_pods(_selecting(dict.fromkeys(selector)))))
 
 
-def another_affinity(setting: Setting) -> Iterator[Way]:
+def change_node_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Values that nodes have, for each required node affinity; as a preference; without it."""
-    if setting.pod is None:
+    if context.pod is None:
         return
-    terms = _terms(setting.pod)
+    terms = _terms(context.pod)
     for key, values in sorted(
         {
             one["key"]: tuple(one.get("values") or ()) for term in terms for one in term if one.get("operator") == "In"
         }.items()
     ):
-        there = _values(setting, key)
+        there = _values(context, key)
         if any(there[value] for value in values):
             continue
-        for value in _alike(there, values[0] if values else "")[:VALUES]:
+        for value in _alike(there, values[0] if values else "")[:MOST_VALUES]:
             do = f"Require {key} in [{value}] by its node affinity (now [{', '.join(values)}])"
-            yield Way.of(own_change(setting, do, of_pods(_requiring(key, value))))
+            yield ProposalFamily.of(own_change(context, do, edit_of_pods(_requiring(key, value))))
     if terms:
         do = "Make its required node affinity a preference"
-        yield Way.of(own_change(setting, do, of_pods(_preferring_nodes)))
+        yield ProposalFamily.of(own_change(context, do, edit_of_pods(_preferring_nodes)))
 
 
-def tolerate(setting: Setting) -> Iterator[Way]:
+def tolerate_taints(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Tolerate the taints of nodes: those of the nodes that are most, then all there are."""
     sets = Counter(
         tuple(
@@ -219,32 +219,34 @@ def tolerate(setting: Setting) -> Iterator[Way]:
                 (one["key"], one.get("effect", "")) for one in field_of(node, "spec.taints") or () if _keeps_off(one)
             )
         )
-        for node in setting.nodes.values()
+        for node in context.nodes.values()
     )
     found = [one for one in sorted(sets, key=lambda one: (-sets[one], one)) if one]
     every = tuple(sorted({one for taints in found for one in taints}))
-    for taints in dict.fromkeys((*found[:VALUES], every)):
+    for taints in dict.fromkeys((*found[:MOST_VALUES], every)):
         if taints:
-            do = f"Let it tolerate the taint {some([f'{key}:{effect}' for key, effect in taints])}"
-            yield Way.of(own_change(setting, do, of_pods(_tolerating(taints))))
+            do = f"Add a toleration for the taint {some([f'{key}:{effect}' for key, effect in taints])}"
+            yield ProposalFamily.of(own_change(context, do, edit_of_pods(_tolerating(taints))))
 
 
-def apart_no_more(setting: Setting) -> Iterator[Way]:
+def relax_pod_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Let it rather than have to keep apart, or keep near."""
     for field, what in (("podAntiAffinity", "anti-affinity"), ("podAffinity", "affinity to other pods")):
-        if setting.pod is not None and field_of(setting.pod, f"spec.affinity.{field}.{_REQUIRED}"):
+        if context.pod is not None and field_of(context.pod, f"spec.affinity.{field}.{_REQUIRED}"):
             do = f"Make its required {what} a preference"
-            yield Way.of(own_change(setting, do, of_pods(_preferring_pods(field))))
+            yield ProposalFamily.of(own_change(context, do, edit_of_pods(_preferring_pods(field))))
 
 
-def label_nodes(setting: Setting) -> Iterator[Way]:
+def label_nodes(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Label nodes as the node selector says, as few as are enough; not with what tells of their hardware."""
-    selector: dict[str, str] = (setting.pod or {}).get("spec", {}).get("nodeSelector") or {}
+    selector: dict[str, str] = (context.pod or {}).get("spec", {}).get("nodeSelector") or {}
     if not selector or any(key.startswith(_OF_HARDWARE) for key in selector):
         return
     told = ", ".join(f"{key}={value}" for key, value in selector.items())
     change = {"metadata": {"labels": dict(selector)}}
-    yield from some_of(list(setting.nodes.values()), f"Label node {{}} {told}", lambda node: (patch(node, change),))
+    yield from node_subsets(
+        list(context.nodes.values()), f"Label node {{}} {told}", lambda node: (patch(node, change),)
+    )
 
 
 def _keeps_off(taint: dict[str, Any]) -> bool:
@@ -252,9 +254,9 @@ def _keeps_off(taint: dict[str, Any]) -> bool:
     return taint.get("effect") in ("NoSchedule", "NoExecute") and not taint["key"].startswith(_OF_KUBERNETES)
 
 
-def _values(setting: Setting, key: str) -> Counter[str]:
+def _values(context: QuestionContext, key: str) -> Counter[str]:
     """Values of a label, by the number of nodes that have it."""
-    found = ((node["metadata"].get("labels") or {}).get(key) for node in setting.nodes.values())
+    found = ((node["metadata"].get("labels") or {}).get(key) for node in context.nodes.values())
     return Counter(value for value in found if value is not None)
 
 
@@ -324,10 +326,10 @@ _FIELDS = {
 }
 
 
-def existing_topology(setting: Setting) -> Iterator[Way]:
+def name_existing_topology(context: QuestionContext) -> Iterator[ProposalFamily]:
     """The topology, and the level of it, most alike to what is named."""
-    asked = _asked(setting)
-    topologies = _levels(setting)
+    asked = _asked(context)
+    topologies = _levels(context)
     if not asked.get(labels.TOPOLOGY):
         return
     alike = sorted(topologies, key=lambda name: (-_ratio(name, asked[labels.TOPOLOGY]), name))
@@ -339,42 +341,42 @@ def existing_topology(setting: Setting) -> Iterator[Way]:
                 change[key] = _most_alike(topologies[name], level)
         told = ", ".join(f"{_FIELDS[key]} {value}" for key, value in change.items() if asked.get(key) != value)
         if told:
-            yield Way.of(_changed(setting, f"Name a topology that there is: {told}", change))
+            yield ProposalFamily.of(_changed(context, f"Name an existing topology: {told}", change))
 
 
-def wider_level(setting: Setting) -> Iterator[Way]:
+def widen_topology_level(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Levels above the one that is required, the nearest first."""
-    asked = _asked(setting)
+    asked = _asked(context)
     required = asked.get(labels.TOPOLOGY_REQUIRED)
-    levels = _levels(setting).get(asked.get(labels.TOPOLOGY, ""), [])
+    levels = _levels(context).get(asked.get(labels.TOPOLOGY, ""), [])
     if required not in levels:
         return
     proposals: list[Proposal] = []
     for level in reversed(levels[: levels.index(required)]):
         do = f"Require one {level} instead of one {required}"
-        proposals += _changed(setting, do, {labels.TOPOLOGY_REQUIRED: level})
+        proposals += _changed(context, do, {labels.TOPOLOGY_REQUIRED: level})
     if proposals:
-        yield Way(tuple(proposals))
+        yield ProposalFamily(tuple(proposals))
 
 
-def prefer_level(setting: Setting) -> Iterator[Way]:
+def prefer_topology_level(context: QuestionContext) -> Iterator[ProposalFamily]:
     """The level as a preference."""
-    asked = _asked(setting)
+    asked = _asked(context)
     if required := asked.get(labels.TOPOLOGY_REQUIRED):
         do = f"Prefer one {required} instead of requiring it"
         change = {labels.TOPOLOGY_REQUIRED: None, labels.TOPOLOGY_PREFERRED: required}
-        yield Way.of(_changed(setting, do, change))
+        yield ProposalFamily.of(_changed(context, do, change))
 
 
-def no_topology(setting: Setting) -> Iterator[Way]:
+def remove_topology(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Nothing of a topology at all."""
-    if asked := _asked(setting):
+    if asked := _asked(context):
         do = f"Ask for no topology (remove {', '.join(sorted(asked))})"
-        yield Way.of(_changed(setting, do, dict.fromkeys(_FIELDS)))
+        yield ProposalFamily.of(_changed(context, do, dict.fromkeys(_FIELDS)))
 
 
-def _changed(setting: Setting, do: str, change: Mapping[str, str | None]) -> Iterator[Proposal]:
-    edit = both(*(annotated(key, value) for key, value in change.items()))
+def _changed(context: QuestionContext, do: str, change: Mapping[str, str | None]) -> Iterator[Proposal]:
+    edit = all_edits(*(set_annotation(key, value) for key, value in change.items()))
 
     def group(one: Object) -> dict[str, Any]:
         if not one["spec"].get("topologyConstraint"):
@@ -384,29 +386,29 @@ def _changed(setting: Setting, do: str, change: Mapping[str, str | None]) -> Ite
         # None takes a field away: it is a merge patch.
         return {"spec": {"topologyConstraint": {_FIELDS[key]: value for key, value in change.items()}}}
 
-    yield from own_change(setting, do, edit, group)
+    yield from own_change(context, do, edit, group)
 
 
-def _asked(setting: Setting) -> dict[str, str]:
+def _asked(context: QuestionContext) -> dict[str, str]:
     """Annotation -> value, of the workload or of the PodGroup that a user made."""
-    for work in setting.works:
+    for work in context.works:
         notes = work["metadata"].get("annotations") or {}
         if found := {key: str(notes[key]) for key in _FIELDS if notes.get(key)}:
             return found
-    for group in setting.groups:
+    for group in context.groups:
         block = group["spec"].get("topologyConstraint") or {}
         if found := {key: str(block[field]) for key, field in _FIELDS.items() if block.get(field)}:
             return found
     return {}
 
 
-def _levels(setting: Setting) -> dict[str, list[str]]:
+def _levels(context: QuestionContext) -> dict[str, list[str]]:
     """Topology -> node labels of its levels, the widest first."""
     return {
         one["metadata"]["name"]: [
             level["nodeLabel"] for level in one["spec"].get("levels") or () if level.get("nodeLabel")
         ]
-        for one in setting.lab.cluster.list("Topology")
+        for one in context.lab.cluster.list("Topology")
     }
 
 

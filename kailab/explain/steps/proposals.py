@@ -13,7 +13,7 @@ from kailab.cluster.embedded.merge import merge_patch
 from kailab.cluster.embedded.updates import LAST_APPLIED
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import Relaxation
-from kailab.explain.steps.setting import Setting
+from kailab.explain.steps.question_context import QuestionContext
 from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.lab.redacted_changes import redacted_data
 from kailab.lab.wording import some
@@ -23,7 +23,7 @@ from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import LAST_EVICTION
 
-SHORT = 160
+SHORT_PATCH = 160
 """Characters of a patch up to which its command is told."""
 
 Change = Mapping[str, Any]
@@ -45,7 +45,7 @@ class Disturbance(IntEnum):
     OTHERS = 9  # other work is changed or goes
 
 
-class After:
+class ChangedObjects:
     """Objects as changes leave them: what words about amounts are made from, so that they say what is carried out."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
@@ -63,7 +63,7 @@ class After:
         return obj
 
 
-Words: TypeAlias = str | Callable[[After], str]
+Words: TypeAlias = str | Callable[[ChangedObjects], str]
 """What is done, in words: amounts are read off the objects as the changes leave them."""
 
 
@@ -79,7 +79,7 @@ class Proposal:
     def intent(self, changes: Iterable[Change] | None = None) -> str:
         """What is done, without how. ``changes``: all that are carried out, where these are only some of them."""
         given = self.changes if changes is None else changes
-        return self.words if isinstance(self.words, str) else self.words(After(given))
+        return self.words if isinstance(self.words, str) else self.words(ChangedObjects(given))
 
     @property
     def do(self) -> str:
@@ -98,14 +98,14 @@ class Proposal:
             return f"{self.do}."
         one = self.changes[0]["patch"]
         text = json.dumps(one["patch"], separators=(",", ":"))
-        if len(text) > SHORT or redacted_data(self.changes).get("left_out"):
+        if len(text) > SHORT_PATCH or redacted_data(self.changes).get("left_out"):
             return f"{self.do}."
         space = f" -n {one['namespace']}" if "namespace" in one else ""
         return f"{self.do}: kailab patch {_resource(one['kind'])} {one['name']}{space} --type merge -p '{text}'"
 
 
 @dataclass(frozen=True)
-class Way:
+class ProposalFamily:
     """Proposals of one sort, the smallest change first: one of them is enough. ``grows``: what a smaller one does each larger one
     does too, so the smallest that works is found by halving. ``last``: not looked at where another way of its source worked."""
 
@@ -114,7 +114,7 @@ class Way:
     last: bool = False
 
     @classmethod
-    def of(cls, proposals: Iterable[Proposal], grows: bool = False) -> Way:
+    def of(cls, proposals: Iterable[Proposal], grows: bool = False) -> ProposalFamily:
         return cls(tuple(proposals), grows)
 
 
@@ -131,7 +131,7 @@ def apply(*objects: Object) -> Change:
     return {"apply": list(objects)}
 
 
-def together(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
+def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
     """One after the other. ``second`` was made for a lab in which ``over`` had been carried out, a change of the sort of ``first``: where
     both make an object anew, what ``second`` changes in it is carried over to the object of ``first``."""
     before, after = _made(over.changes), _made(first.changes)
@@ -143,7 +143,7 @@ def together(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
         for obj in change.get("apply", ()):
             key = _key(_named(obj))
             if key in after and key in before:
-                after[key] = carried_over(before[key], obj, after[key])
+                after[key] = apply_difference(before[key], obj, after[key])
             else:
                 left.append(obj)
         if "apply" not in change:
@@ -157,14 +157,14 @@ def together(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
         for change in first.changes
     ]
 
-    def words(found: After) -> str:
+    def words(found: ChangedObjects) -> str:
         other = second.intent(found.changes)
         return f"{first.intent(found.changes)}; then {other[:1].lower()}{other[1:]}"
 
     return Proposal(words, (*changes, *rest), max(first.disturbance, second.disturbance))
 
 
-def carried_over(before: Any, changed: Any, other: Any) -> Any:
+def apply_difference(before: Any, changed: Any, other: Any) -> Any:
     """``other`` with what leads from ``before`` to ``changed``.
 
     >>> carried_over({"a": 1, "b": [{"c": 2}]}, {"a": 5, "b": [{"c": 2, "d": 3}]}, {"a": 1, "b": [{"c": 4}]})
@@ -178,11 +178,11 @@ def carried_over(before: Any, changed: Any, other: Any) -> Any:
             if key not in before:
                 found[key] = value
             elif key in other:
-                found[key] = carried_over(before[key], value, other[key])
+                found[key] = apply_difference(before[key], value, other[key])
         return found
     lists = all(isinstance(one, list) for one in (before, changed, other))
     if lists and len(before) == len(changed) == len(other):
-        return [carried_over(*each) for each in zip(before, changed, other, strict=True)]
+        return [apply_difference(*each) for each in zip(before, changed, other, strict=True)]
     return changed
 
 
@@ -255,35 +255,35 @@ def _without(metadata: Object, obj: Object) -> None:
             metadata.pop(field, None)
 
 
-def edited(obj: Object, edit: Edit) -> Object:
+def edited_manifest(obj: Object, edit: Edit) -> Object:
     """The manifest after an edit."""
     made = as_manifest(obj)
     edit(made)
     return made
 
 
-def changed(obj: Object, edit: Edit) -> Object | None:
+def manifest_if_changed(obj: Object, edit: Edit) -> Object | None:
     """The manifest after an edit; None where nothing would change."""
-    new = edited(obj, edit)
+    new = edited_manifest(obj, edit)
     return None if new == as_manifest(obj) else new
 
 
-def in_place(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
+def patch_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
     """The edit as a patch; None where a fixed field would change, or nothing would."""
-    old, new = as_manifest(obj), edited(obj, edit)
-    change = difference(old, new)
+    old, new = as_manifest(obj), edited_manifest(obj, edit)
+    change = merge_patch_between(old, new)
     if not change or not _may_change(obj, old, new):
         return None
     return (patch(obj, change),)
 
 
-def anew(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
+def replace_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
     """The edit as a user makes it where fields are fixed: delete and apply. None where nothing would change."""
-    new = changed(obj, edit)
+    new = manifest_if_changed(obj, edit)
     return None if new is None else (delete(obj), apply(new))
 
 
-def difference(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch_between(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON merge patch that makes ``new`` of ``old``.
 
     >>> difference({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"d": 3}})
@@ -294,7 +294,7 @@ def difference(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:
         if key not in old:
             found[key] = value
         elif isinstance(value, Mapping) and isinstance(old[key], Mapping):
-            if inner := difference(old[key], value):
+            if inner := merge_patch_between(old[key], value):
                 found[key] = inner
         elif value != old[key]:
             found[key] = value
@@ -311,34 +311,38 @@ def _may_change(obj: Object, old: Object, new: Object) -> bool:
 
 GroupPatch = Callable[[Object], Mapping[str, Any]]
 """What to patch into a PodGroup that a user made; empty where nothing has to change."""
-Telling = Callable[[Object], str]
+EditWords = Callable[[Object], str]
 """Tells an edit of the edited object: what it says there is what is carried out."""
 
 
 def own_change(
-    setting: Setting, do: str | Telling, edit: Edit, group: GroupPatch | None = None, seen: Relaxation | None = None
+    context: QuestionContext,
+    do: str | EditWords,
+    edit: Edit,
+    group: GroupPatch | None = None,
+    seen: Relaxation | None = None,
 ) -> Iterator[Proposal]:
     """The edit of all of the subject's workloads: patched first, then made anew. PodGroups that a user made say for themselves what
     concerns the group: ``group``. ``do``: in words, or what tells it of an edited object. ``seen``: what the edit is to the engine."""
-    grouped = [patch(one, change) for one in setting.groups if group is not None and (change := group(one))]
+    grouped = [patch(one, change) for one in context.groups if group is not None and (change := group(one))]
     if grouped:
-        yield Proposal(_words(do, setting.groups[:1]), tuple(grouped), Disturbance.OWN, seen)
+        yield Proposal(_words(do, context.groups[:1]), tuple(grouped), Disturbance.OWN, seen)
     patched: list[Change] = []
     edited: list[Object] = []
     deleted: list[Change] = []
     made: list[Object] = []
     fixed = False
-    for work in setting.works:
-        new = changed(work, edit)
+    for work in context.works:
+        new = manifest_if_changed(work, edit)
         if new is None:
             continue
-        first = in_place(work, edit)
+        first = patch_changes(work, edit)
         fixed |= first is None
         patched += first or ()
         edited.append(work)
         deleted.append(delete(work))
         made.append(new)
-    restarts, words = bool(setting.standing.running), _words(do, edited)
+    restarts, words = bool(context.state.running), _words(do, edited)
     if patched and not fixed:
         yield Proposal(words, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN, seen)
     if made:
@@ -346,19 +350,19 @@ def own_change(
         yield Proposal(words, (*grouped, *deleted, apply(*made)), disturbance, seen)
 
 
-def _words(do: str | Telling, edited: Sequence[Object]) -> Words:
+def _words(do: str | EditWords, edited: Sequence[Object]) -> Words:
     """The first of the edited objects stands for all."""
     if isinstance(do, str) or not edited:
         return do if isinstance(do, str) else ""
     return lambda after: do(after.of(edited[0]))
 
 
-def in_spec(**fields: Any) -> GroupPatch:
+def spec_patch(**fields: Any) -> GroupPatch:
     """These fields in the spec of a PodGroup."""
     return lambda group: {"spec": fields}
 
 
-def labelled(key: str, value: str | None) -> Edit:
+def set_label(key: str, value: str | None) -> Edit:
     """Sets a label where the object has it; where it has it nowhere, where scheduling looks for it. None removes it."""
 
     def edit(obj: Object) -> None:
@@ -375,7 +379,7 @@ def labelled(key: str, value: str | None) -> Edit:
     return edit
 
 
-def annotated(key: str, value: str | None) -> Edit:
+def set_annotation(key: str, value: str | None) -> Edit:
     """Sets an annotation on the object and wherever it has it already. None removes it everywhere."""
 
     def edit(obj: Object) -> None:
@@ -394,7 +398,7 @@ def annotated(key: str, value: str | None) -> Edit:
     return edit
 
 
-def of_pods(edit: Edit) -> Edit:
+def edit_of_pods(edit: Edit) -> Edit:
     """The edit of each pod, or pod template, that an object is or has."""
 
     def edit_all(obj: Object) -> None:
@@ -404,7 +408,7 @@ def of_pods(edit: Edit) -> Edit:
     return edit_all
 
 
-def both(*edits: Edit) -> Edit:
+def all_edits(*edits: Edit) -> Edit:
     def edit_all(obj: Object) -> None:
         for edit in edits:
             edit(obj)

@@ -1,1 +1,1 @@
-"""One module per family of workloads."""
+"""The families of workloads: how the pods of each kind of owner form gangs. ``plain_workloads`` has the families without subgroups."""

@@ -1,7 +1,7 @@
-"""Grove: the PodGang that Grove's operator made of a PodCliqueSet is the gang; its pod groups are the subgroups.
+"""Grove: the PodGang that Grove's operator makes of a PodCliqueSet is the gang, and its pod groups are the subgroups.
 
-Groups of cliques that share a topology constraint become a parent subgroup. Labels and annotations of the top owner
-(the PodCliqueSet, or what stands above it) count where the PodGang has none of the same name.
+Groups of cliques that share a topology constraint become a parent subgroup. Labels and annotations of the top owner (the PodCliqueSet or
+its owner) count where the PodGang lacks them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PACKING = ("topologyConstraint", "packConstraint")
 
 def _grove(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
     gang = context.labelled(pod, _POD_GANG, "scheduler.grove.io/v1alpha1", "PodGang")
-    # The PodGang stands for the owner: its name, labels and UID become those of the PodGroup.
+    # The PodGang takes the place of the owner: the PodGroup gets its name, labels and UID.
     grouping = default_grouping(gang, pod, (), context)
     own = annotations_of(gang)
     topology = own.get(_TOPOLOGY_NAME, own.get(TOPOLOGY, ""))
     grouping.topology = _constraint(gang, topology, "spec", *_PACKING) or grouping.topology
-    # Taken unchecked, as in KAI: the class need not exist.
+    # As in KAI, the class need not exist.
     named_class = string(gang, "spec", "priorityClassName")
     if named_class is not None:
         grouping.priority_class = named_class
@@ -44,19 +44,19 @@ def _grove(top: Object, pod: Object, chain: Sequence[Object], context: Context) 
         grouping.labels.setdefault(key, value)
     for key, value in annotations_of(top).items():
         grouping.annotations.setdefault(key, value)
-    # After both have been put together: a label of the top owner counts as one of the PodGang.
+    # After the merge: labels of the top owner count like those of the PodGang.
     _apply_inherited(grouping)
     parents, parent_of = _parents(gang, topology)
     leaves = [_leaf(gang, spec, index, topology, parent_of) for index, spec in _indexed_groups(gang)]
     grouping.sub_groups = [*parents, *leaves]
     grouping.min_member = sum(leaf.min_member for leaf in leaves)
-    # Reversed, so that the first leaf wins that names a pod.
+    # Reversed, so that the first leaf that names a pod wins.
     leaf_of = {pod_name: leaf.name for leaf in reversed(leaves) for pod_name in leaf.pods}
     return Plan(grouping, lambda member: leaf_of.get(name_of(member), ""))
 
 
 def _apply_inherited(grouping: Grouping) -> None:
-    """Let the labels and annotations gathered so far decide, as they would on any other owner."""
+    """Apply the merged labels and annotations, as for any other owner."""
     grouping.priority_class = grouping.labels.get(PRIORITY_CLASS, grouping.priority_class)
     preemptibility = grouping.labels.get(PREEMPTIBILITY)
     if preemptibility is not None:

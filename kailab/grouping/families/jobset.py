@@ -1,8 +1,7 @@
 """JobSets: one PodGroup with a parent subgroup per replicatedJob and a leaf subgroup per replica of it.
 
-The PodGroup asks for all replicatedJobs, or for one where the JobSet starts them in order (each further one joins as
-the JobSet's controller makes it); ``batch-min-member`` on the JobSet lowers that number, and on a replicatedJob's
-template it replaces the replica's parallelism as the leaf's minimum. A template's topology annotations hold for each
+The PodGroup requires all replicatedJobs, or one if the JobSet starts them in order. ``batch-min-member`` on the JobSet lowers that number;
+on a replicatedJob's template it replaces the replica's parallelism as the leaf's minimum. A template's topology annotations apply to each
 replica.
 """
 
@@ -31,7 +30,7 @@ def _jobset(top: Object, pod: Object, chain: Sequence[Object], context: Context)
     if not replicated_jobs:
         raise GroupingError(f"{title(top)}: spec.replicatedJobs is empty")
     in_order = string(top, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
-    # Pods that run would otherwise change their PodGroup (KAI's detectLegacyPodGroup).
+    # Otherwise running pods would change their PodGroup. Source: KAI detectLegacyPodGroup.
     if _has_legacy_pod_group(top, context):
         return _legacy(top, pod, in_order, context)
     grouping = default_grouping(top, pod, (), context)
@@ -56,7 +55,7 @@ def _min_sub_group(top: Object, replicated_jobs: int, in_order: bool) -> int:
     if override is not None:
         least = whole_number(override, f"{title(top)}: annotation {BATCH_MIN_MEMBER}", least=1)
         return min(least, replicated_jobs)
-    # In order, the next replicated job's pods come when those before are ready: a gang of all would wait for itself.
+    # In order, the next job's pods are made when the previous ones are ready: a gang of all would wait for itself.
     return 1 if in_order else replicated_jobs
 
 
@@ -98,19 +97,19 @@ def _label(pod: Object, key: str) -> str:
 
 
 def _has_legacy_pod_group(top: Object, context: Context) -> bool:
-    """Whether an older KAI left a PodGroup of this JobSet without subgroups."""
+    """Whether an older KAI made a PodGroup of this JobSet without subgroups."""
     if not context.config.legacy_pod_groups:
         return False
     name = pod_group_name(top)
     for pod_group in context.reads.list(api_version_of("PodGroup"), "PodGroup", namespace_of(top)):
-        found = name_of(pod_group)
-        if (found == name or found.startswith(f"{name}-")) and not pod_group["spec"].get("subGroups"):
+        existing = name_of(pod_group)
+        if (existing == name or existing.startswith(f"{name}-")) and not pod_group["spec"].get("subGroups"):
             return True
     return False
 
 
 def _legacy(top: Object, pod: Object, in_order: bool, context: Context) -> Plan:
-    """The flat shape of older KAI: one PodGroup, or one per replicatedJob where they start in order."""
+    """The plan of an older KAI without subgroups: one PodGroup, or one per replicatedJob if they start in order."""
     grouping = default_grouping(top, pod, (), context)
     replicated_job = _label(pod, _REPLICATED_JOB)
     if in_order:

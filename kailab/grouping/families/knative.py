@@ -1,6 +1,6 @@
-"""Knative Services: a revision is one gang of its min-scale, or (switched off) each pod a PodGroup of its own.
+"""Knative Services: a revision is one gang of its min-scale, or with ``knative_gang`` off each pod is a PodGroup of its own.
 
-A revision whose pods were already given a PodGroup each keeps to that.
+A revision whose pods already have a PodGroup each keeps them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kailab.grouping.family import Context, Family
 from kailab.grouping.records import Grouping, GroupingError, Plan
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import POD_GROUP
-from kailab.model.objects import annotations_of, name_of, namespace_of
+from kailab.model.objects import annotations_of, name_of, namespace_of, owner_references
 from kailab.model.quantities import parse_count
 
 _REVISION = "serving.knative.dev/revision"
@@ -30,7 +30,7 @@ _MIN_SCALE = "autoscaling.knative.dev/min-scale"
 
 def _knative(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
     revision = context.labelled(pod, _REVISION, "serving.knative.dev/v1", "Revision")
-    # Under KAI's isBCRevision: pods that have a PodGroup each were grouped before revisions became gangs.
+    # As in KAI's isBCRevision: pods with a PodGroup each were grouped by an older KAI.
     gang = context.config.knative_gang and not _has_group_per_pod(revision, context)
     scale = annotations_of(revision).get(_MIN_SCALE, "1")
     return Plan(
@@ -48,20 +48,20 @@ def _knative(top: Object, pod: Object, chain: Sequence[Object], context: Context
 
 
 def _has_group_per_pod(revision: Object, context: Context) -> bool:
-    """Whether the revision's pods were given a PodGroup each."""
+    """Whether the revision's pods have a PodGroup each."""
     namespace = namespace_of(revision)
     pods = context.reads.list("v1", "Pod", namespace, {_REVISION: name_of(revision)})
     named = [annotations_of(pod)[POD_GROUP] for pod in pods if POD_GROUP in annotations_of(pod)]
-    # Two pods in one PodGroup: it is a gang already.
+    # Two pods in one PodGroup are a gang.
     if len(set(named)) < len(named) or not named:
         return False
     if len(named) > 1:
         return True
-    # With a single pod both forms look alike; who owns the PodGroup tells.
+    # With a single pod the owner of the PodGroup decides.
     pod_group = context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, named[0])
     if pod_group is None:
         return False
-    owners = pod_group["metadata"].get("ownerReferences") or ()
+    owners = owner_references(pod_group)
     kind = owners[0].get("kind") if owners else None
     if kind not in ("Revision", "Pod"):
         raise GroupingError(f"PodGroup {namespace}/{named[0]} is owned by neither its revision nor a pod of it")

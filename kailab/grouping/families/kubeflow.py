@@ -18,7 +18,7 @@ from kailab.grouping.families.segments import POD_ANNOTATIONS, SEGMENT_SIZE, ann
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer, mapping, string, title, whole_number
 from kailab.grouping.records import Grouping, GroupingError, Plan, PlannedSubGroup
-from kailab.model.objects import labels_of, name_of, namespace_of
+from kailab.model.objects import is_terminating, labels_of, name_of, namespace_of
 
 _LAUNCHER = "Launcher"
 
@@ -26,7 +26,7 @@ _LAUNCHER = "Launcher"
 def distributed_grouping(
     top: Object, pod: Object, context: Context, replica_specs: str, required: Sequence[str] = ()
 ) -> Grouping:
-    """A gang of a training-operator job. ``replica_specs``: the field that has them; ``required``: names it needs."""
+    """The gang of a training-operator job. ``replica_specs``: its field of replica specs; ``required``: the replica specs that it needs."""
     grouping = default_grouping(top, pod, (), context)
     least = integer(top, "spec", "runPolicy", "schedulingPolicy", "minAvailable")
     grouping.min_member = least if least is not None else _all_replicas(top, replica_specs, required)
@@ -70,7 +70,7 @@ def _mpi(top: Object, pod: Object, chain: Sequence[Object], context: Context) ->
         launchers = integer(top, "spec", "mpiReplicaSpecs", _LAUNCHER, "replicas")
         if not launchers:
             raise GroupingError(f"{title(top)}: spec.mpiReplicaSpecs.{_LAUNCHER}.replicas must be 1 or more")
-        # The workers alone start the gang; with the launcher in it they would wait for a pod that waits for them.
+        # With the launcher in the gang, the workers would wait for a pod that waits for them.
         grouping.min_member -= launchers
     return Plan(grouping)
 
@@ -78,7 +78,7 @@ def _mpi(top: Object, pod: Object, chain: Sequence[Object], context: Context) ->
 def _has_launcher(top: Object, context: Context) -> bool:
     labels = {"training.kubeflow.org/job-name": name_of(top), "training.kubeflow.org/job-role": "launcher"}
     pods = context.reads.list("v1", "Pod", namespace_of(top), labels)
-    return any("deletionTimestamp" not in pod["metadata"] for pod in pods)
+    return any(not is_terminating(pod) for pod in pods)
 
 
 TENSORFLOW = Family("tensorflow", _tensorflow)
@@ -133,9 +133,9 @@ def _worker_groups(
     topology = segment_topology(pod, template, top)
     groups = [PlannedSubGroup("worker", min_sub_group=segments)]
     for index in range(segments):
-        # The last segment may be smaller than the rest. One that begins beyond the minimum is elastic.
-        must = min(size, workers - index * size) if index * size < least else 0
-        groups.append(PlannedSubGroup(f"worker-{index}", must, parent="worker", topology=topology))
+        # The last segment may be smaller. A segment beyond the minimum is elastic.
+        minimum = min(size, workers - index * size) if index * size < least else 0
+        groups.append(PlannedSubGroup(f"worker-{index}", minimum, parent="worker", topology=topology))
 
     def segment_of(member: Object) -> str:
         index = _replica_index(member) // size

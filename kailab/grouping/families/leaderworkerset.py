@@ -1,8 +1,8 @@
 """LeaderWorkerSets: one gang per group of a leader and its workers, with a subgroup for each of the two.
 
-With ``startupPolicy: LeaderReady`` the workers come only when the leader runs, so an unbound leader is a gang of one.
-With a sub-group size the group is cut into segments. The leader counts as an extra member of the first segment if the
-rest divides evenly, else as one of its members; policy ``LeaderExcluded`` gives it a subgroup of its own.
+With ``startupPolicy: LeaderReady`` the workers are made once the leader runs, so an unbound leader is a gang of one. With a sub-group size
+the group is split into segments. The leader is an extra member of the first segment if the workers divide evenly, else one of its members;
+policy ``LeaderExcluded`` gives it a subgroup of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kailab.grouping.families.segments import SEGMENT_SIZE, check_count, segment
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer, mapping, string, title, whole_number
 from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup
-from kailab.model.objects import annotations_of, labels_of
+from kailab.model.objects import annotations_of, labels_of, node_of
 from kailab.model.quantities import parse_count
 
 _SIZE = "leaderworkerset.sigs.k8s.io/size"
@@ -44,15 +44,15 @@ def _leader_worker_set(top: Object, pod: Object, chain: Sequence[Object], contex
     else:
         grouping.sub_groups, member_of = _segments(top, pod, size, segment)
     group_index = labels.get(_GROUP_INDEX, "")
-    # The index comes with the operator's label; a pod without it shares a PodGroup with all others.
+    # Pods without the operator's label share one PodGroup.
     if (number := parse_count(group_index, -1)) >= 0:
         grouping.name += f"-group-{number}"
     return Plan(grouping, lambda member: member_of)
 
 
 def _size_when_leader_ready(pod: Object, size: int) -> int:
-    # Its workers are made once it is ready, so until it is bound it is alone (calcLeaderReadyMinAvailable).
-    if _is_leader(pod) and not (pod.get("spec") or {}).get("nodeName"):
+    # Its workers do not exist before it is ready. Source: KAI calcLeaderReadyMinAvailable.
+    if _is_leader(pod) and not node_of(pod):
         return 1
     text = annotations_of(pod).get(_SIZE, "")
     return parse_count(text, size)
@@ -68,7 +68,7 @@ def _leader_and_workers(size: int, pod: Object) -> tuple[list[PlannedSubGroup], 
 
 
 def _segment_size(top: Object, size: int) -> int | None:
-    """From subGroupPolicy, else the annotation of the LeaderWorkerSet, else of its worker template; else None."""
+    """The size of subGroupPolicy, else of the annotation on the LeaderWorkerSet or its worker template; None without any."""
     segment = integer(top, *_TEMPLATE, "subGroupPolicy", "subGroupSize")
     if segment is None:
         text = annotations_of(top).get(SEGMENT_SIZE)
@@ -92,7 +92,7 @@ def _segments(top: Object, pod: Object, size: int, segment: int) -> tuple[list[P
     if index >= size:
         raise GroupingError(f"{title(pod)}: worker index {index} is beyond the group's size {size}")
     groups = [PlannedSubGroup(f"segment-{i}", segment, topology=topology) for i in range(count)]
-    # As KAI counts: a single segment counts the leader too, which comes on top of it below.
+    # As in KAI, a single segment counts the leader too, which is added again below.
     groups[-1].min_member = sum(1 for i in range(size) if _segment_of(i, size, segment) == count - 1)
     own = groups[_segment_of(index, size, segment)].name
     policy = string(top, *_TEMPLATE, "subGroupPolicy", "subGroupPolicyType") or "LeaderWorker"
@@ -106,7 +106,7 @@ def _segments(top: Object, pod: Object, size: int, segment: int) -> tuple[list[P
     if policy == "LeaderWorker":
         first = groups[0]
         members = first.min_member + 1 if leader_is_extra else first.min_member
-        # A parent counts its children: KAI's webhook refuses minMember on it.
+        # A parent counts its children; KAI's webhook refuses minMember on it.
         first.min_member, first.min_sub_group = 0, 2
         groups.append(PlannedSubGroup("leader", 1, parent=first.name))
         groups.append(PlannedSubGroup("workers", members - 1, parent=first.name))

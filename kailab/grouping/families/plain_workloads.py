@@ -46,11 +46,11 @@ from kailab.model.labels import (
     PRIORITY_CLASS,
     SUBGROUP_NAME,
 )
-from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
+from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, owner_references, uid_of
 
 
 def _default(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    # As in KAI, the whole chain counts here: priority and preemptibility may stand on an owner in between.
+    # As in KAI, labels of all owners count here.
     return Plan(default_grouping(top, pod, chain, context))
 
 
@@ -78,7 +78,7 @@ AML_JOB = Family("amljob", _aml_job)
 
 
 def _deployment(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    # Queue, labels and class come from the Deployment; only name and owner are the pod's.
+    # Name and owner are the pod's, the rest is the Deployment's.
     grouping = default_grouping(top, pod, (), context, INFERENCE)
     grouping.name = pod_group_name(pod)
     grouping.owner = reference_to(pod)
@@ -98,19 +98,19 @@ def _pod(top: Object, pod: Object, chain: Sequence[Object], context: Context) ->
     grouping = default_grouping(top, pod, (), context)
     if _SPARK_APP in labels and _SPARK_SELECTOR in labels:
         grouping.name = labels[_SPARK_SELECTOR]
-    # Bare pods only: who is owned by a pod (a Spark executor by its driver) comes here, too.
+    # Only bare pods: pods owned by a pod, such as Spark executors, are also in this family.
     elif context.config.older_labels and not chain and has_gang_labels(labels):
         _make_gang(grouping, pod)
     return Plan(grouping)
 
 
 def has_gang_labels(labels: Mapping[str, str]) -> bool:
-    """Whether a pod carries the gang labels of the older KAI: an id and a size."""
+    """Whether a pod has the gang labels of an older KAI: an id and a size."""
     return bool(labels.get(JOB_ID)) and JOB_SIZE in labels
 
 
 def gang_size(pod: Object) -> int:
-    """The ``job-size`` of a pod that has one. Raises GroupingError unless it is a whole number above 0."""
+    """The ``job-size`` of a pod with that label. Raises GroupingError unless it is a whole number above 0."""
     return whole_number(labels_of(pod)[JOB_SIZE], f"{title(pod)}: label {JOB_SIZE}", least=1)
 
 
@@ -118,13 +118,13 @@ def _make_gang(grouping: Grouping, pod: Object) -> None:
     grouping.name = f"pg-{_as_name(labels_of(pod)[JOB_ID])}"
     grouping.min_member = gang_size(pod)
     grouping.shared = True
-    # Without what is the pod's own: the PodGroup is that of all of them.
+    # Without the labels of the single pod.
     grouping.labels = {k: v for k, v in labels_of(pod).items() if k not in (JOB_INDEX, SUBGROUP_NAME)}
     grouping.annotations = {k: v for k, v in annotations_of(pod).items() if k != TOP_OWNER_METADATA}
 
 
 def _as_name(job_id: str) -> str:
-    """The id as part of an object's name; ids that have to be changed for it are kept apart by a digest."""
+    """The id as part of an object's name. A digest keeps ids distinct that had to be changed."""
     name = _NOT_IN_A_NAME.sub("-", job_id.lower()).strip("-")
     if name == job_id:
         return name
@@ -137,7 +137,7 @@ POD = Family("pod", _pod, per_owner=False)
 def _job(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
     grouping = default_grouping(top, pod, (), context)
     legacy_name = f"pg-{name_of(pod)}-{uid_of(top)}"
-    # An older KAI made a PodGroup for each pod: pods that run keep theirs while KAI is upgraded.
+    # An older KAI made a PodGroup for each pod; running pods keep theirs.
     if _is_legacy(legacy_name, pod, context) and legacy_name != grouping.name:
         grouping.name = legacy_name
         return Plan(grouping)
@@ -150,7 +150,7 @@ def _job(top: Object, pod: Object, chain: Sequence[Object], context: Context) ->
 
 
 def _cron_job(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    for reference in pod["metadata"].get("ownerReferences") or ():
+    for reference in owner_references(pod):
         if reference.get("kind") == "Job":
             job = context.reads.get("batch/v1", "Job", namespace_of(pod), reference["name"])
             if job is None:
@@ -161,9 +161,9 @@ def _cron_job(top: Object, pod: Object, chain: Sequence[Object], context: Contex
 
 def _runai_job(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
     grouping = default_grouping(top, pod, (), context)
-    # The older name, which was that of the job only where it had a single pod (calcLegacyName).
-    alone = (integer(top, "spec", "parallelism") or 0) <= 1
-    legacy_name = f"pg-{name_of(top if alone else pod)}-{uid_of(top)}"
+    # An older KAI named it after the job only if it had a single pod. Source: KAI calcLegacyName.
+    single_pod = (integer(top, "spec", "parallelism") or 0) <= 1
+    legacy_name = f"pg-{name_of(top if single_pod else pod)}-{uid_of(top)}"
     if _is_legacy(legacy_name, pod, context):
         grouping.name = legacy_name
     else:
@@ -172,7 +172,7 @@ def _runai_job(top: Object, pod: Object, chain: Sequence[Object], context: Conte
 
 
 def _is_legacy(pod_group: str, pod: Object, context: Context) -> bool:
-    """Whether an older KAI left a PodGroup of this name."""
+    """Whether an older KAI made a PodGroup of this name."""
     if not context.config.legacy_pod_groups:
         return False
     return context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace_of(pod), pod_group) is not None
@@ -186,11 +186,10 @@ RUNAI_JOB = Family("runaijob", _runai_job, per_owner=False)
 def _wrapper(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
     below = chain[-2] if len(chain) > 1 else pod
     defaults = kind_defaults(top, context)
-    given = {PRIORITY_CLASS: defaults.priority_class, PREEMPTIBILITY: defaults.preemptibility}
-    own = labels_of(below)
-    defaulted = {**{key: value for key, value in given.items() if value}, **own}
+    default_labels = {PRIORITY_CLASS: defaults.priority_class, PREEMPTIBILITY: defaults.preemptibility}
+    defaulted = {**{key: value for key, value in default_labels.items() if value}, **labels_of(below)}
     inner = _with_metadata(below, {**labels_of(top), **defaulted}, {**annotations_of(top), **annotations_of(below)})
-    # The chain keeps its own labels but for the defaults: only the inner owner itself inherits.
+    # In the chain the inner owner only gets the defaults, not the labels of the wrapper.
     owners = [*chain[:-2], _with_metadata(below, defaulted, annotations_of(below))] if len(chain) > 1 else []
     group, _ = group_version(inner.get("apiVersion") or "v1")
     return context.family_for(group, inner.get("kind") or "Pod").plan(inner, pod, owners, context)

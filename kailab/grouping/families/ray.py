@@ -1,7 +1,7 @@
 """Ray: one gang of the head and the worker groups of a RayCluster, with a subgroup for each.
 
-RayJobs and RayServices name their RayCluster in their status; until it is there their pods can't be grouped. A worker
-group's minimum is its ``minReplicas`` (where above 0, else its ``replicas``) times ``numOfHosts``.
+RayJobs and RayServices name their RayCluster in their status; before that their pods can't be grouped. A worker group's minimum is its
+``minReplicas``, or its ``replicas`` if that is 0, times ``numOfHosts``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def _plan_with(cluster_of: Callable[[Object, Context], Object]) -> MakePlan:
         cluster = cluster_of(top, context)
         grouping = default_grouping(top, pod, (), context)
         sub_groups = _sub_groups(cluster)
-        # Also where the PodGroup keeps its old shape without subgroups.
+        # Also for a PodGroup of an older KAI without subgroups.
         grouping.min_member = sum(group.min_member for group in sub_groups)
         if not _is_legacy(grouping.namespace, grouping.name, context):
             grouping.sub_groups = sub_groups
-        # Ray has a label of its own for the class, which KAI takes unchecked.
+        # Ray's own label for the class, which KAI does not check.
         grouping.priority_class = labels_of(top).get(_PRIORITY_CLASS, grouping.priority_class)
         names = frozenset(group.name for group in grouping.sub_groups)
 
@@ -77,7 +77,7 @@ def _sub_groups(cluster: Object) -> list[PlannedSubGroup]:
 
 
 def _least_replicas(spec: dict[str, Any], cluster: Object, index: int) -> int:
-    # KAI's field. Ray itself calls it ``suspend``, so a group that is suspended there counts here all the same.
+    # KAI reads ``suspended``, while Ray's field is ``suspend``, so a suspended group still counts, as in KAI.
     if boolean(spec, "suspended"):
         return 0
     desired = integer(spec, "replicas") or 0
@@ -102,7 +102,7 @@ def _topology(spec: dict[str, Any], where: str) -> PlannedTopology | None:
 
 
 def _is_legacy(namespace: str, name: str, context: Context) -> bool:
-    """Whether an older KAI left this PodGroup without subgroups."""
+    """Whether an older KAI made this PodGroup without subgroups."""
     if not context.config.legacy_pod_groups:
         return False
     existing = context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, name)

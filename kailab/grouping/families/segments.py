@@ -1,7 +1,7 @@
-"""Segments: workers cut into runs of equal size, each kept together by its own topology constraint.
+"""Segments: workers in runs of equal size, each with its own topology constraint.
 
-Asked for by ``kai.scheduler/segment-size`` and placed by ``kai.scheduler/segment-topology-*-placement``, read from the
-pod, then from the worker's pod template; the topology itself may also be named on the owner.
+The annotations ``kai.scheduler/segment-size`` and ``kai.scheduler/segment-topology-*-placement`` request them, on the pod or else on the
+worker's pod template. The owner may also name the topology.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def segment_topology(pod: Object, template: dict[str, Any], owner: Object) -> Pl
 
 
 def annotation(pod: Object, template: dict[str, Any], key: str) -> str:
-    """An annotation of the pod, else of its template; empty when neither has it."""
+    """An annotation of the pod, else of its template, else ""."""
     return annotations_of(pod).get(key) or string(template, "metadata", "annotations", key) or ""

@@ -8,7 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, Share
 from kailab.errors import InputError
-from kailab.model.objects import spec_of
+from kailab.model.objects import parent_of, spec_of
 from kailab.model.times import duration_seconds, time_or_none
 
 _GPU, _CPU, _MEMORY = 1000, 1, 10**6  # milli-GPU, millicores, bytes for one unit of a Queue's spec
@@ -25,7 +25,7 @@ def queue_record(queue: Object) -> Queue:
     priority = spec.get("priority")
     return Queue(
         name=metadata["name"],
-        parent=spec.get("parentQueue") or "",
+        parent=parent_of(queue),
         priority=DEFAULT_QUEUE_PRIORITY if priority is None else int(priority),
         created=creation_time(metadata),
         uid=metadata.get("uid", ""),

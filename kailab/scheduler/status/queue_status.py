@@ -22,7 +22,7 @@ from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.cluster.writes import PatchWrite
 from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
-from kailab.model.objects import has_condition, labels_of, name_of, spec_of, status_of
+from kailab.model.objects import has_condition, labels_of, name_of, parent_of, spec_of, status_of
 from kailab.model.quantities import format_bytes, format_cpu
 from kailab.scheduler.reading import requests
 from kailab.scheduler.reading.claims import ClaimIndex
@@ -444,7 +444,7 @@ class QueueStatus:
                 moved |= self._queues.pop(name, None) is not None
                 self._parents.pop(name, None)
                 continue
-            parent = spec_of(event.object).get("parentQueue") or ""
+            parent = parent_of(event.object)
             moved |= name not in self._queues or self._parents.get(name, "") != parent
             self._queues[name] = event.object
             self._parents[name] = parent

@@ -11,11 +11,12 @@ from kailab.errors import NotFound
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.model.objects import annotations_of
+from kailab.model.queues import share
 
 
 def probe_queues(above: str, own: str) -> list[dict[str, Any]]:
     """The probe's queue with its parent: they request no GPU and take no part in what other queues share."""
-    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    free = share()
     none = {"quota": 0, "limit": 0, "overQuotaWeight": 0}
     resources = {"gpu": none, "cpu": free, "memory": free}
     return [

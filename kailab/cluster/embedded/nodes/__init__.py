@@ -1,1 +1,1 @@
-"""The fake nodes of the embedded cluster: what a kubelet does to pods, and what becomes of pods when nodes go."""
+"""The fake nodes of the embedded cluster: the kubelet's work on pods, and what happens to pods when nodes fail."""

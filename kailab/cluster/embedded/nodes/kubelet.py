@@ -1,23 +1,20 @@
-"""A fake kubelet for all nodes: what happens to a pod once it has a node, in virtual time.
+"""A fake kubelet for all nodes: the life of a bound pod, in virtual time.
 
-Stages, each one write:
+Each stage is one write:
 
-* bound, the node there and Ready -> Running and Ready after ``kailab.dev/ready-seconds`` (1; a prompt timer);
-* Running -> ended after ``kailab.dev/run-seconds`` (none: runs for ever). With restartPolicy Always the container is
-  started again, otherwise the pod is Succeeded;
-* Running -> failed after ``kailab.dev/fail: "<seconds>[:reason]"``, exit code 137 for OOMKilled, 1 for the rest. With restartPolicy Never
-  the pod is Failed; otherwise the container is started again, after a back-off of 10 s that doubles up to 5 min, its
-  restartCount one higher, and fails again;
-* Running -> Failed with the reason DeadlineExceeded after ``spec.activeDeadlineSeconds``, whatever its restartPolicy is;
-* deleted -> gone after 1 s (containers leave when asked to; a prompt timer), or after
-  ``kailab.dev/termination-seconds`` or its preStop hooks (``lifecycle.stopping_seconds``; not prompt), never later than the
-  grace period. A running pod that was asked to save
-  its state (``kailab.dev/checkpoint-requested``) stays for ``kailab.dev/checkpoint-seconds`` (not prompt), or until it says
-  ``kailab.dev/checkpoint-done``, and ends with an event ``Checkpointed``; with ``CheckpointLost`` where the grace period
-  ends first.
+* bound, on an existing and Ready node -> Running and Ready after ``kailab.dev/ready-seconds`` (1; a prompt timer).
+* Running -> ended after ``kailab.dev/run-seconds`` (default: runs for ever). With restartPolicy Always the container is restarted; otherwise the
+  pod is Succeeded.
+* Running -> failed after ``kailab.dev/fail: "<seconds>[:reason]"``, with exit code 137 for OOMKilled, else 1. With restartPolicy Never the pod is
+  Failed; otherwise the container is restarted with its restartCount raised, after a back-off of 10 s that doubles up to 5 min, and fails again.
+* Running -> Failed with the reason DeadlineExceeded after ``spec.activeDeadlineSeconds``, with any restartPolicy.
+* deleted -> gone after 1 s (a prompt timer), or after ``kailab.dev/termination-seconds`` or its preStop hooks
+  (``pod_lifecycle.stopping_seconds``; not prompt), at most the grace period. A running pod that was asked to save its state
+  (``kailab.dev/checkpoint-requested``) stays for ``kailab.dev/checkpoint-seconds`` (not prompt), or until it has
+  ``kailab.dev/checkpoint-done``, and ends with an event ``Checkpointed``, or ``CheckpointLost`` if the grace period ends first.
 
-Times count from the whole seconds on record in the pod, so a resumed lab goes on exactly as one that was never stopped.
-All pods due at one instant share one timer.
+Times count from the whole seconds recorded in the pod, so that a resumed lab goes on exactly as one that was never
+stopped. All pods due at one time share one timer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""What happens to pods when their node fails, comes back or is deleted, as the node lifecycle and pod GC controllers do it.
+"""What happens to pods when their node fails, comes back or is deleted, as the node lifecycle and pod GC controllers do
+it.
 
-A node whose Ready condition is not True gets taints, its pods become not Ready, and nothing starts or stops on it. A pod that does not tolerate
-a NoExecute taint is deleted: at once, or after its ``tolerationSeconds`` (300 s for a node that is not ready, unless the pod says otherwise). On a
-node that does not answer, it stays terminating until the node is back. A deleted node takes its pods with it at once. Pods bound to a node
-that never existed are deleted after a while.
+A node whose Ready condition is not True gets taints, its pods become not Ready, and nothing starts or stops on it. A
+pod that does not tolerate a NoExecute taint is deleted: at once, or after its ``tolerationSeconds`` (300 s for a node
+that is not ready, unless the pod says otherwise). On a node that does not answer, it stays terminating until the node
+is back. A deleted node takes its pods with it at once. Pods bound to a node that never existed are deleted after a
+while.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What the API server of the embedded cluster keeps: objects by kind, events, the file of a saved lab."""
+"""The storage of the embedded cluster: objects by kind, events, the file of a saved lab."""

@@ -1,6 +1,8 @@
-"""A file that says what it is, and whether it is whole: a line of JSON (magic, format, length, checksum), then the body.
+"""A file with a header that identifies it and proves that it is intact: a line of JSON (magic, format, length,
+checksum), then the body.
 
-It is written beside its place, flushed to disk, and renamed over what was there, so that a killed command leaves that whole.
+It is written under a temporary name, flushed to disk and renamed, so that a killed command leaves the previous file
+intact.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A whole cluster in one file, written so that a killed command leaves the previous state whole.
+"""The state file: a whole cluster in one file, written atomically, and the lock that keeps two commands apart.
 
-The file is sealed (``storage.sealed_file``); its body is the state as MessagePack, in which what is large lies packed, part by part.
-While a command works on a lab it holds a lock file with its process id, so that two of them do not interleave.
-
-A packed part is unpacked when somebody asks for it: a command that looks at one queue of a large lab needs none of its pods.
+The file is sealed (``storage.sealed_file``). Its body is the state as MessagePack, with large parts packed one by one.
+A packed part is unpacked on demand: a command that shows one queue of a large lab needs none of its pods. A command
+holds a lock file with its process id while it works on a lab.
 """
 
 from __future__ import annotations
@@ -95,8 +94,7 @@ def _damage_told() -> Iterator[None]:
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
     """Write the state atomically. ``state``: by section; sections in ``PACKED`` are mappings whose entries are packed
-    one by one. Raises
-    StateError if it can't be written.
+    one by one. Raises StateError if it can't be written.
     """
     sections = {
         name: {key: bytes(PackedSection.of(value)) for key, value in section.items()} if name in PACKED else section

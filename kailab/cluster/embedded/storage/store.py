@@ -1,7 +1,8 @@
-"""The store of an embedded cluster: objects by kind with their resource versions, owners and hooks; and the log of Kubernetes Events.
+"""The store of an embedded cluster: objects by kind with their resource versions, owners and hooks; and the log of
+Kubernetes Events.
 
-Events are one small record per (object, reason, message), turned into an object only when read: a lab of tens of thousands of pods records
-several events for each, which would cost more than the pods as full objects.
+Events are one small record per (object, reason, message), turned into an object only when read: a lab of tens of
+thousands of pods records several events for each, which would cost more than the pods as full objects.
 """
 
 from __future__ import annotations
@@ -312,8 +313,7 @@ class ObjectStore:
 
     def insert(self, kind: str, key: Key, obj: Object, timestamp: str) -> Object:
         """Store a new object, filling in its metadata in place: the store owns ``obj`` and its metadata. Raises
-        Forbidden if there are
-        ``MOST_OBJECTS`` of its kind.
+        Forbidden if there are ``MOST_OBJECTS`` of its kind.
         """
         table = self.table(kind)
         if len(table.objects) >= MOST_OBJECTS:
@@ -396,8 +396,7 @@ class ObjectStore:
 
     def restore(self, kind: str, objects: list[Object] | PackedSection) -> None:
         """Restore saved objects of a kind, in their order, without hooks. Packed objects are unpacked on demand; their
-        owner references are
-        unknown before that.
+        owner references are unknown before that.
         """
         if isinstance(objects, PackedSection):
             self._saved[kind] = objects
@@ -406,8 +405,8 @@ class ObjectStore:
 
     def fork(self, without: Iterable[Reference] = ()) -> ObjectStore:
         """An independent store with the same content. Objects are shared, since stored ones never change. It has no
-        watchers, and may be written to
-        even if this one may not. ``without``: objects to leave out, with everything that only they own.
+        watchers, and may be written to even if this one may not. ``without``: objects to leave out, with everything
+        that only they own.
         """
         if self.sealed:
             if self._whole is None:

@@ -1,4 +1,4 @@
-"""All objects of one kind, by (namespace, name), in order of creation, with indexes made when first asked for."""
+"""All objects of one kind, by (namespace, name), in order of creation, with indexes built on demand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Which API server to speak to, and as whom: a kubeconfig read by the kubernetes client, or a pod's own account.
+"""The address and credentials of an API server: from a kubeconfig, read by the kubernetes client, or from a pod's
+service account.
 
-Only reads: a user's kubeconfig and current context are never changed.
+Nothing is written: a user's kubeconfig and current context never change.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 @dataclass
 class Connection:
-    """``server``: its URL. ``told``: how messages name it. ``configuration``: the kubernetes client's, with what is
-    needed to log in."""
+    """``server``: its URL. ``told``: its name in messages. ``configuration``: the kubernetes client's, which logs in."""
 
     server: str
     told: str
@@ -31,17 +31,17 @@ class Connection:
 
     @classmethod
     def from_kubeconfig(cls, path: str | Path, context: str | None = None) -> Connection:
-        """Raises ConnectError or InputError for a file that is missing, damaged, or lacks what is asked of it."""
+        """Raises ConnectError or InputError for a file that is missing or damaged, or lacks the context."""
         from kubernetes.aio import config as loading
         from kubernetes.aio.client import Configuration
 
         path = Path(path).expanduser()
         chosen = _check(path, context)
-        # The library keeps defaults that other users of it in this process may have set.
+        # The library keeps defaults that other users of it in this process may have changed.
         configuration = type.__call__(Configuration)
 
         async def load() -> None:
-            # Not persisted: a token that was renewed is not written into the user's file.
+            # Not persisted: a renewed token is not written into the user's file.
             await loading.load_kube_config(str(path), chosen, configuration, persist_config=False)
 
         try:
@@ -55,7 +55,7 @@ class Connection:
 
     @classmethod
     def in_cluster(cls) -> Connection:
-        """The API server of the cluster in which this process runs as a pod. Raises ConnectError outside of one."""
+        """The API server of the cluster in which this process runs as a pod. Raises ConnectError outside of a cluster."""
         from kubernetes.aio import config as loading
         from kubernetes.aio.client import Configuration
 
@@ -69,7 +69,7 @@ class Connection:
         return cls(configuration.host, f"{configuration.host} (as this pod's service account)", configuration)
 
     def tls(self) -> ssl.SSLContext | None:
-        """Made anew at each call. Raises ConnectError for certificates that can't be read."""
+        """A new one at each call. Raises ConnectError for unreadable certificates."""
         from kubernetes.aio.client.rest import RESTClientObject
 
         if not self.server.startswith("https"):
@@ -81,11 +81,11 @@ class Connection:
         return context
 
     async def credentials(self) -> Mapping[str, str]:
-        """Headers that say who asks, as of now: tokens are renewed by those who gave them."""
+        """Headers with the current credentials; tokens are renewed when they expire."""
         headers = {}
         auth = self.configuration.auth_settings()
         if asyncio.iscoroutine(auth):
-            # Where the library renews tokens here, this is a coroutine.
+            # A coroutine if the library renews tokens.
             auth = await auth
         for setting in auth.values():
             if setting.get("in") == "header" and setting.get("value"):
@@ -94,7 +94,7 @@ class Connection:
 
 
 def _check(path: Path, context: str | None) -> str:
-    """What the library would tell less well. Returns the context to use."""
+    """Report faults that the library reports less well. Returns the context to use."""
     try:
         text = file_bytes(path, LARGEST_FILE).decode("utf-8")
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def _check(path: Path, context: str | None) -> str:
 
 
 def _in_a_loop_of_its_own(work: Any) -> None:
-    """Also where this thread runs a loop already, which must not be entered twice."""
+    """Run in a new thread with its own loop, because this thread may be running one already."""
     from threading import Thread
 
     failed: list[BaseException] = []

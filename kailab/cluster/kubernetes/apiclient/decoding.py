@@ -1,8 +1,9 @@
-"""Objects from a server's JSON, equal parts of them in memory once.
+"""Decodes a server's JSON so that equal parts of objects are one value in memory.
 
-Thousands of pods differ in their names and little else. What is equal in the JSON of two objects (a field of the spec, a condition,
-the labels) becomes one value, found by its bytes without being decoded again. Nobody changes decoded objects in place, so nobody
-sees that they share. ``managedFields`` is left out without being decoded: nobody reads it, and it is often the largest part.
+Thousands of pods differ in their names and little else. A part with equal JSON in two objects (a field of the spec, a
+condition, the labels) becomes one value, found by its bytes without decoding it again. Decoded objects are never
+changed in place, so sharing is safe. ``managedFields`` is skipped without decoding: nobody reads it, and it is often
+the largest part.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from kailab.cluster.protocol import Object
 _fields: Callable[[bytes | msgspec.Raw], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _entries: Callable[[bytes], list[dict[str, msgspec.Raw]]] = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 _decode = msgspec.json.Decoder().decode
-_KEPT = 4096  # of one generation
-_LARGE = 1024  # bytes from which a part is seldom equal to another as a whole
-_OWN = frozenset(("uid", "resourceVersion"))  # of one object or one state of it
+_KEPT = 4096  # parts of one generation
+_LARGE = 1024  # bytes from which a part is rarely equal to another as a whole
+_OWN = frozenset(("uid", "resourceVersion"))  # fields with a value of their own for each object or state
 
 
 class _Event(msgspec.Struct):
@@ -34,16 +35,16 @@ class _Page(msgspec.Struct):
 
 
 class SharingDecoder:
-    """Remembers the parts that it met last. May be used by several threads at once."""
+    """Decodes objects and shares equal parts with those decoded recently. Several threads may use it at once."""
 
     def __init__(self, kept: int = _KEPT) -> None:
         self._kept = kept
-        # Two generations: what is met again moves to the young one, what is not goes with the old one.
+        # Two generations: a part that is met again moves to the young one; others are dropped with the old one.
         self._young: dict[bytes, Any] = {}
         self._old: dict[bytes, Any] = {}
 
     def __len__(self) -> int:
-        """How many parts are remembered."""
+        """The number of remembered parts."""
         return len(self._young) + len(self._old)
 
     def event(self, line: bytes) -> tuple[str, Object]:
@@ -57,7 +58,7 @@ class SharingDecoder:
         return [self.object(item) for item in page.items or ()], page.metadata
 
     def object(self, raw: bytes | msgspec.Raw) -> Object:
-        """One object; it and its metadata are its own. Raises msgspec.DecodeError."""
+        """One object, in a dict of its own, with metadata of its own. Raises msgspec.DecodeError."""
         return {
             sys.intern(name): self._metadata(bytes(value)) if name == "metadata" else self._parted(bytes(value), 2)
             for name, value in _fields(raw).items()
@@ -74,7 +75,7 @@ class SharingDecoder:
         }
 
     def _parted(self, raw: bytes, depth: int) -> Any:
-        """A part and, to this depth, what it is made of."""
+        """A part, with its own parts shared down to this depth."""
         if len(raw) > _LARGE:
             return self._made(raw, depth)
         found = self._young.get(raw, self)
@@ -95,7 +96,7 @@ class SharingDecoder:
         if raw.startswith(b"[{"):
             try:
                 entries = _entries(raw)
-            except msgspec.ValidationError:  # not all of its entries are objects
+            except msgspec.ValidationError:  # some entries are no objects
                 return _decode(raw)
             return [self._of(entry, depth) for entry in entries]
         return _decode(raw)

@@ -1,7 +1,7 @@
-"""Each write of the protocol as the requests that carry it out, and what their answers mean.
+"""The requests that carry out each write of the protocol, and the meaning of their answers.
 
-A request that was sent twice may have been carried out the first time, its answer lost: then "it exists already", "it is
-bound already", "it is gone already" are the success that was asked for. Where the last word is no word either, the write is
+A repeated request may have been carried out the first time, with its answer lost. Then "exists already", "bound
+already" and "not found" are the success that was asked for. If even the last try has no answer, the write is
 *doubtful*.
 """
 
@@ -28,8 +28,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 class ApiRequest(NamedTuple):
-    """``told``: the request in words. ``resolve``: what a refusal is checked against where an earlier try may have done it (a
-    path to GET); ``resolve_node``: the node that a pod is on then."""
+    """``told``: the request in words. ``resolve``: a path to GET, to check a refusal if an earlier try may have
+    succeeded; ``resolve_node``: the node that the pod is on in that case."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class ApiRequest(NamedTuple):
 
 
 def body_of(answer: HttpAnswer) -> Object:
-    """The object in an answer, without the bookkeeping of who manages which field."""
+    """The object in an answer, without managedFields."""
     obj: Object = _decode(answer.body)
     metadata = obj.get("metadata")
     if isinstance(metadata, dict):
@@ -59,7 +59,7 @@ def creating(resource: ApiResource, obj: Object) -> ApiRequest:
         resource.path(namespace, query=_MANAGED),
         _encode(obj),
         told=f"create {resource.kind} {name}",
-        # A name that the server makes can't be looked for.
+        # A name that the server generates can't be looked up.
         resolve=resource.path(namespace, name) if name else "",
     )
 
@@ -76,7 +76,7 @@ def updating(resource: ApiResource, obj: Object) -> ApiRequest:
 
 def applying(resource: ApiResource, obj: Object) -> ApiRequest:
     metadata = obj["metadata"]
-    # Forced: the manifest has the last word about its fields, also about those that somebody else has set since.
+    # Forced: the manifest decides about its fields, even those that somebody else has set since.
     path = resource.path(metadata.get("namespace"), metadata["name"], query={**_MANAGED, "force": "true"})
     return ApiRequest("PATCH", path, _encode(obj), APPLY, f"apply {resource.kind} {metadata['name']}")
 
@@ -94,7 +94,7 @@ def deleting(
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = math.ceil(grace_seconds)
-    # Under the same name there may be another object by now; that one is not meant.
+    # Another object may have the name by now; it must not be deleted.
     if uid:
         options["preconditions"] = {"uid": uid}
     told = f"delete {resource.kind} {name}"
@@ -115,7 +115,7 @@ def binding(
     resource: ApiResource, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str] | None
 ) -> ApiRequest:
     metadata: dict[str, Any] = {"name": pod, "namespace": namespace}
-    # The API server refuses to bind a pod of that name that is not the one decided on.
+    # The API server refuses to bind another pod of that name.
     if uid:
         metadata["uid"] = uid
     if annotations:
@@ -142,7 +142,7 @@ def disrupting(
         "message": message,
         "lastTransitionTime": stamp,
     }
-    # A precondition: of a pod made anew under its name the server refuses the change.
+    # A precondition: the server refuses to change another pod of that name.
     metadata = {"uid": uid} if uid else {}
     body = _encode({"metadata": metadata, "status": {"conditions": [condition]}})
     path = resource.path(namespace, pod, "status", query=_MANAGED)
@@ -151,13 +151,13 @@ def disrupting(
 
 
 async def send(transport: Transport, request: ApiRequest, patience: float, brief: bool = False) -> HttpAnswer:
-    """The answer to a request that was carried out. Raises ApiError for one that was not, or that is ``doubtful``."""
+    """The answer to a request that was carried out. Raises ApiError for one that was refused, or is ``doubtful``."""
     answer = await transport.request(
         request.method, request.path, request.body, request.content, patience=patience, brief=brief
     )
     if answer.code < 300:
         return answer
-    # Only where an earlier try may have done it: otherwise the refusal means what it says.
+    # Only if an earlier try may have succeeded: otherwise the refusal means what it says.
     if answer.doubtful:
         if request.method == "DELETE" and answer.code == 404:
             return HttpAnswer(200, b"{}", answer.tries)
@@ -166,16 +166,16 @@ async def send(transport: Transport, request: ApiRequest, patience: float, brief
             if there.code == 200 and _is_ours(there, request):
                 return there if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
     error = refusal(answer.code, answer.body, request.told)
-    # These say what is there now, which settles it: it is gone, or it is not as was asked.
+    # These codes describe the present state, which settles it: the object is gone, or is not as was asked.
     error.doubtful = answer.doubtful and answer.code not in (404, 409)
     raise error
 
 
 async def _look(transport: Transport, path: str, patience: float, brief: bool) -> HttpAnswer:
-    """What is there now. Raises ApiError, ``doubtful``, if the server does not say."""
+    """The present state. Raises ApiError, ``doubtful``, if the server does not answer."""
     try:
         there = await transport.request("GET", path, patience=patience, brief=brief)
-        # Too busy, or in trouble: that says nothing about the object.
+        # A busy or failing server says nothing about the object.
         if there.code >= 429:
             raise refusal(there.code, there.body, f"GET {path}")
     except ApiError as error:
@@ -188,7 +188,7 @@ def _is_ours(there: HttpAnswer, request: ApiRequest) -> bool:
     obj = _decode(there.body)
     if request.resolve_node:
         return bool(obj["spec"].get("nodeName") == request.resolve_node)
-    # The one case in which they are read: who made an object that exists already.
+    # Only here managedFields are read, to see who created an object that exists already.
     managers = obj["metadata"].get("managedFields") or ()
     return any(entry.get("manager") == MANAGER and entry.get("operation") == "Update" for entry in managers)
 
@@ -196,13 +196,15 @@ def _is_ours(there: HttpAnswer, request: ApiRequest) -> bool:
 async def send_in_order(
     transport: Transport, requests: list[ApiRequest], batch: RequestBatch
 ) -> tuple[list[HttpAnswer], ApiError | None]:
-    """The answers of a chain, up to the first refusal, and that.
+    """Send a chain. Returns the answers up to the first refusal, and that refusal.
 
-    A server that is gone is gone for all of a batch; a write that alone gets no good answer holds up nobody."""
+    A server that is unreachable is so for the whole batch; a single write that gets no good answer does not delay the
+    others.
+    """
     answers: list[HttpAnswer] = []
     try:
         for request in requests:
-            # Looked at before each request: another chain may have given the server up meanwhile.
+            # Checked before each request: another chain may have given up the server meanwhile.
             if batch.lost is not None:
                 raise batch.lost
             answers.append(await send(transport, request, batch.patience, brief=True))
@@ -216,7 +218,7 @@ async def send_in_order(
 
 
 class RequestBatch:
-    """Chains that were handed over together. ``lost``: the server was given up on, so the rest is not even sent."""
+    """Chains that were submitted together. ``lost``: the server was given up on, so the rest is not sent."""
 
     def __init__(self, patience: float) -> None:
         self.patience = patience

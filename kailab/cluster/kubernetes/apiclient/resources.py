@@ -1,6 +1,7 @@
 """Which kinds a server serves, under which paths, and all objects of a kind, listed page by page.
 
-What the server said is remembered. A kind that it does not serve is asked for again after a few seconds: CRDs come and go.
+What the server said is remembered. A kind that it does not serve is asked for again after a few seconds: CRDs come and
+go.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _AGAIN_SECONDS = 5.0
 
 
 class ApiResource(NamedTuple):
-    """One kind as a server has it. ``status``: it has a status subresource."""
+    """One kind on a server. ``status``: it has a status subresource."""
 
     key: str
     kind: str
@@ -35,7 +36,7 @@ class ApiResource(NamedTuple):
     def path(
         self, namespace: str | None = None, name: str = "", sub: str = "", query: Mapping[str, str | int] | None = None
     ) -> str:
-        """``namespace`` None: of all namespaces (for lists), or a kind outside of namespaces."""
+        """``namespace`` None: all namespaces (for lists), or a cluster-wide kind."""
         root = "/api/" if "/" not in self.api_version else "/apis/"
         parts = [root + self.api_version]
         if self.namespaced and namespace:
@@ -64,7 +65,7 @@ class _Group(msgspec.Struct, rename="camel"):
 
 
 class ApiResources:
-    """``ask`` GETs a path."""
+    """The kinds that a server serves. ``ask``: GETs a path."""
 
     def __init__(self, ask: Callable[[str], HttpAnswer]) -> None:
         self._ask = ask
@@ -72,7 +73,7 @@ class ApiResources:
         self._found: dict[str, ApiResource] = {}
 
     def of(self, key: str) -> ApiResource:
-        """By kind key, in the newest version that kailab and the server both know. Raises NotFound."""
+        """By kind key, in the newest version that both kailab and the server know. Raises NotFound."""
         found = self._found.get(key)
         if found is not None:
             return found
@@ -84,7 +85,7 @@ class ApiResources:
         raise NotFound(f"the server has no kind {key}")
 
     def of_object(self, obj: Object) -> ApiResource:
-        """In the version that the object is written in. Raises Invalid or NotFound."""
+        """By the object's apiVersion and kind. Raises Invalid or NotFound."""
         api_version, kind = obj.get("apiVersion"), obj.get("kind")
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
             raise Invalid("an object needs apiVersion and kind", "kind")
@@ -94,7 +95,7 @@ class ApiResources:
         return found
 
     def forget(self, key: str) -> None:
-        """The server does not find it any more: ask anew."""
+        """Ask anew next time: the server does not find the kind any more."""
         found = self._found.pop(key, None)
         if found is not None:
             self._lists.pop(found.api_version, None)
@@ -110,7 +111,7 @@ class ApiResources:
         if answer.code != 200:
             return []
         told = decoding.decode_json(answer.body, _Group)
-        # Of a kind that kailab does not know, the version that the server itself prefers.
+        # For a kind that kailab does not know, the server's preferred version.
         first = told.preferred_version.group_version
         return [first, *(v.group_version for v in told.versions if v.group_version != first)]
 
@@ -118,7 +119,8 @@ class ApiResources:
         known = self._lists.get(api_version)
         if known is not None:
             found = next(filter(fits, known[1].values()), None)
-            # What is not there is so for seconds only: a CRD may be on its way, also into a version that has others.
+            # A missing kind is remembered for seconds only: a CRD may be on its way, even into a version that has other
+            # kinds.
             if found is not None or time.monotonic() - known[0] < _AGAIN_SECONDS:
                 return found
         return next(filter(fits, self._listed(api_version).values()), None)
@@ -135,7 +137,7 @@ class ApiResources:
                     key = key_of(api_version, one.kind)
                     has_status = f"{one.name}/status" in names
                     found[one.kind] = ApiResource(key, one.kind, api_version, one.name, one.namespaced, has_status)
-        # A server in trouble does not say that it lacks the kind.
+        # An error does not mean that the server lacks the kind.
         elif answer.code != 404:
             raise refusal(answer.code, answer.body, f"GET {api_version}")
         self._lists[api_version] = (time.monotonic(), found)
@@ -144,11 +146,11 @@ class ApiResources:
 
 PAGE = 1000
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Asks a server for no more of each object than its metadata."""
+"""The Accept header that asks a server for metadata only."""
 
 
 class Listed(NamedTuple):
-    """``version``: where a watch goes on from."""
+    """``version``: where a watch continues."""
 
     objects: list[Object]
     version: str
@@ -163,8 +165,8 @@ async def list_all(
     accept: str = "application/json",
     decoder: SharingDecoder | None = None,
 ) -> Listed:
-    """In a namespace, or (None) in all of them. ``patience``: for each page. ``accept``: ``METADATA`` for no more than that.
-    ``decoder``: with which parts are shared; None: with no other list. Raises ApiError."""
+    """In a namespace, or (None) in all. ``patience``: for each page. ``accept``: ``METADATA`` for metadata only.
+    ``decoder``: the one to share parts with; None: a new one. Raises ApiError."""
     decoder = decoder or SharingDecoder()
     found: list[Object] = []
     more = ""
@@ -176,7 +178,7 @@ async def list_all(
             raise refusal(answer.code, answer.body, f"list {resource.plural}")
         items, metadata = decoder.page(answer.body)
         for item in items:
-            # A list names the kind once, and not in each object.
+            # A list has apiVersion and kind once, not in each object.
             item["apiVersion"], item["kind"] = resource.api_version, resource.kind
         found += items
         more = metadata.get("continue") or ""

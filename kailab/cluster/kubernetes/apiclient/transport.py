@@ -67,7 +67,8 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def refusal(code: int, body: bytes, asked: str) -> ApiError:
-    """The error for an answer. ``asked``: what was asked for, as ``PATCH pods/a``, for answers that do not say."""
+    """The error for an answer that is no success. ``asked``: the request, as ``PATCH pods/a``, for answers without a
+    message."""
     try:
         status: Any = msgspec.json.decode(body)
     except msgspec.DecodeError:
@@ -76,7 +77,7 @@ def refusal(code: int, body: bytes, asked: str) -> ApiError:
         status = {}
     message = str(status.get("message") or f"{asked}: {body[:200].decode(errors='replace').strip() or 'no reason'}")
     reason = str(status.get("reason") or "")
-    # The first cause names the field; the message lists them all.
+    # The first cause gives the field; the message lists all.
     if code == 422 or reason == "Invalid" or code == 400:
         causes = (status.get("details") or {}).get("causes") or [{}]
         return Invalid(message, str(causes[0].get("field") or ""))
@@ -90,8 +91,8 @@ def refusal(code: int, body: bytes, asked: str) -> ApiError:
 
 
 class AnswerCounts:
-    """``counted``: (method, code; 0: no answer) -> count. ``refused_since``: since when, in seconds of ``clock``, nothing was answered
-    but 401; None: the last answer was another."""
+    """``counted``: (method, code; 0: no answer) -> count. ``refused_since``: the time, in seconds of ``clock``, since
+    when all answers are 401; None: the last answer was another one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.counted: dict[tuple[str, int], int] = {}
@@ -103,20 +104,20 @@ class AnswerCounts:
         self.heard(code)
 
     def heard(self, code: int) -> None:
-        """An answer that is not counted: a watch that begins."""
+        """Note an answer that is not counted: a watch that begins."""
         if code == Unauthorized.code:
             self.refused_since = self._clock() if self.refused_since is None else self.refused_since
-        # Where nobody answers nothing is said of the credentials.
+        # No answer says nothing about the credentials.
         elif code:
             self.refused_since = None
 
 
 LEAST, NARROW, FIRST, MOST = 4.0, 8.0, 24.0, 96.0
-_SLOW = 6.0  # times the best answer: more at once would only wait in the server instead of here
+_SLOW = 6.0  # times the best time of an answer: more requests would only wait in the server instead of here
 
 
 class RequestLimit:
-    """A gate with a moving width. For one event loop."""
+    """Limits the requests under way and adapts the limit to the server. For one event loop."""
 
     def __init__(self) -> None:
         self.limit = FIRST
@@ -135,35 +136,35 @@ class RequestLimit:
         try:
             await place
         except asyncio.CancelledError:
-            # The place was given in the same moment: it goes to the next one who waits.
+            # The place was given at the same moment: pass it on to the next one waiting.
             if place.done() and not place.cancelled():
                 self._leave()
             raise
 
     def answered(self, seconds: float, now: float) -> None:
-        """A request was answered after so long. ``now``: a monotonic time."""
-        # The best is forgotten slowly, or one lucky answer would hold the gate narrow for ever.
+        """A request was answered after ``seconds``. ``now``: a monotonic time."""
+        # The best time is forgotten slowly; otherwise one lucky answer would keep the limit low for ever.
         self._best = min(seconds, self._best * 1.001)
-        # What is urgent waits in the server behind all that is under way, so no more of it is than keeps the server at work. To
-        # fewer than NARROW only refusals lead: slow answers may have other clients as their cause.
+        # Urgent requests wait in the server behind all that are under way, so only as many are sent as keep it busy.
+        # Slow answers never lower the limit below NARROW, as other clients may cause them; refusals do.
         if seconds > self._best * _SLOW and self.limit > NARROW:
             self._shrink(now, NARROW)
-        # It grows only while it is used to the full; about one a round trip, as TCP avoids congestion.
+        # The limit grows only while it is fully used, by about one a round trip, as in TCP's congestion avoidance.
         elif self.under_way >= int(self.limit):
             self.limit = min(MOST, self.limit + 1 / self.limit)
         self._leave()
 
     def overloaded(self, now: float) -> None:
-        """The server had enough, or did not answer."""
+        """The server refused for overload, or did not answer."""
         self._shrink(now, LEAST)
         self._leave()
 
     def withdrawn(self) -> None:
-        """Nothing was sent after all."""
+        """The request was not sent after all."""
         self._leave()
 
     def _shrink(self, now: float, least: float) -> None:
-        # All that were under way together fail together: that is one piece of news, not thirty.
+        # Requests that are under way together fail together, which counts once.
         if now - self._shrunk_at > max(0.1, 2 * self._best):
             self._shrunk_at = now
             self.limit = max(least, self.limit * 2 / 3)
@@ -178,11 +179,11 @@ class RequestLimit:
 
 
 class _Refused(Exception):
-    """aiohttp gives up the request and its connection."""
+    """Makes aiohttp give up the request and its connection."""
 
 
 class GuardedBody(aiohttp.BytesPayload):
-    """``withheld``: the body was not sent, because ``may_write`` said no."""
+    """``withheld``: the body was not sent, because ``may_write`` refused."""
 
     def __init__(self, body: bytes, may_write: Callable[[], bool]) -> None:
         super().__init__(body)
@@ -190,7 +191,7 @@ class GuardedBody(aiohttp.BytesPayload):
         self._may_write = may_write
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        # No other task runs between this answer and the bytes going to the socket.
+        # No other task runs between this answer and the write to the socket.
         if not self._may_write():
             self.withheld = True
             raise _Refused
@@ -201,7 +202,7 @@ _SKEW_SECONDS = 2.0
 
 
 class ServerClock:
-    """Time of this machine until a date that is off by more than two seconds is seen. Not for two threads that ``look``."""
+    """The clock of this machine, until a server's date differs by more than two seconds. Only one thread may ``look``."""
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
@@ -212,14 +213,14 @@ class ServerClock:
         return time.monotonic() + self._offset
 
     def look(self, date: str | None) -> None:
-        """Take in an answer's Date header."""
+        """Process the Date header of an answer."""
         moment = time.monotonic()
-        # Dates have whole seconds: looking more often would tell nothing.
+        # Dates have whole seconds: processing more of them adds nothing.
         if date is None or moment - self._looked_at < 1.0:
             return
         self._looked_at = moment
         try:
-            told = parsedate_to_datetime(date).timestamp() + 0.5  # it is cut to whole seconds
+            told = parsedate_to_datetime(date).timestamp() + 0.5  # dates are rounded down to whole seconds
         except (TypeError, ValueError):
             return
         if abs(told - self.now()) > _SKEW_SECONDS:
@@ -232,19 +233,19 @@ _log = logging.getLogger(__name__)
 ANSWER_SECONDS = 20.0
 LEAST_ANSWER_SECONDS = 10.0
 WATCH_SECONDS = 150.0
-"""A watch that is silent for so long is taken for dead: servers send a bookmark about each minute."""
+"""A watch without data for so long counts as dead: servers send a bookmark about each minute."""
 
 BRIEF_TRIES = 3
 CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 20.0
 _AGAIN = frozenset((429, 500, 502, 503, 504))
 _TOO_MUCH = frozenset((429, 503, 504))
-_OWN = frozenset((500, 504))  # what one request may meet with on a server that answers all others
+_OWN = frozenset((500, 504))  # codes that a single request may get from a server that answers all others
 _CREDENTIALS_SECONDS = 30.0
 
 
 class HttpAnswer(NamedTuple):
-    """``tries``: how often it was sent. ``doubtful``: one of them may have been carried out, though no answer said so."""
+    """``tries``: how often it was sent. ``doubtful``: one of the tries may have been carried out without an answer."""
 
     code: int
     body: bytes
@@ -253,13 +254,13 @@ class HttpAnswer(NamedTuple):
 
 
 class NoAnswer(Unavailable):
-    """``own``: others may have got theirs."""
+    """``own``: other requests may have got answers."""
 
     own = False
 
 
 class _Again(Exception):
-    """``own``: it may be this request alone that has trouble; ``sent``: it may have been carried out."""
+    """Retry. ``own``: perhaps only this request has trouble; ``sent``: it may have been carried out."""
 
     def __init__(
         self,
@@ -284,7 +285,7 @@ class Transport:
         self.connection = connection
         self.pressure = RequestLimit()
         self.answers = AnswerCounts()
-        self.may_write: Callable[[], bool] | None = None  # asked before anything but a GET is sent
+        self.may_write: Callable[[], bool] | None = None  # asked before everything but a GET
         self.dry_run = False
         self._urgent = 0  # batches of writes under way that somebody waits for
         self._urgent_at = float("-inf")
@@ -317,21 +318,21 @@ class Transport:
         try:
             return future.result()
         except KeyboardInterrupt:
-            # The request must not go on when nobody waits for its answer any more.
+            # Nobody waits for the answer any more, so the request must not go on.
             future.cancel()
             raise
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-        """Run in the loop, not waited for."""
+        """Run in the loop without waiting."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)  # type: ignore[return-value]
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Do something in the loop."""
+        """Call in the loop."""
         if not self._closed:
             self.loop.call_soon_threadsafe(action)
 
     def close(self) -> None:
-        """End all that runs. Closing twice does nothing."""
+        """End everything that runs. Closing twice does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -362,13 +363,13 @@ class Transport:
         accept: str = "application/json",
         brief: bool = False,
     ) -> HttpAnswer:
-        """Raises Unavailable once patience is at an end. ``brief``: see above."""
+        """Raises Unavailable when patience runs out. ``brief``: see above."""
         if self.dry_run and method != "GET":
             path += ("&" if "?" in path else "?") + "dryRun=All"
         try:
             return await self._once(method, path, body, content, accept, 1, 0.0 if brief else patience)
         except _Again as trouble:
-            # A brief request that timed out is not sent again: its chain would wait as long a second time.
+            # A brief request that timed out is not repeated: its chain would wait as long again.
             if patience <= 0 or (brief and trouble.own and trouble.answer is None):
                 return self._give_up(trouble, method, path, trouble.sent)
             return await self._persist(method, path, body, content, accept, patience, trouble, brief)
@@ -407,7 +408,8 @@ class Transport:
                 sent = sent or trouble.sent
                 _log.debug("%s %s: attempt %d failed: %s", method, path, tries, trouble)
                 raise
-            # Not sent this time, by a lost lease or a bad certificate; an earlier try may have been carried out.
+            # Not sent this time, because of a lost lease or a bad certificate; an earlier try may have been carried
+            # out.
             except Unavailable as error:
                 error.doubtful = sent
                 raise
@@ -442,7 +444,7 @@ class Transport:
         await self.pressure.enter()
         guarded = None
         if method != "GET" and self.may_write is not None:
-            # Asked after the wait for a place: the lease may have run out in it. The body asks once more.
+            # Asked after the wait for a place, in which the lease may have run out. The body asks again.
             if not self.may_write():
                 raise self._withheld(method, path)
             guarded = GuardedBody(body or b"", self.may_write)
@@ -465,13 +467,13 @@ class Transport:
                 raise self._withheld(method, path) from None
             self.pressure.overloaded(time.monotonic())
             self.answers.count(method, 0)
-            if isinstance(error, aiohttp.ClientSSLError):  # a certificate gets no better by waiting
+            if isinstance(error, aiohttp.ClientSSLError):  # waiting does not cure a certificate
                 raise Unavailable(f"{self.connection.server}: {error}") from error
-            # Without a connection nothing was carried out; after anything else it may have been.
+            # Without a connection nothing was carried out; after any other error it may have been.
             unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
             late = isinstance(error, TimeoutError) and not unsent
             raise _Again(str(error) or type(error).__name__, own=late, sent=not unsent) from error
-        # Cancelled: its place in the gate has to be given back all the same.
+        # When cancelled, it must give back its place.
         except BaseException:
             self.pressure.overloaded(time.monotonic())
             raise
@@ -495,7 +497,7 @@ class Transport:
         return Unavailable(f"not sent, {method} {path.partition('?')[0]}: this process may not write any more")
 
     def stream(self, path: str) -> Any:
-        """A request whose answer is read as it comes: an ``async with``. No time limit on the whole of it."""
+        """A request whose answer is read as it arrives: an ``async with``. The whole of it has no time limit."""
         assert self._session is not None
         return self._session.get(
             self._url(path),
@@ -507,7 +509,7 @@ class Transport:
     async def _ready(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # No limit on connections: ``RequestLimit`` is the limit, and watches need theirs beside it.
+                # No limit on connections: ``RequestLimit`` is the limit, and watches need connections besides.
                 connector=aiohttp.TCPConnector(limit=0, ssl=self._tls or True, keepalive_timeout=60),
                 timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS),
                 read_bufsize=2**21,
@@ -522,7 +524,7 @@ class Transport:
 
     @contextmanager
     def urgently(self) -> Iterator[None]:
-        """While somebody waits for writes; in the loop's thread."""
+        """Mark that somebody waits for writes; in the loop's thread."""
         self._urgent += 1
         try:
             yield
@@ -531,7 +533,7 @@ class Transport:
             self._urgent_at = time.monotonic()
 
     def is_urgent(self, quiet: float) -> bool:
-        """Whether somebody waits for writes, or did within the last ``quiet`` seconds."""
+        """True if somebody waits for writes, or did within the last ``quiet`` seconds."""
         return self._urgent > 0 or time.monotonic() - self._urgent_at < quiet
 
     async def prepare(self) -> None:
@@ -541,12 +543,12 @@ class Transport:
     def _url(self, path: str) -> Any:
         from yarl import URL
 
-        return URL(f"{self.connection.server}{path}", encoded=True)  # Resource.path has quoted it
+        return URL(f"{self.connection.server}{path}", encoded=True)  # ApiResource.path has quoted it
 
-    # --- the first word ----------------------------------------------------------------------------------------------
+    # --- the first request --------------------------------------------------------------------------------------------
 
     def check(self, patience: float = 3.0) -> str:
-        """The server's version. Raises ConnectError with the reason where it can't be used."""
+        """The server's version. Raises ConnectError with the reason if it can't be used."""
         import msgspec
 
         told = self.connection.told
@@ -559,7 +561,7 @@ class Transport:
             if answer.code in (401, 403):
                 raise refusal(answer.code, answer.body, "GET /version")
             version = msgspec.json.decode(answer.body)["gitVersion"]
-            # /version is open to all where anonymous requests are; namespaces are not.
+            # /version is open to anonymous requests, where these are allowed; namespaces are not.
             allowed = self.call(ask("/api/v1/namespaces/default"))
             if allowed.code == 401:
                 raise refusal(401, allowed.body, "GET namespaces/default")
@@ -580,7 +582,7 @@ def _retry_after(text: str | None) -> float | None:
 
 
 async def side_by_side(work: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """Results in order; at most so many begun at a time, so that a long list does not become as many tasks."""
+    """Results in order, at most ``most`` at a time, so that a long list does not become as many tasks."""
     results: list[Any] = [None] * len(work)
     remaining = iter(range(len(work)))
 

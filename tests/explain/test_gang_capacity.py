@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from tests.explain.building import causes, queue
 from tests.explain.node_building import (
     MODEL,
@@ -28,46 +28,46 @@ CORDON = {"spec": {"unschedulable": True}}
 TAINT = [{"key": "reserved", "effect": "NoSchedule"}]
 
 SITUATIONS = {
-    "more pods than GPUs": ([TWO], job("x", 17), Code.LARGER_THAN_THE_FLEET, ["17", "16"]),
-    "more GPUs in sum": ([TWO], job("x", 5, 4), Code.LARGER_THAN_THE_FLEET, ["5", "20", "16"]),
+    "more pods than GPUs": ([TWO], job("x", 17), CauseCode.LARGER_THAN_THE_FLEET, ["17", "16"]),
+    "more GPUs in sum": ([TWO], job("x", 5, 4), CauseCode.LARGER_THAN_THE_FLEET, ["5", "20", "16"]),
     "more than the nodes of the model have": (
         [pool("a100", 1, gpuModel="A100"), pool("l4", 4, gpuModel="L4")], job("x", 3, 4, nodeSelector={MODEL: "A100"}),
-        Code.LARGER_THAN_THE_FLEET, ["12", "8"],
+        CauseCode.LARGER_THAN_THE_FLEET, ["12", "8"],
     ),
-    "more CPU in sum": ([TWO], job("x", 3, 1, cpu="50"), Code.LARGER_THAN_THE_FLEET, ["150", "128"]),
+    "more CPU in sum": ([TWO], job("x", 3, 1, cpu="50"), CauseCode.LARGER_THAN_THE_FLEET, ["150", "128"]),
     "more without those that are reserved for others": (
-        [TWO, pool("cpu", 4, 0, taints=TAINT)], job("x", 17), Code.LARGER_THAN_THE_FLEET, ["17", "16"],
+        [TWO, pool("cpu", 4, 0, taints=TAINT)], job("x", 17), CauseCode.LARGER_THAN_THE_FLEET, ["17", "16"],
     ),
-    "parts that leave a rest on each node": ([TWO], job("x", 3, 5), Code.FRAGMENTED, ["15", "16", "2"]),
-    "memory that leaves a rest on each node": ([TWO], job("x", 3, 1, memory="150Gi"), Code.FRAGMENTED, ["3", "150Gi", "450Gi", "2"]),
-    "a rest for none of the larger": ([pool("n", 3, 4)], job("x", 4, 3), Code.FRAGMENTED, ["12", "3"]),
-    "more than any rack": ([racks(2)], job("x", 3, 8, level="lab/rack"), Code.LARGER_THAN_ANY_DOMAIN, ["24", "16", "lab/rack"]),
+    "parts that leave a rest on each node": ([TWO], job("x", 3, 5), CauseCode.FRAGMENTED, ["15", "16", "2"]),
+    "memory that leaves a rest on each node": ([TWO], job("x", 3, 1, memory="150Gi"), CauseCode.FRAGMENTED, ["3", "150Gi", "450Gi", "2"]),
+    "a rest for none of the larger": ([pool("n", 3, 4)], job("x", 4, 3), CauseCode.FRAGMENTED, ["12", "3"]),
+    "more than any rack": ([racks(2)], job("x", 3, 8, level="lab/rack"), CauseCode.LARGER_THAN_ANY_DOMAIN, ["24", "16", "lab/rack"]),
     "more than any node": (
-        [racks(2)], job("x", 9, 1, level="kubernetes.io/hostname"), Code.LARGER_THAN_ANY_DOMAIN, ["9", "8"],
+        [racks(2)], job("x", 9, 1, level="kubernetes.io/hostname"), CauseCode.LARGER_THAN_ANY_DOMAIN, ["9", "8"],
     ),
-    "a rest in each rack": ([racks(3)], job("x", 3, 5, level="lab/rack"), Code.LARGER_THAN_ANY_DOMAIN, ["15", "16"]),
-    "more than the fleet is more than any rack": ([racks(2)], job("x", 33, 1, level="lab/rack"), Code.LARGER_THAN_THE_FLEET, ["33", "32"]),
+    "a rest in each rack": ([racks(3)], job("x", 3, 5, level="lab/rack"), CauseCode.LARGER_THAN_ANY_DOMAIN, ["15", "16"]),
+    "more than the fleet is more than any rack": ([racks(2)], job("x", 33, 1, level="lab/rack"), CauseCode.LARGER_THAN_THE_FLEET, ["33", "32"]),
     "a topology there is not": (
         [racks(2)], job("x", 2, 1, notes={"kai.scheduler/topology": "hall", "kai.scheduler/topology-required-placement": "lab/rack"}),
-        Code.TOPOLOGY_UNKNOWN, ["hall", "floor"],
+        CauseCode.TOPOLOGY_UNKNOWN, ["hall", "floor"],
     ),
-    "a level there is not": ([racks(2)], job("x", 2, 1, level="lab/row"), Code.TOPOLOGY_UNKNOWN, ["lab/row", "lab/rack"]),
-    "a level that no node has a label of": ([TWO], job("x", 2, 1, level="lab/rack"), Code.TOPOLOGY_UNKNOWN, ["lab/rack", "floor"]),
+    "a level there is not": ([racks(2)], job("x", 2, 1, level="lab/row"), CauseCode.TOPOLOGY_UNKNOWN, ["lab/row", "lab/rack"]),
+    "a level that no node has a label of": ([TWO], job("x", 2, 1, level="lab/rack"), CauseCode.TOPOLOGY_UNKNOWN, ["lab/rack", "floor"]),
     "more pods apart than nodes": (
-        [TWO], job("x", 3, labels={"app": "x"}, affinity=apart(app="x")), Code.KEPT_APART, ["3", "2"],
+        [TWO], job("x", 3, labels={"app": "x"}, affinity=apart(app="x")), CauseCode.KEPT_APART, ["3", "2"],
     ),
     "more pods apart than racks": (
-        [racks(2)], job("x", 3, labels={"app": "x"}, affinity=apart("lab/rack", app="x")), Code.KEPT_APART, ["3", "2", "lab/rack"],
+        [racks(2)], job("x", 3, labels={"app": "x"}, affinity=apart("lab/rack", app="x")), CauseCode.KEPT_APART, ["3", "2", "lab/rack"],
     ),
 }  # fmt: skip
 
 
 ELASTIC = {
-    "more in all than any rack": ([racks(2)], job("x", 5, 4, 1, level="lab/rack"), Code.LARGER_THAN_ANY_DOMAIN, ["5", "20", "16"]),
+    "more in all than any rack": ([racks(2)], job("x", 5, 4, 1, level="lab/rack"), CauseCode.LARGER_THAN_ANY_DOMAIN, ["5", "20", "16"]),
     "more in all than any node": (
-        [racks(2)], job("x", 3, 4, 2, level="kubernetes.io/hostname"), Code.LARGER_THAN_ANY_DOMAIN, ["3", "12", "8"],
+        [racks(2)], job("x", 3, 4, 2, level="kubernetes.io/hostname"), CauseCode.LARGER_THAN_ANY_DOMAIN, ["3", "12", "8"],
     ),
-    "more in all than the fleet": ([TWO], job("x", 10, 2, 2), Code.NOT_ENOUGH_GPUS, ["10", "20", "16"]),
+    "more in all than the fleet": ([TWO], job("x", 10, 2, 2), CauseCode.NOT_ENOUGH_GPUS, ["10", "20", "16"]),
 }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_pods_that_have_ended_need_no_room_any_more() -> None:
         put(lab, work)
         lab.advance(70)
         verdict, code, sentence = told(lab, "Job", "x")
-        assert (verdict, code) == ("later", Code.NO_DOMAIN_FREE), sentence
+        assert (verdict, code) == ("later", CauseCode.NO_DOMAIN_FREE), sentence
 
 
 def test_pods_that_may_use_other_nodes_are_not_told_with_those_that_wait() -> None:
@@ -103,7 +103,7 @@ def test_pods_that_may_use_other_nodes_are_not_told_with_those_that_wait() -> No
         put(lab, pod("h", 1, priority="build", nodeSelector={"kubernetes.io/hostname": "b-0"}))
         put(lab, group, *members)
         verdict, code, sentence = told(lab, "PodGroup", "x")
-    assert (verdict, code) == ("later", Code.NOT_ENOUGH_GPUS)
+    assert (verdict, code) == ("later", CauseCode.NOT_ENOUGH_GPUS)
     assert not says(sentence, "12"), sentence
 
 
@@ -113,7 +113,7 @@ def test_pods_beyond_a_minimum_that_others_keep_from_their_rack_wait_for_it() ->
         put(lab, pod("h", 8, **firm))
         put(lab, job("x", 2, 8, 1, level="lab/rack"))
         verdict, code, sentence = told(lab, "Job", "x")
-        assert (verdict, code) == ("later", Code.NO_DOMAIN_FREE), sentence
+        assert (verdict, code) == ("later", CauseCode.NO_DOMAIN_FREE), sentence
 
 
 def rack(name: str, count: int, gpus: int, **fields: object) -> dict:
@@ -126,7 +126,7 @@ def test_pods_that_have_to_join_others_are_told_of_the_rack_that_these_are_in() 
         put(lab, pod("h", 8, priority="build", nodeSelector={"kubernetes.io/hostname": "n-0"}))
         put(lab, job("x", 2, 8, 1, level="lab/rack"))
         verdict, code, sentence = told(lab, "Job", "x")
-    assert (verdict, code) == ("later", Code.NO_DOMAIN_FREE)
+    assert (verdict, code) == ("later", CauseCode.NO_DOMAIN_FREE)
     assert "rack-0 has 0 free" in sentence
     assert "rack-1" not in sentence
 
@@ -142,8 +142,8 @@ def test_a_cause_that_comes_up_once_the_others_have_gone_is_told_so() -> None:
             put(lab, pod(f"h-{node}", gpus, priority="build", nodeSelector={"kubernetes.io/hostname": node}))
         put(lab, store)
         verdict, code, sentence = told(lab, "StatefulSet", "x")
-    assert (verdict, code) == ("never", Code.NO_DOMAIN_FREE)
-    assert sentence.startswith("With all other work gone: ")
+    assert (verdict, code) == ("never", CauseCode.NO_DOMAIN_FREE)
+    assert sentence.startswith("Without other work: ")
     assert "a-rack, where pods of it run" in sentence
 
 
@@ -155,7 +155,7 @@ def test_a_rack_that_is_one_node_is_not_told_as_too_small_where_the_scheduler_do
     with opened(rack("n", 1, 8, gpuMemory="80Gi")) as lab:
         put(lab, job("x", 1, cpu="1", level="lab/rack", annotations={"gpu-memory": "20000"}))
         verdict, code, sentence = told(lab, "Job", "x")
-    assert (verdict, code) == ("never", Code.LARGER_THAN_ANY_DOMAIN)
+    assert (verdict, code) == ("never", CauseCode.LARGER_THAN_ANY_DOMAIN)
     assert "wants 20000 MiB of a GPU" in sentence
     assert "all nodes of the topology are in one kubernetes.io/hostname, n-0" in sentence
 
@@ -166,7 +166,7 @@ def test_a_node_that_its_own_pods_fill_is_not_what_the_rest_waits_for() -> None:
         change_node(lab, "n-0", CORDON)
         lab.settle()
         verdict, code, sentence = told(lab, "Deployment", "x")
-    assert (verdict, code) == ("never", Code.TAINT_NOT_TOLERATED), sentence
+    assert (verdict, code) == ("never", CauseCode.TAINT_NOT_TOLERATED), sentence
     assert says(sentence, "r-0"), sentence
 
 
@@ -183,7 +183,7 @@ def test_a_gang_that_needs_a_cordoned_node() -> None:
         change_node(lab, "n-1", CORDON)
         put(lab, job("x", 10))
         verdict, code, sentence = told(lab, "Job", "x")
-        assert (verdict, code) == ("never", Code.NODES_CORDONED)
+        assert (verdict, code) == ("never", CauseCode.NODES_CORDONED)
         assert "n-1" in sentence
         change_node(lab, "n-1", {"spec": {"unschedulable": False}})
         lab.settle()
@@ -194,7 +194,7 @@ def test_a_gang_that_needs_a_node_with_a_taint() -> None:
     with opened(pool("n"), pool("r", 1, taints=TAINT)) as lab:
         put(lab, job("x", 10))
         verdict, code, sentence = told(lab, "Job", "x")
-        assert (verdict, code) == ("never", Code.TAINT_NOT_TOLERATED)
+        assert (verdict, code) == ("never", CauseCode.TAINT_NOT_TOLERATED)
         assert "r-0" in sentence
         assert "reserved" in sentence
 
@@ -203,11 +203,11 @@ def test_a_queue_that_is_full_does_not_hide_that_it_is_too_large() -> None:
     with opened(TWO) as lab:
         put(lab, queue("small", quota=1, limit=1), job("x", 20, queue="small"))
         found = [cause.code for cause in causes(lab, "Job", "x")]
-        assert found[0] == Code.LARGER_THAN_THE_FLEET
-        assert Code.OVER_LIMIT in found
+        assert found[0] == CauseCode.LARGER_THAN_THE_FLEET
+        assert CauseCode.OVER_LIMIT in found
 
 
 def test_other_work_does_not_matter() -> None:
     with opened(TWO) as lab:
         put(lab, *(pod(f"held-{number}", 4) for number in range(4)), job("x", 17))
-        assert told(lab, "Job", "x")[:2] == ("never", Code.LARGER_THAN_THE_FLEET)
+        assert told(lab, "Job", "x")[:2] == ("never", CauseCode.LARGER_THAN_THE_FLEET)

@@ -12,11 +12,11 @@ from kailab.evidence.entries import PendingReason, PodBound, PodEvicted
 from kailab.evidence.history import LabHistory
 from kailab.evidence.subject_timeline import SubjectTimeline, subject_timeline
 from kailab.explain.answer import Answer, Verdict
-from kailab.explain.evictions import evicted_for, eviction_lines, evictions_told
+from kailab.explain.evictions import eviction_cause_of, eviction_lines, eviction_summary
 from kailab.lab.wording import count
 
 
-def explained(history: LabHistory, kind: str, name: str, namespace: str = "default") -> Answer:
+def explain_evidence(history: LabHistory, kind: str, name: str, namespace: str = "default") -> Answer:
     """As it stood at the end. The verdict is ``gone`` or ``running``, else none: what nobody tried nobody knows. Raises InputError where
     there is nothing of that name."""
     told = subject_timeline(history, kind, name, namespace)
@@ -43,7 +43,7 @@ class _Past:
             verdict = Verdict.GONE
         elif not waiting and self.left:
             verdict = Verdict.RUNNING
-        cause = evicted_for(self.evictions, self._whose) if verdict is Verdict.GONE else None
+        cause = eviction_cause_of(self.evictions, self._whose) if verdict is Verdict.GONE else None
         reasons = list(self._reasons())
         return Answer(
             kind=told.kind,
@@ -55,7 +55,7 @@ class _Past:
             wanted=len(running) + len(waiting),
             head=self._head(running, waiting),
             said=_word(reasons[0]) if reasons else "",
-            told=tuple(evictions_told(self.evictions, self._whose)),
+            told=tuple(eviction_summary(self.evictions, self._whose)),
             details=(*(line for one in self.evictions[-1:] for line in eviction_lines(one)), *told.lines()[1:]),
             facts={
                 "happenings": told.data()["happenings"],

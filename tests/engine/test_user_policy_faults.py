@@ -1,4 +1,4 @@
-"""Answers of policies that no order can go by, and policies that can't even be made: each is refused with the policy's name."""
+"""Invalid answers of user policies, and policies that cannot be made: each is refused with the policy's name."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kailab.engine.relaxing.rules import AllTolerated, TopologyGone
-from kailab.explain.answer import Code
-from kailab.explain.causes.question_context import cases
+from kailab.explain.answer import CauseCode
+from kailab.explain.causes.waiting_group import waiting_podgroups
 from kailab.explain.subject import Subject
 from tests.explain.building import causes
 from tests.explain.node_building import (
@@ -56,91 +56,91 @@ def slots(count: int) -> dict[str, Any]:
     return pool("n", 1, pods=count)
 
 
-SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, Code, Sequence[str], Sequence[str]]] = {
+SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, CauseCode, Sequence[str], Sequence[str]]] = {
     # fleet, who is there, who asks, cause, what is named, who has to go
-    "one GPU too few": ([ONE], [pod("h", 7, priority=FIRM)], pod("x", 2), Code.NOT_ENOUGH_GPUS, ["2", "1", "n-0"], ["h"]),
+    "one GPU too few": ([ONE], [pod("h", 7, priority=FIRM)], pod("x", 2), CauseCode.NOT_ENOUGH_GPUS, ["2", "1", "n-0"], ["h"]),
     "free ones are of another model": (
         [A100, L4], [pod("h", 7, nodeSelector={MODEL: "A100"}, priority=FIRM)], pod("x", 2, nodeSelector={MODEL: "A100"}),
-        Code.NOT_ENOUGH_GPUS, ["2", "1", "a100-0"], ["h"],
+        CauseCode.NOT_ENOUGH_GPUS, ["2", "1", "a100-0"], ["h"],
     ),
     "a gang for which too few are free": (
         [TWO], [pod("h", 6, nodeSelector=on("n-0"), priority=FIRM), pod("k", 7, nodeSelector=on("n-1"), priority=FIRM)],
-        job("x", 4), Code.NOT_ENOUGH_GPUS, ["4", "3"], ["h"],
+        job("x", 4), CauseCode.NOT_ENOUGH_GPUS, ["4", "3"], ["h"],
     ),
-    "instances of a MIG profile are taken": ([MIG], [pod("h", mig="1g.10gb"), pod("k", mig="1g.10gb")], pod("x", mig="1g.10gb"), Code.NOT_ENOUGH_GPUS, ["1g.10gb", "0"], ["h"]),
-    "too little CPU": ([ONE], [pod("h", 1, cpu="60", priority=FIRM)], pod("x", 1, cpu="6"), Code.NOT_ENOUGH_CPU, ["6", "4", "n-0"], ["h"]),
+    "instances of a MIG profile are taken": ([MIG], [pod("h", mig="1g.10gb"), pod("k", mig="1g.10gb")], pod("x", mig="1g.10gb"), CauseCode.NOT_ENOUGH_GPUS, ["1g.10gb", "0"], ["h"]),
+    "too little CPU": ([ONE], [pod("h", 1, cpu="60", priority=FIRM)], pod("x", 1, cpu="6"), CauseCode.NOT_ENOUGH_CPU, ["6", "4", "n-0"], ["h"]),
     "too little CPU where the free GPUs are": (
         [TWO], [pod("h", 8, nodeSelector=on("n-0"), priority=FIRM), pod("k", 1, cpu="60", nodeSelector=on("n-1"), priority=FIRM)],
-        pod("x", 1, cpu="6"), Code.NOT_ENOUGH_CPU, ["6", "4", "n-1"], ["k"],
+        pod("x", 1, cpu="6"), CauseCode.NOT_ENOUGH_CPU, ["6", "4", "n-1"], ["k"],
     ),
-    "too little CPU for work without GPUs": ([ONE], [pod("h", 0, cpu="60", priority=FIRM)], pod("x", 0, cpu="6"), Code.NOT_ENOUGH_CPU, ["6", "4"], ["h"]),
-    "too little CPU for a gang": ([TWO], [pod("h", 0, cpu="60", nodeSelector=on("n-0"), priority=FIRM)], job("x", 3, 1, cpu="30"), Code.NOT_ENOUGH_CPU, ["3", "30", "2"], ["h"]),
-    "too little memory": ([ONE], [pod("h", 1, memory="250Gi", priority=FIRM)], pod("x", 1, memory="10Gi"), Code.NOT_ENOUGH_MEMORY, ["10", "6"], ["h"]),
+    "too little CPU for work without GPUs": ([ONE], [pod("h", 0, cpu="60", priority=FIRM)], pod("x", 0, cpu="6"), CauseCode.NOT_ENOUGH_CPU, ["6", "4"], ["h"]),
+    "too little CPU for a gang": ([TWO], [pod("h", 0, cpu="60", nodeSelector=on("n-0"), priority=FIRM)], job("x", 3, 1, cpu="30"), CauseCode.NOT_ENOUGH_CPU, ["3", "30", "2"], ["h"]),
+    "too little memory": ([ONE], [pod("h", 1, memory="250Gi", priority=FIRM)], pod("x", 1, memory="10Gi"), CauseCode.NOT_ENOUGH_MEMORY, ["10", "6"], ["h"]),
     "too little memory where the free GPUs are": (
         [TWO], [pod("h", 8, nodeSelector=on("n-0"), priority=FIRM), pod("k", 1, memory="250Gi", nodeSelector=on("n-1"), priority=FIRM)],
-        pod("x", 1, memory="10Gi"), Code.NOT_ENOUGH_MEMORY, ["10", "6", "n-1"], ["k"],
+        pod("x", 1, memory="10Gi"), CauseCode.NOT_ENOUGH_MEMORY, ["10", "6", "n-1"], ["k"],
     ),
-    "too little memory for a gang": ([ONE], [pod("h", 0, memory="200Gi", priority=FIRM)], job("x", 2, 1, memory="40Gi"), Code.NOT_ENOUGH_MEMORY, ["40", "56"], ["h"]),
-    "no pod slots": ([slots(2)], [pod("h", priority=FIRM), pod("k", priority=FIRM)], pod("x"), Code.NO_POD_SLOTS, ["2", "n-0"], ["h"]),
+    "too little memory for a gang": ([ONE], [pod("h", 0, memory="200Gi", priority=FIRM)], job("x", 2, 1, memory="40Gi"), CauseCode.NOT_ENOUGH_MEMORY, ["40", "56"], ["h"]),
+    "no pod slots": ([slots(2)], [pod("h", priority=FIRM), pod("k", priority=FIRM)], pod("x"), CauseCode.NO_POD_SLOTS, ["2", "n-0"], ["h"]),
     "one pod slot for a share, and none for what reserves its GPU": (
-        [slots(3)], [pod("h", priority=FIRM), pod("k", priority=FIRM)], pod("x", 0.5), Code.NO_POD_SLOTS, ["2 free pod slots", "2 of 3", "n-0"], ["h"],
+        [slots(3)], [pod("h", priority=FIRM), pod("k", priority=FIRM)], pod("x", 0.5), CauseCode.NO_POD_SLOTS, ["2 free pod slots", "2 of 3", "n-0"], ["h"],
     ),
     "a pod slot that the reservation of a shared GPU has": (
-        [slots(4)], [pod("h", 0.2, priority=FIRM), pod("k", priority=FIRM)], pod("x", 0.2), Code.NO_POD_SLOTS, ["2 free pod slots", "3 of 4"], ["k"],
+        [slots(4)], [pod("h", 0.2, priority=FIRM), pod("k", priority=FIRM)], pod("x", 0.2), CauseCode.NO_POD_SLOTS, ["2 free pod slots", "3 of 4"], ["k"],
     ),
-    "no pod slots for work without GPUs": ([slots(1)], [pod("h", 0, priority=FIRM)], pod("x", 0), Code.NO_POD_SLOTS, ["1"], ["h"]),
-    "too few pod slots for a gang": ([slots(3)], [pod("h", priority=FIRM)], job("x", 3), Code.NO_POD_SLOTS, ["3", "2"], ["h"]),
+    "no pod slots for work without GPUs": ([slots(1)], [pod("h", 0, priority=FIRM)], pod("x", 0), CauseCode.NO_POD_SLOTS, ["1"], ["h"]),
+    "too few pod slots for a gang": ([slots(3)], [pod("h", priority=FIRM)], job("x", 3), CauseCode.NO_POD_SLOTS, ["3", "2"], ["h"]),
     "free in halves": (
         [TWO], [pod("h", 5, nodeSelector=on("n-0"), priority=FIRM), pod("k", 5, nodeSelector=on("n-1"), priority=FIRM)],
-        pod("x", 6), Code.FRAGMENTED, ["6", "3"], ["h"],
+        pod("x", 6), CauseCode.FRAGMENTED, ["6", "3"], ["h"],
     ),
     "free in halves for a gang": (
         [TWO], [pod("h", 5, nodeSelector=on("n-0"), priority=FIRM), pod("k", 5, nodeSelector=on("n-1"), priority=FIRM)],
-        job("x", 3, 2), Code.FRAGMENTED, ["3", "6", "2"], ["h"],
+        job("x", 3, 2), CauseCode.FRAGMENTED, ["3", "6", "2"], ["h"],
     ),
     "free in parts of shared GPUs": (
         [pool("n", 2, 1, gpuMemory="80Gi")], [pod("h", 0.7, nodeSelector=on("n-0"), priority=FIRM), pod("k", 0.7, nodeSelector=on("n-1"), priority=FIRM)],
-        pod("x", 0.5), Code.FRAGMENTED, ["0.5", "0.3"], ["h"],
+        pod("x", 0.5), CauseCode.FRAGMENTED, ["0.5", "0.3"], ["h"],
     ),
     "none of another device beside free GPUs": (
         [pool("n", 1, resources={FPGA: 1})], [pod("h", **fpgas(1), priority=FIRM)], pod("x", **fpgas(1)),
-        Code.NOT_ENOUGH_RESOURCES, [FPGA, "0 of 1", "n-0"], ["h"],
+        CauseCode.NOT_ENOUGH_RESOURCES, [FPGA, "0 of 1", "n-0"], ["h"],
     ),
     "too little ephemeral storage beside free GPUs": (
         [pool("n", 1, resources={DISK: "100Gi"})], [pod("h", **disk("60Gi"), priority=FIRM)], pod("x", **disk("60Gi")),
-        Code.NOT_ENOUGH_RESOURCES, [DISK, "60Gi", "40Gi of 100Gi", "n-0"], ["h"],
+        CauseCode.NOT_ENOUGH_RESOURCES, [DISK, "60Gi", "40Gi of 100Gi", "n-0"], ["h"],
     ),
     "another device in pieces": (
         [pool("n", 2, resources={FPGA: 2})],
         [pod("h", **fpgas(1), nodeSelector=on("n-0"), priority=FIRM), pod("k", **fpgas(1), nodeSelector=on("n-1"), priority=FIRM)],
-        pod("x", **fpgas(2)), Code.FRAGMENTED, [f"2 {FPGA}", "at most 1 on one"], ["h"],
+        pod("x", **fpgas(2)), CauseCode.FRAGMENTED, [f"2 {FPGA}", "at most 1 on one"], ["h"],
     ),
     "no device with room for a share, on one node": (
         [pool("n", 1, 2, gpuMemory="80Gi")], [pod("h", 0.6, priority=FIRM), pod("k", 0.6, priority=FIRM)],
-        pod("x", 0.6), Code.FRAGMENTED, ["0.6", "0.8", "at most 0.4 on one device", "n-0"], ["h"],
+        pod("x", 0.6), CauseCode.FRAGMENTED, ["0.6", "0.8", "at most 0.4 on one device", "n-0"], ["h"],
     ),
     "no rack free": (
         [racks(2)], [pod("h", 4, nodeSelector={"lab/rack": "rack-0"}, priority=FIRM), pod("k", 4, nodeSelector={"lab/rack": "rack-1"}, priority=FIRM)],
-        job("x", 2, 8, level="lab/rack"), Code.NO_DOMAIN_FREE, ["16", "12", "lab/rack"], ["h"],
+        job("x", 2, 8, level="lab/rack"), CauseCode.NO_DOMAIN_FREE, ["16", "12", "lab/rack"], ["h"],
     ),
     "no rack with enough CPU": (
         [racks(2)], [pod("h", 0, cpu="40", nodeSelector={"lab/rack": "rack-0"}, priority=FIRM), pod("k", 0, cpu="40", nodeSelector={"lab/rack": "rack-1"}, priority=FIRM)],
-        job("x", 2, 1, cpu="60", level="lab/rack"), Code.NO_DOMAIN_FREE, ["120", "88"], ["h"],
+        job("x", 2, 1, cpu="60", level="lab/rack"), CauseCode.NO_DOMAIN_FREE, ["120", "88"], ["h"],
     ),
     "no node free for a gang that has to be on one": (
         [racks(1)], [pod("h", 6, nodeSelector=on("n-0"), priority=FIRM), pod("k", 6, nodeSelector=on("n-1"), priority=FIRM)],
-        job("x", 3, level="kubernetes.io/hostname"), Code.NO_DOMAIN_FREE, ["3", "2"], ["h"],
+        job("x", 3, level="kubernetes.io/hostname"), CauseCode.NO_DOMAIN_FREE, ["3", "2"], ["h"],
     ),
     "kept off by a pod of its kind": (
-        [ONE], [pod("h", labels={"app": "db"}, priority=FIRM)], pod("x", labels={"app": "db"}, affinity=apart(app="db")), Code.KEPT_APART, ["h", "n-0"], ["h"],
+        [ONE], [pod("h", labels={"app": "db"}, priority=FIRM)], pod("x", labels={"app": "db"}, affinity=apart(app="db")), CauseCode.KEPT_APART, ["h", "n-0"], ["h"],
     ),
     "kept off by the other's rule": (
-        [ONE], [pod("h", affinity=apart(app="noisy"), priority=FIRM)], pod("x", labels={"app": "noisy"}), Code.KEPT_APART, ["h"], ["h"],
+        [ONE], [pod("h", affinity=apart(app="noisy"), priority=FIRM)], pod("x", labels={"app": "noisy"}), CauseCode.KEPT_APART, ["h"], ["h"],
     ),
     "kept off a whole rack": (
-        [racks(1)], [pod("h", labels={"app": "db"}, priority=FIRM)], pod("x", affinity=apart("lab/rack", app="db")), Code.KEPT_APART, ["h", "2"], ["h"],
+        [racks(1)], [pod("h", labels={"app": "db"}, priority=FIRM)], pod("x", affinity=apart("lab/rack", app="db")), CauseCode.KEPT_APART, ["h", "2"], ["h"],
     ),
-    "a host port is taken": ([ONE], [pod("h", **port(8080))], pod("x", **port(8080)), Code.KEPT_APART, ["h", "port"], ["h"]),
+    "a host port is taken": ([ONE], [pod("h", **port(8080))], pod("x", **port(8080)), CauseCode.KEPT_APART, ["h", "port"], ["h"]),
 }  # fmt: skip
 
 
@@ -163,7 +163,7 @@ def test_replicas_that_keep_each_other_away_never_all_run() -> None:
     with opened(TWO) as lab:
         put(lab, deployment("x", 3, affinity=apart(app="x")))
         verdict, code, sentence = told(lab, "Deployment", "x")
-        assert (verdict, code) == ("never", Code.KEPT_APART)
+        assert (verdict, code) == ("never", CauseCode.KEPT_APART)
         assert "2 nodes" in sentence
 
 
@@ -171,14 +171,14 @@ def test_replicas_beyond_the_fleet_lack_gpus() -> None:
     with opened(ONE) as lab:
         put(lab, deployment("x", 10, 1))
         verdict, code, sentence = told(lab, "Deployment", "x")
-        assert (verdict, code) == ("never", Code.NOT_ENOUGH_GPUS)
+        assert (verdict, code) == ("never", CauseCode.NOT_ENOUGH_GPUS)
         assert all(says(sentence, number) for number in ("0", "10", "8")), sentence
 
 
 def test_company_that_is_not_there() -> None:
     with opened(ONE) as lab:
         put(lab, pod("x", affinity=near(app="cache")))
-        assert told(lab, "Pod", "x")[1] == Code.SELECTOR_MATCHES_NO_NODE
+        assert told(lab, "Pod", "x")[1] == CauseCode.SELECTOR_MATCHES_NO_NODE
 
 
 def test_nodes_that_may_not_be_used_are_told_beside_those_that_are_full() -> None:
@@ -187,9 +187,9 @@ def test_nodes_that_may_not_be_used_are_told_beside_those_that_are_full() -> Non
         change_node(lab, "c-0", {"spec": {"unschedulable": True}})
         put(lab, pod("h", 7, priority=FIRM), pod("x", 2))
         first, *rest = causes(lab, "Pod", "x")
-        assert first.code in (Code.NODES_CORDONED, Code.TAINT_NOT_TOLERATED, Code.NOT_ENOUGH_GPUS)
+        assert first.code in (CauseCode.NODES_CORDONED, CauseCode.TAINT_NOT_TOLERATED, CauseCode.NOT_ENOUGH_GPUS)
         assert {cause.code for cause in (first, *rest)} >= {
-            Code.NODES_CORDONED, Code.TAINT_NOT_TOLERATED, Code.NOT_ENOUGH_GPUS,
+            CauseCode.NODES_CORDONED, CauseCode.TAINT_NOT_TOLERATED, CauseCode.NOT_ENOUGH_GPUS,
         }  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def test_of_two_that_lack_on_one_node_gpus_come_first_and_the_other_is_named() -
     with opened(ONE) as lab:
         put(lab, pod("h", 8, cpu="60", priority=FIRM), pod("x", 1, cpu="6"))
         verdict, code, sentence = told(lab, "Pod", "x")
-        assert (verdict, code) == ("later", Code.NOT_ENOUGH_GPUS)
+        assert (verdict, code) == ("later", CauseCode.NOT_ENOUGH_GPUS)
         assert "CPU" in sentence
 
 
@@ -205,10 +205,10 @@ def test_trials_leave_the_pods_that_are_told_of_as_they_are() -> None:
     """Trials put others in the place of pods and groups, and take them back."""
     with opened(racks(12)) as lab:  # large enough for trials to change the working set in place
         put(lab, pod("h", 7, nodeSelector=on("n-0"), priority=FIRM), job("x", 5, 8, level="lab/rack"))
-        [case] = cases(Subject.of(lab, "Job", "x").standing(lab))
-        ground = case.ground
-        assert ground is not None
+        [group] = waiting_podgroups(Subject.of(lab, "Job", "x").state(lab))
+        facts = group.node_facts
+        assert facts is not None
         for _ in range(2):
-            assert ground.next
-            assert all(task.podset in ground.job.root.podsets for task in ground.next)
-            ground.trials(AllTolerated(), TopologyGone())
+            assert facts.next_tasks
+            assert all(task.podset in facts.job.root.podsets for task in facts.next_tasks)
+            facts.trials(AllTolerated(), TopologyGone())

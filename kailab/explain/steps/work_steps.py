@@ -14,23 +14,23 @@ from kailab.engine.relaxing.rules import Relaxation, WaitingWithdrawn
 from kailab.errors import KailabError
 from kailab.evidence.entries import PodRow
 from kailab.explain.causes.queue_order import IN_FRONT
-from kailab.explain.steps.node_steps import some_of
+from kailab.explain.steps.node_steps import node_subsets
 from kailab.explain.steps.proposals import (
-    After,
     Change,
+    ChangedObjects,
     Disturbance,
     Proposal,
-    Way,
+    ProposalFamily,
+    all_edits,
     apply,
-    both,
     delete,
-    in_spec,
-    labelled,
-    of_pods,
+    edit_of_pods,
     own_change,
     patch,
+    set_label,
+    spec_patch,
 )
-from kailab.explain.steps.setting import Setting, named, title
+from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_key
 from kailab.lab.fork import fork
 from kailab.lab.wording import count, elapsed, gpus, some
 from kailab.model import labels
@@ -47,57 +47,57 @@ SUSPENDED_BY: Mapping[str, str] = {
 }
 """Kind key -> the field below ``spec`` that holds a workload of it back."""
 
-SINGLE = 6
+SINGLE_WORKLOADS = 6
 """Workloads that are tried each by itself."""
-LEVELS = 64
+SCALE_STEPS = 64
 """Numbers of pods by which a workload is scaled down that are tried."""
 _PLURAL = {"waits": "wait", "is served": "are served"}
 
 
-def make_room(setting: Setting) -> Iterator[Way]:
+def make_room(context: QuestionContext) -> Iterator[ProposalFamily]:
     """One workload scaled down or deleted, the least that is enough; else several."""
-    workloads = sorted(setting.others.values(), key=lambda one: _order(setting, one))
-    for obj, rows in workloads[:SINGLE]:
-        yield Way(tuple(_less_of(obj, rows)), grows=True)
+    workloads = sorted(context.others.values(), key=lambda one: _order(context, one))
+    for obj, rows in workloads[:SINGLE_WORKLOADS]:
+        yield ProposalFamily(tuple(_less_of(obj, rows)), grows=True)
     if len(workloads) > 1:
         several = [_gone(workloads[:number]) for number in range(2, min(len(workloads), 64) + 1)]
-        yield Way(tuple(several), grows=True, last=True)
+        yield ProposalFamily(tuple(several), grows=True, last=True)
 
 
-def withdraw_what_stands_in_front(setting: Setting) -> Iterator[Way]:
+def withdraw_work_in_front(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Suspend, or else delete, what waits and by which its queue is ranked (see ``causes.queue_line``)."""
-    works = _in_front(setting)
-    if 0 < len(works) <= SINGLE:
-        yield Way.of(_withdrawals(setting, works, "waits"))
+    works = _in_front(context)
+    if 0 < len(works) <= SINGLE_WORKLOADS:
+        yield ProposalFamily.of(_withdrawals(context, works, "waits"))
 
 
-def send_away_who_waits(setting: Setting) -> Iterator[Way]:
+def withdraw_work_ahead(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Suspend or delete what is served before it and waits, and what was evicted for."""
-    for obj in setting.ahead[:SINGLE]:
-        if [obj] != _in_front(setting):
-            yield Way.of(_withdrawals(setting, [obj], "is served"))
+    for obj in context.ahead[:SINGLE_WORKLOADS]:
+        if [obj] != _in_front(context):
+            yield ProposalFamily.of(_withdrawals(context, [obj], "is served"))
 
 
-def _in_front(setting: Setting) -> list[Object]:
+def _in_front(context: QuestionContext) -> list[Object]:
     groups = {
         (one.namespace, one.name)
-        for cause in setting.causes
+        for cause in context.causes
         if IN_FRONT in cause.facts
         for one in cause.objects
         if one.kind == "PodGroup"
     }
-    return [obj for obj in setting.ahead if groups & setting.groups_of(obj)]
+    return [obj for obj in context.ahead if groups & context.groups_of(obj)]
 
 
-def _withdrawals(setting: Setting, works: Sequence[Object], stands: str) -> Iterator[Proposal]:
-    names = some([named(obj) for obj in works])
+def _withdrawals(context: QuestionContext, works: Sequence[Object], stands: str) -> Iterator[Proposal]:
+    names = some([kind_and_name(obj) for obj in works])
     which = f"which {stands if len(works) == 1 else _PLURAL[stands]} before it"
-    runs = sum(len(setting.others[title(obj)][1]) for obj in works if title(obj) in setting.others)
+    runs = sum(len(context.others[object_key(obj)][1]) for obj in works if object_key(obj) in context.others)
     if runs:
         which += f", and end {count(runs, 'pod')} that {'runs' if runs == 1 else 'run'}"
     # Who has pods that run loses these too, so that the engine is not asked about those that wait alone.
-    disturbance, seen = (Disturbance.OTHERS, None) if runs else (Disturbance.LINE, _withdrawn(setting, works))
-    if runs and len(works) == 1 and (scaled := _scaled_to_what_runs(setting, works[0])) is not None:
+    disturbance, seen = (Disturbance.OTHERS, None) if runs else (Disturbance.LINE, _withdrawn(context, works))
+    if runs and len(works) == 1 and (scaled := _scaled_to_what_runs(context, works[0])) is not None:
         yield scaled
     suspended = [suspension(obj) for obj in works]
     if all(change is not None for change in suspended):
@@ -106,23 +106,21 @@ def _withdrawals(setting: Setting, works: Sequence[Object], stands: str) -> Iter
     yield Proposal(f"Delete {names}, {which}", tuple(map(delete, works)), disturbance, seen)
 
 
-def _scaled_to_what_runs(setting: Setting, obj: Object) -> Proposal | None:
+def _scaled_to_what_runs(context: QuestionContext, obj: Object) -> Proposal | None:
     known, replicas = KINDS.get(kind_key(obj)), obj.get("spec", {}).get("replicas")
-    running = len(setting.others[title(obj)][1])
+    running = len(context.others[object_key(obj)][1])
     if known is None or not known.scalable or not isinstance(replicas, int) or not 0 < running < replicas:
         return None
 
-    def words(after: After) -> str:
-        return (
-            f"Scale {named(obj)} down from {replicas} to {after.of(obj)['spec']['replicas']}, so that none of it waits"
-        )
+    def words(after: ChangedObjects) -> str:
+        return f"Scale {kind_and_name(obj)} down from {replicas} to {after.of(obj)['spec']['replicas']}, so that none of it waits"
 
     return Proposal(words, (patch(obj, {"spec": {"replicas": running}}),), Disturbance.LINE)
 
 
-def _withdrawn(setting: Setting, works: Sequence[Object]) -> Relaxation:
-    groups = {name for obj in works for name in setting.groups_of(obj)}
-    uids = [setting.picture.podgroups[name]["metadata"]["uid"] for name in groups if name in setting.picture.podgroups]
+def _withdrawn(context: QuestionContext, works: Sequence[Object]) -> Relaxation:
+    groups = {name for obj in works for name in context.groups_of(obj)}
+    uids = [context.picture.podgroups[name]["metadata"]["uid"] for name in groups if name in context.picture.podgroups]
     return WaitingWithdrawn(tuple(sorted(uids)))
 
 
@@ -137,38 +135,38 @@ def suspension(obj: Object) -> Change | None:
     return patch(obj, {"spec": change})
 
 
-def _order(setting: Setting, one: tuple[Object, list[PodRow]]) -> tuple[bool, bool, int, str]:
+def _order(context: QuestionContext, one: tuple[Object, list[PodRow]]) -> tuple[bool, bool, int, str]:
     """Whatever it was evicted for first, then who holds something where it may run, or in its queue; of those who holds least, but
     enough."""
     obj, rows = one
     held = sum(row.milli_gpus for row in rows)
-    enough = held >= setting.asked.gpu
+    enough = held >= context.asked.gpu
     groups = {row.podgroup for row in rows}
-    near = bool(groups & setting.holders) or any(row.queue in setting.line for row in rows)
-    beneficiary = obj["metadata"]["name"] in setting.beneficiaries
-    return not beneficiary, not near, held if enough else 10**12 - held, named(obj)
+    near = bool(groups & context.holders) or any(row.queue in context.line for row in rows)
+    beneficiary = obj["metadata"]["name"] in context.beneficiaries
+    return not beneficiary, not near, held if enough else 10**12 - held, kind_and_name(obj)
 
 
 def _less_of(obj: Object, rows: Sequence[PodRow]) -> Iterator[Proposal]:
     known = KINDS.get(kind_key(obj))
     replicas = obj.get("spec", {}).get("replicas")
     if known is not None and known.scalable and isinstance(replicas, int) and replicas > 1:
-        apart = -(-replicas // LEVELS)
+        apart = -(-replicas // SCALE_STEPS)
         for fewer in range(1, replicas, apart):
             change = patch(obj, {"spec": {"replicas": replicas - fewer}})
             yield Proposal(lambda after: _scaled(obj, after.of(obj)), (change,), Disturbance.OTHERS)
     held = gpus(sum(row.milli_gpus for row in rows))
-    yield Proposal(f"Delete {named(obj)}, which holds {held}", (delete(obj),), Disturbance.OTHERS)
+    yield Proposal(f"Delete {kind_and_name(obj)}, which holds {held}", (delete(obj),), Disturbance.OTHERS)
 
 
 def _scaled(before: Object, after: Object) -> str:
     was, left = before["spec"]["replicas"], after["spec"]["replicas"]
-    return f"Scale {named(before)} down from {was} to {left}, which ends {count(was - left, 'pod')} of it"
+    return f"Scale {kind_and_name(before)} down from {was} to {left}, which ends {count(was - left, 'pod')} of it"
 
 
 def _gone(workloads: Sequence[tuple[Object, list[PodRow]]]) -> Proposal:
     changes: list[Change] = [delete(obj) for obj, _ in workloads]
-    names = some([named(obj) for obj, _ in workloads])
+    names = some([kind_and_name(obj) for obj, _ in workloads])
     return Proposal(f"Delete {names}", tuple(changes), Disturbance.OTHERS)
 
 
@@ -176,44 +174,50 @@ _SUSPENDS = ("spec.suspend", "spec.runPolicy.suspend", "spec.rayClusterConfig.su
 _STORAGE = "10Gi"  # any size does: what counts is that the claim is there
 
 
-def open_gates(setting: Setting) -> Iterator[Way]:
+def open_gates(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Take the scheduling gates from the pods, and from the template that makes more of them."""
-    rows = [setting.pods[row.name] for row in setting.waiting if row.name in setting.pods]
+    rows = [context.pods[row.name] for row in context.waiting if row.name in context.pods]
     gated = [pod for pod in rows if pod["spec"].get("schedulingGates")]
     gates = sorted({gate["name"] for pod in gated for gate in pod["spec"]["schedulingGates"]})
     if gated:
         # Gates may be taken off pods that there are; the template alone would only help the next ones.
         changes = tuple(patch(pod, {"spec": {"schedulingGates": []}}) for pod in gated)
         do = f"Remove the scheduling gate {some(gates)} from {some([pod['metadata']['name'] for pod in gated])}"
-        yield Way((Proposal(do, changes, Disturbance.OWN),))
-    if all(work["kind"] == "Pod" for work in setting.works):
+        yield ProposalFamily((Proposal(do, changes, Disturbance.OWN),))
+    if all(work["kind"] == "Pod" for work in context.works):
         return
 
     def edit(pod: Object) -> None:
         pod["spec"].pop("schedulingGates", None)
 
-    yield Way.of(own_change(setting, f"Remove the scheduling gate {some(gates)}", of_pods(edit)))
+    yield ProposalFamily.of(own_change(context, f"Remove the scheduling gate {some(gates)}", edit_of_pods(edit)))
 
 
-def resume(setting: Setting) -> Iterator[Way]:
+def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Let what is suspended go on: the workload itself, or what owns it."""
-    own = setting.standing.object
-    for work in [*setting.works, *([own] if own is not None and own not in setting.works else [])]:
+    own = context.state.object
+    for work in [*context.works, *([own] if own is not None and own not in context.works else [])]:
         for path in _SUSPENDS:
             if field_of(work, path) is True:
                 *above, last = path.split(".")
                 change: dict[str, Any] = {last: False}
                 for step in reversed(above):
                     change = {step: change}
-                yield Way(
-                    (Proposal(f"Resume {named(work)} (set {path} to false)", (patch(work, change),), Disturbance.OWN),)
+                yield ProposalFamily(
+                    (
+                        Proposal(
+                            f"Resume {kind_and_name(work)} (set {path} to false)",
+                            (patch(work, change),),
+                            Disturbance.OWN,
+                        ),
+                    )
                 )
 
 
-def make_priority_class(setting: Setting) -> Iterator[Way]:
+def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
     """The priority class that is named and not there; or one that is."""
-    classes = {one["metadata"]["name"]: int(one.get("value") or 0) for one in setting.lab.cluster.list("PriorityClass")}
-    named_classes = {name for work in (*setting.works, *setting.groups) for name in _classes(work)}
+    classes = {one["metadata"]["name"]: int(one.get("value") or 0) for one in context.lab.cluster.list("PriorityClass")}
+    named_classes = {name for work in (*context.works, *context.groups) for name in _classes(work)}
     missing = sorted(named_classes - classes.keys())
     if not missing:
         return
@@ -222,7 +226,7 @@ def make_priority_class(setting: Setting) -> Iterator[Way]:
         for name in missing
     ]  # fmt: skip
     do = f"Make the priority class {some(missing)} with the value {DEFAULT_PODGROUP_PRIORITY}"
-    yield Way((Proposal(do, (apply(*made),), Disturbance.MADE),))
+    yield ProposalFamily((Proposal(do, (apply(*made),), Disturbance.MADE),))
     usual = [
         name
         for name, value in sorted(classes.items(), key=lambda one: (one[1], one[0]))
@@ -241,8 +245,10 @@ def make_priority_class(setting: Setting) -> Iterator[Way]:
                 for one in marks:
                     one[labels.PRIORITY_CLASS] = name
 
-        do = f"Name the priority class {name}, which there is"
-        yield Way.of(own_change(setting, do, both(of_pods(spec), label), in_spec(priorityClassName=name)))
+        do = f"Use the existing priority class {name}"
+        yield ProposalFamily.of(
+            own_change(context, do, all_edits(edit_of_pods(spec), label), spec_patch(priorityClassName=name))
+        )
 
 
 def _classes(obj: Object) -> Iterator[str]:
@@ -263,22 +269,22 @@ def _labels(obj: Object) -> Iterator[dict[str, Any]]:
             yield found
 
 
-def make_references(setting: Setting) -> Iterator[Way]:
+def make_references(context: QuestionContext) -> Iterator[ProposalFamily]:
     """The claims and ConfigMaps that its pods use and that are not there."""
     wanted: dict[ObjectReference, int] = {}
-    for row in setting.waiting:
-        for reference in referenced_objects(setting.pods[row.name]) if row.name in setting.pods else ():
+    for row in context.waiting:
+        for reference in referenced_objects(context.pods[row.name]) if row.name in context.pods else ():
             wanted[reference] = wanted.get(reference, 0) + 1
     there = {
         (kind, one["metadata"].get("namespace", ""), one["metadata"]["name"])
         for kind in {reference.kind for reference in wanted}
-        for one in setting.lab.cluster.list(kind)
+        for one in context.lab.cluster.list(kind)
     }
     missing = sorted(reference for reference in wanted if tuple(reference) not in there)
     if missing:
         made = [_made(reference, wanted[reference]) for reference in missing]
         told = some([f"{one['kind']} {one['metadata']['name']}" for one in made])
-        yield Way((Proposal(f"Make {told}", (apply(*made),), Disturbance.MADE),))
+        yield ProposalFamily((Proposal(f"Make {told}", (apply(*made),), Disturbance.MADE),))
 
 
 def _made(reference: ObjectReference, pods: int) -> Object:
@@ -291,29 +297,29 @@ def _made(reference: ObjectReference, pods: int) -> Object:
     return {**obj, "spec": {"accessModes": [mode], "resources": {"requests": {"storage": _STORAGE}}}}
 
 
-def label_claims(setting: Setting) -> Iterator[Way]:
+def label_claims(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Give the claims of GPUs that its pods share the label of its queue."""
-    queue = setting.named_queue
+    queue = context.named_queue
     used = {
         (pod["metadata"]["namespace"], one["resourceClaimName"])
-        for row in setting.waiting
-        if (pod := setting.pods.get(row.name)) is not None
+        for row in context.waiting
+        if (pod := context.pods.get(row.name)) is not None
         for one in pod["spec"].get("resourceClaims") or ()
         if one.get("resourceClaimName")
     }
     claims = [
         claim
-        for claim in setting.lab.cluster.list("ResourceClaim")
+        for claim in context.lab.cluster.list("ResourceClaim")
         if (claim["metadata"]["namespace"], claim["metadata"]["name"]) in used
         and claim_record(claim).queue not in (None, queue)
     ]
     if claims and queue:
         change = {"metadata": {"labels": {labels.QUEUE: queue}}}
         do = f"Label ResourceClaim {some([one['metadata']['name'] for one in claims])} {labels.QUEUE}={queue}"
-        yield Way((Proposal(do, tuple(patch(claim, change) for claim in claims), Disturbance.OWN),))
+        yield ProposalFamily((Proposal(do, tuple(patch(claim, change) for claim in claims), Disturbance.OWN),))
 
 
-def leave_node_pool(setting: Setting) -> Iterator[Way]:
+def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Take the label of a node pool that nobody serves from the work, from its queue, or from nodes."""
 
     def group(one: Object) -> dict[str, Any]:
@@ -321,56 +327,56 @@ def leave_node_pool(setting: Setting) -> Iterator[Way]:
         return {"metadata": {"labels": {labels.NODE_POOL: None}}} if marked else {}
 
     do = f"Remove its label {labels.NODE_POOL}"
-    yield Way.of(own_change(setting, do, labelled(labels.NODE_POOL, None), group))
+    yield ProposalFamily.of(own_change(context, do, set_label(labels.NODE_POOL, None), group))
     remove = {"metadata": {"labels": {labels.NODE_POOL: None}}}
     away = [
         queue
-        for name in setting.line
-        if labels.NODE_POOL in ((queue := setting.queues[name])["metadata"].get("labels") or {})
+        for name in context.line
+        if labels.NODE_POOL in ((queue := context.queues[name])["metadata"].get("labels") or {})
     ]
     if away:
         names = some([one["metadata"]["name"] for one in away])
         do = f"Remove the label {labels.NODE_POOL} from queue {names}"
-        yield Way((Proposal(do, tuple(patch(one, remove) for one in away), Disturbance.QUEUES),))
-    nodes = [node for node in setting.nodes.values() if node_pool(node["metadata"]) != "default"]
-    yield from some_of(
+        yield ProposalFamily((Proposal(do, tuple(patch(one, remove) for one in away), Disturbance.QUEUES),))
+    nodes = [node for node in context.nodes.values() if node_pool(node["metadata"]) != "default"]
+    yield from node_subsets(
         nodes, f"Remove the label {labels.NODE_POOL} from node {{}}", lambda node: (patch(node, remove),)
     )
 
 
 HORIZON = 25 * 3600.0
 """Seconds that are looked ahead: what happens every day is in it."""
-MOMENTS = 60
+MOST_MOMENTS = 60
 """Moments at which something changes that are looked at, in a small lab."""
-AFFORDABLE = 12_000
+AFFORDABLE_PODS = 12_000
 """Pods that are looked at for it in all."""
 
 
-def wait(setting: Setting) -> Iterator[Way]:
+def wait(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Let pass the time after which the subject runs, if that is known: delays, protections, run times, a schedule."""
-    if not _anything_due(setting):
+    if not _anything_due(context):
         return
-    moments = max(3, min(MOMENTS, AFFORDABLE // max(1, len(setting.picture.pods))))
-    with closing(fork(setting.lab)) as copy:
+    moments = max(3, min(MOST_MOMENTS, AFFORDABLE_PODS // max(1, len(context.picture.pods))))
+    with closing(fork(context.lab)) as copy:
         begun = copy.now
         seconds: float | None = None
         try:
             copy.settle_if_changed()
             for _ in islice(copy.moments(HORIZON), moments):
-                if setting.subject.runs(copy):
+                if context.subject.runs(copy):
                     seconds = math.ceil(copy.now - begun)
                     break
         except KailabError:
             return
     if seconds:
         changes = ({"advance": seconds},)
-        yield Way((Proposal(f"Wait {elapsed(seconds)}", changes, Disturbance.WAITING),))
+        yield ProposalFamily((Proposal(f"Wait {elapsed(seconds)}", changes, Disturbance.WAITING),))
 
 
-def _anything_due(setting: Setting) -> bool:
+def _anything_due(context: QuestionContext) -> bool:
     """Whether anything happens by itself: a timer of the cluster, or a time at which the next cycle decides differently."""
-    cluster = setting.lab.cluster
+    cluster = context.lab.cluster
     if not isinstance(cluster, EmbeddedCluster) or cluster.next_timer() is not None:
         return True
-    uids = [uid for group in setting.podgroups if (uid := group["metadata"]["uid"]) in setting.standing.records]
-    return setting.standing.trials.about(*uids)().decisions.wake_at is not None
+    uids = [uid for group in context.podgroups if (uid := group["metadata"]["uid"]) in context.state.records]
+    return context.state.trials.about(*uids)().decisions.wake_at is not None

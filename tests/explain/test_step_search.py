@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from kailab.engine.relaxing.rules import MadePreemptible
-from kailab.explain.steps import search
-from kailab.explain.steps.proposals import Change, Disturbance, Proposal, Way, apply, patch
-from kailab.explain.steps.search import can_ask
-from kailab.explain.steps.setting import Setting
+from kailab.explain import step_search
+from kailab.explain.step_search import engine_can_judge
+from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, apply, patch
+from kailab.explain.steps.question_context import QuestionContext
 from kailab.explain.subject import Subject
 from kailab.explain.verdict import could_run
 from kailab.lab import Lab
@@ -31,14 +31,14 @@ QUOTA = {"spec": {"resources": {"gpu": {"quota": 4}}}}
     ],
 )
 def test_changes_are_read_where_what_they_change_is_there(changes: tuple[Change, ...], asked: bool) -> None:
-    assert can_ask(Way((Proposal("Do it", changes, Disturbance.QUEUES),))) is asked
+    assert engine_can_judge(ProposalFamily((Proposal("Do it", changes, Disturbance.QUEUES),))) is asked
 
 
 @pytest.fixture
 def beyond(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """A Deployment of which half waits for its queue's quota, and in the same queue a pod larger than any node; taken for a large lab."""
-    monkeypatch.setattr(search, "SIFTED_FROM", 0)
-    monkeypatch.setattr(search, "SLOW_FROM", 0)
+    monkeypatch.setattr(step_search, "FILTERED_FROM", 0)
+    monkeypatch.setattr(step_search, "SLOW_FROM", 0)
     with Lab.open(fleet({"count": 2, "gpus": 4})) as lab:
         lab.apply([queue("a", quota=2), deployment("web", "a", 4, 1, priority=""), pod("giant", "a", 8)])
         lab.settle()
@@ -53,8 +53,8 @@ def test_a_large_lab_is_told_one_step_and_more_where_everything_is_asked_for(bey
 
 
 def test_a_change_that_takes_away_one_of_two_causes_is_no_way_to_run(beyond: Lab) -> None:
-    web = Subject("Deployment", "default", "web").standing(beyond)
-    whole = Subject("Queue", "", "a").standing(beyond)
+    web = Subject("Deployment", "default", "web").state(beyond)
+    whole = Subject("Queue", "", "a").state(beyond)
     assert not could_run(web)
     assert could_run(web, MadePreemptible())
     assert not could_run(whole, MadePreemptible())
@@ -63,10 +63,10 @@ def test_a_change_that_takes_away_one_of_two_causes_is_no_way_to_run(beyond: Lab
 def test_what_cannot_run_with_a_change_is_not_tried_with_it(beyond: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
-    def noted(self: search.Trials, setting: Setting, proposal: Proposal) -> None:
+    def noted(self: step_search.StepTrials, setting: QuestionContext, proposal: Proposal) -> None:
         tried.append(proposal.do)
 
-    monkeypatch.setattr(search.Trials, "of", noted)
+    monkeypatch.setattr(step_search.StepTrials, "of", noted)
     beyond.explain("Deployment", "web")
     assert any(do.startswith("Make it preemptible") for do in tried)
     tried.clear()

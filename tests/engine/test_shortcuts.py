@@ -40,7 +40,7 @@ def _of_all_victims(session, job, pick, queues, lists, wanted, all_stay):
 def the_long_way(working, config):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Placer, "_repeat", lambda *_: None)
-        patch.setattr(Placer, "may_hold", lambda *_: True)
+        patch.setattr(Placer, "may_fit", lambda *_: True)
         patch.setattr(NodeTable, "move", _taken_away_and_added)
         patch.setattr(Solver, "_repeats", lambda *_: False)
         patch.setattr(VictimsFirstBound, "proves_hopeless", lambda *_: False)

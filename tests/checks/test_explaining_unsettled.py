@@ -1,4 +1,4 @@
-"""Labs that never come to rest, as KAI decides: they are named, and no answer is held against them."""
+"""Labs that never settle, as KAI decides: they are reported, and their answers are not judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from checks.explaining.judging import judge_situation
 from checks.explaining.random_situation import seeded
 from checks.explaining.run import Findings, SeedResult
 from checks.explaining.workloads import AppliedWorkload
-from kailab.explain.answer import Answer, Code
+from kailab.explain.answer import Answer, CauseCode
 from kailab.lab.change import read_changes
 from kailab.lab.endless_moves import explain_endless_moves
 from kailab.lab.fork import fork
@@ -36,7 +36,7 @@ def test_a_lab_in_which_pods_are_moved_for_work_that_has_room_says_so() -> None:
     situation, work = seeded(50066), AppliedWorkload("Deployment", "w0")
     with situation.opened() as lab, fork(lab) as trial:
         assert explain_endless_moves(trial._parts.scheduler) == ""
-        more = removal.cause_removal(situation, lab, work, Code.NOT_ENOUGH_CPU)
+        more = removal.cause_removal(situation, lab, work, CauseCode.NOT_ENOUGH_CPU)
         assert more is not None
         for change in read_changes(list(more.steps)):
             change.do(trial)

@@ -1,4 +1,4 @@
-"""Who holds what a job lacks, and what keeps it from taking that."""
+"""Which PodGroups hold what a job lacks, and what keeps the job from evicting them."""
 
 import pytest
 

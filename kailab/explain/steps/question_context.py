@@ -11,7 +11,7 @@ from kailab.engine.decisions import QueueState, TaskAmounts
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import queue_ancestry
 from kailab.explain.answer import Cause
-from kailab.explain.subject import Standing, Subject
+from kailab.explain.subject import PodsAtMoment, Subject
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.validation.advice import pod_templates
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 
-class Setting:
+class QuestionContext:
     """One question's surroundings, at one moment. ``causes``: the first one first. ``never``: it does not run where nothing else is."""
 
-    def __init__(self, standing: Standing, causes: Sequence[Cause], never: bool = False) -> None:
-        self.standing = standing
+    def __init__(self, state: PodsAtMoment, causes: Sequence[Cause], never: bool = False) -> None:
+        self.state = state
         self.causes = tuple(causes)
         self.never = never
 
     @property
     def lab(self) -> Lab:
-        return self.standing.lab
+        return self.state.lab
 
     @property
     def subject(self) -> Subject:
-        return self.standing.subject
+        return self.state.subject
 
     @property
     def picture(self) -> Picture:
-        return self.standing.picture
+        return self.state.picture
 
     # --- the subject's own objects --------------------------------------------------------------------------------
 
@@ -50,15 +50,15 @@ class Setting:
 
     @cached_property
     def waiting(self) -> list[PodRow]:
-        return self.standing.waiting
+        return self.state.waiting
 
     @cached_property
     def works(self) -> list[Object]:
         """What a user changes to change the subject: the workload on top of its pods, a pod that nobody owns. Of a queue, those that
         have pods waiting."""
-        rows = self.waiting if self.subject.kind == "Queue" else self.standing.pods
+        rows = self.waiting if self.subject.kind == "Queue" else self.state.pods
         found = [self.top(pod) for row in rows if (pod := self.pods.get(row.name)) is not None]
-        if self.subject.kind not in ("Pod", "PodGroup", "Queue") and (own := self.standing.object) is not None:
+        if self.subject.kind not in ("Pod", "PodGroup", "Queue") and (own := self.state.object) is not None:
             found.append(self.top(own))
         return list(_distinct(found))
 
@@ -70,7 +70,7 @@ class Setting:
     @cached_property
     def pod(self) -> Object | None:
         """One that stands for those that wait: a pod, else a pod template."""
-        for row in (*self.waiting, *self.standing.pods):
+        for row in (*self.waiting, *self.state.pods):
             if (pod := self.pods.get(row.name)) is not None:
                 return pod
         return next((pod for work in self.works for _, pod in pod_templates(work)), None)
@@ -100,7 +100,7 @@ class Setting:
     @cached_property
     def podgroups(self) -> list[Object]:
         """Of the subject's pods."""
-        names = {(row.name.partition("/")[0], row.podgroup) for row in self.standing.pods if row.podgroup}
+        names = {(row.name.partition("/")[0], row.podgroup) for row in self.state.pods if row.podgroup}
         if self.subject.kind == "PodGroup":
             names.add((self.subject.namespace, self.subject.name))
         return [self.picture.podgroups[name] for name in sorted(names) if name in self.picture.podgroups]
@@ -153,7 +153,7 @@ class Setting:
             for pod, amount in zip(entry.pods, entry.amounts, strict=False)
             if pod in names
         ]
-        there, all_of_it = len(self.waiting) or 1, len(self.waiting) + self.standing.missing
+        there, all_of_it = len(self.waiting) or 1, len(self.waiting) + self.state.missing
 
         def whole(amount: int) -> int:
             return -(-amount * all_of_it // there)
@@ -175,7 +175,7 @@ class Setting:
     @cached_property
     def others(self) -> dict[str, tuple[Object, list[PodRow]]]:
         """``Kind/namespace/name`` -> a workload of which pods hold something, and those pods; the subject's own are left out."""
-        own = {row.name for row in self.standing.pods}
+        own = {row.name for row in self.state.pods}
         found: dict[str, tuple[Object, list[PodRow]]] = {}
         for row in self.picture.rows:
             if row.name in own or not row.node or row.phase not in ("Running", "Pending"):
@@ -184,30 +184,30 @@ class Setting:
             if pod is None or not row.queue:
                 continue
             top = self.top(pod)
-            found.setdefault(title(top), (top, []))[1].append(row)
+            found.setdefault(object_key(top), (top, []))[1].append(row)
         return found
 
     def groups_of(self, obj: Object) -> set[tuple[str, str]]:
         """(namespace, name) of the PodGroups of which pods of a workload wait."""
-        return self._groups.get(title(obj), set())
+        return self._groups.get(object_key(obj), set())
 
     @cached_property
     def _groups(self) -> dict[str, set[tuple[str, str]]]:
         found: dict[str, set[tuple[str, str]]] = {}
         for row in self.picture.rows:
             if row.phase == "Pending" and not row.node and row.podgroup and row.name in self.pods:
-                top = title(self.top(self.pods[row.name]))
+                top = object_key(self.top(self.pods[row.name]))
                 found.setdefault(top, set()).add((row.name.partition("/")[0], row.podgroup))
         return found
 
     @cached_property
     def ahead(self) -> list[Object]:
         """Workloads that wait, in the order in which they are served; the subject's own are left out."""
-        own = {title(work) for work in self.works}
+        own = {object_key(work) for work in self.works}
         found = []
         for group in self.picture.turns:
             for row in self.picture.by_group.get(group, ())[:1]:
-                if row.name in self.pods and title(top := self.top(self.pods[row.name])) not in own:
+                if row.name in self.pods and object_key(top := self.top(self.pods[row.name])) not in own:
                     found.append(top)
         return list(_distinct(found))
 
@@ -216,9 +216,9 @@ class Setting:
         """Names of the PodGroups that hold something where the first of its PodGroups that waits may run, by the engine."""
         waiting = {row.podgroup for row in self.waiting}
         for group in self.podgroups:
-            if group["metadata"]["name"] in waiting and group["metadata"]["uid"] in self.standing.records:
-                reach = self.standing.trials.reach(group["metadata"]["uid"])
-                records = self.standing.records
+            if group["metadata"]["name"] in waiting and group["metadata"]["uid"] in self.state.records:
+                reach = self.state.trials.reach(group["metadata"]["uid"])
+                records = self.state.records
                 found = (records[one.podgroup] for one in (reach.holders if reach else ()) if one.podgroup in records)
                 return {record.name for record in found}
         return set()
@@ -227,20 +227,20 @@ class Setting:
     def beneficiaries(self) -> set[str]:
         """Names of the workloads for which pods of the subject were evicted."""
         found = set()
-        for entry in self.standing.evictions:
+        for entry in self.state.evictions:
             for row in self.picture.by_group.get(entry.beneficiary, ())[:1]:
                 if row.name in self.pods:
                     found.add(self.top(self.pods[row.name])["metadata"]["name"])
         return found
 
 
-def title(obj: Object) -> str:
+def object_key(obj: Object) -> str:
     """``Kind/namespace/name``."""
     metadata = obj["metadata"]
     return "/".join(filter(None, (obj["kind"], metadata.get("namespace"), metadata["name"])))
 
 
-def named(obj: Object) -> str:
+def kind_and_name(obj: Object) -> str:
     """``Deployment chat``."""
     return f"{obj['kind']} {obj['metadata']['name']}"
 
@@ -248,6 +248,6 @@ def named(obj: Object) -> str:
 def _distinct(found: Iterable[Object]) -> Iterator[Object]:
     seen: set[str] = set()
     for obj in found:
-        if (key := title(obj)) not in seen:
+        if (key := object_key(obj)) not in seen:
             seen.add(key)
             yield obj

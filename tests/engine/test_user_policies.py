@@ -1,4 +1,4 @@
-"""Policies written by others: what they decide, what they are shown, and how their faults are told."""
+"""User policies: what they decide, what they see, and how their errors are reported."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PendingReason, PodRow
-from kailab.explain.causes.node_facts import Ground
-from kailab.explain.subject import Standing, Subject
+from kailab.explain.causes.node_facts import NodeFacts
+from kailab.explain.subject import PodsAtMoment, Subject
 from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.lab.picture import Picture, group_of
@@ -23,69 +23,69 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Case:
-    """``group``: ``namespace/name`` of the PodGroup; empty for pods that have none, and for pods that do not exist. ``pods``: those of
+class WaitingGroup:
+    """``name``: ``namespace/name`` of the PodGroup; empty for pods that have none, and for pods that do not exist. ``pods``: those of
     the subject that wait in it; none where the subject has no pods."""
 
-    standing: Standing
-    group: str
+    state: PodsAtMoment
+    name: str
     pods: tuple[PodRow, ...]
 
     @property
     def lab(self) -> Lab:
-        return self.standing.lab
+        return self.state.lab
 
     @property
     def picture(self) -> Picture:
-        return self.standing.picture
+        return self.state.picture
 
     @property
     def subject(self) -> Subject:
-        return self.standing.subject
+        return self.state.subject
 
     @property
     def moment(self) -> CycleInput:
         """The engine's snapshot, its configuration and the time. See ``kailab.engine.relaxing``."""
-        return self.standing.moment
+        return self.state.moment
 
     @property
     def entry(self) -> PendingReason | None:
         """Why the group waits, by the last cycle."""
-        return self.picture.pending.get(self.group) if self.group else None
+        return self.picture.pending.get(self.name) if self.name else None
 
     @property
     def podgroup(self) -> Object | None:
         """The object; None where there is none."""
-        namespace, _, name = self.group.partition("/")
+        namespace, _, name = self.name.partition("/")
         return self.picture.podgroups.get((namespace, name))
 
     @cached_property
     def record(self) -> PodGroup | None:
         """As the engine knows it; None where it does not: it is of a node pool that is not served, say."""
         found = self.podgroup
-        return None if found is None else self.standing.records.get(found["metadata"]["uid"])
+        return None if found is None else self.state.records.get(found["metadata"]["uid"])
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """Pods of the whole group, as the engine knows them."""
-        return () if self.record is None else tuple(self.standing.tasks.get(self.record.uid, ()))
+        return () if self.record is None else tuple(self.state.tasks.get(self.record.uid, ()))
 
     @cached_property
     def trials(self) -> RelaxedCycles | None:
         """What the engine would decide for the group if things were otherwise. None where there is nothing to decide: the engine does
         not know it, none of its pods is to be placed, or its queue runs no work."""
-        queues = {queue.parent: queue.name for queue in self.moment.snapshot.queues} if self.waiting else {}
-        if self.record is None or not self.waiting or self.record.queue in queues:
+        queues = {queue.parent: queue.name for queue in self.moment.snapshot.queues} if self.pending_tasks else {}
+        if self.record is None or not self.pending_tasks or self.record.queue in queues:
             return None
-        return self.standing.trials.about(self.record.uid)
+        return self.state.trials.about(self.record.uid)
 
     @cached_property
-    def ground(self) -> Ground | None:
+    def node_facts(self) -> NodeFacts | None:
         """The nodes as the group sees them; None where there is nothing to decide."""
-        return None if self.trials is None or self.record is None else Ground(self.trials, self.record.uid)
+        return None if self.trials is None or self.record is None else NodeFacts(self.trials, self.record.uid)
 
     @property
-    def waiting(self) -> tuple[Task, ...]:
+    def pending_tasks(self) -> tuple[Task, ...]:
         """Those of them that are to be placed."""
         return tuple(task for task in self.tasks if task.status == Status.PENDING)
 
@@ -150,19 +150,19 @@ class Case:
         return self.lab.cluster.get("Pod", name, namespace)
 
 
-def cases(standing: Standing) -> list[Case]:
+def waiting_podgroups(state: PodsAtMoment) -> list[WaitingGroup]:
     """The PodGroups of a subject's pods that wait, in the order in which they are served; those that have no turn, by name."""
     groups: dict[str, list[PodRow]] = {}
-    for row in standing.waiting:
+    for row in state.waiting:
         groups.setdefault(group_of(row) if row.podgroup else "", []).append(row)
-    turns = standing.picture.turns
+    turns = state.picture.turns
     order = sorted(groups, key=lambda group: (turns[group].place if group in turns else len(turns) + 1, group))
-    found: list[Case] = []
+    found: list[WaitingGroup] = []
     for group in order:
         # Pods that have no PodGroup share nothing: each is a case of its own.
         found += (
-            [Case(standing, group, tuple(groups[group]))]
+            [WaitingGroup(state, group, tuple(groups[group]))]
             if group
-            else [Case(standing, "", (row,)) for row in groups[group]]
+            else [WaitingGroup(state, "", (row,)) for row in groups[group]]
         )
     return found

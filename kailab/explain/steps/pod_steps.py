@@ -8,21 +8,21 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.explain.steps.proposals import (
-    After,
+    ChangedObjects,
     Disturbance,
     Edit,
     Proposal,
-    Way,
-    anew,
-    annotated,
+    ProposalFamily,
     apply,
     as_manifest,
-    in_spec,
-    of_pods,
+    edit_of_pods,
     own_change,
     patch,
+    replace_changes,
+    set_annotation,
+    spec_patch,
 )
-from kailab.explain.steps.setting import Setting, named
+from kailab.explain.steps.question_context import QuestionContext, kind_and_name
 from kailab.explain.subject import min_member, wanted_pods
 from kailab.lab.wording import count, some
 from kailab.model import labels
@@ -33,72 +33,72 @@ from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.nodes import gpu_memory
 from kailab.scheduler.reading.requests import pod_amounts, sum_of_containers
 
-TRIED = 4
+MOST_AMOUNTS = 4
 _MEBI = 1 << 20
 _PROFILE = re.compile(r"(\d+)g\.(\d+)gb.*")
 
 
-def fewer_gpus(setting: Setting) -> Iterator[Way]:
+def lower_gpus(context: QuestionContext) -> Iterator[ProposalFamily]:
     """As many GPUs a pod as the nodes have, where it asks for more."""
     yield from _lower(
-        setting, labels.GPU_RESOURCE, "GPUs", counted_text, str, _offered(setting, labels.GPU_RESOURCE, counted_text)
+        context, labels.GPU_RESOURCE, "GPUs", parse_amount, str, _offered(context, labels.GPU_RESOURCE, parse_amount)
     )
 
 
-def less_cpu(setting: Setting) -> Iterator[Way]:
+def lower_cpu(context: QuestionContext) -> Iterator[ProposalFamily]:
     """As much CPU as is free somewhere, then as nodes have in all."""
-    amounts = _free(setting, "cpu") | _offered(setting, "cpu", cpu_millis)
-    yield from _lower(setting, "cpu", "CPU", cpu_millis, format_cpu, amounts)
+    amounts = _free(context, "cpu") | _offered(context, "cpu", cpu_millis)
+    yield from _lower(context, "cpu", "CPU", cpu_millis, format_cpu, amounts)
 
 
-def less_memory(setting: Setting) -> Iterator[Way]:
+def lower_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
     """As much memory as is free somewhere, then as nodes have in all."""
     # Down to whole MiB, as it is written: rounded up it would not fit.
-    amounts = {one // _MEBI * _MEBI for one in _free(setting, "memory") | _offered(setting, "memory", mem_bytes)}
-    yield from _lower(setting, "memory", "memory", mem_bytes, lambda amount: f"{amount // _MEBI}Mi", amounts)
+    amounts = {one // _MEBI * _MEBI for one in _free(context, "memory") | _offered(context, "memory", mem_bytes)}
+    yield from _lower(context, "memory", "memory", mem_bytes, lambda amount: f"{amount // _MEBI}Mi", amounts)
 
 
-def smaller_share(setting: Setting) -> Iterator[Way]:
+def lower_gpu_share(context: QuestionContext) -> Iterator[ProposalFamily]:
     """A share by memory no larger than a GPU has, or of no more GPUs than a node has."""
-    notes = ((setting.pod or {}).get("metadata") or {}).get("annotations") or {}
+    notes = ((context.pod or {}).get("metadata") or {}).get("annotations") or {}
     asked = parse_count(notes.get(labels.GPU_MEMORY))
-    there = sorted({gpu_memory(node["metadata"].get("labels") or {}) for node in setting.nodes.values()}, reverse=True)
-    for memory in [one for one in there if 0 < one < asked][:TRIED]:
+    there = sorted({gpu_memory(node["metadata"].get("labels") or {}) for node in context.nodes.values()}, reverse=True)
+    for memory in [one for one in there if 0 < one < asked][:MOST_AMOUNTS]:
 
         def words_memory(obj: Object) -> str:
             return f"Ask for {_note(obj, labels.GPU_MEMORY)} MiB of a GPU (annotation {labels.GPU_MEMORY}, now {asked})"
 
-        yield Way.of(own_change(setting, words_memory, _noted(labels.GPU_MEMORY, str(memory))))
+        yield ProposalFamily.of(own_change(context, words_memory, _noted(labels.GPU_MEMORY, str(memory))))
     devices = parse_count(notes.get(labels.GPU_FRACTION_DEVICES))
-    counts = sorted(_offered(setting, labels.GPU_RESOURCE, counted_text), reverse=True)
-    for number in [one for one in counts if 0 < one < devices][:TRIED]:
+    counts = sorted(_offered(context, labels.GPU_RESOURCE, parse_amount), reverse=True)
+    for number in [one for one in counts if 0 < one < devices][:MOST_AMOUNTS]:
 
         def words_devices(obj: Object) -> str:
             note = labels.GPU_FRACTION_DEVICES
             return f"Ask for a share of {_note(obj, note)} GPUs (annotation {note}, now {devices})"
 
-        yield Way.of(own_change(setting, words_devices, _noted(labels.GPU_FRACTION_DEVICES, str(number))))
+        yield ProposalFamily.of(own_change(context, words_devices, _noted(labels.GPU_FRACTION_DEVICES, str(number))))
 
 
-def share_by_fraction(setting: Setting) -> Iterator[Way]:
+def request_gpu_fraction(context: QuestionContext) -> Iterator[ProposalFamily]:
     """A fraction of a GPU in the place of an amount of its memory, which nobody needs to know then."""
-    notes = ((setting.pod or {}).get("metadata") or {}).get("annotations") or {}
+    notes = ((context.pod or {}).get("metadata") or {}).get("annotations") or {}
     if labels.GPU_MEMORY not in notes:
         return
 
     def edit(holder: Object) -> None:
-        annotated(labels.GPU_MEMORY, None)(holder)
+        set_annotation(labels.GPU_MEMORY, None)(holder)
         _noted(labels.GPU_FRACTION, "0.5")(holder)
 
-    yield Way.of(
-        own_change(setting, f"Ask for half a GPU (annotation {labels.GPU_FRACTION}: 0.5) and not by memory", edit)
+    yield ProposalFamily.of(
+        own_change(context, f"Ask for half a GPU (annotation {labels.GPU_FRACTION}: 0.5) and not by memory", edit)
     )
 
 
-def another_profile(setting: Setting) -> Iterator[Way]:
+def change_mig_profile(context: QuestionContext) -> Iterator[ProposalFamily]:
     """A MIG profile that nodes offer: the smallest that is large enough, then the largest there is."""
-    asked = sorted({key for pod in _pods(setting) for key in _resources(pod) if key.startswith(labels.MIG_PREFIX)})
-    there = {key for node in setting.nodes.values() for key in field_of(node, "status.allocatable") or {}}
+    asked = sorted({key for pod in _pods(context) for key in _resources(pod) if key.startswith(labels.MIG_PREFIX)})
+    there = {key for node in context.nodes.values() for key in field_of(node, "status.allocatable") or {}}
     offered = {key for key in there if key.startswith(labels.MIG_PREFIX)}
     for wanted in asked:
         if wanted in offered:
@@ -106,7 +106,7 @@ def another_profile(setting: Setting) -> Iterator[Way]:
         size = _size(wanted)
         proposals: list[Proposal] = []
         # Large enough first, and of these the smallest; then the largest of those that are too small.
-        for profile in sorted(offered, key=lambda one: (_size(one) < size, abs(_size(one) - size), one))[:TRIED]:
+        for profile in sorted(offered, key=lambda one: (_size(one) < size, abs(_size(one) - size), one))[:MOST_AMOUNTS]:
 
             def edit(pod: Object, wanted: str = wanted, profile: str = profile) -> None:
                 for holder in _holders(pod):
@@ -114,12 +114,12 @@ def another_profile(setting: Setting) -> Iterator[Way]:
                         holder[profile] = holder.pop(wanted)
 
             do = f"Ask for {profile}, which nodes offer, instead of {wanted}"
-            proposals += own_change(setting, do, of_pods(edit))
-        yield Way(tuple(proposals))
+            proposals += own_change(context, do, edit_of_pods(edit))
+        yield ProposalFamily(tuple(proposals))
     if asked:
         whole = any(
-            counted_text(value)
-            for value in (_allocatable(node, labels.GPU_RESOURCE) for node in setting.nodes.values())
+            parse_amount(value)
+            for value in (_allocatable(node, labels.GPU_RESOURCE) for node in context.nodes.values())
         )
 
         def edit_whole(pod: Object) -> None:
@@ -129,16 +129,20 @@ def another_profile(setting: Setting) -> Iterator[Way]:
                         holder[labels.GPU_RESOURCE] = holder.pop(wanted)
 
         if whole:
-            yield Way.of(own_change(setting, f"Ask for whole GPUs instead of {asked[0]}", of_pods(edit_whole)))
+            yield ProposalFamily.of(
+                own_change(context, f"Ask for whole GPUs instead of {asked[0]}", edit_of_pods(edit_whole))
+            )
 
 
-def counted_text(value: Any) -> int:
+def parse_amount(value: Any) -> int:
     return parse_count(str(value))
 
 
-def _lower(setting: Setting, key: str, what: str, read: Any, write: Any, amounts: set[int]) -> Iterator[Way]:
+def _lower(
+    context: QuestionContext, key: str, what: str, read: Any, write: Any, amounts: set[int]
+) -> Iterator[ProposalFamily]:
     """Ask for one of ``amounts`` a pod, the largest that is less than what is asked for now first."""
-    pods = _pods(setting)
+    pods = _pods(context)
     asked = max((pod_amounts(pod["spec"]).get(key, 0) for pod in pods), default=0)
     containers, beside = (max((count(pod, key) for pod in pods), default=0) for count in (_of_containers, _beside))
     also = f", beside the {write(beside)} of its sidecars and its overhead" if beside else ""
@@ -147,9 +151,9 @@ def _lower(setting: Setting, key: str, what: str, read: Any, write: Any, amounts
         left = max((_of_containers(pod, key) for _, pod in pod_templates(obj)), default=0)
         return f"Ask for {write(left)} {what} a pod (now {write(containers)}{also})"
 
-    lower = [one for one in sorted(amounts, reverse=True) if beside < one < asked][:TRIED]
-    edits = [of_pods(_asking(key, read, write, amount)) for amount in lower]
-    yield Way.of(one for edit in edits for one in own_change(setting, words, edit))
+    lower = [one for one in sorted(amounts, reverse=True) if beside < one < asked][:MOST_AMOUNTS]
+    edits = [edit_of_pods(_asking(key, read, write, amount)) for amount in lower]
+    yield ProposalFamily.of(one for edit in edits for one in own_change(context, words, edit))
 
 
 def _of_containers(pod: Object, key: str) -> int:
@@ -192,9 +196,9 @@ def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
     return edit
 
 
-def _pods(setting: Setting) -> list[Object]:
-    rows = [setting.pods[row.name] for row in setting.waiting if row.name in setting.pods]
-    return rows or ([setting.pod] if setting.pod is not None else [])
+def _pods(context: QuestionContext) -> list[Object]:
+    rows = [context.pods[row.name] for row in context.waiting if row.name in context.pods]
+    return rows or ([context.pod] if context.pod is not None else [])
 
 
 def _containers(pod: Object) -> Iterator[Object]:
@@ -222,13 +226,13 @@ def _allocatable(node: Object, key: str) -> Any:
     return (field_of(node, "status.allocatable") or {}).get(key, 0)
 
 
-def _offered(setting: Setting, key: str, read: Any) -> set[int]:
-    return {read(_allocatable(node, key)) for node in setting.nodes.values()}
+def _offered(context: QuestionContext, key: str, read: Any) -> set[int]:
+    return {read(_allocatable(node, key)) for node in context.nodes.values()}
 
 
-def _free(setting: Setting, field: str) -> set[int]:
+def _free(context: QuestionContext, field: str) -> set[int]:
     """What each node has left of CPU or memory, by the engine's records."""
-    snapshot = setting.standing.moment.snapshot
+    snapshot = context.state.moment.snapshot
     left = {node.name: getattr(node, field) for node in snapshot.nodes}
     for task in snapshot.tasks:
         if task.node in left:
@@ -249,7 +253,7 @@ def _noted(key: str, value: str) -> Edit:
             metadata = pod.setdefault("metadata", {})
             metadata["annotations"] = {**(metadata.get("annotations") or {}), key: value}
 
-        of_pods(note)(obj)
+        edit_of_pods(note)(obj)
 
     return edit
 
@@ -264,22 +268,22 @@ _CAPPED = ("completions", "minReplicas", "minAvailable", "minMember")
 _NUMBERED = re.compile(r"(.*?)(\d*)")
 
 
-def add_missing_pods(setting: Setting) -> Iterator[Way]:
+def add_missing_pods(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Pods of a gang that a user made one by one, as many as it lacks, like those that are there."""
     made: list[Object] = []
-    for group in setting.groups:
+    for group in context.groups:
         space, name = group["metadata"].get("namespace", ""), group["metadata"]["name"]
         members = [
-            row for row in setting.picture.by_group.get(f"{space}/{name}", []) if row.phase in ("Pending", "Running")
+            row for row in context.picture.by_group.get(f"{space}/{name}", []) if row.phase in ("Pending", "Running")
         ]
         lacking = min_member(group) - len(members)
         # With subgroups it is not known which one a new pod would have to be in.
         if lacking > 0 and members and not group["spec"].get("subGroups"):
-            sibling = as_manifest(setting.pods[members[-1].name])
+            sibling = as_manifest(context.pods[members[-1].name])
             made += _like(sibling, [row.name.partition("/")[2] for row in members], lacking)
     if made:
         names = some([one["metadata"]["name"] for one in made])
-        yield Way(
+        yield ProposalFamily(
             (
                 Proposal(
                     f"Make the {count(len(made), 'pod')} that the gang lacks: {names}",
@@ -301,10 +305,10 @@ def _like(sibling: Object, names: list[str], number: int) -> Iterator[Object]:
         at += 1
 
 
-def grow_to_minimum(setting: Setting) -> Iterator[Way]:
+def grow_to_minimum(context: QuestionContext) -> Iterator[ProposalFamily]:
     """As many pods as must start together, where the workload makes fewer."""
-    for work in setting.works:
-        least = max((min_member(group) for group in setting.podgroups), default=0)
+    for work in context.works:
+        least = max((min_member(group) for group in context.podgroups), default=0)
         if kind_key(work) != "Job" or least <= (wanted_pods(work) or 0):
             continue
 
@@ -316,14 +320,14 @@ def grow_to_minimum(setting: Setting) -> Iterator[Way]:
         def words(obj: Object) -> str:
             return f"Raise its parallelism to {field_of(obj, 'spec.parallelism')}, as many as must start together"
 
-        yield Way.of(own_change(setting, words, edit))
+        yield ProposalFamily.of(own_change(context, words, edit))
 
 
-def lower_minimum(setting: Setting) -> Iterator[Way]:
+def lower_minimum(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Let as many start together as there are."""
-    for group in setting.podgroups:
+    for group in context.podgroups:
         space, name = group["metadata"].get("namespace", ""), group["metadata"]["name"]
-        rows = setting.picture.by_group.get(f"{space}/{name}", [])
+        rows = context.picture.by_group.get(f"{space}/{name}", [])
         there = sum(row.phase in ("Pending", "Running") for row in rows)
         if not 0 < there < min_member(group) or group["spec"].get("subGroups"):
             continue
@@ -337,15 +341,15 @@ def lower_minimum(setting: Setting) -> Iterator[Way]:
             least = (obj["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER) or min_member(obj)
             return f"Lower the minimum of the gang from {before} to {least}, as many as there are"
 
-        yield Way.of(own_change(setting, words, edit, in_spec(minMember=there)))
+        yield ProposalFamily.of(own_change(context, words, edit, spec_patch(minMember=there)))
 
 
-def smaller(setting: Setting) -> Iterator[Way]:
+def shrink_gang(context: QuestionContext) -> Iterator[ProposalFamily]:
     """A smaller gang, where nothing of it runs: the largest of which all runs."""
     # What runs would be taken down for it.
-    if setting.standing.running or len(setting.works) != 1:
+    if context.state.running or len(context.works) != 1:
         return
-    work = setting.works[0]
+    work = context.works[0]
     field = _largest_count(as_manifest(work))
     if field is None:
         return
@@ -353,12 +357,12 @@ def smaller(setting: Setting) -> Iterator[Way]:
     proposals = []
     # From the largest down: the first that works is the one to tell, and halving finds it.
     for number in range(now - 1, 0, -1):
-        changes = anew(work, _counted(path, now, number))
+        changes = replace_changes(work, _counted(path, now, number))
         if changes is not None:
             proposals.append(
                 Proposal(lambda after: _smaller(work, path, after.of(work)), changes, Disturbance.REPLACED)
             )
-    yield Way(tuple(proposals), grows=True)
+    yield ProposalFamily(tuple(proposals), grows=True)
 
 
 def _smaller(before: Object, path: tuple[str, ...], after: Object) -> str:
@@ -418,14 +422,14 @@ def _counted(path: tuple[str, ...], now: int, number: int) -> Edit:
     return edit
 
 
-def start_missing(setting: Setting) -> Iterator[Way]:
+def scale_up_from_zero(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Scale up what is scaled to nothing."""
-    for work in setting.works:
+    for work in context.works:
         field = next((one for one in ("replicas", "parallelism") if field_of(work, f"spec.{one}") == 0), None)
         if field is not None:
             change = patch(work, {"spec": {field: 1}})
 
-            def words(after: After, work: Object = work, field: str = field) -> str:
-                return f"Scale {named(work)} up to {count(after.of(work)['spec'][field], 'pod')}"
+            def words(after: ChangedObjects, work: Object = work, field: str = field) -> str:
+                return f"Scale {kind_and_name(work)} up to {count(after.of(work)['spec'][field], 'pod')}"
 
-            yield Way((Proposal(words, (change,), Disturbance.OWN),))
+            yield ProposalFamily((Proposal(words, (change,), Disturbance.OWN),))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from kailab.lab import Lab
 from tests.explain.building import causes
 from tests.explain.node_building import MODEL, assert_told, change_node, on, opened, pod, pool, put, told
@@ -44,69 +44,69 @@ def reading(config: str) -> dict[str, Any]:
 
 
 SITUATIONS = {
-    "a model there is not": ([A100, L4], {}, pod("x", nodeSelector={MODEL: "H200"}), Code.SELECTOR_MATCHES_NO_NODE, ["H200", "A100", "L4"]),
-    "a label no node has": ([A100], {}, pod("x", nodeSelector={"disk": "nvme"}), Code.SELECTOR_MATCHES_NO_NODE, ["disk", "nvme"]),
+    "a model there is not": ([A100, L4], {}, pod("x", nodeSelector={MODEL: "H200"}), CauseCode.SELECTOR_MATCHES_NO_NODE, ["H200", "A100", "L4"]),
+    "a label no node has": ([A100], {}, pod("x", nodeSelector={"disk": "nvme"}), CauseCode.SELECTOR_MATCHES_NO_NODE, ["disk", "nvme"]),
     "labels that no node has together": (
-        [A100, L4], {}, pod("x", nodeSelector={MODEL: "A100", **on("l4-0")}), Code.SELECTOR_MATCHES_NO_NODE, ["A100", "l4-0"],
+        [A100, L4], {}, pod("x", nodeSelector={MODEL: "A100", **on("l4-0")}), CauseCode.SELECTOR_MATCHES_NO_NODE, ["A100", "l4-0"],
     ),
     "an affinity that no node meets": (
         [A100], {}, pod("x", affinity=affinity({"key": MODEL, "operator": "In", "values": ["H100", "H200"]})),
-        Code.SELECTOR_MATCHES_NO_NODE, ["H100", "H200", "A100"],
+        CauseCode.SELECTOR_MATCHES_NO_NODE, ["H100", "H200", "A100"],
     ),
     "a cordon does not matter where the selector matches nothing": (
-        [A100], {"a100-0": CORDON, "a100-1": CORDON}, pod("x", nodeSelector={MODEL: "H200"}), Code.SELECTOR_MATCHES_NO_NODE, ["H200"],
+        [A100], {"a100-0": CORDON, "a100-1": CORDON}, pod("x", nodeSelector={MODEL: "H200"}), CauseCode.SELECTOR_MATCHES_NO_NODE, ["H200"],
     ),
-    "all nodes reserved": ([RESERVED], {}, pod("x"), Code.TAINT_NOT_TOLERATED, ["reserved=llm", "h100-0", "h100-1"]),
+    "all nodes reserved": ([RESERVED], {}, pod("x"), CauseCode.TAINT_NOT_TOLERATED, ["reserved=llm", "h100-0", "h100-1"]),
     "the nodes of the model reserved": (
-        [A100, RESERVED], {}, pod("x", nodeSelector={MODEL: "H100"}), Code.TAINT_NOT_TOLERATED, ["reserved=llm"],
+        [A100, RESERVED], {}, pod("x", nodeSelector={MODEL: "H100"}), CauseCode.TAINT_NOT_TOLERATED, ["reserved=llm"],
     ),
-    "the only nodes with GPUs reserved": ([CPU, RESERVED], {}, pod("x"), Code.TAINT_NOT_TOLERATED, ["reserved"]),
-    "the only nodes that are large enough reserved": ([L4, RESERVED], {}, pod("x", 8), Code.TAINT_NOT_TOLERATED, ["reserved"]),
+    "the only nodes with GPUs reserved": ([CPU, RESERVED], {}, pod("x"), CauseCode.TAINT_NOT_TOLERATED, ["reserved"]),
+    "the only nodes that are large enough reserved": ([L4, RESERVED], {}, pod("x", 8), CauseCode.TAINT_NOT_TOLERATED, ["reserved"]),
     "another value tolerated": (
-        [RESERVED], {}, pod("x", tolerations=[{"key": "reserved", "value": "vision"}]), Code.TAINT_NOT_TOLERATED, ["reserved=llm"],
+        [RESERVED], {}, pod("x", tolerations=[{"key": "reserved", "value": "vision"}]), CauseCode.TAINT_NOT_TOLERATED, ["reserved=llm"],
     ),
-    "two kinds of taint": ([MAINTAINED, RESERVED], {}, pod("x"), Code.TAINT_NOT_TOLERATED, ["reserved", "maintenance"]),
-    "the only node cordoned": ([L4], {"l4-0": CORDON}, pod("x"), Code.NODES_CORDONED, ["l4-0", "cordoned"]),
+    "two kinds of taint": ([MAINTAINED, RESERVED], {}, pod("x"), CauseCode.TAINT_NOT_TOLERATED, ["reserved", "maintenance"]),
+    "the only node cordoned": ([L4], {"l4-0": CORDON}, pod("x"), CauseCode.NODES_CORDONED, ["l4-0", "cordoned"]),
     "the nodes of the model cordoned": (
-        [A100, L4], {"a100-0": CORDON, "a100-1": CORDON}, pod("x", nodeSelector={MODEL: "A100"}), Code.NODES_CORDONED, ["2", "a100-0"],
+        [A100, L4], {"a100-0": CORDON, "a100-1": CORDON}, pod("x", nodeSelector={MODEL: "A100"}), CauseCode.NODES_CORDONED, ["2", "a100-0"],
     ),
-    "the only node not ready": ([L4], {"l4-0": NOT_READY}, pod("x"), Code.NODES_CORDONED, ["l4-0", "not ready"]),
+    "the only node not ready": ([L4], {"l4-0": NOT_READY}, pod("x"), CauseCode.NODES_CORDONED, ["l4-0", "not ready"]),
     "cordoned the one, not ready the other": (
-        [A100], {"a100-0": CORDON, "a100-1": NOT_READY}, pod("x"), Code.NODES_CORDONED, ["a100-0", "a100-1"],
+        [A100], {"a100-0": CORDON, "a100-1": NOT_READY}, pod("x"), CauseCode.NODES_CORDONED, ["a100-0", "a100-1"],
     ),
     "cordoned as kubectl does it, with its taint": (
         [L4],
         {"l4-0": {"spec": {"unschedulable": True, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}}},
-        pod("x"), Code.NODES_CORDONED, ["l4-0"],
+        pod("x"), CauseCode.NODES_CORDONED, ["l4-0"],
     ),
-    "more GPUs than any node has": ([A100, L4], {}, pod("x", 9), Code.LARGER_THAN_ANY_NODE, ["9", "8"]),
-    "more than the nodes of the model have": ([A100, L4], {}, pod("x", 6, nodeSelector={MODEL: "L4"}), Code.LARGER_THAN_ANY_NODE, ["6", "4"]),
-    "more memory than any node has": ([A100], {}, pod("x", memory="300Gi"), Code.LARGER_THAN_ANY_NODE, ["300", "256"]),
-    "more CPU than the only nodes with GPUs have": ([A100, pool("big", 1, 0, cpu=128)], {}, pod("x", cpu="96"), Code.LARGER_THAN_ANY_NODE, ["96", "64"]),
-    "GPUs where there are none": ([CPU], {}, pod("x", 2), Code.LARGER_THAN_ANY_NODE, ["2", "cpu-0"]),
-    "whole GPUs where all are split": ([MIG], {}, pod("x"), Code.LARGER_THAN_ANY_NODE, ["1"]),
-    "more GPU memory than a GPU has": ([L4], {}, pod("x", annotations={"gpu-memory": "30000"}), Code.GPU_SHARE_TOO_LARGE, ["30000", "memory", "24500"]),
+    "more GPUs than any node has": ([A100, L4], {}, pod("x", 9), CauseCode.LARGER_THAN_ANY_NODE, ["9", "8"]),
+    "more than the nodes of the model have": ([A100, L4], {}, pod("x", 6, nodeSelector={MODEL: "L4"}), CauseCode.LARGER_THAN_ANY_NODE, ["6", "4"]),
+    "more memory than any node has": ([A100], {}, pod("x", memory="300Gi"), CauseCode.LARGER_THAN_ANY_NODE, ["300", "256"]),
+    "more CPU than the only nodes with GPUs have": ([A100, pool("big", 1, 0, cpu=128)], {}, pod("x", cpu="96"), CauseCode.LARGER_THAN_ANY_NODE, ["96", "64"]),
+    "GPUs where there are none": ([CPU], {}, pod("x", 2), CauseCode.LARGER_THAN_ANY_NODE, ["2", "cpu-0"]),
+    "whole GPUs where all are split": ([MIG], {}, pod("x"), CauseCode.LARGER_THAN_ANY_NODE, ["1"]),
+    "more GPU memory than a GPU has": ([L4], {}, pod("x", annotations={"gpu-memory": "30000"}), CauseCode.GPU_SHARE_TOO_LARGE, ["30000", "memory", "24500"]),
     "more than the GPUs of the model have": (
-        [A100, L4], {}, pod("x", annotations={"gpu-memory": "40000"}, nodeSelector={MODEL: "L4"}), Code.GPU_SHARE_TOO_LARGE, ["40000"],
+        [A100, L4], {}, pod("x", annotations={"gpu-memory": "40000"}, nodeSelector={MODEL: "L4"}), CauseCode.GPU_SHARE_TOO_LARGE, ["40000"],
     ),
     "parts of more GPUs than a node has": (
-        [L4], {}, pod("x", 0.5, annotations={"gpu-fraction-num-devices": "5"}), Code.GPU_SHARE_TOO_LARGE, ["5", "4"],
+        [L4], {}, pod("x", 0.5, annotations={"gpu-fraction-num-devices": "5"}), CauseCode.GPU_SHARE_TOO_LARGE, ["5", "4"],
     ),
-    "nodes that do not tell their GPU memory": ([pool("p", 2)], {}, pod("x", annotations={"gpu-memory": "8000"}), Code.GPU_MEMORY_UNKNOWN, ["memory", "p-0"]),
+    "nodes that do not tell their GPU memory": ([pool("p", 2)], {}, pod("x", annotations={"gpu-memory": "8000"}), CauseCode.GPU_MEMORY_UNKNOWN, ["memory", "p-0"]),
     "the nodes of the model do not tell it": (
         [A100, pool("p40", 1, gpuModel="P40")], {}, pod("x", annotations={"gpu-memory": "8000"}, nodeSelector={MODEL: "P40"}),
-        Code.GPU_MEMORY_UNKNOWN, ["p40-0"],
+        CauseCode.GPU_MEMORY_UNKNOWN, ["p40-0"],
     ),
-    "nor does it help that others have no GPUs": ([CPU, pool("p", 1)], {}, pod("x", annotations={"gpu-memory": "8000"}), Code.GPU_MEMORY_UNKNOWN, ["p-0"]),
-    "a MIG profile that no GPU is split into": ([MIG], {}, pod("x", mig="7g.80gb"), Code.MIG_PROFILE_ABSENT, ["7g.80gb", "3g.40gb"]),
-    "a MIG profile where no GPU is split": ([A100], {}, pod("x", mig="1g.10gb"), Code.MIG_PROFILE_ABSENT, ["1g.10gb"]),
-    "a MIG profile where there are no GPUs": ([CPU], {}, pod("x", mig="1g.10gb"), Code.MIG_PROFILE_ABSENT, ["1g.10gb"]),
+    "nor does it help that others have no GPUs": ([CPU, pool("p", 1)], {}, pod("x", annotations={"gpu-memory": "8000"}), CauseCode.GPU_MEMORY_UNKNOWN, ["p-0"]),
+    "a MIG profile that no GPU is split into": ([MIG], {}, pod("x", mig="7g.80gb"), CauseCode.MIG_PROFILE_ABSENT, ["7g.80gb", "3g.40gb"]),
+    "a MIG profile where no GPU is split": ([A100], {}, pod("x", mig="1g.10gb"), CauseCode.MIG_PROFILE_ABSENT, ["1g.10gb"]),
+    "a MIG profile where there are no GPUs": ([CPU], {}, pod("x", mig="1g.10gb"), CauseCode.MIG_PROFILE_ABSENT, ["1g.10gb"]),
     "a claim that is not there": (
-        [A100], {}, pod("x", **mounting(persistentVolumeClaim={"claimName": "scans"})), Code.VOLUME_MISSING, ["scans"],
+        [A100], {}, pod("x", **mounting(persistentVolumeClaim={"claimName": "scans"})), CauseCode.VOLUME_MISSING, ["scans"],
     ),
-    "a ConfigMap that is not mounted": ([A100], {}, pod("x", **mounting(configMap={"name": "settings"})), Code.VOLUME_MISSING, ["settings"]),
-    "a ConfigMap for the environment": ([A100], {}, pod("x", **reading("hyperparameters")), Code.VOLUME_MISSING, ["hyperparameters"]),
-    "a pool that is not served": ([A100], {}, pod("x", labels={"kai.scheduler/node-pool": "batch"}), Code.NODE_POOL_NOT_SERVED, ["batch"]),
+    "a ConfigMap that is not mounted": ([A100], {}, pod("x", **mounting(configMap={"name": "settings"})), CauseCode.VOLUME_MISSING, ["settings"]),
+    "a ConfigMap for the environment": ([A100], {}, pod("x", **reading("hyperparameters")), CauseCode.VOLUME_MISSING, ["hyperparameters"]),
+    "a pool that is not served": ([A100], {}, pod("x", labels={"kai.scheduler/node-pool": "batch"}), CauseCode.NODE_POOL_NOT_SERVED, ["batch"]),
 }  # fmt: skip
 
 
@@ -152,10 +152,10 @@ def test_what_has_to_go_next_is_told_too() -> None:
         change_node(lab, "b200-0", CORDON)
         put(lab, pod("x", nodeSelector={MODEL: "B200"}))
         codes = [cause.code for cause in causes(lab, "Pod", "x")]
-        assert codes == [Code.TAINT_NOT_TOLERATED, Code.NODES_CORDONED]
+        assert codes == [CauseCode.TAINT_NOT_TOLERATED, CauseCode.NODES_CORDONED]
         change_node(lab, "b200-0", {"spec": {"taints": None}})
         lab.settle()
-        assert told(lab, "Pod", "x")[1] == Code.NODES_CORDONED
+        assert told(lab, "Pod", "x")[1] == CauseCode.NODES_CORDONED
 
 
 BATCH = {"kai.scheduler/node-pool": "batch"}
@@ -166,7 +166,7 @@ def test_nodes_of_a_pool_that_is_not_served(there: list[Any]) -> None:
     with opened(*there, {**A100, "labels": BATCH}) as lab:
         put(lab, pod("x", nodeSelector={MODEL: "A100"}))
         verdict, code, sentence = told(lab, "Pod", "x")
-        assert (verdict, code) == ("never", Code.NODE_POOL_NOT_SERVED)
+        assert (verdict, code) == ("never", CauseCode.NODE_POOL_NOT_SERVED)
         assert "a100-" in sentence
         assert "batch" in sentence
         change_node(lab, "a100-0", {"metadata": {"labels": {"kai.scheduler/node-pool": None}}})
@@ -178,16 +178,16 @@ def test_where_no_node_is_served_that_comes_before_what_the_nodes_lack() -> None
     with opened(pool("a100", 2, gpuModel="A100", labels=BATCH, taints=[{"key": "k", "effect": "NoSchedule"}])) as lab:
         put(lab, pod("x"))
         verdict, code, sentence = told(lab, "Pod", "x")
-        assert (verdict, code) == ("never", Code.NODE_POOL_NOT_SERVED)
+        assert (verdict, code) == ("never", CauseCode.NODE_POOL_NOT_SERVED)
         assert "a100-0, a100-1" in sentence
         for name in ("a100-0", "a100-1"):
             change_node(lab, name, {"metadata": {"labels": {"kai.scheduler/node-pool": None}}})
         lab.settle()
-        assert told(lab, "Pod", "x")[1] == Code.TAINT_NOT_TOLERATED
+        assert told(lab, "Pod", "x")[1] == CauseCode.TAINT_NOT_TOLERATED
 
 
 def test_a_queue_of_a_pool_that_is_not_served() -> None:
     with opened(A100) as lab:
         lab.patch("Queue", "team", {"metadata": {"labels": BATCH}})
         put(lab, pod("x"))
-        assert told(lab, "Pod", "x")[:2] == ("never", Code.NODE_POOL_NOT_SERVED)
+        assert told(lab, "Pod", "x")[:2] == ("never", CauseCode.NODE_POOL_NOT_SERVED)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kailab.advice.audit import audit
 from kailab.advice.audit.finding import FindingCode
-from kailab.explain.answer import Cause, Code
+from kailab.explain.answer import Cause, CauseCode
 from kailab.explain.questions import ask
 from kailab.lab import Lab
 from kailab.lab.fork import fork
@@ -50,7 +50,7 @@ def test_the_gang_that_stands_before_it_is_named() -> None:
         behind_a_gang(found)
         assert running(found, "small") == 0
         told = causes(found, "Job", "small")
-    assert [one.code for one in told] == [Code.BEHIND_OTHERS]
+    assert [one.code for one in told] == [CauseCode.BEHIND_OTHERS]
     assert told[0].facts["first"] == ["Job huge"]
     assert "Job huge (48 GPUs) waits before it in queue owner" in told[0].sentence
     assert "Job short would be evicted for it" in told[0].sentence
@@ -83,9 +83,9 @@ def test_the_screens_of_the_queues_agree() -> None:
         owner = ask(found, "Queue", "owner", tried=False)
         borrower = ask(found, "Queue", "borrower", tried=False)
         findings = {one.code: one for one in audit(found.picture()).findings}
-    why = "what waits in owner gets none of it as things stand (first in its line: Job huge, which wants 48 GPUs)"
+    why = "what waits in owner gets none of it now (first in its line: Job huge, which wants 48 GPUs)"
     assert f"owner may take 16 GPUs back from borrower, nothing of it now: {why}." in owner.lines()
-    assert f"What stands against it: {why}." in borrower.lines()
+    assert f"What prevents it: {why}." in borrower.lines()
     assert why in findings[FindingCode.STARVED].sentence
     assert why in findings[FindingCode.BORROWING].sentence
     assert owner.facts["claims"][0]["now"] == 0
@@ -144,7 +144,7 @@ def refuted(found: Lab, cause: Cause) -> str:
     states = {state.name: state.gpu for state in found.picture().present.queues}
     facts, wants = cause.facts, re.search(r"wants? (\d+) GPU", cause.sentence)
     wanted = int(wants[1]) * 1000 if wants else 0
-    if cause.code == Code.VICTIMS_WITHIN_QUOTA:
+    if cause.code == CauseCode.VICTIMS_WITHIN_QUOTA:
         beyond = sum(max(0, states[name].allocated - states[name].quota) for name in facts["others"])
         if "too little" in cause.sentence and beyond >= wanted:
             return f"{beyond} beyond quotas are enough"
@@ -152,7 +152,7 @@ def refuted(found: Lab, cause: Cause) -> str:
             return f"{beyond} are held beyond quotas"
         if facts["held"] >= max(facts["quota"], facts["fairShare"]):
             return "it is owed nothing"
-    if cause.code == Code.FAIR_SHARE_REACHED and facts["held"] + wanted <= max(facts["quota"], facts["fairShare"]):
+    if cause.code == CauseCode.FAIR_SHARE_REACHED and facts["held"] + wanted <= max(facts["quota"], facts["fairShare"]):
         return "it has a claim on that"
     if "The others have theirs" in cause.sentence:
         for name, held in re.findall(r"(\w+) holds (\d+) GPUs? with", cause.sentence.partition("The others")[2]):

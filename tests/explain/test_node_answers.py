@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kailab.errors import InputError, NotFound
-from kailab.explain.details import about_nodes
+from kailab.explain.node_answers import about_nodes
 from kailab.lab import Lab
 from kailab.lab.fork import fork
 from tests.explain.building import queue

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from tests.explain.building import OPEN, causes, gang, lab, pod, pods, queue, settled
 
 
@@ -31,7 +31,7 @@ def test_a_share_by_weight_is_reached(weight, share) -> None:
         settled(found, queue("mine", 0, weight=weight), queue("theirs", 0, weight=1))
         settled(found, *pods(4, "held", "theirs"), *pods(4, "wants", "mine"))
         cause = causes(found, "Queue", "mine")[0]
-    assert cause.code == Code.FAIR_SHARE_REACHED
+    assert cause.code == CauseCode.FAIR_SHARE_REACHED
     assert cause.facts == {
         "queue": "mine",
         "resource": "gpu",
@@ -51,7 +51,7 @@ def test_the_department_whose_share_is_reached_is_named() -> None:
         settled(found, *pods(6, "wants", "north-ml"))
         cause = causes(found, "Queue", "north-ml")[0]
     # Four are the department's quota; its only team gets them all, and a weight of the department would bring more.
-    assert (cause.code, cause.facts["queue"]) == (Code.FAIR_SHARE_REACHED, "north")
+    assert (cause.code, cause.facts["queue"]) == (CauseCode.FAIR_SHARE_REACHED, "north")
 
 
 def test_a_department_without_a_weight_is_named() -> None:
@@ -61,7 +61,7 @@ def test_a_department_without_a_weight_is_named() -> None:
         settled(found, *pods(8, "held", "south-ml"))
         settled(found, *pods(4, "wants", "north-ml"))
         cause = causes(found, "Queue", "north-ml")[0]
-    assert (cause.code, cause.facts["queue"], cause.facts["held"]) == (Code.NO_WEIGHT, "north", 2000)
+    assert (cause.code, cause.facts["queue"], cause.facts["held"]) == (CauseCode.NO_WEIGHT, "north", 2000)
     assert "Queue north, above its queue north-ml, has its quota of 2 GPUs" in cause.sentence
 
 
@@ -71,7 +71,7 @@ def test_no_weight_and_the_quota_is_used_up(quota) -> None:
         settled(found, queue("mine", quota, weight=0), queue("theirs", 0))
         settled(found, *pods(8, "held", "theirs"), *pods(quota + 1, "wants", "mine"))
         cause = causes(found, "Queue", "mine")[0]
-    assert (cause.code, cause.facts["quota"]) == (Code.NO_WEIGHT, quota * 1000)
+    assert (cause.code, cause.facts["quota"]) == (CauseCode.NO_WEIGHT, quota * 1000)
     assert f"quota of {quota} GPU" in cause.sentence
 
 
@@ -82,10 +82,10 @@ def test_a_weight_that_brings_too_little_keeps_nobody() -> None:
         settled(found, *pods(3, "held", "mine"), gang("large", "theirs", 5))
         settled(found, pod("wants", "mine"))
         cause = only(found)
-        assert cause.code == Code.FAIR_SHARE_REACHED
+        assert cause.code == CauseCode.FAIR_SHARE_REACHED
         found.patch("Queue", "mine", {"spec": {"resources": {"gpu": {"overQuotaWeight": 1}}}})
         found.settle()
-        assert only(found).code == Code.FAIR_SHARE_REACHED
+        assert only(found).code == CauseCode.FAIR_SHARE_REACHED
         found.patch("Queue", "mine", {"spec": {"resources": {"gpu": {"overQuotaWeight": 0, "quota": -1}}}})
         found.settle()
         assert not causes(found, "Pod", "wants")
@@ -97,7 +97,7 @@ def test_a_weight_that_brings_too_little_keeps_nobody_where_the_department_has_i
         settled(found, queue("theirs", 1, weight=2, parent="org"), queue("away", 5))
         settled(found, *pods(3, "held", "mine"), gang("large", "theirs", 5))
         settled(found, pod("wants", "mine"))
-        assert only(found).code == Code.FAIR_SHARE_REACHED
+        assert only(found).code == CauseCode.FAIR_SHARE_REACHED
         for name in ("org", "mine"):
             found.patch("Queue", name, {"spec": {"resources": {"gpu": {"quota": -1}}}})
         found.settle()
@@ -112,7 +112,7 @@ def test_no_weight_at_two_levels() -> None:
         settled(found, queue("south-ml", 0, parent="south"), *pods(8, "held", "south-ml"))
         settled(found, *pods(2, "web", "north-web"), *pods(2, "wants", "north-ml"))
         cause = causes(found, "Queue", "north-ml")[0]
-    assert (cause.code, cause.facts["queue"]) == (Code.NO_WEIGHT, "north-ml")
+    assert (cause.code, cause.facts["queue"]) == (CauseCode.NO_WEIGHT, "north-ml")
 
 
 def test_a_share_of_cpu_is_reached() -> None:
@@ -122,7 +122,7 @@ def test_a_share_of_cpu_is_reached() -> None:
         settled(found, *pods(8, "held", "theirs", gpus=0, cpu="1"))
         settled(found, *pods(5, "wants", "mine", gpus=0, cpu="1"))
         cause = causes(found, "Queue", "mine")[0]
-    assert (cause.code, cause.facts["resource"]) == (Code.FAIR_SHARE_REACHED, "cpu")
+    assert (cause.code, cause.facts["resource"]) == (CauseCode.FAIR_SHARE_REACHED, "cpu")
     assert "4 CPU" in cause.sentence
 
 
@@ -131,7 +131,9 @@ def test_a_queue_that_has_all_to_itself_lacks_no_share() -> None:
         shared(found)
         settled(found, *pods(8, "held", "mine"))
         settled(found, pod("wants", "mine"))
-        assert not {Code.FAIR_SHARE_REACHED, Code.NO_WEIGHT} & {one.code for one in causes(found, "Pod", "wants")}
+        assert not {CauseCode.FAIR_SHARE_REACHED, CauseCode.NO_WEIGHT} & {
+            one.code for one in causes(found, "Pod", "wants")
+        }
 
 
 # What others may keep
@@ -144,7 +146,7 @@ def test_others_within_their_quota(size) -> None:
         settled(found, *pods(8, "held", "theirs"))
         settled(found, gang("wants", "mine", size))
         cause = only(found, kind="Job")
-    assert cause.code == Code.VICTIMS_WITHIN_QUOTA
+    assert cause.code == CauseCode.VICTIMS_WITHIN_QUOTA
     assert cause.facts["others"] == ["theirs"]
     assert "none of the others holds more than its own quota: theirs holds 8 GPUs" in cause.sentence
 
@@ -155,7 +157,7 @@ def test_others_beyond_their_quota_by_less_than_it_wants() -> None:
         settled(found, *pods(8, "held", "theirs"))
         settled(found, gang("wants", "mine", 4))
         cause = only(found, kind="Job")
-    assert cause.code == Code.VICTIMS_WITHIN_QUOTA
+    assert cause.code == CauseCode.VICTIMS_WITHIN_QUOTA
     assert "the others hold too little beyond their own quota" in cause.sentence
 
 
@@ -166,7 +168,11 @@ def test_another_department_within_its_quota() -> None:
         settled(found, *pods(8, "held", "south-ml"))
         settled(found, pod("wants", "north-ml"))
         cause = only(found)
-    assert (cause.code, cause.facts["queue"], cause.facts["others"]) == (Code.VICTIMS_WITHIN_QUOTA, "north", ["south"])
+    assert (cause.code, cause.facts["queue"], cause.facts["others"]) == (
+        CauseCode.VICTIMS_WITHIN_QUOTA,
+        "north",
+        ["south"],
+    )
 
 
 # Victims
@@ -183,7 +189,7 @@ def test_protected_by_a_minimum_runtime_of_reclaim(level) -> None:
         settled(found, pod("wants", "mine"))
         cause = only(found)
         rest = cause.facts["until"] - found.cluster.now()
-    assert cause.code == Code.VICTIMS_PROTECTED
+    assert cause.code == CauseCode.VICTIMS_PROTECTED
     assert 0 < rest <= 240
     assert "queue theirs" in cause.sentence
 
@@ -193,7 +199,7 @@ def test_protected_by_a_minimum_runtime_of_preemption() -> None:
         settled(found, queue("mine", 8, preemptMinRuntime="10m"), *pods(8, "held", "mine"))
         settled(found, pod("wants", "mine", priority="build"))
         cause = only(found)
-    assert cause.code == Code.VICTIMS_PROTECTED
+    assert cause.code == CauseCode.VICTIMS_PROTECTED
     assert "work of lower priority in its own queue mine" in cause.sentence
 
 
@@ -206,7 +212,7 @@ def test_borrowers_that_have_become_non_preemptible(size) -> None:
         found.settle()
         settled(found, gang("wants", "mine", size))
         cause = only(found, kind="Job")
-    assert (cause.code, cause.facts["queues"]) == (Code.VICTIMS_NON_PREEMPTIBLE, ["theirs"])
+    assert (cause.code, cause.facts["queues"]) == (CauseCode.VICTIMS_NON_PREEMPTIBLE, ["theirs"])
     assert "queue theirs holds beyond its" in cause.sentence
 
 
@@ -219,7 +225,7 @@ def test_of_a_department_that_holds_too_much() -> None:
         found.settle()
         settled(found, pod("wants", "north-ml"))
         cause = only(found)
-    assert (cause.code, cause.facts["queues"]) == (Code.VICTIMS_NON_PREEMPTIBLE, ["south"])
+    assert (cause.code, cause.facts["queues"]) == (CauseCode.VICTIMS_NON_PREEMPTIBLE, ["south"])
 
 
 @pytest.mark.parametrize(("delay", "passed"), [("90s", 0), ("10m", 120), ("2m", 30)])
@@ -229,7 +235,7 @@ def test_a_preemption_delay(delay, passed) -> None:
         settled(found, pod("wants", "mine", preemption_delay=delay))
         found.advance(passed)
         cause = only(found)
-    assert cause.code == Code.PREEMPTION_DELAY
+    assert cause.code == CauseCode.PREEMPTION_DELAY
     assert cause.facts["until"] > found.cluster.now()
     assert "then Pod held-" in cause.sentence
 
@@ -239,7 +245,7 @@ def test_a_delay_explains_nothing_where_there_is_no_claim() -> None:
         shared(found, other=8)
         settled(found, *pods(8, "held", "theirs"))
         settled(found, pod("wants", "mine", preemption_delay="1h"))
-        assert only(found).code == Code.VICTIMS_WITHIN_QUOTA
+        assert only(found).code == CauseCode.VICTIMS_WITHIN_QUOTA
 
 
 # Turns
@@ -253,7 +259,10 @@ def test_behind_those_that_can_not_start_where_few_are_tried(depth) -> None:
             settled(found, gang(f"huge-{number}", "mine", 8))
         settled(found, pod("wants", "mine"))
         cause = only(found)
-    assert (cause.code, cause.facts["first"]) == (Code.BEHIND_OTHERS, [f"Job huge-{number}" for number in range(depth)])
+    assert (cause.code, cause.facts["first"]) == (
+        CauseCode.BEHIND_OTHERS,
+        [f"Job huge-{number}" for number in range(depth)],
+    )
     assert f"tries {depth} job" in cause.sentence
 
 
@@ -261,7 +270,7 @@ def test_nobody_is_behind_others_that_take_nothing_from_it() -> None:
     with lab() as found:
         settled(found, queue("mine", 8), *pods(8, "held", "mine"), gang("huge", "mine", 8))
         settled(found, pod("wants", "mine"))
-        assert Code.BEHIND_OTHERS not in {one.code for one in causes(found, "Pod", "wants")}
+        assert CauseCode.BEHIND_OTHERS not in {one.code for one in causes(found, "Pod", "wants")}
 
 
 def test_cpu_is_open_to_all_here() -> None:
@@ -274,7 +283,7 @@ def test_a_share_keeps_nobody_from_what_is_too_little_anyway() -> None:
     with lab() as found:
         settled(found, queue("mine", 2), queue("theirs", 4), *pods(6, "held", "mine"), *pods(1, "other", "theirs"))
         settled(found, gang("wants", "mine", 4))
-        assert Code.FAIR_SHARE_REACHED not in {one.code for one in causes(found, "Job", "wants")}
+        assert CauseCode.FAIR_SHARE_REACHED not in {one.code for one in causes(found, "Job", "wants")}
 
 
 def test_protected_work_of_its_own_queue_below_a_limit() -> None:
@@ -283,11 +292,11 @@ def test_protected_work_of_its_own_queue_below_a_limit() -> None:
         settled(found, queue("mine", 8, 8, preemptMinRuntime="10m"), *pods(8, "held", "mine"))
         settled(found, pod("wants", "mine", priority="build"))
         first, second = causes(found, "Pod", "wants")
-    assert [first.code, second.code] == [Code.VICTIMS_PROTECTED, Code.OVER_LIMIT]
+    assert [first.code, second.code] == [CauseCode.VICTIMS_PROTECTED, CauseCode.OVER_LIMIT]
 
 
 def test_a_limit_alone_is_the_cause_where_there_is_room() -> None:
     with lab() as found:
         settled(found, queue("mine", 8, 4, preemptMinRuntime="10m"), *pods(4, "held", "mine"))
         settled(found, pod("wants", "mine", priority="build"))
-        assert only(found).code == Code.OVER_LIMIT
+        assert only(found).code == CauseCode.OVER_LIMIT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.explain.answer import Code, Verdict
+from kailab.explain.answer import CauseCode, Verdict
 from kailab.explain.questions import ask
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
@@ -37,13 +37,13 @@ def test_from_borrowing_to_gone_to_whole_again() -> None:
         lab.apply([queue("a"), queue("b"), deployment("guest", "a", 32)])
         lab.settle()
         borrowing = ask(lab, "Deployment", "guest")
-        assert (borrowing.verdict, borrowing.cause.code) == (Verdict.RUNNING, Code.BORROWING)
+        assert (borrowing.verdict, borrowing.cause.code) == (Verdict.RUNNING, CauseCode.BORROWING)
         assert "16 GPUs of the quota of b" in borrowing.cause.sentence
 
         lab.apply(deployment("owner", "b", 16))
         lab.settle()
         gone = ask(lab, "Deployment", "guest", tried=False)
-        assert (gone.verdict, gone.cause.code, gone.running) == (Verdict.GONE, Code.EVICTED, 16)
+        assert (gone.verdict, gone.cause.code, gone.running) == (Verdict.GONE, CauseCode.EVICTED, 16)
         assert "by reclaim for Deployment default/owner of queue b" in gone.cause.sentence
         evicted = gone.cause.facts["pods"][0].partition("/")[2]
         assert ask(lab, "Pod", evicted, tried=False).verdict is Verdict.GONE
@@ -54,7 +54,7 @@ def test_from_borrowing_to_gone_to_whole_again() -> None:
         # What is added now waits for room, not because of what was evicted then.
         lab.scale("Deployment", "guest", 33)
         lab.settle()
-        assert ask(lab, "Deployment", "guest", tried=False).cause.code is not Code.EVICTED
+        assert ask(lab, "Deployment", "guest", tried=False).cause.code is not CauseCode.EVICTED
 
 
 def test_whose_quota_covers_what_can_t_be_taken_away_is_told_by_the_numbers() -> None:
@@ -76,7 +76,7 @@ def test_whose_quota_covers_what_can_t_be_taken_away_is_told_by_the_numbers() ->
         lab.delete("Queue", "a")
         lab.settle()
         text = str(ask(lab, "Deployment", "firm"))
-        assert "queue a is not there: no quota covers it" in text
+        assert "queue a does not exist: no quota covers it" in text
         assert "inside" not in text
 
 
@@ -145,11 +145,11 @@ def test_pods_that_consolidation_places_elsewhere_are_moved_and_not_evicted() ->
         lab.apply(job("whole", "b", 1, gpus=8))
         lab.settle()
         answer = ask(lab, "Job", "whole")
-        assert answer.cause.code == Code.OVER_LIMIT
+        assert answer.cause.code == CauseCode.OVER_LIMIT
         (step, *_) = answer.steps
         assert step.outcome.evicted == ()
         assert len(step.outcome.moved) >= 1
-        assert "moved to other nodes for it" in step.said()
+        assert "moved to other nodes for it" in step.describe()
         before = LabChanges(lab)
         bounded["spec"]["resources"]["gpu"]["limit"] = -1
         lab.apply(bounded)
@@ -189,4 +189,4 @@ def test_what_ran_whole_again_since_an_eviction_is_not_gone() -> None:
         lab.settle()
         lab.advance(50)
         answer = ask(lab, "Job", "guest", tried=False)
-        assert (answer.verdict, answer.cause.code, answer.running) == (Verdict.NEVER, Code.OVER_LIMIT, 0)
+        assert (answer.verdict, answer.cause.code, answer.running) == (Verdict.NEVER, CauseCode.OVER_LIMIT, 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.explain import grouping
-from kailab.explain.answer import Code, Verdict
+from kailab.explain import verdict
+from kailab.explain.answer import CauseCode, Verdict
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
 
@@ -55,7 +55,7 @@ def test_a_replica_beyond_the_limit_never_runs_whoever_holds_the_gpus_now(lab):
     lab.patch("Queue", "a", {"spec": {"resources": {"gpu": {"quota": 16}}}})
     lab.settle()
     answer = lab.explain("Deployment", "web")
-    assert (answer.verdict, answer.cause.code) == (Verdict.NEVER, Code.OVER_LIMIT)
+    assert (answer.verdict, answer.cause.code) == (Verdict.NEVER, CauseCode.OVER_LIMIT)
     assert "limit" in answer.cause.sentence
 
 
@@ -74,9 +74,9 @@ def test_a_limit_is_raised_for_the_pods_that_are_still_to_come_too(lab):
     lab.apply([replicas("StatefulSet", "store", "b", 7, 1)])
     lab.settle()
     answer = lab.explain("StatefulSet", "store")
-    assert answer.cause.code == Code.OVER_LIMIT
+    assert answer.cause.code == CauseCode.OVER_LIMIT
     assert "Raise the gpu limit of queue b to 7" in answer.steps[0].do
-    assert answer.steps[0].outcome.said() == "tried on a copy: 7 pods of it run"
+    assert answer.steps[0].outcome.describe() == "tried on a copy: 7 pods of it run"
 
 
 def test_one_pod_runs_and_a_quota_without_bound_is_said_so(lab):
@@ -87,7 +87,7 @@ def test_one_pod_runs_and_a_quota_without_bound_is_said_so(lab):
     lab.settle()
     made = next(step for step in lab.explain("StatefulSet", "store").steps if "Make queue gone" in step.do)
     assert "with an unlimited quota and no limit" in made.do
-    assert made.outcome.said() == "tried on a copy: 1 pod of it runs"
+    assert made.outcome.describe() == "tried on a copy: 1 pod of it runs"
 
 
 def test_a_statefulset_whose_limit_another_holds_is_judged_with_the_pods_that_are_still_to_come(lab):
@@ -96,7 +96,7 @@ def test_a_statefulset_whose_limit_another_holds_is_judged_with_the_pods_that_ar
     lab.apply([replicas("StatefulSet", "store", "b", 2, 4)])
     lab.settle()
     answer = lab.explain("StatefulSet", "store")
-    assert (answer.verdict, answer.cause.code) == (Verdict.NEVER, Code.OVER_LIMIT)
+    assert (answer.verdict, answer.cause.code) == (Verdict.NEVER, CauseCode.OVER_LIMIT)
     lab.scale("StatefulSet", "store", 1)
     lab.settle()
     assert lab.explain("StatefulSet", "store").verdict == Verdict.LATER
@@ -113,7 +113,7 @@ def test_pods_of_its_own_that_end_make_room_within_the_quota(lab, ends, verdict)
     lab.apply([job])
     lab.settle()
     answer = lab.explain("Job", "steps")
-    assert (answer.verdict, answer.cause.code) == (verdict, Code.NON_PREEMPTIBLE_OVER_QUOTA)
+    assert (answer.verdict, answer.cause.code) == (verdict, CauseCode.NON_PREEMPTIBLE_OVER_QUOTA)
 
 
 def test_one_job_of_a_cronjob_is_judged_without_the_others_of_it(lab):
@@ -128,7 +128,7 @@ def test_one_job_of_a_cronjob_is_judged_without_the_others_of_it(lab):
     first, second = (job["metadata"]["name"] for job in lab.get("Job"))
     for name, running in ((first, 1), (second, 0)):
         answer = lab.explain("Job", name)
-        assert (answer.running, answer.verdict, answer.cause.code) == (running, Verdict.NEVER, Code.OVER_LIMIT)
+        assert (answer.running, answer.verdict, answer.cause.code) == (running, Verdict.NEVER, CauseCode.OVER_LIMIT)
 
 
 def test_what_is_refused_by_the_server_is_not_tried_for_a_day(monkeypatch):
@@ -150,10 +150,10 @@ def test_what_is_refused_by_the_server_is_not_tried_for_a_day(monkeypatch):
         monkeypatch.setattr(Lab, "moments", count)
         answer = lab.explain("Deployment", "web")
         # One is refused, and two are behind it.
-        assert (answer.verdict, answer.cause.code) == (Verdict.NEVER, Code.BIND_REFUSED)
+        assert (answer.verdict, answer.cause.code) == (Verdict.NEVER, CauseCode.BIND_REFUSED)
         assert sorted(len(group.pods) for group in answer.groups) == [1, 2]
         told = [lab.explain("Pod", pod["metadata"]["name"]) for pod in lab.cluster.list("Pod")]
-        assert (Verdict.NEVER, Code.BEHIND_OTHERS) in {(one.verdict, one.cause.code) for one in told}
+        assert (Verdict.NEVER, CauseCode.BEHIND_OTHERS) in {(one.verdict, one.cause.code) for one in told}
 
 
 def test_a_day_of_refusals_is_not_looked_at_to_its_end(lab, monkeypatch):
@@ -171,7 +171,7 @@ def test_a_day_of_refusals_is_not_looked_at_to_its_end(lab, monkeypatch):
     lab.settle()
     lab.cluster.refuse_binds("default", "web-1", "the webhook says no")
     monkeypatch.setattr(Lab, "moments", count)
-    monkeypatch.setattr(grouping, "MOMENTS", 80)
+    monkeypatch.setattr(verdict, "MOST_MOMENTS", 80)
     answer = lab.explain("StatefulSet", "web")
-    assert (answer.running, answer.verdict, answer.cause.code) == (1, Verdict.NEVER, Code.BIND_REFUSED)
+    assert (answer.running, answer.verdict, answer.cause.code) == (1, Verdict.NEVER, CauseCode.BIND_REFUSED)
     assert 0 < len(counted) <= 80

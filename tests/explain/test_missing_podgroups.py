@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.answer import Code
+from kailab.explain.answer import CauseCode
 from kailab.explain.questions import ask
 from kailab.lab import Lab
 from tests.builders import job
@@ -26,7 +26,7 @@ def pod(name: str, queue: str, **annotations: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def told(lab: Lab, kind: str, name: str) -> tuple[str, Code | None]:
+def told(lab: Lab, kind: str, name: str) -> tuple[str, CauseCode | None]:
     lab.settle()
     answer = ask(lab, kind, name)
     return str(answer.verdict), answer.cause.code if answer.cause else None
@@ -37,7 +37,7 @@ def test_pods_of_a_labelled_job_that_name_no_scheduler_wait_for_one(lab: Lab) ->
     work = job("tune", "team", 2)
     del work["spec"]["template"]["spec"]["schedulerName"], work["spec"]["template"]["metadata"]["labels"]
     lab.apply([queue("team", quota=-1), work])
-    assert told(lab, "Job", "tune") == ("never", Code.OTHER_SCHEDULER)
+    assert told(lab, "Job", "tune") == ("never", CauseCode.OTHER_SCHEDULER)
     answer = ask(lab, "Job", "tune")
     assert "default-scheduler" in answer.cause.sentence
     (step, *_) = answer.steps
@@ -61,7 +61,7 @@ def test_pods_of_a_scheduler_that_kailab_does_not_decide_for_are_not_judged() ->
         lab.apply([queue("team", quota=-1), work])
         lab.settle()
         answer = ask(lab, "Job", "large")
-        assert (answer.verdict, answer.cause.code) == (None, Code.OTHER_SCHEDULER)
+        assert (answer.verdict, answer.cause.code) == (None, CauseCode.OTHER_SCHEDULER)
         assert "nobody" not in answer.cause.sentence
 
 
@@ -75,17 +75,17 @@ def test_what_can_t_be_grouped_is_told_with_the_grouper_s_reason(lab: Lab) -> No
             {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": spec},
         ]
     )
-    assert told(lab, "PyTorchJob", "ring") == ("never", Code.GROUPING_FAILED)
+    assert told(lab, "PyTorchJob", "ring") == ("never", CauseCode.GROUPING_FAILED)
     assert "replicas" in ask(lab, "PyTorchJob", "ring").cause.sentence
 
 
 def test_a_podgroup_that_is_named_and_not_there_is_told_by_name(lab: Lab) -> None:
     lab.apply([queue("team", quota=-1), pod("lone", "team", **{"pod-group-name": "absent"})])
-    assert told(lab, "Pod", "lone") == ("never", Code.POD_GROUP_MISSING)
+    assert told(lab, "Pod", "lone") == ("never", CauseCode.POD_GROUP_MISSING)
     assert "default/absent" in ask(lab, "Pod", "lone").cause.sentence
 
 
 def test_what_asks_to_be_left_ungrouped_says_so(lab: Lab) -> None:
     lab.apply([queue("team", quota=-1), pod("lone", "team", **{"kai.scheduler/skip-podgrouper": "true"})])
-    assert told(lab, "Pod", "lone") == ("never", Code.POD_GROUP_MISSING)
+    assert told(lab, "Pod", "lone") == ("never", CauseCode.POD_GROUP_MISSING)
     assert "skip-podgrouper" in ask(lab, "Pod", "lone").cause.sentence

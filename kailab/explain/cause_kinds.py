@@ -1,0 +1,294 @@
+"""All causes: one ``CauseKind`` for each code, and the finders of causes in the order in which they are asked.
+
+A new cause takes a code (``answer.Code``), its entry in ``CAUSE_KINDS``, and a finder: a function that takes a waiting group and yields
+causes, in a module of ``causes``, with its place in ``FINDERS``. If a change of objects takes the cause away, its entry also names step
+families: functions of the modules of ``steps`` that propose changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+from kailab.explain.answer import Cause, CauseCode
+from kailab.explain.causes import node_capacity, node_restrictions, objects, queue_limits, queue_order, queue_shares
+from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.steps import node_steps, pod_steps, queue_steps, work_steps
+from kailab.explain.steps.proposals import ProposalFamily
+from kailab.explain.steps.question_context import QuestionContext
+
+Finder: TypeAlias = Callable[[WaitingGroup], Iterable[Cause]]
+StepFamily: TypeAlias = Callable[[QuestionContext], Iterable[ProposalFamily]]
+
+
+class Duration(Enum):
+    """Whether a cause ends without a change of objects."""
+
+    ENGINE = auto()
+    """The engine decides it: it schedules the work on a cluster without other work, now and a day later."""
+    PASSES = auto()
+    """It ends with other work or with time, so it is not the first cause of work that can never run."""
+    OWN_PODS = auto()
+    """It may be due to the work's own running pods, and ends with them."""
+    RETRIED = auto()
+    """The scheduler tries again by itself: the work runs later."""
+    PERMANENT = auto()
+    """Neither other work ending nor time ends it: the work never runs."""
+    UNKNOWN = auto()
+    """Somebody outside of the lab decides it: there is no verdict."""
+
+
+@dataclass(frozen=True)
+class CauseKind:
+    """What is true of every cause with one code.
+
+    ``says_least``: it is the first cause only where no other explains why the work waits. ``steps``: the step families that may take it
+    away, the least disturbance first; what is evicted for a step is known only once it is tried.
+    """
+
+    code: CauseCode
+    duration: Duration = Duration.ENGINE
+    says_least: bool = False
+    steps: tuple[StepFamily, ...] = ()
+
+
+_ROOM: tuple[StepFamily, ...] = (work_steps.wait, node_steps.add_nodes, work_steps.make_room)
+_RIGHTS: tuple[StepFamily, ...] = (
+    queue_steps.raise_quota_for_claim,
+    queue_steps.raise_weight,
+    queue_steps.raise_priority,
+)
+_TOPOLOGY: tuple[StepFamily, ...] = (
+    node_steps.widen_topology_level,
+    node_steps.prefer_topology_level,
+    node_steps.remove_topology,
+)
+
+CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
+    kind.code: kind
+    for kind in (
+        CauseKind(CauseCode.OTHER_SCHEDULER, duration=Duration.UNKNOWN, steps=(queue_steps.name_scheduler,)),
+        CauseKind(CauseCode.GROUPING_FAILED),
+        CauseKind(CauseCode.POD_GROUP_MISSING),
+        CauseKind(CauseCode.QUEUE_LABEL_MISSING, steps=(queue_steps.change_queue, queue_steps.make_queue)),
+        CauseKind(CauseCode.QUEUE_MISSING, steps=(queue_steps.change_queue, queue_steps.make_queue)),
+        CauseKind(CauseCode.QUEUE_NOT_LEAF, steps=(queue_steps.change_queue,)),
+        CauseKind(CauseCode.QUEUE_PARENT_MISSING, steps=(queue_steps.fix_queue_parent, queue_steps.change_queue)),
+        CauseKind(CauseCode.QUEUE_HAS_NO_RESOURCES, steps=(queue_steps.give_resources,)),
+        CauseKind(
+            CauseCode.OVER_LIMIT,
+            duration=Duration.OWN_PODS,
+            says_least=True,
+            steps=(queue_steps.raise_limits, work_steps.wait, work_steps.make_room),
+        ),
+        CauseKind(
+            CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
+            duration=Duration.OWN_PODS,
+            steps=(queue_steps.make_preemptible, queue_steps.raise_quotas, work_steps.wait, work_steps.make_room),
+        ),
+        CauseKind(
+            CauseCode.GANG_INCOMPLETE,
+            steps=(pod_steps.add_missing_pods, pod_steps.grow_to_minimum, pod_steps.lower_minimum),
+        ),
+        CauseKind(CauseCode.SCHEDULING_GATED, steps=(work_steps.open_gates,)),
+        CauseKind(CauseCode.SUSPENDED, duration=Duration.PERMANENT, steps=(work_steps.resume_suspended,)),
+        CauseKind(CauseCode.FAILED),
+        CauseKind(CauseCode.NO_CONTROLLER, duration=Duration.UNKNOWN),
+        CauseKind(
+            CauseCode.PODS_NOT_CREATED,
+            says_least=True,
+            steps=(
+                pod_steps.scale_up_from_zero,
+                work_steps.resume_suspended,
+                work_steps.make_priority_class,
+                work_steps.wait,
+            ),
+        ),
+        CauseKind(
+            CauseCode.SELECTOR_MATCHES_NO_NODE,
+            steps=(node_steps.change_node_selector, node_steps.change_node_affinity, node_steps.label_nodes),
+        ),
+        CauseKind(
+            CauseCode.TAINT_NOT_TOLERATED,
+            steps=(node_steps.tolerate_taints, node_steps.change_node_selector, node_steps.remove_taints),
+        ),
+        CauseKind(
+            CauseCode.NODES_CORDONED,
+            steps=(node_steps.uncordon, node_steps.make_ready, node_steps.change_node_selector, node_steps.add_nodes),
+        ),
+        CauseKind(
+            CauseCode.NOT_ENOUGH_GPUS,
+            duration=Duration.PASSES,
+            says_least=True,
+            steps=(node_steps.change_node_selector, *_RIGHTS, node_steps.uncordon, *_ROOM, pod_steps.lower_gpus),
+        ),
+        CauseKind(
+            CauseCode.NOT_ENOUGH_RESOURCES,
+            duration=Duration.PASSES,
+            says_least=True,
+            steps=(node_steps.change_node_selector, *_RIGHTS, node_steps.uncordon, *_ROOM),
+        ),
+        CauseKind(
+            CauseCode.NOT_ENOUGH_CPU,
+            duration=Duration.PASSES,
+            steps=(pod_steps.lower_cpu, node_steps.change_node_selector, *_RIGHTS, *_ROOM),
+        ),
+        CauseKind(
+            CauseCode.NOT_ENOUGH_MEMORY,
+            duration=Duration.PASSES,
+            steps=(pod_steps.lower_memory, node_steps.change_node_selector, *_RIGHTS, *_ROOM),
+        ),
+        CauseKind(
+            CauseCode.NO_POD_SLOTS, duration=Duration.PASSES, steps=(node_steps.change_node_selector, *_RIGHTS, *_ROOM)
+        ),
+        CauseKind(
+            CauseCode.FRAGMENTED,
+            duration=Duration.PASSES,
+            steps=(
+                node_steps.change_node_selector,
+                *_TOPOLOGY,
+                *_RIGHTS,
+                node_steps.uncordon,
+                *_ROOM,
+                pod_steps.lower_gpus,
+            ),
+        ),
+        CauseKind(
+            CauseCode.LARGER_THAN_ANY_NODE,
+            steps=(
+                node_steps.change_node_selector,
+                pod_steps.lower_gpus,
+                pod_steps.lower_cpu,
+                pod_steps.lower_memory,
+            ),
+        ),
+        CauseKind(
+            CauseCode.LARGER_THAN_THE_FLEET,
+            steps=(node_steps.change_node_selector, pod_steps.shrink_gang, node_steps.uncordon, node_steps.add_nodes),
+        ),
+        CauseKind(CauseCode.GPU_SHARE_TOO_LARGE, steps=(node_steps.change_node_selector, pod_steps.lower_gpu_share)),
+        CauseKind(
+            CauseCode.GPU_MEMORY_UNKNOWN,
+            steps=(pod_steps.request_gpu_fraction, node_steps.label_gpu_memory, node_steps.change_node_selector),
+        ),
+        CauseKind(CauseCode.MIG_PROFILE_ABSENT, steps=(pod_steps.change_mig_profile,)),
+        CauseKind(CauseCode.VOLUME_MISSING, steps=(work_steps.make_references,)),
+        CauseKind(CauseCode.CLAIM_REFUSED, steps=(work_steps.label_claims,)),
+        CauseKind(CauseCode.TOPOLOGY_UNKNOWN, steps=(node_steps.name_existing_topology, node_steps.remove_topology)),
+        CauseKind(CauseCode.LARGER_THAN_ANY_DOMAIN, steps=(*_TOPOLOGY, pod_steps.shrink_gang)),
+        CauseKind(
+            CauseCode.NO_DOMAIN_FREE,
+            duration=Duration.PASSES,
+            steps=(*_TOPOLOGY, *_RIGHTS, *_ROOM, pod_steps.shrink_gang),
+        ),
+        CauseKind(CauseCode.FAIR_SHARE_REACHED, duration=Duration.PASSES, steps=(*_RIGHTS, *_ROOM)),
+        CauseKind(
+            CauseCode.NO_WEIGHT,
+            duration=Duration.PASSES,
+            steps=(queue_steps.raise_weight, queue_steps.raise_quota_for_claim, *_ROOM),
+        ),
+        CauseKind(
+            CauseCode.VICTIMS_PROTECTED,
+            duration=Duration.PASSES,
+            steps=(work_steps.wait, queue_steps.end_min_runtimes, node_steps.add_nodes, work_steps.make_room),
+        ),
+        CauseKind(
+            CauseCode.VICTIMS_WITHIN_QUOTA,
+            duration=Duration.PASSES,
+            steps=(*_RIGHTS, queue_steps.lower_quotas_beside, *_ROOM),
+        ),
+        CauseKind(CauseCode.VICTIMS_NON_PREEMPTIBLE, duration=Duration.PASSES, steps=(*_RIGHTS, *_ROOM)),
+        CauseKind(
+            CauseCode.PREEMPTION_DELAY,
+            duration=Duration.PASSES,
+            steps=(queue_steps.remove_preemption_delay, work_steps.wait, node_steps.add_nodes, work_steps.make_room),
+        ),
+        CauseKind(CauseCode.BIND_REFUSED, duration=Duration.PERMANENT),
+        CauseKind(CauseCode.BIND_RETRIED, duration=Duration.RETRIED, steps=(work_steps.wait,)),
+        CauseKind(CauseCode.STALE_GANG, steps=(pod_steps.add_missing_pods, pod_steps.grow_to_minimum)),
+        CauseKind(
+            CauseCode.BEHIND_OTHERS,
+            duration=Duration.PASSES,
+            steps=(
+                work_steps.withdraw_work_in_front,
+                queue_steps.raise_priority,
+                queue_steps.raise_queue_priority,
+                work_steps.wait,
+                node_steps.add_nodes,
+                work_steps.withdraw_work_ahead,
+                work_steps.make_room,
+            ),
+        ),
+        CauseKind(CauseCode.NODE_POOL_NOT_SERVED, steps=(work_steps.leave_node_pool,)),
+        CauseKind(CauseCode.PRIORITY_CLASS_MISSING, steps=(work_steps.make_priority_class,)),
+        CauseKind(
+            CauseCode.KEPT_APART,
+            duration=Duration.OWN_PODS,
+            steps=(node_steps.relax_pod_affinity, node_steps.uncordon, *_ROOM),
+        ),
+        CauseKind(
+            CauseCode.EVICTED,
+            steps=(
+                *_RIGHTS,
+                queue_steps.raise_limits,
+                work_steps.wait,
+                node_steps.uncordon,
+                node_steps.add_nodes,
+                work_steps.make_room,
+                work_steps.withdraw_work_ahead,
+            ),
+        ),
+        CauseKind(CauseCode.BORROWING),
+    )
+}
+
+FINDERS: tuple[Finder, ...] = (
+    objects.find_suspension,
+    objects.find_missing_priority_class,
+    objects.find_scheduling_gates,
+    objects.find_missing_podgroup,
+    objects.find_unusable_queue,
+    queue_limits.find_missing_queue_resources,
+    objects.find_incomplete_gang,
+    objects.find_failed_binding,
+    objects.find_missing_pods,
+    node_restrictions.find_foreign_node_pool,
+    node_restrictions.find_missing_references,
+    node_restrictions.find_refused_claim,
+    node_restrictions.find_unknown_topology,
+    node_capacity.find_fleet_limits,
+    queue_limits.find_exceeded_quotas,
+    queue_limits.find_exceeded_limits,
+    queue_order.find_earlier_turns,
+    queue_order.find_work_in_front,
+    queue_order.find_own_delay,
+    queue_order.find_blocked_victims,
+    node_capacity.find_lacking_room,
+    queue_shares.find_share_limits,
+)
+"""In the order of what has to be changed first."""
+
+FALLBACK_FINDERS: tuple[Finder, ...] = (
+    node_capacity.find_closed_nodes,
+    node_capacity.find_shortage,
+)
+"""Asked only where the others find nothing: what they find is true of most work that waits."""
+
+
+def find_causes(group: WaitingGroup) -> tuple[Cause, ...]:
+    """The causes of a waiting group, one of each code, the first cause first."""
+    return least_last(_found(group, FINDERS) or _found(group, FALLBACK_FINDERS))
+
+
+def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    """In the same order, but with the causes that say least at the end."""
+    return tuple(sorted(causes, key=lambda cause: CAUSE_KINDS[cause.code].says_least))
+
+
+def _found(group: WaitingGroup, finders: Sequence[Finder]) -> list[Cause]:
+    causes: list[Cause] = []
+    for finder in finders:
+        causes += [cause for cause in finder(group) if cause.code not in {other.code for other in causes}]
+    return causes

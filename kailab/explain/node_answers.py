@@ -1,0 +1,160 @@
+"""What the nodes say to the pods of a subject: the table of ``explain --nodes``, and GPUs by model where a model is full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from kailab.engine.report.node_answers import NodeAnswer, node_answers
+from kailab.engine.session import Session
+from kailab.engine.snapshot.amounts import number
+from kailab.engine.snapshot.records import Task
+from kailab.engine.working.layout import GPUS
+from kailab.errors import InputError
+from kailab.evidence.entries import PodRow
+from kailab.explain.causes.node_capacity import device_row
+from kailab.explain.causes.node_facts import NodeFacts
+from kailab.explain.causes.waiting_group import waiting_podgroups
+from kailab.explain.subject import PodsAtMoment, Subject
+from kailab.lab.wording import count, gpus, some
+from kailab.model.labels import gpu_model
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+
+def model_lines(state: PodsAtMoment) -> Iterator[str]:
+    """One line at most, of the first that waits: where less is free of the models that it may use than it wants, and others are free."""
+    for group in waiting_podgroups(state):
+        facts = group.node_facts
+        if facts is None or not facts.next_tasks:
+            continue
+        row, wanted = device_row(facts)
+        if row == GPUS and wanted:
+            yield from _line(facts, wanted)
+        return
+
+
+def _line(facts: NodeFacts, wanted: int) -> Iterator[str]:
+    table = facts.table
+    models = [gpu_model(labels) for labels in table.labels]
+    usable = facts.usable_nodes(facts.next_tasks) & (table.allocatable[GPUS] > 0)
+    own = {models[int(i)] for i in np.flatnonzero(usable)} - {""}
+    if not own:
+        return
+    free = sum(table.unheld_gpus(int(i)) for i in np.flatnonzero(usable))
+    others: dict[str, int] = {}
+    for i in np.flatnonzero(table.available & ~usable):
+        if models[i] and models[i] not in own and (unheld := table.unheld_gpus(int(i))) > 0:
+            others[models[i]] = others.get(models[i], 0) + unheld
+    if free >= wanted or not others:
+        return
+    total = int(table.allocatable[GPUS][usable].sum())
+    held = f"all {gpus(total)}" if not free else f"{number((total - free) / 1000)} of {gpus(total)}"
+    told = some(
+        [f"{model} ({gpus(amount)})" for model, amount in sorted(others.items(), key=lambda one: (-one[1], one[0]))]
+    )
+    yield f"Of {some(sorted(own))}, which it may use, {held} are held; of other models there are free: {told}."
+
+
+SHOWN_ROWS = 20
+"""Rows of a table where not everything is asked for."""
+HEADERS = ("NODES", "RULE", "ANSWER", "WHICH")
+
+
+@dataclass(frozen=True)
+class NodesOfPods:
+    """What all nodes say to ``pods``, which are alike; in full names. ``node``: where the first of them runs; empty while it waits.
+    ``nodes``: how many there are. ``group``: what the scheduler says of the group that waits."""
+
+    pods: tuple[str, ...]
+    node: str
+    nodes: int
+    answers: tuple[NodeAnswer, ...]
+    group: str = ""
+
+    def head(self) -> list[str]:
+        """Above the table."""
+        whose = f"Pod {self.pods[0]}"
+        like = f", and {len(self.pods) - 1} more like it" if len(self.pods) > 1 else ""
+        taking = sum(len(one.nodes) for one in self.answers if one.rule is None and self.node not in one.nodes)
+        if self.node:
+            told = f"runs on {self.node}; of the other {count(self.nodes - 1, 'node')} {taking or 'none'} would take it now"
+        else:
+            told = f"waits; by itself {taking or 'none'} of {count(self.nodes, 'node')} would take it now"
+        lines = [f"{whose}{like}: {told}."]
+        if self.group:
+            lines.append(f"Its group: {self.group}.")
+        return lines
+
+    def rows(self, everything: bool = False) -> Iterator[tuple[str, str, str, str]]:
+        """As in ``HEADERS``."""
+        shown = self.answers if everything else self.answers[:SHOWN_ROWS]
+        for one in shown:
+            names = ", ".join(one.nodes) if everything else some(one.nodes)
+            yield str(len(one.nodes)), str(one.rule) if one.rule else "-", one.text, names
+        rest = self.answers[len(shown) :]
+        if rest:
+            yield str(sum(len(one.nodes) for one in rest)), "...", f"{len(rest)} more answers (--all)", ""
+
+    def data(self) -> dict[str, Any]:
+        """For programs. Amounts in engine units: CPU in millicores, memory in bytes, GPUs in thousandths."""
+        return {
+            "pods": list(self.pods),
+            "node": self.node,
+            "nodes": self.nodes,
+            "group": self.group,
+            "answers": [
+                {"takes": one.rule is None, "rule": str(one.rule or ""), **msgspec.to_builtins(one)}
+                for one in self.answers
+            ],
+        }
+
+
+def about_nodes(lab: Lab, kind: str, name: str, namespace: str = "default") -> list[NodesOfPods]:
+    """``kind``: a kind key. Nothing is tried or changed. Raises NotFound, and InputError for what has no pods that kailab's scheduler
+    would place."""
+    subject = Subject.of(lab, kind, name, namespace)
+    if subject.kind == "Queue":
+        raise InputError("a queue is not placed on nodes; --nodes expects a pod, a podgroup or a workload")
+    state = subject.state(lab)
+    if not state.picture.scheduler.knows_queues:
+        raise InputError(
+            f"--nodes asks the filters of KAI's rules, and {state.picture.scheduler.name} decides here by others"
+        )
+    found = list(_asked(state))
+    if not found:
+        raise InputError(
+            f"{subject.title} has no pods that the scheduler would place: see `kailab explain` without --nodes"
+        )
+    return found
+
+
+def _asked(state: PodsAtMoment) -> Iterator[NodesOfPods]:
+    tasks = {f"{task.namespace}/{task.name}": task for own in state.tasks.values() for task in own}
+    alike: dict[tuple[Any, ...], list[tuple[PodRow, Task]]] = {}
+    for row in (*state.waiting, *state.running):
+        task = tasks.get(row.name)
+        record = state.records.get(task.podgroup) if task is not None else None
+        if task is not None and record is not None:
+            alike.setdefault((bool(row.node), id(task.shape), record.root), []).append((row, task))
+    trials = state.trials
+    for same in alike.values():
+        row, task = same[0]
+        session = Session(trials.working, trials.config, trials.now)
+        try:
+            answers = node_answers(session, trials.working.tasks[task.uid])
+        finally:
+            session.close()
+        pending = () if row.node else trials.about(task.podgroup)().pending
+        yield NodesOfPods(
+            pods=tuple(one.name for one, _ in same),
+            node=row.node,
+            nodes=len(trials.working.table),
+            answers=answers,
+            group=pending[0].message if pending else "",
+        )

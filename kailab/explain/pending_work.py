@@ -1,0 +1,110 @@
+"""The answer about work that waits: its verdict, the causes of each of its groups, and steps that were tried on forks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kailab.explain.answer import Cause, CauseCode, CauseGroup, Step, Verdict
+from kailab.explain.cause_groups import first_causes, waiting_groups
+from kailab.explain.cause_kinds import CAUSE_KINDS, Duration, least_last
+from kailab.explain.evictions import eviction_cause, running_causes
+from kailab.explain.node_answers import model_lines
+from kailab.explain.step_search import find_steps
+from kailab.explain.subject import PodsAtMoment, Subject
+from kailab.explain.verdict import Settled, run_without_others, settle_on_fork, verdict_of
+
+
+class PendingAnswer(NamedTuple):
+    """``lines``: beyond the causes."""
+
+    verdict: Verdict | None
+    causes: tuple[Cause, ...]
+    groups: list[CauseGroup]
+    steps: tuple[Step, ...]
+    lines: tuple[str, ...]
+
+
+def explain_pending(state: PodsAtMoment, *, tried: bool, everything: bool) -> PendingAnswer:
+    """See ``questions.ask``."""
+    groups = waiting_groups(state)
+    verdict, causes = _verdict_and_causes(state, groups)
+    steps = find_steps(state, causes, verdict is Verdict.NEVER, everything) if tried else ()
+    lines = tuple(model_lines(state)) if causes and state.waiting else ()
+    return PendingAnswer(verdict, causes, groups, steps, lines)
+
+
+def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Verdict | None, tuple[Cause, ...]]:
+    causes = first_causes(state, groups)
+    verdict = verdict_of(state, causes[0] if causes else None)
+    if (
+        verdict is Verdict.NEVER
+        and _controllers_may_act(state, causes)
+        and (settled := settle_on_fork(state)) is not None
+    ):
+        return _settled_answer(settled, causes)
+    if verdict is Verdict.GONE:
+        causes = (eviction_cause(state), *causes)
+    elif verdict is Verdict.RUNNING:
+        # All pods that exist run: what threatens them comes before what keeps further pods from existing.
+        causes = least_last((*running_causes(state), *causes))
+    elif causes and _ask_without_others(state, verdict, causes[0]):
+        runs, alone = run_without_others(state)
+        verdict = Verdict.LATER if runs else Verdict.NEVER
+        if not runs:
+            sentences = {cause.sentence for cause in causes}
+            alone = tuple(cause if cause.sentence in sentences else _without_others(cause) for cause in alone)
+            causes = tuple({cause.code: cause for cause in (*alone, *causes)}.values())
+    if verdict is Verdict.NEVER and state.subject.kind == "Queue" and _one_runs_later(state, groups):
+        verdict = Verdict.LATER
+    return verdict, causes
+
+
+def _one_runs_later(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> bool:
+    """Whether one group of a queue's waiting work runs once other work has ended, also work of the same queue. All of it together may
+    never fit, although none of it waits for ever."""
+    for group in groups:
+        if not group.pods:
+            continue
+        namespace, _, name = group.pods[0].partition("/")
+        pod = Subject.of(state.lab, "Pod", name, namespace).state(state.lab, state.picture)
+        if verdict_of(pod, group.causes[0] if group.causes else None) is Verdict.LATER:
+            return True
+    return False
+
+
+def _controllers_may_act(state: PodsAtMoment, causes: Sequence[Cause]) -> bool:
+    """Whether pods, or their PodGroups, are missing that controllers may still make, and no other cause is known."""
+    if causes and causes[0].code is not CauseCode.PODS_NOT_CREATED:
+        return False
+    return not state.waiting or any(not row.podgroup for row in state.waiting)
+
+
+def _settled_answer(settled: Settled, causes: tuple[Cause, ...]) -> tuple[Verdict | None, tuple[Cause, ...]]:
+    """The answer once controllers have acted, with a hint that they have not yet."""
+    hint = "Its controllers have yet to act: let the lab settle (kailab run --for 1s)"
+    if settled.runs:
+        return Verdict.LATER, tuple(
+            replace(cause, sentence=f"{cause.sentence} {hint}, and it runs.") for cause in causes
+        )
+    then = tuple(replace(cause, sentence=f"{hint}. Then: {cause.sentence}") for cause in settled.causes)
+    return settled.verdict, then or causes
+
+
+def _ask_without_others(state: PodsAtMoment, verdict: Verdict | None, first: Cause) -> bool:
+    """Whether a fork without other work has to decide.
+
+    It has to where more pods come once these run, which the verdict did not count. And it has to where work never runs although its first
+    cause would end by itself, or would end with pods of its own.
+    """
+    if verdict is Verdict.LATER:
+        return bool(state.waiting and state.missing)
+    duration = CAUSE_KINDS[first.code].duration
+    ends = duration is Duration.PASSES or (duration is Duration.OWN_PODS and bool(state.running))
+    return verdict is Verdict.NEVER and ends
+
+
+def _without_others(cause: Cause) -> Cause:
+    """Marked as a cause that holds on a cluster without other work, where pods may run that wait now."""
+    return replace(cause, sentence=f"Without other work: {cause.sentence}")
