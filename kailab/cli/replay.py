@@ -197,14 +197,14 @@ def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -
         raise InputError(f"--resume {file}: there is no folder {file.parent}")
     with signals.defer_interrupts() as asked:
         keeper = ReplayCheckpoint(file, facts(), asked)
-        with keeper.held():
+        with keeper.lock():
             try:
                 yield keeper
             except KeyboardInterrupt:
                 if file.exists():
                     terminal.notice(f"the replay is kept in {file}; the same command goes on from there")
                 raise
-            keeper.done()
+            keeper.remove()
 
 
 def write_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], folder: Path) -> None:

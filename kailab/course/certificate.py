@@ -1,7 +1,7 @@
-"""A certificate: who solved what, when and with which files and answers, under a digest of all of it.
+"""Certificates: who solved what, when, and with which files and answers, under a digest of all of it.
 
-The digest shows that nothing was changed by mistake; that the work was done is shown by deciding it again: the files that solved each
-challenge and the answers to each quiz are in the certificate, and ``check`` judges them anew.
+The digest detects accidental changes. The work itself is proved by judging it again: ``check`` judges the files and
+answers in the certificate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KIND = "kailab course certificate"
 
 
 class SolvedChallenge(msgspec.Struct, frozen=True):
-    """``hints``: how many were shown. ``files``: those with which it was solved, text by name."""
+    """``hints``: number of hints shown. ``files``: the files that solved it, text by name."""
 
     name: str
     title: str
@@ -36,7 +36,7 @@ class SolvedChallenge(msgspec.Struct, frozen=True):
 
 
 class PassedLesson(msgspec.Struct, frozen=True):
-    """``answers``: of its quiz, letters."""
+    """``answers``: letters of its quiz."""
 
     name: str
     title: str
@@ -55,87 +55,104 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def digest_of(certificate: Certificate) -> str:
-    """SHA-256 of all but the digest, as JSON with sorted keys and no spaces."""
-    told = msgspec.structs.replace(certificate, digest="")
-    return f"sha256:{hashlib.sha256(msgspec.json.encode(msgspec.to_builtins(told), order='sorted')).hexdigest()}"
+    """SHA-256 of everything except the digest, as JSON with sorted keys and no spaces."""
+    content = msgspec.structs.replace(certificate, digest="")
+    return f"sha256:{hashlib.sha256(msgspec.json.encode(msgspec.to_builtins(content), order='sorted')).hexdigest()}"
 
 
 def certificate(progress: Progress, student: str) -> Certificate:
-    """Raises InputError where something is not solved yet."""
-    every = challenges()
-    missing = [one.name for one in every if one.name not in progress.solved()]
+    """Make a certificate. Raises InputError if something is not solved yet."""
+    all_challenges = challenges()
+    missing = [each.name for each in all_challenges if each.name not in progress.solved()]
     if missing:
-        raise InputError(f"{len(missing)} of {len(every)} challenges are not solved yet: {', '.join(missing)}")
-    taught = lessons()
-    missing = [one.name for one in taught if one.name not in progress.passed()]
+        raise InputError(f"{len(missing)} of {len(all_challenges)} challenges are not solved yet: {', '.join(missing)}")
+    all_lessons = lessons()
+    missing = [each.name for each in all_lessons if each.name not in progress.passed()]
     if missing:
-        raise InputError(f"the quiz of {len(missing)} of {len(taught)} lessons is not passed yet: {', '.join(missing)}")
+        raise InputError(
+            f"the quiz of {len(missing)} of {len(all_lessons)} lessons is not passed yet: {', '.join(missing)}"
+        )
     if not student.strip():
-        raise InputError("a certificate has a name on it; expected --name NAME")
-    made = Certificate(
+        raise InputError("a certificate needs the student's name; expected --name NAME")
+    unsigned = Certificate(
         student=student.strip(),
         written=now(),
-        lessons=tuple(_passed(progress, taught)),
-        challenges=tuple(_solved(progress, every)),
+        lessons=tuple(_passed(progress, all_lessons)),
+        challenges=tuple(_solved(progress, all_challenges)),
     )
-    return msgspec.structs.replace(made, digest=digest_of(made))
+    return msgspec.structs.replace(unsigned, digest=digest_of(unsigned))
 
 
-def _solved(progress: Progress, every: Iterable[Challenge]) -> Iterable[SolvedChallenge]:
-    for one in every:
-        done = progress.challenges[one.name]
-        yield SolvedChallenge(one.name, one.title, done.solved, done.checks, done.hints, dict(done.files))
+def _solved(progress: Progress, all_challenges: Iterable[Challenge]) -> Iterable[SolvedChallenge]:
+    for challenge in all_challenges:
+        done = progress.challenges[challenge.name]
+        yield SolvedChallenge(challenge.name, challenge.title, done.solved, done.checks, done.hints, dict(done.files))
 
 
-def _passed(progress: Progress, taught: Iterable[Lesson]) -> Iterable[PassedLesson]:
-    for one in taught:
-        taken = progress.lessons[one.name]
-        yield PassedLesson(one.name, one.title, taken.quiz, list(taken.answers))
+def _passed(progress: Progress, all_lessons: Iterable[Lesson]) -> Iterable[PassedLesson]:
+    for lesson in all_lessons:
+        taken = progress.lessons[lesson.name]
+        yield PassedLesson(lesson.name, lesson.title, taken.quiz, list(taken.answers))
 
 
-def encoded(made: Certificate) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
+def encoded(certificate: Certificate) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n"
 
 
 def check(path: Path) -> tuple[Certificate, list[str]]:
-    """The certificate, and what is wrong with it as sentences: the digest, and each challenge that its files do not solve. Raises
-    InputError for a file that is none."""
+    """Read a certificate and check it.
+
+    Returns the certificate and its faults as sentences: a wrong digest, and each quiz and challenge that its answers
+    and files do not solve. Raises InputError for a file that is not a certificate.
+    """
     try:
-        found = msgspec.json.decode(read_bytes(path), type=Certificate)
+        given = msgspec.json.decode(read_bytes(path), type=Certificate)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError(f"is no certificate: {error}", Where(file=str(path))) from error
-    if found.kind != KIND:
-        raise InputError(f"is no certificate, but {found.kind!r:.80}", Where(file=str(path)))
-    faults = [] if found.digest == digest_of(found) else ["the digest is another: it was changed after it was written"]
-    known = {one.name: one for one in challenges()}
-    told = {one.name: one for one in found.challenges}
-    faults += [f"{name}: is not in it" for name in known if name not in told]
-    passed = {one.name: one for one in found.lessons}
-    for taught in lessons():
-        there = passed.get(taught.name)
-        faults += [f"{taught.name}: the lesson is not in it"] if there is None else _marked_again(taught, there)
-    for name, solved in told.items():
+        raise InputError(f"the file is not a certificate: {error}", Where(file=str(path))) from error
+    if given.kind != KIND:
+        raise InputError(f"the file is not a certificate, but {given.kind!r:.80}", Where(file=str(path)))
+    faults = (
+        []
+        if given.digest == digest_of(given)
+        else ["the digest differs: the certificate was changed after it was written"]
+    )
+    known = {entry.name: entry for entry in challenges()}
+    solved_by_name = {entry.name: entry for entry in given.challenges}
+    faults += [f"{name}: the challenge is not in the certificate" for name in known if name not in solved_by_name]
+    passed_by_name = {entry.name: entry for entry in given.lessons}
+    for required in lessons():
+        entry_of_lesson = passed_by_name.get(required.name)
+        faults += (
+            [f"{required.name}: the lesson is not in the certificate"]
+            if entry_of_lesson is None
+            else _marked_again(required, entry_of_lesson)
+        )
+    for name, solved in solved_by_name.items():
         faults += (
             _decided_again(known[name], solved) if name in known else [f"{name}: this kailab has no such challenge"]
         )
-    return found, faults
+    return given, faults
 
 
-def _marked_again(lesson: Lesson, told: PassedLesson) -> list[str]:
+def _marked_again(lesson: Lesson, entry: PassedLesson) -> list[str]:
     try:
-        marked = mark(lesson, told.answers)
+        marked = mark(lesson, entry.answers)
     except InputError as error:
         return [f"{lesson.name}: {error}"]
-    return [f"{lesson.name}: {one.given} is not the answer to: {one.ask}" for one in marked if not one.right]
+    return [
+        f"{lesson.name}: {answer.given} is not the answer to: {answer.ask}" for answer in marked if not answer.right
+    ]
 
 
-def _decided_again(challenge: Challenge, told: SolvedChallenge) -> list[str]:
+def _decided_again(challenge: Challenge, entry: SolvedChallenge) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in told.files.items():
+        for name, text in entry.files.items():
             if name in challenge.files.edit and PurePath(name).name == name:
                 (Path(folder) / name).write_text(text, encoding="utf-8")
         try:
             verdict = judge(challenge, Path(folder))
         except KailabError as error:
-            return [f"{challenge.name}: its files can't be used: {error}"]
-    return [f"{challenge.name}: {one.say} It does not hold." for one in verdict.judged if not one.held]
+            return [f"{challenge.name}: its files cannot be used: {error}"]
+    return [
+        f"{challenge.name}: {condition.say} It does not hold." for condition in verdict.judged if not condition.held
+    ]

@@ -1,8 +1,10 @@
-"""A class file: a teacher's list of students, each with the file of their progress.
+"""A class file: a teacher's list of students, each with their progress file.
 
-name: Spring course
-students:
-  - {name: Ada, progress: ada.json}
+    name: Spring course
+    students:
+      - {name: Ada, progress: ada.json}
+
+``standing_of`` summarises the class.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from kailab.model.suggestions import closest_names
 
 
 class Student(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``progress``: the file, seen from the class file."""
+    """``progress``: the progress file, relative to the class file."""
 
     name: str
     progress: str
@@ -36,8 +38,11 @@ class ClassFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class StudentStanding:
-    """How far a student is. ``foretold``: first predictions that were right, of those compared; ``begun``: challenges that are begun and not
-    solved, with how often they were judged; ``last``: when something was last done. ``missing``: there is no file of theirs yet."""
+    """How far a student is.
+
+    ``foretold``: correct first predictions, and predictions compared. ``begun``: started and unsolved challenges with
+    the number of checks. ``last``: time of the last activity. ``missing``: there is no progress file yet.
+    """
 
     name: str
     lessons: int
@@ -51,7 +56,7 @@ class StudentStanding:
 
 @dataclass(frozen=True)
 class ClassStanding:
-    """``lessons`` and ``challenges``: how many there are."""
+    """``lessons`` and ``challenges``: numbers of all that exist."""
 
     name: str
     lessons: int
@@ -65,69 +70,70 @@ class ClassStanding:
             "challenges": self.challenges,
             "students": [
                 {
-                    "name": one.name, "lessons": one.lessons, "foretold_right": one.foretold[0], "foretold": one.foretold[1],
-                    "challenges": one.challenges, "hints": one.hints, "begun": dict(one.begun), "last": one.last,
-                    "missing": one.missing,
+                    "name": student.name, "lessons": student.lessons, "foretold_right": student.foretold[0], "foretold": student.foretold[1],
+                    "challenges": student.challenges, "hints": student.hints, "begun": dict(student.begun), "last": student.last,
+                    "missing": student.missing,
                 }
-                for one in self.students
+                for student in self.students
             ],
         }  # fmt: skip
 
 
 def standing_of(path: Path) -> ClassStanding:
-    """Raises InputError(s) for a class file that is none, and for progress files that are none."""
-    found = _class_in(path)
+    """Read a class file and all progress files. Raises InputError(s) for invalid ones."""
+    class_file = _class_in(path)
     errors: list[InputError] = []
     students = []
-    for one in found.students:
-        file = path.parent / one.progress
+    for student in class_file.students:
+        file = path.parent / student.progress
         try:
-            students.append(_standing(one.name, read(file), missing=not file.exists()))
+            students.append(_standing(student.name, read(file), missing=not file.exists()))
         except KailabError as error:
-            errors.append(InputError(f"{one.name}: {error}", Where(file=str(path))))
+            errors.append(InputError(f"{student.name}: {error}", Where(file=str(path))))
     if errors:
         raise InputErrors.of(errors)
-    return ClassStanding(found.name, len(lessons()), len(challenges()), tuple(students))
+    return ClassStanding(class_file.name, len(lessons()), len(challenges()), tuple(students))
 
 
 def progress_of(path: Path, student: str) -> Progress:
-    """Of one student of the class. Raises InputError where there is none of that name, StateError for a progress file that is none."""
-    found = _class_in(path)
-    one = next((one for one in found.students if one.name == student), None)
-    if one is None:
-        names = [one.name for one in found.students]
+    """The progress of one student of the class. Raises InputError for an unknown student, StateError for an invalid
+    progress file."""
+    class_file = _class_in(path)
+    entry = next((each for each in class_file.students if each.name == student), None)
+    if entry is None:
+        names = [each.name for each in class_file.students]
         close = closest_names(student, names)
         hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
-        raise InputError(f"{found.name} has no student {student!r:.80}; {hint}", Where(file=str(path)))
-    return read(path.parent / one.progress)
+        raise InputError(f"{class_file.name} has no student {student!r:.80}; {hint}", Where(file=str(path)))
+    return read(path.parent / entry.progress)
 
 
 def _class_in(path: Path) -> ClassFile:
     value, _ = yamltext.read_document(read_text(path), str(path), "one class")
     try:
-        found = msgspec.convert(value, ClassFile)
+        class_file = msgspec.convert(value, ClassFile)
     except msgspec.ValidationError as error:
         raise InputError(
             f"{error}; expected name, and students with name and progress", Where(file=str(path))
         ) from None
-    names = [one.name for one in found.students]
+    names = [student.name for student in class_file.students]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"two students are called {doubled[0]!r:.80}", Where(file=str(path)))
-    return found
+        raise InputError(f"two students are named {doubled[0]!r:.80}; expected each name once", Where(file=str(path)))
+    return class_file
 
 
 def _standing(name: str, progress: Progress, *, missing: bool) -> StudentStanding:
-    taken, done = progress.lessons.values(), progress.challenges.values()
-    compared = [pair for one in taken if one.seen for pair in zip(one.unaided, one.seen, strict=False)]
-    times = [when for one in taken for when in (one.started, one.predicted, one.compared, one.quiz)]
-    times += [when for one in done for when in (one.started, one.solved)]
+    lessons, challenges = progress.lessons.values(), progress.challenges.values()
+    compared = [pair for entry in lessons if entry.seen for pair in zip(entry.unaided, entry.seen, strict=False)]
+    times = [when for entry in lessons for when in (entry.started, entry.predicted, entry.compared, entry.quiz)]
+    times += [when for entry in challenges for when in (entry.started, entry.solved)]
     return StudentStanding(
         name,
         len(progress.passed()),
         (sum(foretold == seen for foretold, seen in compared), len(compared)),
         len(progress.solved()),
-        sum(one.hints for one in done),
-        tuple((name, one.checks) for name, one in progress.challenges.items() if one.folder and not one.solved),
+        sum(entry.hints for entry in challenges),
+        tuple((name, entry.checks) for name, entry in progress.challenges.items() if entry.folder and not entry.solved),
         max(times, default=""),
         missing,
     )

@@ -1,13 +1,13 @@
-"""Conditions of a challenge on its lab: data that say which words of ``expect`` must hold, when, and for how long.
+"""Conditions of a challenge on its lab: which words of ``expect`` must hold, when, and for how long.
 
     say: All 16 replicas run.
     about: {deployment: serve}
     expect: {running: {pods: 16}, not_evicted: true}
     stays: 10m
 
-Amounts are numbers, or ``{at_least: 8}``, ``{at_most: 8}``, ``{between: [4, 8]}``. Times count from the moment of the condition's step, before
-the lab settled. A condition that lets time pass, or is about what would be ``once`` something more is done, is tried on a copy of the lab, so no
-condition changes what another one sees.
+Amounts are numbers, or ``{at_least: 8}``, ``{at_most: 8}``, ``{between: [4, 8]}``. Times count from the condition's
+step, before the lab settles. A condition that lets time pass, or that does something ``once`` before it is checked, is
+tried on a copy of the lab, so that conditions do not affect each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORDS = (
     "on_one", "spread_over", "sharing", "borrows", "lends", "within_quota", "fair_share", "holding",
 )  # fmt: skip
 OF_WORK = ("has", "each", "gang", "in_queue", "spared")
-"""Words of ``Work``."""
+"""Words of ``work.SubjectPods``."""
 _BOUNDS: Mapping[str, Callable[[Any], Amount]] = {
     "at_least": at_least,
     "at_most": at_most,
@@ -42,35 +42,35 @@ _TIMES = ("stays", "never", "within")
 _OF_FILES = ("unchanged", "is", "at_least", "at_most")
 
 
-def condition_faults(one: Mapping[str, Any], path: str, steps: int) -> Iterator[SchemaFault]:
-    """What is wrong with a condition that has the form of the schema."""
-    forms = [form for form in ("about", "manifest", "any") if form in one]
+def condition_faults(condition: Mapping[str, Any], path: str, steps: int) -> Iterator[SchemaFault]:
+    """Faults of a condition that satisfies the schema."""
+    forms = [form for form in ("about", "manifest", "any") if form in condition]
     if len(forms) != 1:
         yield SchemaFault(path, "expected one of about (with expect), manifest (with field) and any")
         return
-    if one.get("after", 1) > steps:
-        yield SchemaFault(f"{path}.after", f"there are {steps} steps")
-    for number, inner in enumerate(one.get("any", ())):
+    if condition.get("after", 1) > steps:
+        yield SchemaFault(f"{path}.after", f"there are only {steps} steps")
+    for number, inner in enumerate(condition.get("any", ())):
         yield from condition_faults(inner, f"{path}.any[{number}]", steps)
-    if "manifest" in one:
-        asked = [word for word in _OF_FILES if word in one]
-        if "field" not in one or len(asked) != 1:
+    if "manifest" in condition:
+        operators = [word for word in _OF_FILES if word in condition]
+        if "field" not in condition or len(operators) != 1:
             yield SchemaFault(path, f"expected field and one of {', '.join(_OF_FILES)}")
-        if one["manifest"]["kind"] != "Queue":
+        if condition["manifest"]["kind"] != "Queue":
             yield SchemaFault(
-                f"{path}.manifest", f"expected a Queue; of work say {', '.join(OF_WORK)}, which ask its pods"
+                f"{path}.manifest", f"expected a Queue; for workloads use {', '.join(OF_WORK)}, which check its pods"
             )
-    if "about" in one:
-        if "expect" not in one:
-            yield SchemaFault(path, "expected expect beside about")
-        for word, arguments in one.get("expect", {}).items():
+    if "about" in condition:
+        if "expect" not in condition:
+            yield SchemaFault(path, "expected expect together with about")
+        for word, arguments in condition.get("expect", {}).items():
             yield from _word_faults(word, arguments, join_path(f"{path}.expect", word))
-    times = [word for word in _TIMES if word in one]
+    times = [word for word in _TIMES if word in condition]
     if len(times) > 1:
         yield SchemaFault(path, f"expected one of {', '.join(_TIMES)} at most")
     for word in times:
         try:
-            duration_seconds(one[word])
+            duration_seconds(condition[word])
         except InputError as error:
             yield SchemaFault(f"{path}.{word}", error.message)
 
@@ -83,44 +83,46 @@ def _word_faults(word: str, arguments: Any, path: str) -> Iterator[SchemaFault]:
         vocabulary = SubjectPods if word in OF_WORK else Expectation
         inspect.signature(getattr(vocabulary, word)).bind(None, **_arguments(arguments))
     except (TypeError, ValueError, KeyError) as error:
-        yield SchemaFault(path, f"can't be said so: {error}")
+        yield SchemaFault(path, f"invalid arguments: {error}")
 
 
-def failure_of(lab: Lab, one: Mapping[str, Any], since: float, run_times: RunTimes) -> str:
-    """Why a condition does not hold on a lab that has settled, without telling what would help; empty where it holds. ``since``: the moment
-    from which its time counts. The lab stays as it is."""
-    if "once" not in one and not any(word in one for word in _TIMES):
-        return _failure(lab, one, since, run_times)
+def failure_of(lab: Lab, condition: Mapping[str, Any], since: float, run_times: RunTimes) -> str:
+    """Why a condition does not hold on a settled lab; empty if it holds. The text does not reveal remedies.
+
+    ``since``: the moment from which its time counts. The lab stays unchanged.
+    """
+    if "once" not in condition and not any(word in condition for word in _TIMES):
+        return _failure(lab, condition, since, run_times)
     with lab.fork() as copy:
-        known = RunTimes(run_times)
-        copy.observers.add(known)
-        if "once" in one:
+        copied_run_times = RunTimes(run_times)
+        copy.observers.add(copied_run_times)
+        if "once" in condition:
             since = copy.now
-            do(copy, one["once"])
+            do(copy, condition["once"])
             copy.settle()
-        return _failure(copy, one, since, known)
+        return _failure(copy, condition, since, copied_run_times)
 
 
-def _failure(lab: Lab, one: Mapping[str, Any], since: float, run_times: RunTimes) -> str:
+def _failure(lab: Lab, definition: Mapping[str, Any], since: float, run_times: RunTimes) -> str:
     def condition() -> None:
-        subject = subject_of(lab, one["about"])
-        found = expect(subject)
+        subject = subject_of(lab, definition["about"])
+        expectation = expect(subject)
         work = SubjectPods(subject if isinstance(subject, Subject) else everything(lab), run_times)
-        for word, arguments in one["expect"].items():
-            getattr(work if word in OF_WORK else found, word)(**_arguments(arguments))
+        for word, arguments in definition["expect"].items():
+            getattr(work if word in OF_WORK else expectation, word)(**_arguments(arguments))
 
-    def left(time: str) -> float:
+    def remaining(time: str) -> float:
         return max(0.0, since + duration_seconds(time) - lab.now)
 
     try:
-        if "stays" in one:
-            stays(condition, for_=left(one["stays"]), lab=lab)
-        elif "never" in one:
-            never(condition, for_=left(one["never"]), lab=lab)
-        elif "within" in one:
-            eventually(condition, within=left(one["within"]), lab=lab)
+        if "stays" in definition:
+            stays(condition, for_=remaining(definition["stays"]), lab=lab)
+        elif "never" in definition:
+            never(condition, for_=remaining(definition["never"]), lab=lab)
+        elif "within" in definition:
+            eventually(condition, within=remaining(definition["within"]), lab=lab)
         else:
-            with watching():  # so no remedies are tried: finding them is the student's part
+            with watching():  # do not search for remedies, which the student has to find
                 condition()
     except (ExpectationFailed, NotFound) as failure:
         return str(failure)
@@ -128,7 +130,7 @@ def _failure(lab: Lab, one: Mapping[str, Any], since: float, run_times: RunTimes
 
 
 def subject_of(lab: Lab, about: Mapping[str, Any]) -> Subject | Lab:
-    """What ``{queue: team-a}`` or ``{lab: true}`` names. Raises NotFound."""
+    """The part of the lab that ``{queue: team-a}`` or ``{lab: true}`` names. Raises NotFound."""
     [(kind, name)] = about.items()
     subject: Subject | Lab = lab if kind == "lab" else getattr(lab, kind)(name)
     return subject

@@ -1,4 +1,4 @@
-"""A challenge judged: a lab opened from the student's files, all steps done, and every condition looked at in its moment."""
+"""Judge a challenge: open a lab from the student's files, do all steps, and check each condition after its step."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from kailab.lab.intake import Applied
 from kailab.scenarios.running import do
 
 _LEFT_OUT = ("when     ", "expected ")
-"""Lines of a failed expectation that say what the condition's own sentence says."""
+"""Lines of a failed expectation that repeat the condition's own sentence."""
 
 
 @dataclass(frozen=True)
 class JudgedCondition:
-    """``say``: what must be so. ``rule``: what the task forbids, not what it asks for. ``why``: it is not so; empty where it is."""
+    """``say``: the condition. ``rule``: True if the task forbids something, False if it asks for something. ``why``:
+    why it does not hold, or empty."""
 
     say: str
     rule: bool
@@ -35,7 +36,7 @@ class JudgedCondition:
 
 @dataclass(frozen=True)
 class ChallengeVerdict:
-    """``warnings``: what applying the student's files warned of."""
+    """``warnings``: from applying the student's files."""
 
     challenge: str
     judged: tuple[JudgedCondition, ...]
@@ -43,25 +44,31 @@ class ChallengeVerdict:
 
     @property
     def solved(self) -> bool:
-        return all(one.held for one in self.judged)
+        return all(condition.held for condition in self.judged)
 
     def data(self) -> dict[str, Any]:
-        """For programs."""
+        """The verdict as plain values."""
         return {
             "challenge": self.challenge,
             "solved": self.solved,
             "judged": [
-                {"say": one.say, "rule": one.rule, "held": one.held, **({"why": one.why} if one.why else {})}
-                for one in self.judged
+                {
+                    "say": condition.say,
+                    "rule": condition.rule,
+                    "held": condition.held,
+                    **({"why": condition.why} if condition.why else {}),
+                }
+                for condition in self.judged
             ],
             "warnings": list(self.warnings),
         }
 
 
 def judge(challenge: Challenge, folder: Path | None = None) -> ChallengeVerdict:
-    """``folder``: the student's; None: the files as they are given out. Raises InputError(s) for files that no lab takes."""
+    """Judge a challenge. ``folder``: the student's; None: the original files. Raises InputError(s) for files that a lab
+    does not accept."""
     files = submission(challenge, folder)
-    found = [JudgedCondition(rule, True, how) for rule, how in broken(challenge, files)]
+    conditions = [JudgedCondition(rule, True, reason) for rule, reason in broken(challenge, files)]
     last = len(challenge.steps)
     warnings: list[str] = []
     run_times = RunTimes()
@@ -72,24 +79,24 @@ def judge(challenge: Challenge, folder: Path | None = None) -> ChallengeVerdict:
             if (applied := do_step(lab, challenge, step, folder)) is not None:
                 warnings += applied.warnings
             lab.settle()
-            for one in challenge.judged:
-                if one.get("after", last) == number:
-                    why = _failure(files, one, partial(failure_of, lab, since=begun, run_times=run_times))
-                    found.append(JudgedCondition(one["say"], one.get("rule", False), why))
-    return ChallengeVerdict(challenge.name, tuple(found), tuple(dict.fromkeys(warnings)))
+            for condition in challenge.judged:
+                if condition.get("after", last) == number:
+                    failure = _failure(files, condition, partial(failure_of, lab, since=begun, run_times=run_times))
+                    conditions.append(JudgedCondition(condition["say"], condition.get("rule", False), failure))
+    return ChallengeVerdict(challenge.name, tuple(conditions), tuple(dict.fromkeys(warnings)))
 
 
 def open_challenge_lab(challenge: Challenge, folder: Path | None = None) -> Lab:
-    """A lab for the challenge, before its first step."""
+    """Open a lab for the challenge, before its first step."""
     config = challenge.place(challenge.config, folder) if challenge.config else None
     return Lab.open(challenge.fleet_source, config=config)
 
 
 def do_step(lab: Lab, challenge: Challenge, step: Mapping[str, Any], folder: Path | None = None) -> Applied | None:
-    """Do a step; the lab does not settle. Raises InputError(s)."""
+    """Do a step without settling. Raises InputError(s)."""
     if "lose" in step:
         _lose(lab, step["lose"]["app"])
-    # In an order of its own, files of both folders at once: so that the lab sees the whole tree of queues together.
+    # Apply the files of both folders at once, so that the lab sees the whole tree of queues.
     files = [challenge.place(name, folder) for name in step.get("apply", ())]
     return do(lab, {**step, **({"apply": files} if files else {})})
 
@@ -101,16 +108,16 @@ def _lose(lab: Lab, app: str) -> None:
         lab.delete("Pod", name, namespace)
 
 
-def _failure(files: Submission, one: Mapping[str, Any], of_lab: Callable[[Mapping[str, Any]], str]) -> str:
-    if "any" in one:
-        failures = [_failure(files, inner, of_lab) for inner in one["any"]]
+def _failure(files: Submission, condition: Mapping[str, Any], of_lab: Callable[[Mapping[str, Any]], str]) -> str:
+    if "any" in condition:
+        failures = [_failure(files, inner, of_lab) for inner in condition["any"]]
         return "" if "" in failures else "\n".join(failures)
-    if "manifest" in one:
-        return rule_failure(files, one)
-    return "\n".join(_told(of_lab(one)))
+    if "manifest" in condition:
+        return rule_failure(files, condition)
+    return "\n".join(_shown_lines(of_lab(condition)))
 
 
-def _told(failure: str) -> Iterator[str]:
+def _shown_lines(failure: str) -> Iterator[str]:
     for line in failure.splitlines():
         if not line.startswith(_LEFT_OUT):
             yield line

@@ -1,4 +1,14 @@
-"""A lesson as a value, with the commands that a student types for its steps."""
+"""Lessons, read from their folders, with the commands that a student types for their steps. Every fault of a folder is
+reported with file and field.
+
+    lessons/NAME/
+        lesson.yaml    in the form of lesson_schema.json
+        concept.md     the idea
+        answers.yaml   correct answers of the quiz, kept apart from the questions
+        *.yaml         the manifests
+
+``lessons`` reads all of them, ``lesson`` reads one.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +26,8 @@ from kailab.model.suggestions import closest_names
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """A number that is foretold. ``about``: a part of the lab, as in a challenge; ``count``: its running pods or their GPUs, after a step
-    (the last if ``after`` is 0)."""
+    """A number to predict. ``about``: a part of the lab, as in a challenge. ``count``: its running pods or their GPUs,
+    after a step (the last one if ``after`` is 0)."""
 
     ask: str
     about: Mapping[str, Any]
@@ -26,15 +36,15 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuizQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """``choices``: by letter, a, b, c in order."""
+    """``choices``: in the order of their letters a, b, c."""
 
     ask: str
     choices: tuple[str, ...]
 
 
 class QuizAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """``answer``: the letter. ``why``: told with it. ``others``: for each other letter what speaks against it, told to whoever chose it;
-    it does not say which is right."""
+    """``answer``: the letter. ``why``: shown with it. ``others``: for each other letter why it is wrong, without
+    telling which one is right."""
 
     answer: str
     why: str
@@ -42,15 +52,16 @@ class QuizAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainedSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """What is explained after a step (the last if ``after`` is 0): kind and name, as ``kailab explain`` takes them."""
+    """A subject to explain after a step (the last one if ``after`` is 0): kind and name, as ``kailab explain`` takes
+    them."""
 
     explain: str
     after: int = 0
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True):
-    """``folder``: where its files are. ``number``: in the order of the course. ``slides``: a few points each. ``answers``: as many as there
-    are questions in ``quiz``."""
+    """A lesson. ``number``: its place in the course. ``points``: for a slide. ``answers``: one for each question of
+    ``quiz``."""
 
     folder: Path
     name: str
@@ -72,36 +83,28 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str = "kailab"
 
     def commands(self) -> list[list[str]]:
-        """What a student types, step by step: all that happens and all that is looked at."""
+        """The commands that a student types for each step."""
         fleet = "" if self.fleet == "lesson" else f" --fleet {self.fleet}"
-        found = [_commands(step) for step in self.steps]
+        commands = [_commands(step) for step in self.steps]
         scheduler = "" if self.scheduler == "kailab" else f" --scheduler {self.scheduler}"
-        found[0] = [f"kailab up{fleet}{scheduler}", *found[0]]
-        return found
+        commands[0] = [f"kailab up{fleet}{scheduler}", *commands[0]]
+        return commands
 
 
 def _commands(step: Mapping[str, Any]) -> list[str]:
-    found = []
+    commands = []
     if "apply" in step:
-        found.append("kailab apply " + " ".join(f"-f {name}" for name in step["apply"]))
+        commands.append("kailab apply " + " ".join(f"-f {name}" for name in step["apply"]))
     if "delete" in step:
-        found.append(f"kailab delete {step['delete']['kind'].lower()} {step['delete']['name']}")
+        commands.append(f"kailab delete {step['delete']['kind'].lower()} {step['delete']['name']}")
     if "scale" in step:
-        one = step["scale"]
-        found.append(f"kailab scale {one['kind'].lower()} {one['name']} --replicas {one['replicas']}")
-    found += [f"kailab {verb} {step[verb]}" for verb in ("fail", "recover") if verb in step]
+        target = step["scale"]
+        commands.append(f"kailab scale {target['kind'].lower()} {target['name']} --replicas {target['replicas']}")
+    commands += [f"kailab {verb} {step[verb]}" for verb in ("fail", "recover") if verb in step]
     if "advance" in step:
-        found.append(f"kailab run --for {step['advance']}")
-    return [*found, *step.get("look", ())]
+        commands.append(f"kailab run --for {step['advance']}")
+    return [*commands, *step.get("look", ())]
 
-
-# Lessons from their folders, with every fault of a folder named by file and field.
-#
-# lessons/NAME/
-#     lesson.yaml    in the form of lesson_schema.json
-#     concept.md     the idea
-#     answers.yaml   the quiz's right answers: what is on no page of a question
-#     *.yaml         the manifests
 
 LESSONS = Path(__file__).with_name("lessons")
 LETTERS = "abcdef"
@@ -110,70 +113,72 @@ _FILE, _CONCEPT, _ANSWERS = "lesson.yaml", "concept.md", "answers.yaml"
 
 
 def lessons() -> list[Lesson]:
-    """All that come with kailab, in order. Raises InputError(s)."""
-    found = [read_lesson(folder) for folder in LESSONS.iterdir() if (folder / _FILE).is_file()]
-    return sorted(found, key=lambda one: one.number)
+    """All lessons of kailab, in order. Raises InputError(s)."""
+    all_lessons = [read_lesson(folder) for folder in LESSONS.iterdir() if (folder / _FILE).is_file()]
+    return sorted(all_lessons, key=lambda each: each.number)
 
 
 def lesson(name: str) -> Lesson:
-    """By its name or number. Raises InputError where there is none."""
-    every = lessons()
-    found = next((one for one in every if name in (one.name, str(one.number))), None)
+    """A lesson by name or number. Raises InputError if it does not exist."""
+    all_lessons = lessons()
+    found = next((each for each in all_lessons if name in (each.name, str(each.number))), None)
     if found is None:
-        names = [one.name for one in every]
+        names = [each.name for each in all_lessons]
         close = closest_names(name, names)
         hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
-        raise InputError(f"there is no lesson {name!r:.80}; {hint}")
+        raise InputError(f"no lesson {name!r:.80}; {hint}")
     return found
 
 
 def read_lesson(folder: Path) -> Lesson:
-    """Raises InputError, or InputErrors with every fault of its description."""
+    """Read a lesson. Raises InputError, or InputErrors with every fault of its description."""
     value = read_schema_file(folder / _FILE, _SCHEMA, "one lesson", _faults)
-    told = {
+    fields = {
         **value,
         "folder": folder,
         "name": folder.name,
         "concept": read_text(folder / _CONCEPT).strip(),
-        "answers": _answers(folder / _ANSWERS, [len(one["choices"]) for one in value["quiz"]]),
+        "answers": _answers(folder / _ANSWERS, [len(question["choices"]) for question in value["quiz"]]),
     }
-    return msgspec.convert(told, Lesson, dec_hook=lambda kind, path: path)
+    return msgspec.convert(fields, Lesson, dec_hook=lambda kind, path: path)
 
 
 def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
-    """What follows takes the form for granted."""
-    for place, name in enumerate(value["files"]):
+    """Faults beyond the schema, which the value already satisfies."""
+    for index, name in enumerate(value["files"]):
         if not (folder / name).is_file():
-            yield SchemaFault(f"files[{place}]", f"there is no file {name!r} in the folder")
+            yield SchemaFault(f"files[{index}]", f"no file {name!r} in the folder")
     for number, step in enumerate(value["steps"]):
-        for place, name in enumerate(step.get("apply", ())):
+        for index, name in enumerate(step.get("apply", ())):
             if name not in value["files"]:
-                yield SchemaFault(f"steps[{number}].apply[{place}]", f"{name!r} is none of its files")
+                yield SchemaFault(f"steps[{number}].apply[{index}]", f"{name!r} is not one of its files")
     for part in ("predict", "why"):
-        for number, one in enumerate(value[part]):
-            if one.get("after", 1) > len(value["steps"]):
-                yield SchemaFault(f"{part}[{number}].after", f"there are {len(value['steps'])} steps")
+        for number, entry in enumerate(value[part]):
+            if entry.get("after", 1) > len(value["steps"]):
+                yield SchemaFault(f"{part}[{number}].after", f"there are only {len(value['steps'])} steps")
     if not (folder / _CONCEPT).is_file():
-        yield SchemaFault("", f"there is no {_CONCEPT} beside it")
+        yield SchemaFault("", f"expected a file {_CONCEPT} beside it")
 
 
 def _answers(file: Path, choices: list[int]) -> list[Any]:
     value, _ = yamltext.read_document(read_text(file), str(file), "one list of answers")
     try:
-        found = msgspec.convert(value, list[QuizAnswer])
+        answers = msgspec.convert(value, list[QuizAnswer])
     except msgspec.ValidationError as error:
         raise InputError(str(error), Where(file=str(file))) from None
-    if len(found) != len(choices):
-        raise InputError(f"{len(found)} answers; expected {len(choices)}, one for each question", Where(file=str(file)))
-    for number, (one, many) in enumerate(zip(found, choices, strict=True), 1):
-        if one.answer not in LETTERS[:many]:
+    if len(answers) != len(choices):
+        raise InputError(
+            f"{len(answers)} answers; expected {len(choices)}, one for each question", Where(file=str(file))
+        )
+    for number, (answer, count) in enumerate(zip(answers, choices, strict=True), 1):
+        if answer.answer not in LETTERS[:count]:
             raise InputError(
-                f"answer {number} is {one.answer!r}; expected {', '.join(LETTERS[:many])}", Where(file=str(file))
+                f"answer {number} is {answer.answer!r}; expected {', '.join(LETTERS[:count])}", Where(file=str(file))
             )
-        wrong = [letter for letter in LETTERS[:many] if letter != one.answer]
-        if sorted(one.others) != wrong:
+        wrong = [letter for letter in LETTERS[:count] if letter != answer.answer]
+        if sorted(answer.others) != wrong:
             raise InputError(
-                f"answer {number} says what speaks against {', '.join(sorted(one.others)) or 'nothing'}; expected {', '.join(wrong)}",
+                f"answer {number} explains {', '.join(sorted(answer.others)) or 'nothing'} under others; expected {', '.join(wrong)}",
                 Where(file=str(file)),
             )
-    return [msgspec.structs.asdict(one) for one in found]
+    return [msgspec.structs.asdict(answer) for answer in answers]

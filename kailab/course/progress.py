@@ -1,7 +1,7 @@
-"""What a student has done: a file of the user's own, or the one that is named.
+"""The progress file of a student: the user's own, or a named one.
 
-Written as a whole, atomically: a command that is killed leaves it as it was. Who changes it holds a lock, so what two commands do at
-once is kept, both.
+The file is written atomically, so a killed command leaves it unchanged. Changes are made under a lock, so concurrent
+commands do not lose each other's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ VARIABLE = "KAILAB_COURSE"
 
 
 class ChallengeProgress(msgspec.Struct, omit_defaults=True):
-    """Of a challenge. Times are of the wall. ``hints``: how many were shown; ``files``: with which it was solved, text by name."""
+    """Progress in a challenge. Times are wall time. ``hints``: number of hints shown; ``files``: the files that solved
+    it, text by name."""
 
     folder: str = ""
     started: str = ""
@@ -36,8 +37,12 @@ class ChallengeProgress(msgspec.Struct, omit_defaults=True):
 
 
 class LessonProgress(msgspec.Struct, omit_defaults=True):
-    """Of a lesson. ``predicted``: when the ``prediction`` was made; ``compared``: when it was with what was ``seen``; ``first``: the first
-    prediction of all, where the lesson was begun anew. ``quiz``: when all ``answers`` were right, after so many ``tries``."""
+    """Progress in a lesson.
+
+    ``predicted``: when the ``prediction`` was made. ``compared``: when it was compared with what was ``seen``.
+    ``first``: the first prediction, if the lesson was restarted. ``quiz``: when all ``answers`` were correct, after
+    ``tries`` attempts.
+    """
 
     folder: str = ""
     started: str = ""
@@ -52,11 +57,11 @@ class LessonProgress(msgspec.Struct, omit_defaults=True):
 
     @property
     def unaided(self) -> list[float]:
-        """What was foretold before anything of the lesson had been seen."""
+        """The prediction made before anything of the lesson had been seen."""
         return self.first or self.prediction
 
     def begin_anew(self) -> None:
-        """With a new prediction. What was foretold first and a quiz that was passed stay."""
+        """Restart the lesson with a new prediction; the first prediction and a passed quiz stay."""
         self.first = self.unaided
         self.started, self.predicted, self.prediction, self.compared = "", "", [], ""
 
@@ -67,14 +72,14 @@ class Progress(msgspec.Struct, omit_defaults=True):
     lessons: dict[str, LessonProgress] = {}
 
     def of(self, name: str) -> ChallengeProgress:
-        """Kept from now on, if it was not."""
+        """The progress in a challenge; a new entry if there is none."""
         return self.challenges.setdefault(name, ChallengeProgress())
 
     def of_lesson(self, name: str) -> LessonProgress:
         return self.lessons.setdefault(name, LessonProgress())
 
     def status(self, name: str) -> str:
-        """Of a challenge, in a word; empty where it was not begun."""
+        """The status of a challenge; empty if it was not started."""
         done = self.challenges.get(name)
         return "" if done is None else "solved" if done.solved else "begun"
 
@@ -89,46 +94,44 @@ class Progress(msgspec.Struct, omit_defaults=True):
         return {name for name, done in self.challenges.items() if done.solved}
 
     def passed(self) -> set[str]:
-        """Lessons whose quiz is answered."""
+        """Lessons whose quiz is passed."""
         return {name for name, taken in self.lessons.items() if taken.quiz}
 
 
 def progress_file() -> Path:
-    """Where the user's own is."""
+    """The path of the user's own progress file."""
     if named := os.environ.get(VARIABLE):
         return Path(named)
-    # A relative path is to be ignored, says the XDG specification.
+    # The XDG specification says to ignore a relative path.
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "kailab" / "course.json"
 
 
 def read(path: Path) -> Progress:
-    """Empty where there is no file yet. Raises StateError for one that is damaged."""
+    """Read a progress file; empty if it does not exist. Raises StateError for a damaged file."""
     if not path.exists():
         return Progress()
     try:
-        found = msgspec.json.decode(read_bytes(path), type=Progress)
+        progress = msgspec.json.decode(read_bytes(path), type=Progress)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StateError(
-            f"{path}: is no record of the course: {error}; move it away, and a new one is begun"
-        ) from error
-    if found.format != FORMAT:
-        raise StateError(f"{path}: is of format {found.format}; this kailab knows {FORMAT}")
-    return found
+        raise StateError(f"{path} is not a record of the course: {error}; move it away to start a new one") from error
+    if progress.format != FORMAT:
+        raise StateError(f"{path} has format {progress.format}; this kailab reads format {FORMAT}")
+    return progress
 
 
 @contextmanager
 def changing(path: Path) -> Iterator[Progress]:
-    """What is done to the value is written at the end, unless an error ends it. Others wait meanwhile. Raises StateError."""
+    """Yield the progress and write it at the end, unless an error occurs. Other processes wait. Raises StateError."""
     try:
         make_folder(path.parent)
-        with open_file(Path(f"{path}.lock"), "a") as alone:
-            fcntl.flock(alone, fcntl.LOCK_EX)
+        with open_file(Path(f"{path}.lock"), "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             progress = read(path)
             yield progress
             replace_file(path, msgspec.json.format(msgspec.json.encode(progress), indent=2) + b"\n")
     except OSError as error:
-        raise StateError(f"{path}: the progress can't be written: {error.strerror or error}") from error
+        raise StateError(f"{path}: cannot write the progress: {error.strerror or error}") from error
 
 
 def now() -> str:

@@ -1,7 +1,8 @@
-"""Rules of a challenge on the student's files: what is not theirs to change, and what the task forbids.
+"""Rules of a challenge on the student's files: what they may not change, and what the task forbids.
 
-Four rules hold in every challenge: given files stay as they are, what was in the student's files stays there, nothing is added but of the
-kinds that the challenge names, and no pod names its node: it would stand there without having been scheduled, and a fake node refuses none.
+Four rules hold in every challenge. Given files stay unchanged. Objects of the student's files are not removed. Only
+objects of the kinds that the challenge names are added. No pod names its node, because it would be placed there without
+scheduling, and a fake node refuses none.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from kailab.model.validation.advice import pod_templates
 
 UNLIMITED = -1
 Objects = Mapping[str, Object]
-"""By ``Kind/name``."""
+"""Objects by ``Kind/name``."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """``own``: the objects of the student's files, ``start``: as they were given out; ``given``: those of the files that are not to be
-    changed."""
+    """``own``: objects of the student's files; ``start``: the same as handed out; ``given``: objects of files that must
+    stay unchanged."""
 
     own: Objects
     start: Objects
@@ -37,7 +38,8 @@ class Submission:
 
 
 def submission(challenge: Challenge, folder: Path | None) -> Submission:
-    """``folder``: the student's; None: as the challenge starts. Raises InputError(s) for files that can't be read."""
+    """Read the files. ``folder``: the student's; None: as the challenge starts. Raises InputError(s) for files that
+    cannot be read."""
     start = _objects(challenge, challenge.files.edit, None)
     given = _objects(challenge, challenge.files.given, None)
     if folder is None:
@@ -52,12 +54,12 @@ def _objects(challenge: Challenge, names: tuple[str, ...], folder: Path | None) 
 
 
 def _differs(shipped: Path, own: Path) -> bool:
-    """A file that the student removed counts as left alone: it is not read from there."""
+    """True if the student's copy differs. A removed file does not count, because it is not read from there."""
     return own.is_file() and own.read_bytes().split() != shipped.read_bytes().split()
 
 
 def broken(challenge: Challenge, files: Submission) -> Iterator[tuple[str, str]]:
-    """Of the rules of every challenge those that are broken: the rule, and how."""
+    """Broken rules of those that hold in every challenge, as (rule, how)."""
     for name in files.changed:
         yield "The files that are given stay as they are.", f"{name} was changed; it is not part of the task"
     for name in files.start:
@@ -70,32 +72,44 @@ def broken(challenge: Challenge, files: Submission) -> Iterator[tuple[str, str]]
                 f"{name} is in a given file, and your files have another",
             )
         elif name not in files.start and obj.get("kind") not in challenge.new:
-            may = f"only {', '.join(challenge.new)} may be added" if challenge.new else "nothing has to be added"
-            yield "Only what the task is about is changed.", f"{name} is new; {may}"
+            allowed = f"only {', '.join(challenge.new)} may be added" if challenge.new else "nothing has to be added"
+            yield "Only what the task is about is changed.", f"{name} is new; {allowed}"
         yield from _placed_by_hand(name, obj)
 
 
 def _placed_by_hand(name: str, obj: Object) -> Iterator[tuple[str, str]]:
+    """The broken rule for pods that name a node."""
     for path, pod in pod_templates(obj):
         if pod["spec"].get("nodeName"):
             yield "The scheduler chooses the nodes.", f"{name}: {path}spec.nodeName is given, so no scheduler is asked"
 
 
-def rule_failure(files: Submission, one: Mapping[str, Any]) -> str:
-    """Why a condition on the student's files does not hold; empty where it does. What is gone is told by ``broken``."""
-    name, path = f"{one['manifest']['kind']}/{one['manifest']['name']}", one["field"]
+def rule_failure(files: Submission, condition: Mapping[str, Any]) -> str:
+    """Why a condition on the student's files does not hold; empty if it holds. Removed objects are reported by
+    ``broken``."""
+    name, path = f"{condition['manifest']['kind']}/{condition['manifest']['name']}", condition["field"]
     if name not in files.own:
         return f"{name} is not in your files" if name not in files.start else ""
     value, before = value_at(files.own[name], path), value_at(files.start.get(name), path)
-    seen = f"{name}: {path} is {'not given' if value is None else value}"
-    if "unchanged" in one:
-        return "" if value == before else f"{seen}; it was {'not given' if before is None else before}"
-    if "is" in one:
-        return "" if value == one["is"] else f"{seen}, not {'given' if one['is'] is None else one['is']}"
+    current = f"{name}: {path} is {'not given' if value is None else value}"
+    if "unchanged" in condition:
+        return "" if value == before else f"{current}; it was {'not given' if before is None else before}"
+    if "is" in condition:
+        return (
+            ""
+            if value == condition["is"]
+            else f"{current}, not {'given' if condition['is'] is None else condition['is']}"
+        )
     number = _number(value, path)
-    if "at_least" in one:
-        return "" if number is not None and number >= one["at_least"] else f"{seen}, less than {one['at_least']}"
-    return "" if number is not None and number <= one["at_most"] else f"{seen}, more than {one['at_most']}"
+    if "at_least" in condition:
+        return (
+            ""
+            if number is not None and number >= condition["at_least"]
+            else f"{current}, less than {condition['at_least']}"
+        )
+    return (
+        "" if number is not None and number <= condition["at_most"] else f"{current}, more than {condition['at_most']}"
+    )
 
 
 def _number(value: Any, path: str) -> float | None:

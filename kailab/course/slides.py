@@ -1,4 +1,4 @@
-"""Slides of a lesson: one HTML file, made from the lesson's data and from what is seen on its lab."""
+"""Slides of a lesson as one HTML file, made from the lesson and from what happens on its lab."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _TEMPLATE = Path(__file__).with_name("slides.html")
 STYLE = _TEMPLATE.with_suffix(".css")
 SCRIPT = _TEMPLATE.with_suffix(".js")
 _LINES = 5
-"""Of an explanation on one slide."""
+"""Lines of an explanation on one slide."""
 _MARKS = re.compile(r"[*`]+")
 
 
 @dataclass(frozen=True)
 class Slide:
-    """``numbers``: a question and its number, as text. ``blocks``: commands, or what they said."""
+    """``numbers``: questions with their numbers, as text. ``blocks``: commands, or their output."""
 
     title: str
     texts: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Deck:
 
 
 def deck(lesson: Lesson, walked: LessonWalk | None = None) -> Deck:
-    """``walked``: what the lesson's lab shows, where it is known already. The quiz comes without its answers."""
+    """The slides of a lesson, without the quiz's answers. ``walked``: the result of its lab if it is already known."""
     return Deck(f"{lesson.number}. {lesson.title}", tuple(_slides(lesson, walked or walk(lesson))))
 
 
@@ -52,15 +52,22 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     yield Slide("The idea", tuple(_plain(part) for part in lesson.concept.split("\n\n")))
     yield Slide("To remember", points=lesson.points)
     yield Slide(
-        "Predict first", ("Write a number down before anything runs.",), tuple(one.ask for one in lesson.predict)
+        "Predict first",
+        ("Write a number down before anything runs.",),
+        tuple(prediction.ask for prediction in lesson.predict),
     )
     for step, commands in zip(lesson.steps, lesson.commands(), strict=True):
         yield Slide("See for yourself", (step["told"],) if "told" in step else (), blocks=("\n".join(commands),))
-    seen = tuple((one.ask, f"{number:g}") for one, number in zip(lesson.predict, walked.seen, strict=True))
+    seen = tuple(
+        (prediction.ask, f"{number:g}") for prediction, number in zip(lesson.predict, walked.seen, strict=True)
+    )
     yield Slide("What happened", numbers=seen)
     yield Slide("Why", (lesson.happened,))
-    for why in walked.why:
-        yield Slide("As the lab tells it", blocks=(f"$ kailab explain {why.what}", "\n".join(why.lines[:_LINES])))
+    for explanation in walked.why:
+        yield Slide(
+            "As the lab tells it",
+            blocks=(f"$ kailab explain {explanation.what}", "\n".join(explanation.lines[:_LINES])),
+        )
     yield Slide("What fake GPUs show, and what not", (lesson.fakes,))
     for question in lesson.quiz:
         yield Slide("Ask yourself", (question.ask,), question.choices)
@@ -70,8 +77,8 @@ def _plain(markdown: str) -> str:
     return _MARKS.sub("", " ".join(markdown.split()))
 
 
-def html(made: Deck, *, beside: bool = False) -> str:
-    """The whole file. ``beside``: its style and its script are files beside it, as where many decks are."""
+def html(deck: Deck, *, beside: bool = False) -> str:
+    """Render the whole file. ``beside``: style and script are separate files, which several decks share."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -79,4 +86,4 @@ def html(made: Deck, *, beside: bool = False) -> str:
     )
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     style, script = (path.read_text(encoding="utf-8") for path in (STYLE, SCRIPT))
-    return template.render(deck=made, beside=beside, style=style, script=script).rstrip("\n") + "\n"
+    return template.render(deck=deck, beside=beside, style=style, script=script).rstrip("\n") + "\n"

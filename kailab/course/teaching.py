@@ -1,4 +1,4 @@
-"""What a lesson does on a lab: its steps, what was foretold against what is seen, and why it is so, from ``explain``."""
+"""Run a lesson on a lab: its steps, the numbers to compare with predictions, and explanations; and mark its quiz."""
 
 from __future__ import annotations
 
@@ -31,52 +31,54 @@ class LessonWalk:
 
 
 def walk(lesson: Lesson) -> LessonWalk:
-    """Do all steps on a lab of their own."""
+    """Do all steps on a new lab."""
     last = len(lesson.steps)
     seen: dict[int, float] = {}
-    why: dict[int, LessonExplanation] = {}
+    explanations: dict[int, LessonExplanation] = {}
     with Lab.open(lesson.fleet, scheduler=lesson.scheduler) as lab:
         lab.base = lesson.folder
         for number, step in enumerate(lesson.steps, 1):
             do(lab, step)
             lab.settle()
-            for place, one in enumerate(lesson.predict):
-                if (one.after or last) == number:
-                    seen[place] = counted(lab, one.about, one.count)
-            for place, what in enumerate(lesson.why):
-                if (what.after or last) == number:
-                    kind, _, name = what.explain.partition(" ")
-                    why[place] = LessonExplanation(what.explain, tuple(lab.explain(kind, name).lines()))
-    return LessonWalk(tuple(seen[place] for place in sorted(seen)), tuple(why[place] for place in sorted(why)))
+            for index, prediction in enumerate(lesson.predict):
+                if (prediction.after or last) == number:
+                    seen[index] = counted(lab, prediction.about, prediction.count)
+            for index, subject in enumerate(lesson.why):
+                if (subject.after or last) == number:
+                    kind, _, name = subject.explain.partition(" ")
+                    explanations[index] = LessonExplanation(subject.explain, tuple(lab.explain(kind, name).lines()))
+    return LessonWalk(
+        tuple(seen[index] for index in sorted(seen)), tuple(explanations[index] for index in sorted(explanations))
+    )
 
 
 def counted(lab: Lab, about: Mapping[str, Any], count: str) -> float:
-    """Running pods of a part of the lab, or their GPUs."""
-    found = subject_of(lab, about)
-    subject = found if isinstance(found, Subject) else everything(lab)
+    """Number of running pods of a part of the lab, or of their GPUs."""
+    named = subject_of(lab, about)
+    subject = named if isinstance(named, Subject) else everything(lab)
     rows = [row for row in subject.pods(lab.picture()) if row.phase == "Running"]
     return sum(row.milli_gpus for row in rows) / 1000 if count == "gpus" else len(rows)
 
 
 def read_prediction(lesson: Lesson, given: Sequence[str]) -> tuple[float, ...]:
-    """Numbers for the lesson's predictions. Raises InputError."""
+    """Parse the numbers for the lesson's predictions. Raises InputError."""
     if len(given) != len(lesson.predict):
         raise InputError(
             f"{len(given)} numbers; expected {len(lesson.predict)}, one for each question:\n"
-            + "\n".join(f"{number}. {one.ask}" for number, one in enumerate(lesson.predict, 1))
+            + "\n".join(f"{number}. {item.ask}" for number, item in enumerate(lesson.predict, 1))
         )
     try:
-        numbers = tuple(float(one) for one in given)
+        numbers = tuple(float(item) for item in given)
     except ValueError:
-        raise InputError(f"a prediction is made of numbers, not {' '.join(given)!r:.80}") from None
-    if not all(0 <= one < 1e9 for one in numbers):
-        raise InputError(f"a prediction is made of numbers from 0, not {' '.join(given)!r:.80}")
+        raise InputError(f"{' '.join(given)!r:.80} is not a prediction; expected numbers") from None
+    if not all(0 <= item < 1e9 for item in numbers):
+        raise InputError(f"{' '.join(given)!r:.80} is not a prediction; expected numbers from 0")
     return numbers
 
 
 @dataclass(frozen=True)
 class MarkedAnswer:
-    """One answer of a quiz. ``why``: it is right, or what speaks against it."""
+    """An answer to a quiz question. ``why``: the explanation if it is right, otherwise why it is wrong."""
 
     ask: str
     given: str
@@ -85,17 +87,17 @@ class MarkedAnswer:
 
 
 def mark(lesson: Lesson, given: Sequence[str]) -> list[MarkedAnswer]:
-    """Raises InputError for what are no answers to the lesson's questions."""
+    """Mark a quiz. Raises InputError for invalid answers."""
     if len(given) != len(lesson.quiz):
         raise InputError(f"{len(given)} answers; expected {len(lesson.quiz)}, a letter for each question")
-    for letter, one in zip(given, lesson.quiz, strict=True):
-        if len(letter) != 1 or letter not in LETTERS[: len(one.choices)]:
+    for letter, question in zip(given, lesson.quiz, strict=True):
+        if len(letter) != 1 or letter not in LETTERS[: len(question.choices)]:
             raise InputError(
-                f"{letter!r:.20} is no answer to {one.ask!r}; expected {', '.join(LETTERS[: len(one.choices)])}"
+                f"{letter!r:.20} is not an answer to {question.ask!r}; expected {', '.join(LETTERS[: len(question.choices)])}"
             )
     return [
         MarkedAnswer(
-            one.ask, letter, letter == right.answer, right.why if letter == right.answer else right.others[letter]
+            question.ask, letter, letter == right.answer, right.why if letter == right.answer else right.others[letter]
         )
-        for letter, one, right in zip(given, lesson.quiz, lesson.answers, strict=True)
+        for letter, question, right in zip(given, lesson.quiz, lesson.answers, strict=True)
     ]

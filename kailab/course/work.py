@@ -1,7 +1,8 @@
-"""What counts of the work that a student's files make, read off its pods, their PodGroups and what was decided about them.
+"""Check the workloads of a student's files by their pods, PodGroups and scheduling decisions.
 
-A manifest's text is not asked: there are many ways to write the same (a limit stands for a request, a container may stand first), and what is written
-need not act. Each word of ``Work`` checks at once and raises ExpectationFailed, as those of ``expect`` do.
+The text of manifests is not checked, because the same can be written in many ways (a limit stands for a request,
+containers have any order) and need not have an effect. Each word of ``SubjectPods`` raises ExpectationFailed, as those
+of ``expect`` do.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading import requests
 
 DEVICE = "device"
-"""Stands for a resource: how much of one GPU a pod has, from 0 to 1."""
+"""Pseudo-resource: the part of one GPU that a pod has, from 0 to 1."""
 
 
 class RunTimes(Observer):
-    """How long each evicted pod had run since it was bound."""
+    """Records how long each evicted pod had run since it was bound."""
 
     def __init__(self, earlier: RunTimes | None = None) -> None:
         self._bound: dict[str, float] = dict(earlier._bound) if earlier else {}
@@ -45,12 +46,12 @@ class RunTimes(Observer):
             self._ran[entry.pod, entry.t] = now - self._bound.get(evict.task, now)
 
     def of(self, entry: PodEvicted) -> float:
-        """Seconds."""
+        """In seconds."""
         return self._ran[entry.pod, entry.t]
 
 
 class SubjectPods:
-    """Words about the pods of a subject that have not ended."""
+    """Words about a subject's pods that have not ended."""
 
     def __init__(self, subject: Subject, run_times: RunTimes) -> None:
         self._subject, self._run_times = subject, run_times
@@ -59,26 +60,28 @@ class SubjectPods:
         self._pods = [row for row in subject.pods(self._picture) if row.phase not in ("Succeeded", "Failed")]
 
     def has(self, pods: Amount) -> None:
-        """It has so many pods, whether they run or wait."""
+        """It has this number of pods, running or waiting."""
         self._check(holds(pods, len(self._pods)), f"has {count(len(self._pods), 'pod')}, not {said(pods, 'pod')}")
 
     def each(self, **amounts: Amount) -> None:
-        """Each pod asks for so much of each resource, all its containers together: cores of cpu, bytes of memory, pieces of anything else."""
+        """Each pod requests these amounts, summed over its containers: cores of cpu, bytes of memory, pieces of
+        anything else."""
         self._check(bool(self._pods), "has no pods")
         for resource, wanted in amounts.items():
             for row in self._pods:
-                asked = self._asked(row, resource)
+                requested = self._asked(row, resource)
                 self._check(
-                    holds(wanted, asked), f"{row.name} asks for {asked:g} of {resource}, not {said(wanted, 'unit')}"
+                    holds(wanted, requested),
+                    f"{row.name} requests {requested:g} of {resource}, not {said(wanted, 'unit')}",
                 )
 
     def gang(self, pods: Amount) -> None:
-        """Its pods are one gang, of which so many begin together."""
+        """Its pods form one gang, of which this number starts together."""
         groups = {group_of(row) for row in self._pods if row.podgroup}
-        there = [one for key, one in self._picture.podgroups.items() if "/".join(key) in groups]
-        self._check(len(there) == 1, f"its pods are in {count(len(there), 'PodGroup')}, not in one")
-        begin = there[0]["spec"].get("minMember") or 0
-        self._check(holds(pods, begin), f"{count(begin, 'pod')} of it begin together, not {said(pods, 'pod')}")
+        podgroups = [podgroup for key, podgroup in self._picture.podgroups.items() if "/".join(key) in groups]
+        self._check(len(podgroups) == 1, f"its pods are in {count(len(podgroups), 'PodGroup')}, not in one")
+        minimum = podgroups[0]["spec"].get("minMember") or 0
+        self._check(holds(pods, minimum), f"{count(minimum, 'pod')} of it start together, not {said(pods, 'pod')}")
 
     def in_queue(self, name: str) -> None:
         """All its pods count in this queue."""
@@ -86,7 +89,7 @@ class SubjectPods:
         self._check(queues == [name], f"its pods are in {some(queues) if queues else 'no queue'}")
 
     def spared(self, first: str) -> None:
-        """None of its pods was evicted in so much time since it was bound."""
+        """None of its pods was evicted within this time after it was bound."""
         for entry in self._subject.evictions(self._picture):
             ran = self._run_times.of(entry)
             self._check(ran >= duration_seconds(first), f"{entry.pod} was evicted {ran:g} s after it was bound")

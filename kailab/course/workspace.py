@@ -1,6 +1,6 @@
-"""The student's folder: the task, the files, and a lab on which the challenge has happened as it starts.
+"""The student's folder: the task, the files, and a lab on which the challenge has started.
 
-TASK.md, the files of the challenge, .kailab/lab.state
+It has ``TASK.md`` or ``LESSON.md``, the files, and ``.kailab/lab.state``.
 """
 
 from __future__ import annotations
@@ -30,30 +30,36 @@ TASK, LESSON = "TASK.md", "LESSON.md"
 
 
 def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Path]:
-    """Write the files and bring the lab about. ``fresh``: also where the challenge was begun before; files that differ are kept beside,
-    and returned. Raises InputError where something else is in the folder, or the folder can't be written."""
-    kept: list[Path] = []
+    """Write a challenge's files and open its lab.
+
+    ``fresh``: also if the challenge was started there before; changed files are renamed and returned. Raises InputError
+    if the folder has something else or cannot be written.
+    """
+    renamed: list[Path] = []
     try:
-        there = _begun_here(folder, TASK, challenge.title)
-        if there and not fresh:
+        begun = _begun_here(folder, TASK, challenge.title)
+        if begun and not fresh:
             raise InputError(
-                "the challenge was begun here before; go on there, or begin anew with --fresh (your files are kept beside)",
+                "the challenge was started here before; continue there, or restart with --fresh (your files are renamed)",
                 Where(file=str(folder)),
             )
         make_folder(folder)
         for name in (*challenge.files.edit, *challenge.files.given):
-            kept += _keep(folder / name, challenge.folder / name)
+            renamed += _keep(folder / name, challenge.folder / name)
             write_bytes(folder / name, (challenge.folder / name).read_bytes())
         write_text(folder / TASK, task_text(challenge))
     except OSError as error:
         raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
     open_lab(challenge, folder / STATE)
-    return kept
+    return renamed
 
 
 def lay_out(lesson: Lesson, folder: Path, *, fresh: bool = False) -> None:
-    """Write a lesson's files; its lab is the student's to begin. ``fresh``: also where it was begun before; the lab there ends. Raises
-    InputError where something else is in the folder, or it can't be written."""
+    """Write a lesson's files; the student opens its lab.
+
+    ``fresh``: also if it was started there before; its lab ends. Raises InputError if the folder has something else or
+    cannot be written.
+    """
     try:
         if _begun_here(folder, LESSON, lesson.title) and not fresh:
             return
@@ -67,27 +73,28 @@ def lay_out(lesson: Lesson, folder: Path, *, fresh: bool = False) -> None:
             with StateLock(state):
                 end(state)
         if state.parent.exists():
-            shutil.rmtree(state.parent)  # the sign that a lab was there
+            shutil.rmtree(state.parent)  # ``lab_was_here`` looks for this folder
     except OSError as error:
         raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
 
 
 def lab_was_here(folder: Path) -> bool:
-    """Whether a lab runs in the folder, or did: its file goes with it, what lies beside does not."""
+    """True if a lab runs in the folder or did: the state file goes with the lab, its folder does not."""
     return (folder / STATE.parent).exists()
 
 
 def _begun_here(folder: Path, text: str, title: str) -> bool:
-    """Whether the lesson or challenge of that title was begun in the folder, by the file with its text. Raises InputError where something
-    else is there."""
+    """True if the lesson or challenge was started in the folder, by the first line of its text. Raises InputError for a
+    folder with something else."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return False
     if not (folder / text).is_file():
-        raise InputError("is not empty; expected a new folder", Where(file=str(folder)))
+        raise InputError("the folder is not empty; expected a new folder", Where(file=str(folder)))
     head = read_text(folder / text).split("\n", 1)[0]
     if head != _headed(title).strip():
         raise InputError(
-            f"has something else, {head.removeprefix('# ')!r:.80}; expected a new folder", Where(file=str(folder))
+            f"the folder has something else, {head.removeprefix('# ')!r:.80}; expected a new folder",
+            Where(file=str(folder)),
         )
     return True
 
@@ -100,17 +107,17 @@ def _keep(own: Path, shipped: Path) -> list[Path]:
     if not own.is_file() or own.read_bytes() == shipped.read_bytes():
         return []
     number = 1
-    while (kept := own.with_name(f"{own.name}.{number}")).exists():
+    while (renamed := own.with_name(f"{own.name}.{number}")).exists():
         number += 1
-    own.rename(kept)
-    return [kept]
+    own.rename(renamed)
+    return [renamed]
 
 
 def task_text(challenge: Challenge) -> str:
-    """For people: what is to be done, what happens meanwhile, and which files are whose."""
+    """The text of TASK.md: the task, what happens, and which files to edit."""
     steps = [f"{number}. {_step(step)}" for number, step in enumerate(challenge.steps, 1)]
-    goals = [f"- {one['say']}" for one in challenge.judged if not one.get("rule")]
-    rules = [f"- {one['say']}" for one in challenge.judged if one.get("rule")]
+    goals = [f"- {condition['say']}" for condition in challenge.judged if not condition.get("rule")]
+    rules = [f"- {condition['say']}" for condition in challenge.judged if condition.get("rule")]
     upto = f"the steps up to {challenge.shown}" if challenge.shown else "the steps"
     parts = [
         _headed(challenge.title).strip(),
@@ -131,25 +138,25 @@ def task_text(challenge: Challenge) -> str:
 
 
 def _step(step: Mapping[str, Any]) -> str:
-    told = str(step.get("told", ""))
-    doing = [f"`{name}` is applied" for name in step.get("apply", ())]
+    sentence = str(step.get("told", ""))
+    actions = [f"`{name}` is applied" for name in step.get("apply", ())]
     if "delete" in step:
-        doing.append(f"{step['delete']['kind']}/{step['delete']['name']} is deleted")
+        actions.append(f"{step['delete']['kind']}/{step['delete']['name']} is deleted")
     if "scale" in step:
-        doing.append(f"{step['scale']['kind']}/{step['scale']['name']} is scaled to {step['scale']['replicas']}")
+        actions.append(f"{step['scale']['kind']}/{step['scale']['name']} is scaled to {step['scale']['replicas']}")
     if "lose" in step:
-        doing.append(f"a pod of the app {step['lose']['app']} is lost")
+        actions.append(f"a pod of the app {step['lose']['app']} is lost")
     if "fail" in step:
-        doing.append(f"node {step['fail']} fails")
+        actions.append(f"node {step['fail']} fails")
     if "recover" in step:
-        doing.append(f"node {step['recover']} is well again")
+        actions.append(f"node {step['recover']} recovers")
     if "advance" in step:
-        doing.append(f"{step['advance']} pass")
-    return f"{told} ({', '.join(doing)})" if told else f"{', '.join(doing)}."
+        actions.append(f"{step['advance']} pass")
+    return f"{sentence} ({', '.join(actions)})" if sentence else f"{', '.join(actions)}."
 
 
 def open_lab(challenge: Challenge, state: Path, folder: Path | None = None) -> None:
-    """A lab kept in a file, with the challenge's steps done, in place of the one there. ``folder``: with the student's files."""
+    """Open a saved lab with the challenge's steps done, replacing the one there. ``folder``: the student's files."""
     config = challenge.place(challenge.config, folder) if challenge.config else None
     settings = settings_of(config)
     make_folder(state.parent)
@@ -169,7 +176,7 @@ def open_lab(challenge: Challenge, state: Path, folder: Path | None = None) -> N
 
 def _do_steps(challenge: Challenge, state: Path, folder: Path | None) -> None:
     journal, recorder = LabRecord(state), None
-    with suppress(EvidenceError):  # the lab matters more than its record
+    with suppress(EvidenceError):  # a lab without a record is better than none
         recorder = journal.recorder()
     with Lab.resume(state, [] if recorder is None else [recorder]) as lab:
         for step in challenge.steps[: challenge.shown or None]:

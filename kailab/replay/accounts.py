@@ -60,7 +60,9 @@ class ReplayedJob:
     @property
     def running(self) -> bool:
         """True if all remaining pods run."""
-        return len(self.lives) + self.done == self.pods and all(one.begun is not None for one in self.lives.values())
+        return len(self.lives) + self.done == self.pods and all(
+            lifetime.begun is not None for lifetime in self.lives.values()
+        )
 
 
 class ReplayAccounts:
@@ -148,13 +150,13 @@ class ReplayAccounts:
         ran = self.ran(work, life, now)
         self._end(work, uid, ran, now)
         before = work.saved.get(life.index, 0)
-        kept = before
+        saved = before
         if self.checkpoint is not None and ran:
             # Intervals count from the beginning of the work, across predecessors.
-            kept = max(before, (before + ran) // self.checkpoint * self.checkpoint)
-        lost = (before + ran - kept) * work.milli
+            saved = max(before, (before + ran) // self.checkpoint * self.checkpoint)
+        lost = (before + ran - saved) * work.milli
         self.cut_short.append((work.milli, ran, before + ran))
-        work.saved[life.index] = kept
+        work.saved[life.index] = saved
         work.evictions += 1
         work.lost += lost
         self.evictions += 1
@@ -224,10 +226,10 @@ class ReplayAccounts:
 
     def used(self, now: int) -> dict[tuple[str, str], int]:
         """Map (queue, model) to the milli-GPU-seconds for which the queue held GPUs of that model, up to ``now``."""
-        found = dict(self._used)
+        used = dict(self._used)
         for work, life in self.live():
-            self._use(found, work, life, now)
-        return found
+            self._use(used, work, life, now)
+        return used
 
     def live(self) -> Iterator[tuple[ReplayedJob, PodLifetime]]:
         """Yield each bound pod with its job."""

@@ -68,12 +68,12 @@ class ReplayCheckpoint:
         self._due = monotonic() + self._every
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the file's lock, so that one process uses it at a time. Raises StateError."""
         with StateLock(self.path):
             yield
 
-    def found(self) -> Any:
+    def load(self) -> Any:
         """Return the saved state, or None if there is no file.
 
         Raises StateError for a damaged file, InputError for a file of another replay.
@@ -94,7 +94,7 @@ class ReplayCheckpoint:
         except Exception as error:  # unpickling can raise anything
             raise self._damaged(repr(error)) from error
 
-    def look(self, replay: Any) -> None:
+    def save_if_due(self, replay: Any) -> None:
         """Save the replay if a save is due or a stop was requested; then raise the stop request.
 
         Call it only when nothing is in progress.
@@ -106,7 +106,7 @@ class ReplayCheckpoint:
         if asked is not None:
             raise asked
 
-    def done(self) -> None:
+    def remove(self) -> None:
         """Delete the file of a completed replay."""
         self.path.unlink(missing_ok=True)
 

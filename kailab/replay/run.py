@@ -53,33 +53,33 @@ class CompletedReplay:
 
 
 def replay(
-    plan: Plan, progress: Progress = lambda step, done, total: None, keeper: ReplayCheckpoint | None = None
+    plan: Plan, progress: Progress = lambda step, done, total: None, checkpoint: ReplayCheckpoint | None = None
 ) -> CompletedReplay:
     """Replay a plan.
 
-    ``progress``: called with a description, the number of completed jobs and the number of all jobs. ``keeper``: saves
+    ``progress``: called with a description, the number of completed jobs and the number of all jobs. ``checkpoint``: saves
     the replay and resumes a saved one. Raises InputError, StateError.
     """
     with collector_off():
-        kept = None if keeper is None else keeper.found()
-        if kept is not None:
-            assert isinstance(kept, _Run)
-            with kept.lab:
-                return kept.go_on(plan, progress, keeper)
-        with open_replay_lab(plan) as one:
-            return _Run(one, progress, keeper).run()
+        saved = None if checkpoint is None else checkpoint.load()
+        if saved is not None:
+            assert isinstance(saved, _Run)
+            with saved.lab:
+                return saved.resume(plan, progress, checkpoint)
+        with open_replay_lab(plan) as replay_lab:
+            return _Run(replay_lab, progress, checkpoint).run()
 
 
 class ReplayLab:
     """The lab of a plan with its session, accounts and samplers."""
 
-    def __init__(self, plan: Plan, lab: Lab, standings: FairnessSampler, samples: FragmentationSampler) -> None:
+    def __init__(self, plan: Plan, lab: Lab, fairness: FairnessSampler, fragmentation: FragmentationSampler) -> None:
         self.plan = plan
         self._meter = None if plan.metered is None else MetricsSampler(plan.metered or _interval(plan))
-        self._standings, self._samples = standings, samples
+        self._fairness, self._fragmentation = fairness, fragmentation
         self.accounts = ReplayAccounts(plan.checkpoint, endless=plan.endless)
-        self.stay = ReplaySession(lab, plan.queues, self.accounts, plan.fleet.largest_node)
-        self.stay.check_priorities(plan.trace)
+        self.session = ReplaySession(lab, plan.queues, self.accounts, plan.fleet.largest_node)
+        self.session.check_priorities(plan.trace)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the plan; it is supplied again on resume."""
@@ -88,20 +88,20 @@ class ReplayLab:
     def look(self, *, resting: bool) -> None:
         """Take the samples that are due. ``resting``: the state holds until the next timer; False: until the next
         cycle."""
-        timer = self.stay.cluster.next_timer()
-        until = self.stay.lab.now + CYCLE_SECONDS
+        timer = self.session.cluster.next_timer()
+        until = self.session.lab.now + CYCLE_SECONDS
         if resting:
             until = inf if timer is None else timer
-        self._samples.look(self.stay.lab.now, until)
+        self._fragmentation.look(self.session.lab.now, until)
         if self._meter is not None:
-            self._meter.look(self.stay.lab, until)
+            self._meter.look(self.session.lab, until)
 
     def replayed(self, began: int, last_arrival: int) -> CompletedReplay:
         """The result up to now."""
-        lab = self.stay.lab
-        ended = self.stay.now
+        lab = self.session.lab
+        ended = self.session.now
         self.accounts.note(ended)
-        self._samples.take()
+        self._fragmentation.take()
         if self._meter is not None:
             self._meter.take(lab)
         return CompletedReplay(
@@ -113,9 +113,9 @@ class ReplayLab:
             last_arrival=last_arrival,
             gpus=self.plan.fleet.summary().gpus,
             cycles=lab.log.cycle,
-            fairness=self._standings.fairness(ended),
-            fragmentation=self._samples.summary(),
-            unbegun=unstarted_jobs(self.stay.cluster, self.accounts),
+            fairness=self._fairness.fairness(ended),
+            fragmentation=self._fragmentation.summary(),
+            unbegun=unstarted_jobs(self.session.cluster, self.accounts),
             opened=lab.opened,
             meter=self._meter,
         )
@@ -132,64 +132,64 @@ def open_replay_lab(plan: Plan) -> Iterator[ReplayLab]:
     """Open the lab of a plan with its queues, before its first job. Raises InputError."""
     if plan.prices is not None:
         plan.prices.check(gpus_by_model(plan.fleet))
-    standings = FairnessSampler()
-    samples = FragmentationSampler(workload(plan.trace, plan.fleet), _interval(plan), plan.fleet.summary().gpus)
-    observers = (*plan.observers, standings, samples)
+    fairness = FairnessSampler()
+    fragmentation = FragmentationSampler(workload(plan.trace, plan.fleet), _interval(plan), plan.fleet.summary().gpus)
+    observers = (*plan.observers, fairness, fragmentation)
     with Lab.open(plan.fleet, config=plan.config, observers=observers) as lab:
-        yield ReplayLab(plan, lab, standings, samples)
+        yield ReplayLab(plan, lab, fairness, fragmentation)
 
 
 class _Run:
     """Submits all jobs of the trace to one lab as they arrive."""
 
-    def __init__(self, one: ReplayLab, progress: Progress, keeper: ReplayCheckpoint | None) -> None:
-        self._one = one
-        self._stay, self._accounts = one.stay, one.accounts
-        self._progress, self._keeper = progress, keeper
-        self._jobs = one.plan.trace.jobs
+    def __init__(self, replay_lab: ReplayLab, progress: Progress, checkpoint: ReplayCheckpoint | None) -> None:
+        self._replay_lab = replay_lab
+        self._session, self._accounts = replay_lab.session, replay_lab.accounts
+        self._progress, self._checkpoint = progress, checkpoint
+        self._jobs = replay_lab.plan.trace.jobs
         self._next = 0
-        self._began = one.stay.now
+        self._began = replay_lab.session.now
         self._shift = self._began - self._jobs[0].arrival
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the trace, the progress callback and the checkpoint; they are supplied again on resume."""
-        return {**self.__dict__, "_jobs": None, "_progress": None, "_keeper": None}
+        return {**self.__dict__, "_jobs": None, "_progress": None, "_checkpoint": None}
 
     @property
     def lab(self) -> Lab:
-        return self._stay.lab
+        return self._session.lab
 
     @property
     def _end(self) -> int:
         """When the replay is cut off."""
-        lasting = self._one.plan.lasting
+        lasting = self._replay_lab.plan.lasting
         return self._began + (LONGEST if lasting is None else lasting)
 
     def run(self) -> CompletedReplay:
         self._accounts.pass_to(self._began)
         self._await_arrivals()
-        return self._to_the_end(rested=False)
+        return self._run_to_end(rested=False)
 
-    def go_on(self, plan: Plan, progress: Progress, keeper: ReplayCheckpoint | None) -> CompletedReplay:
+    def resume(self, plan: Plan, progress: Progress, checkpoint: ReplayCheckpoint | None) -> CompletedReplay:
         """Resume a saved replay."""
-        self._one.plan, self._jobs = plan, plan.trace.jobs
-        self._progress, self._keeper = progress, keeper
-        return self._to_the_end(rested=True)
+        self._replay_lab.plan, self._jobs = plan, plan.trace.jobs
+        self._progress, self._checkpoint = progress, checkpoint
+        return self._run_to_end(rested=True)
 
-    def _to_the_end(self, *, rested: bool) -> CompletedReplay:
-        plan, stay = self._one.plan, self._stay
-        left = self._end - stay.now
+    def _run_to_end(self, *, rested: bool) -> CompletedReplay:
+        plan, session = self._replay_lab.plan, self._session
+        left = self._end - session.now
         try:
-            for resting in stay.moments(left, rested=rested):
-                self._one.look(resting=resting)
+            for resting in session.moments(left, rested=rested):
+                self._replay_lab.look(resting=resting)
                 self._progress("replaying", self._next - len(self._accounts.unfinished), len(self._jobs))
-                if plan.lasting is None and self._over():
+                if plan.lasting is None and self._is_complete():
                     break
-                if resting and self._keeper is not None:
-                    self._keeper.look(self)
+                if resting and self._checkpoint is not None:
+                    self._checkpoint.save_if_due(self)
         finally:
-            stay.close()
-        return self._one.replayed(self._began, self._jobs[-1].arrival + self._shift)
+            session.close()
+        return self._replay_lab.replayed(self._began, self._jobs[-1].arrival + self._shift)
 
     # --- arrivals ----------------------------------------------------------------------------------------------------
 
@@ -199,24 +199,24 @@ class _Run:
             at = self._jobs[self._next].arrival + self._shift
             # A job that arrives at the cut-off would have no time to run.
             if at < self._end:
-                self._stay.cluster.call_at(at, self._arrive, prompt=False)
+                self._session.cluster.call_at(at, self._arrive, prompt=False)
 
     def _arrive(self) -> None:
-        now = self._stay.now
+        now = self._session.now
         self._accounts.pass_to(now)
         while self._next < len(self._jobs) and self._jobs[self._next].arrival + self._shift <= now:
-            self._stay.submit(job_name(self._next), self._jobs[self._next])
+            self._session.submit(job_name(self._next), self._jobs[self._next])
             self._next += 1
         self._accounts.note(now)
         self._await_arrivals()
 
     # --- end ---------------------------------------------------------------------------------------------------------
 
-    def _over(self) -> bool:
+    def _is_complete(self) -> bool:
         """True if all jobs have arrived and no waiting job can ever start."""
         if self._next < len(self._jobs):
             return False
-        return not self._accounts.unfinished or self._stay.still
+        return not self._accounts.unfinished or self._session.still
 
 
 def job_name(number: int) -> str:

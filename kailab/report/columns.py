@@ -1,6 +1,7 @@
-"""Pods, PodGroups, nodes and queues as columns: for each item, its changes and the moments at which they happened.
+"""Columns of pods, PodGroups, nodes and queues: for each item, its changes and the moments at which they happened.
 
-``UndoLog`` notes changes that are valid only for the present moment of a running lab, and undoes them before the next moment is added.
+``UndoLog`` records changes that are valid only for the present moment of a running lab, and undoes them before the next
+moment is added.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _ABSENT: Any = object()
 
 
 class UndoLog:
-    """Notes changes from ``begin`` on, so that ``back`` undoes them. Before ``begin`` it only carries them out."""
+    """Records changes from ``begin`` on, so that ``back`` can undo them. Before ``begin`` it only applies them."""
 
     def __init__(self) -> None:
         self._noted: list[Callable[[], object]] | None = None
@@ -24,7 +25,7 @@ class UndoLog:
         self._noted = []
 
     def back(self) -> None:
-        """All is as it was at ``begin``."""
+        """Restore the state at ``begin``."""
         for undo in reversed(self._noted or ()):
             undo()
         self._noted = None
@@ -35,20 +36,20 @@ class UndoLog:
             self._noted.append(items.pop)
 
     def put(self, items: Any, key: Any, value: Any) -> None:
-        """An item of a list, or of a dict."""
+        """Set an item of a list or a dict."""
         if self._noted is not None:
             before = items.get(key, _ABSENT) if isinstance(items, dict) else items[key]
             self._noted.append(lambda: items.pop(key, None) if before is _ABSENT else items.__setitem__(key, before))
         items[key] = value
 
     def drop(self, items: dict[Any, Any], key: Any) -> None:
-        """An item of a dict, which is there."""
+        """Remove an existing item of a dict."""
         before = items.pop(key)
         if self._noted is not None:
             self._noted.append(lambda: items.__setitem__(key, before))
 
     def set(self, of: Any, name: str, value: Any) -> None:
-        """A field."""
+        """Set an attribute."""
         if self._noted is not None:
             before = getattr(of, name)
             self._noted.append(lambda: setattr(of, name, before))
@@ -68,7 +69,8 @@ _COUNTED = {
 
 
 class PodState(NamedTuple):
-    """A pod at a moment. ``state``: of ``STATES``; ``node``: where it is or is promised a place; ``shared``: device group."""
+    """A pod at a moment. ``state``: of ``STATES``. ``node``: where it is or has a promised place. ``shared``: device
+    group."""
 
     state: str
     node: str
@@ -77,7 +79,7 @@ class PodState(NamedTuple):
 
 
 class QueueColumns:
-    """``touched``: places of which something was told since somebody emptied it."""
+    """Queues. ``touched``: indices of items changed since the set was last cleared."""
 
     def __init__(self, holds: UndoLog) -> None:
         self.form = QueueForm()
@@ -88,14 +90,14 @@ class QueueColumns:
     def place(self, name: str) -> int:
         if not name:
             return NONE
-        found = self._places.get(name)
-        if found is None:
-            found = len(self.form.name)
-            self._holds.put(self._places, name, found)
+        index = self._places.get(name)
+        if index is None:
+            index = len(self.form.name)
+            self._holds.put(self._places, name, index)
             self._holds.append(self.form.name, name)
             self._holds.append(self.form.changes, [])
-            self.touched.add(found)
-        return found
+            self.touched.add(index)
+        return index
 
     def put(self, moment: int, name: str, state: QueueState | dict[str, Any], ref: int) -> None:
         place = self.place(name)
@@ -108,7 +110,7 @@ class QueueColumns:
             self.touched.add(place)
 
     def keep_only(self, moment: int, names: set[str]) -> None:
-        """All others are gone."""
+        """Mark all other queues as gone."""
         for name, place in self._places.items():
             changes = self.form.changes[place]
             if name not in names and changes and changes[-1][1] is not None:
@@ -117,7 +119,7 @@ class QueueColumns:
 
 
 class NodeColumns:
-    """``touched``: as of queues."""
+    """Nodes. ``touched``: as in ``QueueColumns``."""
 
     def __init__(self, holds: UndoLog) -> None:
         self.form = NodeForm()
@@ -130,22 +132,22 @@ class NodeColumns:
         return self._places.get(name, NONE)
 
     def put(self, moment: int, name: str, rack: str, milli: int, unavailable: str, ref: int) -> int:
-        """Its place."""
-        found = self._places.get(name)
-        if found is None:
-            found = len(self.form.name)
-            self._holds.put(self._places, name, found)
+        """Record a node and return its index."""
+        index = self._places.get(name)
+        if index is None:
+            index = len(self.form.name)
+            self._holds.put(self._places, name, index)
             self._holds.append(self.form.name, name)
             self._holds.append(self.form.changes, [])
             if rack not in self._racks:
                 self._holds.put(self._racks, rack, len(self.form.racks))
                 self._holds.append(self.form.racks, rack)
             self._holds.append(self.form.rack, self._racks[rack])
-        changes = self.form.changes[found]
+        changes = self.form.changes[index]
         if not changes or changes[-1][1:3] != (milli, unavailable):
             self._holds.append(changes, (moment, milli, unavailable, ref))
-            self.touched.add(found)
-        return found
+            self.touched.add(index)
+        return index
 
     def gone(self, moment: int, name: str) -> None:
         place = self._places.get(name)
@@ -160,8 +162,7 @@ class NodeColumns:
 
 
 class GroupColumns:
-    """PodGroups by name, and how many of their pods are in which way. A change of several pods at a moment is counted once, with
-    ``end_of``."""
+    """PodGroups by name, with the number of their pods by state. ``end_of`` records the counts once for each moment."""
 
     def __init__(self, queues: QueueColumns, holds: UndoLog) -> None:
         self.form = GroupForm()
@@ -172,27 +173,27 @@ class GroupColumns:
         self._counted: set[int] = set()
 
     def place(self, name: str, queue: str = "", members: int = NONE, ref: int = NONE) -> int:
-        """Of a PodGroup; what is told anew replaces what was known."""
-        form, found = self.form, self._places.get(name)
-        if found is None:
-            found = len(form.name)
-            self._holds.put(self._places, name, found)
+        """The index of a PodGroup. Given values replace known ones."""
+        form, index = self.form, self._places.get(name)
+        if index is None:
+            index = len(form.name)
+            self._holds.put(self._places, name, index)
             for column, value in (
                 (form.name, name), (form.queue, NONE), (form.workload, ""), (form.members, NONE), (form.ref, NONE),
                 (form.counts, []), (self._counts, [0, 0, 0, 0]),
             ):  # fmt: skip
                 self._holds.append(column, value)
-            self.touched.add(found)
+            self.touched.add(index)
         if queue:
-            self._tell(form.queue, found, self._queues.place(queue))
+            self._tell(form.queue, index, self._queues.place(queue))
         if members != NONE:
-            self._tell(form.members, found, members)
+            self._tell(form.members, index, members)
         if ref != NONE:
-            self._tell(form.ref, found, ref)
-        return found
+            self._tell(form.ref, index, ref)
+        return index
 
     def known(self, name: str) -> int:
-        """The place of one that was told of."""
+        """The index of a known PodGroup, or NONE."""
         return self._places.get(name, NONE)
 
     def _tell(self, column: list[int], place: int, value: int) -> None:
@@ -201,14 +202,14 @@ class GroupColumns:
             self.touched.add(place)
 
     def count(self, group: int, state: str, by: int) -> None:
-        """A pod of it is, or is no longer, in a state."""
+        """Change the number of its pods in a state."""
         if state in _COUNTED:
             kind = _COUNTED[state]
             self._holds.put(self._counts[group], kind, self._counts[group][kind] + by)
             self._counted.add(group)
 
     def end_of(self, moment: int) -> None:
-        """All is told of a moment."""
+        """Record the counts of a complete moment."""
         for group in sorted(self._counted):
             now = tuple(self._counts[group])
             before = self.form.counts[group]
@@ -219,7 +220,7 @@ class GroupColumns:
 
 
 class PodColumns:
-    """Pods by an identity (a UID where one is known). ``touched``: as of queues."""
+    """Pods by an identity (the UID if known). ``touched``: as in ``QueueColumns``."""
 
     def __init__(self, groups: GroupColumns, nodes: NodeColumns, holds: UndoLog) -> None:
         self.groups = groups
@@ -234,36 +235,36 @@ class PodColumns:
         self._sharing: dict[str, int] = {}
 
     def place(self, name: str) -> int:
-        """Of the latest pod of a name."""
+        """The index of the latest pod with this name."""
         return self._by_name.get(name, NONE)
 
     def put(self, moment: int, identity: str, name: str, group: int, seen: PodState, ref: int) -> int:
-        """Its place."""
-        holds, found = self._holds, self._by_identity.get(identity)
-        if found is None:
-            found = len(self.names)
-            holds.put(self._by_identity, identity, found)
+        """Record a pod and return its index."""
+        holds, index = self._holds, self._by_identity.get(identity)
+        if index is None:
+            index = len(self.names)
+            holds.put(self._by_identity, identity, index)
             for column, value in (
                 (self.names, name), (self._identities, identity), (self._group, group), (self._seen, []),
             ):  # fmt: skip
                 holds.append(column, value)
         before = self._by_name.get(name, NONE)
-        if before != found:
-            holds.put(self._by_name, name, found)
-            self.touched |= {before, found} - {NONE}
-        seen_before = self._seen[found]
-        was = seen_before[-1][1] if seen_before else None
-        if was == seen and self._group[found] == group:
-            return found
-        if was is not None:
-            self.groups.count(self._group[found], was.state, NONE)
-        holds.put(self._group, found, group)
+        if before != index:
+            holds.put(self._by_name, name, index)
+            self.touched |= {before, index} - {NONE}
+        seen_before = self._seen[index]
+        known_state = seen_before[-1][1] if seen_before else None
+        if known_state == seen and self._group[index] == group:
+            return index
+        if known_state is not None:
+            self.groups.count(self._group[index], known_state.state, NONE)
+        holds.put(self._group, index, group)
         self.groups.count(group, seen.state, 1)
         if seen.shared and seen.shared not in self._sharing:
             holds.put(self._sharing, seen.shared, len(self._sharing))
         holds.append(seen_before, (moment, seen, ref))
-        self.touched.add(found)
-        return found
+        self.touched.add(index)
+        return index
 
     def last(self, place: int) -> PodState:
         return self._seen[place][-1][1]
@@ -291,14 +292,17 @@ class PodColumns:
     def form(
         self, before: Mapping[str, int], after: Callable[[int], int], places: Iterable[int] | None = None
     ) -> PodForm:
-        """``before``: references to objects by the pod's name; ``after``: by its place. ``places``: of some pods; None: of all."""
+        """The data of the page.
+
+        ``before``: references to objects by pod name; ``after``: by index. ``places``: indices of some pods; None: all.
+        """
         form = PodForm()
         for place in range(len(self.names)) if places is None else places:
             name = self.names[place]
             form.name.append(name)
             form.group.append(self._group[place])
             form.before.append(before.get(name, NONE))
-            # A name may have been taken again: the object that was there at the end is the latest pod's.
+            # A name may be reused: the object at the end belongs to the latest pod.
             form.after.append(after(place) if self._by_name[name] == place else NONE)
             form.first.append(len(form.moment))
             for moment, seen, ref in self._seen[place]:

@@ -1,7 +1,7 @@
-"""Builds the page's data of one lab, from its evidence or from a running lab. Nothing is run or calculated again.
+"""Build the page's data of one lab, from its evidence or from a running lab. Nothing is run or calculated again.
 
-``read_recorded_lab`` reads a lab from evidence. ``LabFormBuilder`` turns it into a ``LabForm``; for a running lab it then makes an ``Increment`` for each look, which
-``kailab/report/viewer/grown.js`` applies.
+``read_recorded_lab`` reads a lab from evidence. ``LabFormBuilder`` turns it into a ``LabForm``; for a running lab it
+then makes an ``Increment`` for each look, which ``kailab/report/viewer/grown.js`` applies.
 """
 
 from __future__ import annotations
@@ -49,9 +49,12 @@ _OBJECT_FOLDERS: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
 class RecordedLab(NamedTuple):
-    """``states``: the names of the history's, in their order; ``events``: the object of each; ``order``: the kind of each line of the
-    timeline, and its time. ``workloads``: of PodGroups. Of a lab that was told of before ``events_gone``: how many events, the oldest,
-    are there no more. ``text`` cuts what waited at the end, where that was not done."""
+    """A lab as it was recorded.
+
+    ``states``: names of the history's states, in order. ``events``: the object of each event. ``order``: kind and time
+    of each line of the timeline. ``workloads``: of PodGroups. ``events_gone``: number of oldest events that have been
+    dropped since the last look. ``text``: removes secrets from reasons at the end, if that has not been done.
+    """
 
     name: str
     facts: LabFacts
@@ -66,7 +69,7 @@ class RecordedLab(NamedTuple):
 
 
 def read_recorded_lab(test: TestEvidence, lab: str) -> RecordedLab:
-    """Raises EvidenceError."""
+    """Read a lab from evidence. Raises EvidenceError."""
     folder = test.path / lab
     fleet = test.text(lab, "fleet.yaml") if (folder / "fleet.yaml").exists() else ""
     looks: list[ObjectsByKind] = [
@@ -84,14 +87,14 @@ def read_recorded_lab(test: TestEvidence, lab: str) -> RecordedLab:
         history=history,
         states=list(test.states(lab)),
         events=[event.object for event in test.events(lab)],
-        order=[(one.kind, one.t) for one in test.timeline(lab)],
+        order=[(line.kind, line.t) for line in test.timeline(lab)],
         racks=RackMap.of_looks(fleet, looks),
         workloads=history.workloads,
     )
 
 
 class FormCounts(NamedTuple):
-    """How many there were before."""
+    """Lengths before the change."""
 
     decisions: int
     evictions: int
@@ -107,7 +110,7 @@ def make_increment(
     groups: Iterable[int],
     waits: Iterable[int],
 ) -> Increment:
-    """Of the form as it is by now, but for pods, events and where raw text is. The others: places of which something was told."""
+    """The changes of a form, except for pods, events and raw text. The other arguments are indices of changed items."""
 
     def some(places: Iterable[int], count: int) -> list[int]:
         return sorted(place for place in places if place < count)
@@ -180,15 +183,18 @@ ROW_KINDS = ("nodes", "queues", "podgroups", "pods")
 
 
 class LabFormBuilder:
-    """Of one lab. ``raw`` gives entries their references. Of a lab that goes on, once it has cycles, what is new is taken in
-    (``go_on``); what held for its last moment only is taken back before."""
+    """Builds the form of one lab.
 
-    def __init__(self, told: RecordedLab, raw: EntryReferences) -> None:
-        self._told, self._raw, self._history = told, raw, told.history
+    ``raw`` gives references to entries. For a running lab with cycles, ``go_on`` undoes what was valid only for the
+    last moment and adds what is new.
+    """
+
+    def __init__(self, recorded: RecordedLab, raw: EntryReferences) -> None:
+        self._recorded, self._raw, self._history = recorded, raw, recorded.history
         self._firsts: dict[str, int] = {}
-        self.expectations = NONE  # the reference of the first one
+        self.expectations = NONE  # reference of the first expectation
         facts, first = self._first("lab.json", raw.whole), self._first("decisions.jsonl", raw.lines)
-        self._form = form = LabForm(name=told.name, facts=told.facts, facts_ref=facts)
+        self._form = form = LabForm(name=recorded.name, facts=recorded.facts, facts_ref=facts)
         self._holds = holds = UndoLog()
         self._queues, self._nodes = QueueColumns(holds), NodeColumns(holds)
         self._groups = GroupColumns(self._queues, holds)
@@ -198,62 +204,62 @@ class LabFormBuilder:
         self._moments = form.moments
         form.nodes, form.queues, form.groups = self._nodes.form, self._queues.form, self._groups.form
         form.waits, form.decisions = self._waiting.form, self._decisions.form
-        self._with_cycles = bool(told.history.cycles)
-        self._cycles = CycleMoments(self._moments, self._pods, self._nodes, self._queues, raw, told.history.opened)
+        self._with_cycles = bool(recorded.history.cycles)
+        self._cycles = CycleMoments(self._moments, self._pods, self._nodes, self._queues, raw, recorded.history.opened)
         self._states = StateMoments(self._pods, self._nodes, self._queues, self._with_cycles, raw.by_place)
         self._numbers: dict[int, int] = {}
         self._before: dict[str, int] = {}
 
     def form(self, now: PresentState | None = None) -> LabForm:
-        """The lab, but for where its raw text is. ``now``: of a lab that goes on, how it stood when this was told, as the last moment.
-        Raises EvidenceError."""
+        """The form without its raw text. ``now``: the present state of a running lab, as the last moment. Raises
+        EvidenceError."""
         self._take(now)
-        form, told = self._form, self._told
+        form, recorded = self._form, self._recorded
         form.events_ref0 = self._first("events.json", self._raw.items)
-        form.events = list(told.events)
+        form.events = list(recorded.events)
         self._before = self._by_name("before")
         self._objects("after")
         self.expectations = self._first("expectations.jsonl", self._raw.lines)
-        form.nodes.by = told.racks.by
-        form.groups.workload[:] = [told.workloads.get(name) for name in form.groups.name]
+        form.nodes.by = recorded.racks.by
+        form.groups.workload[:] = [recorded.workloads.get(name) for name in form.groups.name]
         self._seen_through()
         return self.whole()
 
-    def go_on(self, told: RecordedLab, now: PresentState) -> Increment:
-        """What is new of a lab that was told of before, with cycles and as it stood then. Raises EvidenceError."""
-        form, changed = self._form, told.workloads.changed
+    def go_on(self, recorded: RecordedLab, now: PresentState) -> Increment:
+        """The changes of a running lab with cycles since the last call. Raises EvidenceError."""
+        form, changed = self._form, recorded.workloads.changed
         before = FormCounts(self._decisions.taken, len(form.decisions.evictions), len(form.steps))
-        stepped = [one.steps for one in self._moments]
+        steps_before = [moment.steps for moment in self._moments]
         self._holds.back()
-        del self._moments[-1], stepped[-1]
+        del self._moments[-1], steps_before[-1]
         cycles = len(self._moments)
-        self._told, self._history = told, told.history
+        self._recorded, self._history = recorded, recorded.history
         self._take(now)
-        events = len(form.events) - told.events_gone
-        form.events[:] = told.events
+        events = len(form.events) - recorded.events_gone
+        form.events[:] = recorded.events
         self._groups.touched |= {place for name in changed if (place := self._groups.known(name)) != NONE}
         for place in self._groups.touched:
             if place < len(form.groups.name):
-                form.groups.workload[place] = told.workloads.get(form.groups.name[place])
-        moments = {place for place, steps in enumerate(stepped) if self._moments[place].steps != steps}
-        found = make_increment(
+                form.groups.workload[place] = recorded.workloads.get(form.groups.name[place])
+        moments = {place for place, steps in enumerate(steps_before) if self._moments[place].steps != steps}
+        increment = make_increment(
             form, before, moments | set(range(cycles, len(self._moments))), self._queues.touched, self._nodes.touched,
             self._groups.touched, self._waiting.touched,
         )  # fmt: skip
-        found.pods.count = len(self._pods.names)
-        found.pods.places = sorted(place for place in self._pods.touched if place < found.pods.count)
-        found.pods.values = self._pods.form(self._before, self._after(), found.pods.places)
-        found.events, found.events_gone = form.events[events:], told.events_gone
+        increment.pods.count = len(self._pods.names)
+        increment.pods.places = sorted(place for place in self._pods.touched if place < increment.pods.count)
+        increment.pods.values = self._pods.form(self._before, self._after(), increment.pods.places)
+        increment.events, increment.events_gone = form.events[events:], recorded.events_gone
         self._seen_through()
-        return found
+        return increment
 
     def whole(self) -> LabForm:
-        """All that was taken in by now."""
+        """The form of everything taken in so far."""
         self._form.pods = self._pods.form(self._before, self._after())
         return self._form
 
     def names(self) -> dict[str, list[str]]:
-        """Columns of names, by kind."""
+        """Columns of names by kind."""
         return {
             "nodes": self._nodes.form.name,
             "queues": self._queues.form.name,
@@ -264,7 +270,7 @@ class LabFormBuilder:
     def _seen_through(self) -> None:
         for touched in (
             self._queues.touched, self._nodes.touched, self._groups.touched, self._pods.touched, self._waiting.touched,
-            self._cycles.pods_told, self._told.workloads.changed,
+            self._cycles.changed_pods, self._recorded.workloads.changed,
         ):  # fmt: skip
             touched.clear()
 
@@ -276,7 +282,7 @@ class LabFormBuilder:
         self._from_states(now)
         self._form.steps[:] = self._steps()
         if not self._with_cycles:
-            times = [one.t for one in self._moments]
+            times = [moment.t for moment in self._moments]
             for entry in self._history.decisions:
                 place = min(bisect_left(times, entry.t), len(times) - 1)
                 self._decisions.take(entry, self._moments, place)
@@ -285,10 +291,10 @@ class LabFormBuilder:
         decisions = self._history.decisions
         for cycle in self._history.cycles[self._cycles.taken :]:
             place = len(self._moments)
-            waiting = self._cycles.take(cycle, self._told.racks)
+            waiting = self._cycles.take(cycle, self._recorded.racks)
             self._numbers[cycle.number] = place
             self._waiting.keep_only(place, set(waiting))
-            # Right after their cycle: another pod may take the name of one that is gone.
+            # Take decisions right after their cycle: another pod may later reuse a name.
             while self._decisions.taken < len(decisions) and decisions[self._decisions.taken].cycle <= cycle.number:
                 self._decide()
         while self._decisions.taken < len(decisions):
@@ -303,40 +309,41 @@ class LabFormBuilder:
             self._waiting.begin(place, entry, self._decisions.form.ref0 + at)
 
     def _from_states(self, now: PresentState | None) -> None:
-        """After cycles only the last one: each cycle tells what it found."""
-        told = list(zip(self._told.states, self._history.states, strict=True))
+        """Take in states. With cycles, only the last state counts, because each cycle has its own record of the
+        cluster."""
+        states = list(zip(self._recorded.states, self._history.states, strict=True))
         # A cycle may have run after the last step that left a state.
         if self._with_cycles:
-            told = [one for one in told[-1:] if not self._moments or one[1][0] >= self._moments[-1].t]
+            states = [entry for entry in states[-1:] if not self._moments or entry[1][0] >= self._moments[-1].t]
         if self._with_cycles and now is not None:
-            told = []
+            states = []
             self._holds.begin()
         specs = None
         if not self._with_cycles:
             looks = (*self._history.before.get("queues", ()), *self._history.after.get("queues", ()))
             specs = {queue["metadata"]["name"]: queue for queue in looks}
-        for name, (t, state) in told:
+        for name, (t, state) in states:
             place = len(self._moments)
             rows = self._raw.rows(f"states/{name}.json", *ROW_KINDS)
             refs = {kind: rows.get(kind, NONE) for kind in ROW_KINDS}
-            self._states.take(place, state, refs, self._told.racks, specs)
+            self._states.take(place, state, refs, self._recorded.racks, specs)
             if not self._with_cycles:
                 self._waiting.rows(place, state, refs["pods"])
             self._moments.append(state_moment(int(name.partition("-")[0]), t, self._history.opened, refs["pods"]))
         if now is not None:
             self._now(now, specs)
-        if self._with_cycles and (told or now is not None):
+        if self._with_cycles and (states or now is not None):
             first = self._first("pending.json", self._raw.items)
-            self._waiting.at_end(len(self._moments) - 1, self._history.pending, first, self._told.text)
+            self._waiting.at_end(len(self._moments) - 1, self._history.pending, first, self._recorded.text)
 
     def _now(self, now: PresentState, specs: dict[str, Object] | None) -> None:
-        """As the objects are, with queues as they were asked for."""
+        """Add the present state, with queues as the scheduler reports them."""
         place, refs = len(self._moments), self._objects("after")
         if self._with_cycles and self._raw.by_place:
-            self._states.take_now(place, now, refs, self._told.racks, self._cycles.pods_told)
+            self._states.take_now(place, now, refs, self._recorded.racks, self._cycles.changed_pods)
         else:
             queues = None if now.queues else specs
-            self._states.take(place, now.state, refs, self._told.racks, queues)
+            self._states.take(place, now.state, refs, self._recorded.racks, queues)
         objects = {row.name: at for at, row in enumerate(now.state.queues)}
         for queue in now.queues:
             at = self._queues.place(queue.name) if self._raw.by_place else objects.get(queue.name, NONE)
@@ -345,7 +352,7 @@ class LabFormBuilder:
             self._queues.keep_only(place, {queue.name for queue in now.queues})
         if specs is not None:
             self._waiting.rows(place, now.state, refs["pods"])
-        # States are called after their steps: this one comes after all of them.
+        # States have the numbers of their steps; this one follows all of them.
         number = self._history.steps[-1].n + 1 if self._history.steps else 0
         pods, ref = now.state.pods, refs["pods"]
         if pods and self._raw.by_place:
@@ -357,11 +364,11 @@ class LabFormBuilder:
     def _steps(self) -> list[StepForm]:
         first = self._first("steps.json", self._raw.items)
         steps = [
-            StepForm(t=one.t, operation=one.operation, text=one.text, ref=first + place, source=one.source)
-            for place, one in enumerate(self._history.steps)
+            StepForm(t=step.t, operation=step.operation, text=step.text, ref=first + place, source=step.source)
+            for place, step in enumerate(self._history.steps)
         ]
-        for one in self._moments:
-            one.steps = []
+        for moment in self._moments:
+            moment.steps = []
         following = self._following_cycles() if self._with_cycles else self._following_states()
         for place, at in enumerate(following[: len(steps)]):
             if self._moments:
@@ -369,15 +376,18 @@ class LabFormBuilder:
         return steps
 
     def _following_states(self) -> list[int]:
-        """For each step the moment after it: states are called after their steps."""
-        numbers = [one.number for one in self._moments]
+        """For each step the index of the first state after it."""
+        numbers = [moment.number for moment in self._moments]
         return [bisect_left(numbers, step.n) for step in self._history.steps]
 
     def checked(self) -> list[int]:
-        """For each expectation the moment that shows the lab as it was then: of those after what had been decided, and before what was
-        decided next, the last one that is not later. -1: there is no moment."""
+        """For each expectation the moment that shows the lab as it was then; -1 if there is none.
+
+        It lies after the last decision before the expectation and before the next decision, and is the last one not
+        later than the expectation.
+        """
         steps = 0
-        found: list[int] = []
+        moments: list[int] = []
         deciding = [*self._deciding(), len(self._moments)]
         for kind, t, at in self._in_order():
             steps += kind == "step"
@@ -386,22 +396,22 @@ class LabFormBuilder:
             if self._with_cycles:
                 first, beyond = (deciding[at] + 1 if at >= 0 else 0), deciding[min(at + 1, len(deciding) - 1)]
                 later = [place for place in range(first + 1, beyond) if self._moments[place].t <= t]
-                found.append(min([first, *later][-1], len(self._moments) - 1))
+                moments.append(min([first, *later][-1], len(self._moments) - 1))
             else:
                 done = self._history.steps[:steps]
-                before = [place for place, one in enumerate(self._moments) if done and one.number <= done[-1].n]
-                found.append([min(0, len(self._moments) - 1), *before][-1])
-        return found
+                before = [place for place, moment in enumerate(self._moments) if done and moment.number <= done[-1].n]
+                moments.append([min(0, len(self._moments) - 1), *before][-1])
+        return moments
 
     def _deciding(self) -> list[int]:
-        return [place for place, one in enumerate(self._moments) if one.counts]
+        return [place for place, moment in enumerate(self._moments) if moment.counts]
 
     def _in_order(self) -> Iterator[tuple[str, float, int]]:
-        """Each line of the timeline, its time, and which of the deciding moments was reached then; -1: none. Steps and cycles may have the
-        same time; the timeline has their order."""
+        """Each line of the timeline with its time and the index of the last deciding moment reached; -1 if none. Steps
+        and cycles may have equal times, so the timeline gives their order."""
         deciding = self._deciding()
         at, stepped = -1, True
-        for kind, t in self._told.order:
+        for kind, t in self._recorded.order:
             if kind == "step":
                 stepped = True
             elif kind == "decision":
@@ -412,15 +422,15 @@ class LabFormBuilder:
     def _following_cycles(self) -> list[int]:
         """For each step the moment of the first cycle after it that decided something."""
         deciding = self._deciding()
-        found: list[int] = []
+        moments: list[int] = []
         open_steps = 0
         for kind, _, at in self._in_order():
             if kind == "step":
                 open_steps += 1
             elif kind == "decision":
-                found += [deciding[at] if at < len(deciding) else len(self._moments) - 1] * open_steps
+                moments += [deciding[at] if at < len(deciding) else len(self._moments) - 1] * open_steps
                 open_steps = 0
-        return found + [len(self._moments) - 1] * open_steps
+        return moments + [len(self._moments) - 1] * open_steps
 
     def _next(self, deciding: Sequence[int], at: int, t: float, stepped: bool) -> int:
         if 0 <= at < len(deciding) and not stepped and self._moments[deciding[at]].t == t:
@@ -433,26 +443,26 @@ class LabFormBuilder:
     # --- references --------------------------------------------------------------------------------------------------
 
     def _first(self, file: str, of: Callable[[str], int]) -> int:
-        """The reference of the first entry of a file. Asked again it is the same."""
+        """The reference of the first entry of a file, read once."""
         if file not in self._firsts:
             self._firsts[file] = of(file)
         return self._firsts[file]
 
     def _objects(self, look: str) -> dict[str, int]:
-        """Of each kind the reference of the first object."""
+        """The reference of the first object of each kind."""
         return {kind: self._first(f"{look}/{kind}.json", self._raw.items) for kind in ROW_KINDS}
 
     def _by_name(self, look: str) -> dict[str, int]:
-        """References to pods."""
+        """References to pods by name."""
         objects = (self._history.before if look == "before" else self._history.after).get("pods", ())
         first = self._objects(look)["pods"]
         return {
-            f"{one['metadata'].get('namespace', '')}/{one['metadata']['name']}": first + place
-            for place, one in enumerate(objects)
+            f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": first + place
+            for place, pod in enumerate(objects)
         }
 
     def _after(self) -> Callable[[int], int]:
-        """References to pods as they were at the end, by their places."""
+        """References to pods as they were at the end, by index."""
         names, first = self._pods.names, self._objects("after")["pods"]
         if self._raw.by_place:
             return lambda place: first + place if self._states.is_there(names[place]) else NONE

@@ -1,6 +1,5 @@
-"""The moments of a lab: from the cycles of kailab's engine, from the states after steps, and from the present state of a running lab; and what was decided and what
-waited from moment to moment.
-"""
+"""The moments of a lab: from cycles of kailab's engine, from states after steps, and from the present state of a
+running lab; with decisions and waits."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ from kailab.report.raw import CycleReferences, EntryReferences
 
 
 class CycleMoments:
-    """Takes cycles in, one after the other. ``moments`` gets a moment of each."""
+    """Takes in cycles in order and appends a moment for each to ``moments``."""
 
     def __init__(
         self,
@@ -48,9 +47,9 @@ class CycleMoments:
         opened: float,
     ) -> None:
         self.taken = 0
-        """So many cycles."""
-        self.pods_told: set[int] = set()
-        """Places of pods of which something was told since somebody emptied it."""
+        """Number of cycles taken in."""
+        self.changed_pods: set[int] = set()
+        """Indices of pods changed since the set was last cleared."""
         self._moments = moments
         self._pods, self._nodes, self._queues = pods, nodes, queues
         self._raw, self._opened = raw, opened
@@ -62,16 +61,17 @@ class CycleMoments:
         self._order: list[str] = []
 
     def take(self, cycle: RecordedCycle, racks: RackMap) -> list[str]:
-        """The next one. Gives the PodGroups that it left pending, by name. Raises EvidenceError for damaged cycles."""
+        """Take in the next cycle. Returns the names of PodGroups that it left pending. Raises EvidenceError for damaged
+        cycles."""
         try:
             _, decisions = self._whole.take(cycle)
         except InputError as error:
             raise EvidenceError(f"{cycle_files.NAME}: {error}") from error
         self._take(cycle, self._raw.cycle(self.taken, cycle), racks)
         self.taken += 1
-        # What a task counts for on its node is said when it is bound; its record says only what it asks for.
+        # The amount that a task holds is known when it is bound; its record has only its request.
         self._held |= {bind.task: bind.amounts.gpu for bind in decisions.binds}
-        return [self._name(one.podgroup) for one in decisions.pending]
+        return [self._name(pending.podgroup) for pending in decisions.pending]
 
     def _take(self, cycle: RecordedCycle, texts: CycleReferences, racks: RackMap) -> None:
         moment = len(self._moments)
@@ -81,7 +81,7 @@ class CycleMoments:
         self._pods.groups.end_of(moment)
         if cycle.queues:
             self._take_queues(moment, cycle, texts.queues())
-        # Its line may be large: the decisions of it are what a reader looks for.
+        # Refer to the decisions rather than to the whole line, which may be large.
         ref = texts.decisions()
         t = round(cycle.now - self._opened, 6)
         self._moments.append(
@@ -110,19 +110,19 @@ class CycleMoments:
 
     def _take_tasks(self, moment: int, cycle: RecordedCycle, first: int) -> None:
         if cycle.changes.whole:
-            there = {self._pods.by_identity(task.uid) for task in cycle.changes.set.tasks}
-            self._pods.keep_only(moment, there)
-            self.pods_told.update(range(len(self._pods.names)))
+            present = {self._pods.by_identity(task.uid) for task in cycle.changes.set.tasks}
+            self._pods.keep_only(moment, present)
+            self.changed_pods.update(range(len(self._pods.names)))
         for uid in cycle.changes.removed.tasks:
             if (gone := self._pods.by_identity(uid)) != NONE:
                 self._pods.gone(moment, gone)
-                self.pods_told.add(gone)
+                self.changed_pods.add(gone)
         for place, task in enumerate(cycle.changes.set.tasks):
             name = f"{task.namespace}/{task.name}"
             group = self._pods.groups.place(self._name(task.podgroup) if task.podgroup else name)
-            self.pods_told.add(self._pods.put(moment, task.uid, name, group, self._seen(task), first + place))
+            self.changed_pods.add(self._pods.put(moment, task.uid, name, group, self._pod_state(task), first + place))
 
-    def _seen(self, task: Task) -> PodState:
+    def _pod_state(self, task: Task) -> PodState:
         node = self._records.get(task.node)
         if node is None:
             milli = wanted_gpus(task.shape.gpu, self._smallest)
@@ -133,12 +133,12 @@ class CycleMoments:
 
     def _take_queues(self, moment: int, cycle: RecordedCycle, first: int) -> None:
         before, order = self._order, list[str]()
-        for place, told in enumerate(cycle.queues):
-            if isinstance(told, tuple):
-                order += before[told[0] : told[0] + told[1]]
+        for place, queue in enumerate(cycle.queues):
+            if isinstance(queue, tuple):
+                order += before[queue[0] : queue[0] + queue[1]]
             else:
-                order.append(told.name)
-                self._queues.put(moment, told.name, told, first + place)
+                order.append(queue.name)
+                self._queues.put(moment, queue.name, queue, first + place)
         self._queues.keep_only(moment, set(order))
         self._order = order
 
@@ -157,8 +157,8 @@ _STATE_OF = {
 
 
 class PresentState(NamedTuple):
-    """A lab that goes on, as it stands. ``t``: seconds since it opened. ``queues``: as the scheduler reckons; none where it tells no
-    shares."""
+    """The present state of a running lab. ``t``: seconds since it opened. ``queues``: as the scheduler computes them;
+    empty if it reports no shares."""
 
     t: float
     state: ClusterState
@@ -166,20 +166,21 @@ class PresentState(NamedTuple):
 
 
 class StateMoments:
-    """Takes states in, one after the other. Rows have no UID: a pod is the one that was there by that name before."""
+    """Takes in states in order. Rows have no UID, so pods are identified by name."""
 
     def __init__(
         self, pods: PodColumns, nodes: NodeColumns, queues: QueueColumns, after_cycles: bool, by_place: bool
     ) -> None:
-        """``after_cycles``: a PodGroup's record is what the scheduler read. ``by_place``: references go by the places of columns, not by
-        those of rows."""
+        """``after_cycles``: PodGroup records from the scheduler exist. ``by_place``: references use indices of columns
+        instead of indices of rows."""
         self._pods, self._nodes, self._queues = pods, nodes, queues
         self._after_cycles, self._by_place = after_cycles, by_place
         self._rows: dict[str, PodRow] = {}
         self._group_rows: dict[str, PodGroupRow] = {}
-        self._stood: set[str] = set()
-        """Pods of which something was told when the lab was looked at last, by name; and PodGroups."""
-        self._stood_groups: set[str] = set()
+        self._changed_pods: set[str] = set()
+        """Names of pods that changed at the last look."""
+        self._changed_groups: set[str] = set()
+        """Names of PodGroups that changed at the last look."""
 
     def take(
         self,
@@ -189,53 +190,60 @@ class StateMoments:
         racks: RackMap,
         specs: Mapping[str, Object] | None,
     ) -> None:
-        """``refs``: the first row of each list. ``specs``: queues as objects, for what rows do not say; None: queues are known better
-        from elsewhere."""
+        """Take in a state.
+
+        ``refs``: reference of the first row of each list. ``specs``: queue objects, for what rows lack; None: queues
+        are known from elsewhere.
+        """
         self._take_nodes(moment, state, refs["nodes"], racks)
         for place, group in enumerate(state.podgroups):
             self._take_group(group, refs["podgroups"], place)
-        there = {self._take_pod(moment, row, refs["pods"], place) for place, row in enumerate(state.pods)}
+        present = {self._take_pod(moment, row, refs["pods"], place) for place, row in enumerate(state.pods)}
         self._rows = {row.name: row for row in state.pods}
-        self._pods.keep_only(moment, there)
+        self._pods.keep_only(moment, present)
         self._pods.groups.end_of(moment)
         if specs is not None:
             for place, queue in enumerate(state.queues):
                 self._queues.put(moment, queue.name, _queue(queue, specs.get(queue.name, {})), refs["queues"] + place)
             self._queues.keep_only(moment, {queue.name for queue in state.queues})
 
-    def take_now(self, moment: int, now: PresentState, refs: Mapping[str, int], racks: RackMap, told: set[int]) -> None:
-        """How a lab stands whose last stand was taken back: what is as it was then costs a look. ``told``: places of pods of which cycles
-        told since. References go by the places of columns."""
+    def take_now(
+        self, moment: int, now: PresentState, refs: Mapping[str, int], racks: RackMap, changed: set[int]
+    ) -> None:
+        """Take in the present state after the last one was undone. Unchanged items cost one comparison.
+
+        ``changed``: indices of pods that cycles changed since. References use indices of columns.
+        """
         pods, groups, state = self._pods, self._pods.groups, now.state
         self._take_nodes(moment, state, refs["nodes"], racks)
         group_rows = {row.name: row for row in state.podgroups}
-        self._stood_groups |= {groups.form.name[place] for place in groups.touched if place < len(groups.form.name)}
+        self._changed_groups |= {groups.form.name[place] for place in groups.touched if place < len(groups.form.name)}
         before = groups.touched
         groups.touched = set()
         for name, group in group_rows.items():
-            if self._group_rows.get(name) is not group or name in self._stood_groups:
+            if self._group_rows.get(name) is not group or name in self._changed_groups:
                 self._take_group(group, refs["podgroups"], 0)
-        rows, was = {row.name: row for row in state.pods}, self._rows
-        self._stood |= {pods.names[place] for place in told} | (was.keys() - rows.keys())
+        rows, rows_before = {row.name: row for row in state.pods}, self._rows
+        self._changed_pods |= {pods.names[place] for place in changed} | (rows_before.keys() - rows.keys())
         before_pods, pods.touched = pods.touched, set()
-        places = told | {place for name in self._stood if (place := pods.place(name)) != NONE}
+        places = changed | {place for name in self._changed_pods if (place := pods.place(name)) != NONE}
         for name, row in rows.items():
-            if was.get(name) is not row or name in self._stood:
+            if rows_before.get(name) is not row or name in self._changed_pods:
                 places.add(self._take_pod(moment, row, refs["pods"], 0))
         for place in sorted(places):
             if pods.names[place] not in rows or pods.place(pods.names[place]) != place:
                 pods.gone(moment, place)
         groups.end_of(moment)
         self._rows, self._group_rows = rows, group_rows
-        # What was told now and does not hold beyond: to be looked at again when it is taken back.
-        self._stood = {pods.names[place] for place in pods.touched}
-        self._stood_groups = {groups.form.name[place] for place in groups.touched}
-        # Whether there is an object is told of a pod, too.
-        pods.touched |= before_pods | {pods.place(name) for name in was.keys() ^ rows.keys()} - {NONE}
+        # These are valid only now: compare them again after the undo.
+        self._changed_pods = {pods.names[place] for place in pods.touched}
+        self._changed_groups = {groups.form.name[place] for place in groups.touched}
+        # A pod also changes if its object appears or disappears.
+        pods.touched |= before_pods | {pods.place(name) for name in rows_before.keys() ^ rows.keys()} - {NONE}
         groups.touched |= before
 
     def is_there(self, pod: str) -> bool:
-        """Whether it was, when the lab was looked at."""
+        """True if the pod existed at the last look."""
         return pod in self._rows
 
     def _take_nodes(self, moment: int, state: ClusterState, first: int, racks: RackMap) -> None:
@@ -256,12 +264,16 @@ class StateMoments:
     def _take_pod(self, moment: int, row: PodRow, first: int, place: int) -> int:
         group = self._pods.groups.place(row.group, row.queue)
         known = self._pods.place(row.name)
-        was = self._pods.last(known) if known != NONE else None
+        state_before = self._pods.last(known) if known != NONE else None
         state = _STATE_OF.get(row.phase) or ("starts" if row.node else "waits")
-        if was is not None and was.state == "gated" and state == "waits":
-            state = "gated"  # a row does not tell
-        shared = was.shared if was is not None and was.node == row.node else ""
-        identity = self._pods.identity(known) if known != NONE and was is not None and was.state != "gone" else ""
+        if state_before is not None and state_before.state == "gated" and state == "waits":
+            state = "gated"  # rows do not have this
+        shared = state_before.shared if state_before is not None and state_before.node == row.node else ""
+        identity = (
+            self._pods.identity(known)
+            if known != NONE and state_before is not None and state_before.state != "gone"
+            else ""
+        )
         seen = PodState(state, row.node, row.milli_gpus, shared)
         column = place if not self._by_place else known if identity else len(self._pods.names)
         return self._pods.put(moment, identity or f"{row.name}@{moment}", row.name, group, seen, first + column)
@@ -277,19 +289,19 @@ def present_moment(now: PresentState, number: int, opened: float, ref: int) -> M
 
 
 def _queue(row: QueueRow, spec: Object) -> dict[str, Any]:
-    """As the objects say it, in their words: nothing of it was reckoned by a scheduler that kailab could ask."""
-    own = spec.get("spec") or {}
+    """The queue in the words of its object, because no scheduler known to kailab computed shares."""
+    fields = spec.get("spec") or {}
     return {
         "name": row.name,
         "parent": row.parent,
-        "priority": own.get("priority"),
-        "resources": own.get("resources") or {},
+        "priority": fields.get("priority"),
+        "resources": fields.get("resources") or {},
         "status": row.status,
     }
 
 
 class DecisionColumns:
-    """Takes decisions in, in their order. ``taken``: so many."""
+    """Takes in decisions in order. ``taken``: their number."""
 
     def __init__(self, first: int, pods: PodColumns, nodes: NodeColumns, queues: QueueColumns) -> None:
         """``first``: reference of the first entry."""
@@ -300,7 +312,7 @@ class DecisionColumns:
         self._actions: dict[str, int] = {}
 
     def take(self, entry: Decision, moments: Sequence[MomentForm], moment: int) -> None:
-        """``moment``: that it is of, NONE for none. A pod is the latest one of its name by then."""
+        """Take in a decision. ``moment``: its moment, or NONE. A pod is the latest one with its name so far."""
         form, pods = self.form, self._pods
         kind = str(entry.__struct_config__.tag)
         form.moment.append(moment)
@@ -319,11 +331,11 @@ class DecisionColumns:
 
 
 def _place(places: dict[str, int], names: list[str], name: str) -> int:
-    found = places.get(name)
-    if found is None:
-        found = places[name] = len(names)
+    index = places.get(name)
+    if index is None:
+        index = places[name] = len(names)
         names.append(name)
-    return found
+    return index
 
 
 def _eviction(place: int, entry: PodEvicted, pods: PodColumns, queues: QueueColumns) -> EvictionForm:
@@ -340,8 +352,7 @@ def _eviction(place: int, entry: PodEvicted, pods: PodColumns, queues: QueueColu
 
 
 class WaitColumns:
-    """What waits, told moment by moment. A wait is open until another moment says otherwise. ``touched``: places of which something
-    was told since somebody emptied it."""
+    """Waiting PodGroups. A wait stays open until another moment ends it. ``touched``: as in ``QueueColumns``."""
 
     def __init__(self, groups: GroupColumns, holds: UndoLog) -> None:
         self.form: list[WaitForm] = []
@@ -374,23 +385,27 @@ class WaitColumns:
             self._close(moment, name)
 
     def at_end(self, moment: int, pending: Sequence[PendingReason], first: int, text: Scrubber | None = None) -> None:
-        """As the last look told it. A reason that goes on keeps its entry. ``text`` cuts reasons, where that was not done."""
+        """Record the reasons of the last look. An unchanged reason keeps its entry. ``text``: removes secrets from
+        reasons if needed."""
         self.keep_only(moment, {reason.podgroup for reason in pending})
         for place, reason in enumerate(pending):
-            was, message = self._opened(reason.podgroup), reason.message if text is None else text.text(reason.message)
-            if was is None or (was.code, was.message) != (reason.reason, message):
+            open_wait, message = (
+                self._opened(reason.podgroup),
+                reason.message if text is None else text.text(reason.message),
+            )
+            if open_wait is None or (open_wait.code, open_wait.message) != (reason.reason, message):
                 self.begin(moment, reason if text is None else text.entry(reason), first + place)
 
     def rows(self, moment: int, state: ClusterState, first: int) -> None:
-        """Of a scheduler that tells no reasons: what conditions of pods say."""
+        """Record what pod conditions say, for a scheduler that reports no reasons."""
         waits: dict[str, tuple[str, str, int]] = {}
         for place, row in enumerate(state.pods):
             if row.phase == "Pending" and not row.node:
                 waits.setdefault(row.group, (row.reason or "Pending", row.message, first + place))
         self.keep_only(moment, set(waits))
         for name, (code, message, ref) in waits.items():
-            was = self._opened(name)
-            if was is None or (was.code, was.message) != (code, message):
+            open_wait = self._opened(name)
+            if open_wait is None or (open_wait.code, open_wait.message) != (code, message):
                 self._close(moment, name)
                 group = self._groups.place(name)
                 self._put(name, WaitForm(group=group, begins=moment, ends=NONE, code=code, message=message, ref=ref))

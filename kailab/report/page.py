@@ -1,4 +1,4 @@
-"""A run as one HTML file to travel through: its data, compressed, and the viewer's modules, in one file that loads nothing."""
+"""Write a run as one self-contained HTML file: its compressed data and the viewer's modules."""
 
 from __future__ import annotations
 
@@ -29,18 +29,20 @@ KINDS = ("run", "lab", "snapshot", "trial")
 
 
 def write_page(runs: Sequence[Path], file: Path, kind: str = "run", title: str = "") -> int:
-    """Write the page of a run's folder, or of two to compare. Bytes of the file. Raises InputError where the file can't be written,
-    EvidenceError where a run can't be read."""
+    """Write the page of a run's folder, or of two to compare.
+
+    Returns the size in bytes. Raises InputError if the file cannot be written, EvidenceError if a run cannot be read.
+    """
     check_page_file(file)
     chunks: dict[str, bytes] = {}
-    told = [_run(run, f"r{place}", chunks) for place, run in enumerate(runs)]
-    name = title or " and ".join(run.run for run in told)
-    return write_runs_page(told, chunks, file, kind, name)
+    forms = [_run(run, f"r{index}", chunks) for index, run in enumerate(runs)]
+    name = title or " and ".join(run.run for run in forms)
+    return write_runs_page(forms, chunks, file, kind, name)
 
 
 def write_runs_page(runs: Sequence[RunForm], chunks: Mapping[str, bytes], file: Path, kind: str, title: str) -> int:
-    """Write the page of runs in the viewer's form, with their ``chunks``. Bytes of the file. Raises InputError where it can't be
-    written."""
+    """Write the page of runs in the viewer's form with their ``chunks``. Returns the size in bytes. Raises InputError
+    if it cannot be written."""
     page = Page(format=FORMAT, kailab=__version__, kind=kind, title=title, runs=list(runs))
     content = page_html(page, chunks)
     write_file(file, content)
@@ -48,43 +50,45 @@ def write_runs_page(runs: Sequence[RunForm], chunks: Mapping[str, bytes], file: 
 
 
 def page_html(page: Page, chunks: Mapping[str, bytes]) -> bytes:
-    """``chunks``: of labs and of raw text, by the names that the page has for them, ``packed``."""
+    """The page as HTML. ``chunks``: packed labs and raw text, by the names that the page uses."""
     return b"".join(_html(page.title, {"page": pack_chunk(page), **chunks}))
 
 
 def pack_chunk(value: Any) -> bytes:
-    """As a chunk of the page."""
-    # Exact fractions need the engine's encoder.
+    """Encode and compress a chunk of the page."""
+    # The engine's encoder keeps exact fractions.
     return gzip.compress(jsonform.encode(value), 6, mtime=0)
 
 
 def check_page_file(file: Path) -> None:
-    """Raises InputError where no page can be written to that file."""
+    """Raise InputError if no page can be written to the file."""
     if file.is_dir():
-        raise InputError(f"{file}: is a folder; expected the name of an HTML file")
+        raise InputError(f"{file} is a folder; expected the name of an HTML file")
     if not file.absolute().parent.is_dir():
-        raise InputError(f"{file}: there is no folder {file.absolute().parent}")
+        raise InputError(f"{file}: the folder {file.absolute().parent} does not exist")
 
 
 def _run(run: Path, chunk: str, chunks: dict[str, bytes]) -> RunForm:
     if not store.is_run(run):
-        raise EvidenceError(f"{run}: is no run; expected a folder with run.json, or with folders of tests")
+        raise EvidenceError(f"{run} is not a run; expected a folder with run.json, or with folders of tests")
     summary, tests = store.read_run(run)
     problems = [str(problem) for problem in store.verify_evidence(run)]
-    told = [read_test_form(test, f"{chunk}t{place}", chunks) for place, test in enumerate(tests)]
+    tests_form = [read_test_form(test, f"{chunk}t{index}", chunks) for index, test in enumerate(tests)]
     facts = None if summary.facts is None else msgspec.to_builtins(summary.facts)
-    return RunForm(run=summary.run, facts=facts, outcomes=summary.outcomes, problems=problems, tests=told)
+    return RunForm(run=summary.run, facts=facts, outcomes=summary.outcomes, problems=problems, tests=tests_form)
 
 
 def read_test_form(test: TestEvidence, chunk: str, chunks: dict[str, bytes], shown: str = "") -> TestForm:
-    """``chunks``: its labs and their raw text are added to them, under names that begin with ``chunk``. ``shown``: what the test's folder
-    is called on the page, if not by the test's name. Raises EvidenceError."""
+    """Read a test and add its labs and raw text to ``chunks``, under names that begin with ``chunk``.
+
+    ``shown``: the name of the test's folder on the page; empty: the test's name. Raises EvidenceError.
+    """
     labs, expectations = [], []
-    for place, (lab, facts) in enumerate(test.labs.items()):
-        name = f"{chunk}l{place}"
+    for index, (lab, facts) in enumerate(test.labs.items()):
+        name = f"{chunk}l{index}"
         raw = RawTextFiles(test.path / lab, f"{shown or test.name}/{lab}", f"{name}raw")
-        gathering = LabFormBuilder(read_recorded_lab(test, lab), raw)
-        form, first, checked = gathering.form(), gathering.expectations, gathering.checked()
+        builder = LabFormBuilder(read_recorded_lab(test, lab), raw)
+        form, first, checked = builder.form(), builder.expectations, builder.checked()
         form.raw, texts = raw.form()
         chunks[name] = pack_chunk(form)
         chunks |= texts
@@ -101,10 +105,10 @@ def read_test_form(test: TestEvidence, chunk: str, chunks: dict[str, bytes], sho
         )
         expectations += [
             ExpectedForm(
-                t=one.t, moment=moment, subject=one.subject, expected=one.expected, seen=one.seen, held=one.held,
-                lab=lab, line=place + 1, ref=first + place, source=one.source,
+                t=expectation.t, moment=moment, subject=expectation.subject, expected=expectation.expected, seen=expectation.seen, held=expectation.held,
+                lab=lab, line=index + 1, ref=first + index, source=expectation.source,
             )
-            for place, (one, moment) in enumerate(zip(test.expectations(lab), chain(checked, repeat(NONE))))
+            for index, (expectation, moment) in enumerate(zip(test.expectations(lab), chain(checked, repeat(NONE))))
         ]  # fmt: skip
     result = test.result
     return TestForm(
@@ -127,7 +131,7 @@ def _html(title: str, chunks: dict[str, bytes]) -> Iterator[bytes]:
     )
     modules = {f"viewer/{path.stem}": _data_url(path) for path in sorted(VIEWER.glob("*.js"))}
     styles = "\n".join(path.read_text(encoding="utf-8") for path in sorted(VIEWER.glob("*.css")))
-    # A marker stands for the data: a template engine would hold all of it several times over.
+    # Insert the data at a marker, because a template engine would keep several copies of it.
     marker = "<!--data-->"
     text = environment.get_template("page.html").render(
         title=title, imports=msgspec.json.encode({"imports": modules}).decode(), styles=styles, main=f"viewer/{MAIN}"
@@ -135,7 +139,7 @@ def _html(title: str, chunks: dict[str, bytes]) -> Iterator[bytes]:
     head, _, tail = text.partition(marker)
     yield head.encode()
     for name, chunk in chunks.items():
-        # Names are made of letters and digits, and base64 has no character that means something in HTML.
+        # Neither the names (letters and digits) nor base64 need escaping in HTML.
         yield f'<script type="application/gzip" id="{name}">'.encode()
         yield base64.b64encode(chunk)
         yield b"</script>\n"
@@ -143,5 +147,5 @@ def _html(title: str, chunks: dict[str, bytes]) -> Iterator[bytes]:
 
 
 def _data_url(path: Path) -> str:
-    """A module that other modules import by name, through the page's import map."""
+    """A module as a data URL, which other modules import by name through the page's import map."""
     return "data:text/javascript;base64," + base64.b64encode(path.read_bytes()).decode()

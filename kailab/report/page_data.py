@@ -1,14 +1,16 @@
-"""The data of the viewer's page as JSON, for who writes it (``kailab.report``) and who shows it (``kailab/report/viewer``).
+"""The JSON data of the viewer's page, shared by ``kailab.report``, which writes it, and ``kailab/report/viewer``, which
+shows it.
 
-A page has one chunk ``page`` (a ``Page``), one for each lab (a ``LabForm``), and chunks of raw text. Large lists are columns: the
-n-th value of each belongs to the n-th pod, node or decision. Pods, nodes, queues and PodGroups go by their place in their columns, -1
-for none. A *moment* goes by its place too: what is said of moment m holds until a later moment says something else, so that only
-what changed is there. Amounts of GPUs are milli-GPU, times ``t`` seconds of the lab's own clock since it opened.
+A page has one chunk ``page`` (a ``Page``), one for each lab (a ``LabForm``), and chunks of raw text. Large lists are
+columns: the n-th value of each belongs to the n-th pod, node or decision. Pods, nodes, queues, PodGroups and *moments*
+are identified by their index in their columns; -1 means none. A value recorded for a moment is valid until a later
+moment records another, so only changes are stored. Amounts of GPUs are milli-GPU; times ``t`` are seconds of the lab's
+clock since it opened.
 
-Every fact has a *reference* to the raw text it is from: the number of an entry among all raw entries of the lab. ``Raw`` tells the file
-in the evidence folder and the place there, and which chunk has the text.
+Each fact has a *reference* to its raw text: the number of an entry among all raw entries of the lab. ``RawIndex`` maps
+it to the file and position in the evidence folder, and to the chunk with the text.
 
-Nothing here is reckoned: shares and amounts are the engine's records, counts are of entries.
+Nothing here is computed: shares and amounts are the engine's records, and counts are numbers of entries.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ STATES = (
     "failed",
     "unknown",
 )
-"""Of a pod; ``PodForm.state`` has places in this list."""
+"""States of a pod; ``PodForm.state`` has indices of this list."""
 
 STATE_OF_STATUS = {
     Status.PENDING: "waits",
@@ -53,17 +55,20 @@ STATE_OF_STATUS = {
     Status.FAILED: "failed",
     Status.UNKNOWN: "unknown",
 }
-"""How the engine's records call it."""
+"""The states of the engine's statuses."""
 
 
 class _Part(msgspec.Struct, kw_only=True):
-    """Any of them."""
+    """Base of all parts of the data."""
 
 
 class RawIndex(_Part):
-    """Where raw entries are. A part is a run of entries of one file: (file, place, first entry); the place is "line", or the path of a
-    list in the file, of which entries are items. A chunk has its name and its first entry; where each has the same number of entries
-    (``each``) it is called ``name.N``, and none is listed."""
+    """Where raw entries are.
+
+    A part is a run of entries of one file: (file, place, first entry). The place is "line", or the path of a list in
+    the file whose items are the entries. A chunk is (name, first entry). If each chunk has the same number of entries
+    (``each``), it is named ``name.N`` and no chunk is listed.
+    """
 
     parts: list[tuple[str, str, int]] = []
     chunks: list[tuple[str, int]] = []
@@ -73,9 +78,12 @@ class RawIndex(_Part):
 
 
 class MomentForm(_Part):
-    """``kind``: "cycle" (as a cycle found the cluster, and what it decided), "state" (as the cluster stood after a step) or "now" (as a
-    lab that goes on stands: the last moment). ``counts``: decision -> entries of it. ``steps``: those done since the moment before, places
-    in ``LabForm.steps``."""
+    """A moment.
+
+    ``kind``: "cycle" (the cluster at a cycle, and its decisions), "state" (the cluster after a step) or "now" (the
+    present state of a running lab, the last moment). ``counts``: number of entries by decision. ``steps``: indices in
+    ``LabForm.steps`` of steps since the previous moment.
+    """
 
     kind: str
     number: int
@@ -87,7 +95,7 @@ class MomentForm(_Part):
 
 
 class StepForm(_Part):
-    """``source``: from where, if a test did it."""
+    """``source``: the test line that did it, if any."""
 
     t: float
     operation: str
@@ -97,7 +105,8 @@ class StepForm(_Part):
 
 
 class NodeForm(_Part):
-    """``rack``: place in ``racks``. ``changes``: for each node [moment, milli-GPU (-1: gone), why it takes nothing new, reference]."""
+    """``rack``: index in ``racks``. ``changes``: for each node [moment, milli-GPU (-1: gone), why it accepts nothing
+    new, reference]."""
 
     name: list[str] = []
     rack: list[int] = []
@@ -107,16 +116,16 @@ class NodeForm(_Part):
 
 
 class QueueForm(_Part):
-    """``changes``: for each queue [moment, its state as the engine has it (None: gone), reference, what it borrows of GPUs, CPU and
-    memory]. Of a lab without cycles the state is what the objects say, in their words, and nothing is told of borrowing."""
+    """``changes``: for each queue [moment, the engine's state (None: gone), reference, borrowed GPUs, CPU and memory].
+    For a lab without cycles the state has the words of the object, and borrowing is unknown."""
 
     name: list[str] = []
     changes: list[list[tuple[int, QueueState | dict[str, Any] | None, int, list[int]]]] = []
 
 
 class GroupForm(_Part):
-    """PodGroups, and pods of none. ``counts``: for each [moment, then the number of its pods that wait (gated ones too), are promised
-    a place, have one, leave]."""
+    """PodGroups, and pods without one. ``counts``: for each [moment, numbers of its pods that wait (or are gated), are
+    promised a place, have one, leave]."""
 
     name: list[str] = []
     queue: list[int] = []
@@ -127,8 +136,8 @@ class GroupForm(_Part):
 
 
 class PodForm(_Part):
-    """``first``: of each pod in the columns after it, and behind the last the end. ``shared``: place in ``sharing``, a group of pods on
-    one device. ``before``, ``after``: references to the object, where it was there."""
+    """``first``: index of each pod's first entry in the columns after it, and the total at the end. ``shared``: index
+    in ``sharing``, groups of pods on one device. ``before``, ``after``: references to the object if it existed."""
 
     name: list[str] = []
     group: list[int] = []
@@ -145,7 +154,7 @@ class PodForm(_Part):
 
 
 class WaitForm(_Part):
-    """A PodGroup that waits from moment ``begins`` until before ``ends`` (-1: to the end), for one reason."""
+    """A PodGroup that waits for one reason, from moment ``begins`` until before ``ends`` (-1: to the end)."""
 
     group: int
     begins: int
@@ -162,7 +171,8 @@ class WaitForm(_Part):
 
 
 class EvictionForm(_Part):
-    """``decision``: its place in the columns of decisions. The rest is as ``PodEvicted`` of the evidence has it."""
+    """``decision``: its index in the columns of decisions. The other fields are those of ``PodEvicted`` in the
+    evidence."""
 
     decision: int
     beneficiary: int
@@ -175,7 +185,7 @@ class EvictionForm(_Part):
 
 
 class DecisionForm(_Part):
-    """Entries of decisions.jsonl in its order. ``kind``: place in ``kinds``; ``action``: in ``actions``."""
+    """Entries of decisions.jsonl in order. ``kind``: index in ``kinds``; ``action``: index in ``actions``."""
 
     kinds: list[str] = []
     actions: list[str] = []
@@ -190,7 +200,7 @@ class DecisionForm(_Part):
 
 
 class LabForm(_Part):
-    """One lab. ``events``: the object of each Kubernetes Event, whose first one has the reference ``events_ref0``."""
+    """One lab. ``events``: the object of each Kubernetes Event; the first has the reference ``events_ref0``."""
 
     name: str
     facts: Any
@@ -210,8 +220,8 @@ class LabForm(_Part):
 
 
 class ChangedPlaces(_Part):
-    """What of a column, or of several that belong together, is another: ``places`` have what stands there now, and there are ``count`` of
-    them; those from there on are no more."""
+    """Changed items of one column or of columns that belong together. ``places``: indices of items with new values.
+    ``count``: new length; items beyond are removed."""
 
     count: int
     places: list[int]
@@ -242,9 +252,11 @@ class SomePods(ChangedPlaces):
 
 
 class Increment(_Part):
-    """What makes of the ``LabForm`` of a lab the one of the same lab later. ``steps``, ``decisions``, ``events``, ``parts``: what comes
-    behind those that there were; places in ``kinds``, ``actions``, ``racks`` and ``sharing`` are those of all. ``events_gone``: so many
-    at the beginning are no more."""
+    """The changes from a ``LabForm`` to a later one of the same lab.
+
+    ``steps``, ``decisions``, ``events``, ``parts``: additions at the end; ``kinds``, ``actions``, ``racks`` and
+    ``sharing`` are complete. ``events_gone``: number of events removed at the beginning.
+    """
 
     moments: SomeMoments
     steps: list[StepForm]
@@ -260,7 +272,7 @@ class Increment(_Part):
 
 
 class ExpectedForm(_Part):
-    """``moment``: of the lab, the one that shows it as it was then. ``source``: from where, if a test expected it."""
+    """``moment``: the one that shows the lab as it was then. ``source``: the test line with the expectation, if any."""
 
     t: float
     moment: int
@@ -275,7 +287,7 @@ class ExpectedForm(_Part):
 
 
 class LabRef(_Part):
-    """``chunk``: of the page, with its ``LabForm``."""
+    """``chunk``: the chunk with its ``LabForm``."""
 
     name: str
     fleet: str
@@ -287,8 +299,8 @@ class LabRef(_Part):
 
 
 class TestForm(_Part):
-    """``sentence``: the test's docstring. ``reason``: why it was skipped, or expected to fail. ``source``: the line at which it failed.
-    ``differs``: of a trial, each way in which it came out otherwise than under the reference."""
+    """``sentence``: the test's docstring. ``reason``: why it was skipped or expected to fail. ``source``: the line at
+    which it failed. ``differs``: in a trial, the differences from the reference."""
 
     __test__ = False
 
@@ -306,8 +318,8 @@ class TestForm(_Part):
 
 
 class RunForm(_Part):
-    """``facts``: run.json, None of a run that did not finish. ``problems``: how the folder is not what was written. ``about``: of a
-    trial's contender what it is; it has no run.json of its own."""
+    """``facts``: run.json, None for a run that did not finish. ``problems``: damage to the folder. ``about``:
+    description of a trial's contender, which has no run.json."""
 
     run: str
     facts: dict[str, Any] | None
@@ -318,7 +330,7 @@ class RunForm(_Part):
 
 
 class Page(_Part):
-    """``kind``: "run", "lab", "snapshot" or "trial". Two runs where they are to be compared; of a trial one for each contender."""
+    """``kind``: "run", "lab", "snapshot" or "trial". ``runs``: two to compare, or one for each contender of a trial."""
 
     format: int
     kailab: str

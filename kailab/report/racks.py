@@ -1,4 +1,4 @@
-"""Which nodes stand together on the page: by the narrowest level of a topology, else by a label for racks, else by pool."""
+"""Group nodes on the page: by the narrowest level of a topology, else by a rack label, else by pool."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from kailab.fleet.reading import read_fleet
 from kailab.model.labels import GPU_PRODUCT, HOSTNAME, gpu_model
 
 RACK = "/rack"
-"""How the key of a label for racks ends."""
+"""Suffix of the key of a rack label."""
 REST = "other nodes"
 ObjectsByKind: TypeAlias = Mapping[str, Sequence[Object]]
 """Objects of each kind."""
 
 
 class RackMap:
-    """Asked node by node. ``by``: what the grouping goes by, in words."""
+    """Maps nodes to racks. ``by``: the criterion in words."""
 
     def __init__(
         self, labels: dict[str, dict[str, str]], topologies: Iterable[Object], pools: Mapping[str, str] | None = None
     ) -> None:
-        """``labels``: of each node; ``pools``: node -> pool, as far as known."""
+        """``labels``: of each node. ``pools``: pool of each node as far as known."""
         self._labels, self._pools = labels, pools or {}
         self._key = self._chosen(topologies)
         self.by = f"label {self._key}" if self._key else "pool" if self._pools else f"label {GPU_PRODUCT}"
 
     @classmethod
     def of_nodes(cls, nodes: Iterable[Object], topologies: Iterable[Object]) -> RackMap:
-        """Of a cluster as it is."""
+        """Of a running cluster."""
         return cls({node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}, topologies)
 
     @classmethod
     def of_looks(cls, fleet: str, looks: Iterable[ObjectsByKind]) -> RackMap:
-        """Of a lab's evidence: its fleet's file (empty: none), and nodes and topologies as they were at each look."""
+        """Of a lab's evidence: its fleet file (or empty), and nodes and topologies at each look."""
         labels: dict[str, dict[str, str]] = {}
         pools: dict[str, str] = {}
         topologies: Sequence[Object] = ()
@@ -51,11 +51,11 @@ class RackMap:
         return cls(labels, topologies, pools)
 
     def of(self, node: str, labels: Iterable[tuple[str, str]] = ()) -> str:
-        """``labels``: as the engine's record of it has them."""
-        told = {**self._labels.get(node, {}), **dict(labels)}
+        """The rack of a node. ``labels``: from the engine's record of the node."""
+        merged = {**self._labels.get(node, {}), **dict(labels)}
         if self._key:
-            return told.get(self._key) or REST
-        return self._pools.get(node) or gpu_model(told) or REST
+            return merged.get(self._key) or REST
+        return self._pools.get(node) or gpu_model(merged) or REST
 
     def _chosen(self, topologies: Iterable[Object]) -> str:
         for topology in topologies:
@@ -71,10 +71,10 @@ class RackMap:
 
 @lru_cache(maxsize=4)
 def _fleet(text: str) -> tuple[tuple[str, str, dict[str, str]], ...]:
-    """Name, pool and labels of each node. The tests of a run mostly share one fleet."""
+    """Name, pool and labels of each node, cached because tests of a run mostly share one fleet."""
     try:
         fleet = read_fleet(text)
-    # Of a fleet that this version can't read any more: racks then go by the objects.
+    # This version may not read an old fleet file; racks then follow the objects.
     except KailabError:
         return ()
     return tuple(

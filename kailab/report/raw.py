@@ -1,4 +1,4 @@
-"""The raw text behind each fact of the page: entries of the evidence's files, in chunks that are read when somebody asks."""
+"""The raw text behind each fact of the page: entries of evidence files, in chunks that are read on demand."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kailab.model.files import file_bytes
 from kailab.report.page_data import NONE, RawIndex
 
 SEPARATOR = b"\x1e"
-"""Between the entries of a chunk: JSON never has it unescaped."""
+"""Separates the entries of a chunk; JSON always escapes it."""
 
 CHUNK = 512 * 1024
-"""Bytes of text in a chunk, and the last entry's beyond."""
+"""Bytes of text after which a chunk ends."""
 
 LINE = "line"
 
@@ -27,35 +27,34 @@ T = TypeVar("T")
 
 
 class EntryReferences(Protocol):
-    """Of a lab's evidence, file by file: gives entries their references, in the order in which they are asked for. NONE where there is no
-    such file, or nothing in it."""
+    """Gives references to entries of a lab's evidence files, in order of request; NONE for a missing or empty file."""
 
     by_place: bool
-    """Whether objects of the last look go by the places of what they are in the form's columns, and not by those in their file."""
+    """True if objects of the last look use indices of the form's columns instead of indices in their file."""
 
     def lines(self, file: str) -> int:
-        """All lines of a file. The reference of the first."""
+        """Add all lines of a file and return the reference of the first."""
         ...
 
     def items(self, file: str) -> int:
-        """All items of a file that is a JSON list."""
+        """Add all items of a JSON list and return the reference of the first."""
         ...
 
     def whole(self, file: str) -> int:
-        """A file as one entry."""
+        """Add a file as one entry."""
         ...
 
     def rows(self, file: str, *kinds: str) -> dict[str, int]:
-        """The lists of a file that is a JSON object: name -> reference of its first item."""
+        """Add the lists of a JSON object and return the reference of each one's first item by name."""
         ...
 
     def cycle(self, place: int, cycle: RecordedCycle) -> CycleReferences:
-        """The parts of a cycle, by its place among all of them."""
+        """The parts of a cycle by its index."""
         ...
 
 
 class CycleReferences(Protocol):
-    """The parts of one cycle, taken in when they are asked for; each the reference of its first entry, NONE where it has none."""
+    """The parts of one cycle, added on request; each the reference of its first entry, or NONE."""
 
     def records(self, kind: str) -> int: ...
 
@@ -65,12 +64,12 @@ class CycleReferences(Protocol):
 
 
 class RawTextFiles:
-    """Takes entries in from the files of a folder and gives each a number, its reference."""
+    """Numbers the entries of the files in a folder."""
 
     by_place = False
 
     def __init__(self, folder: Path, shown: str, chunk: str) -> None:
-        """``folder``: the lab's; ``shown``: what it is called on the page. ``chunk``: what the chunks' names begin with."""
+        """``folder``: the lab's. ``shown``: its name on the page. ``chunk``: prefix of the chunks' names."""
         self._folder = folder
         self._shown = shown
         self._chunk = chunk
@@ -79,38 +78,33 @@ class RawTextFiles:
         self._cycles: tuple[Path, list[bytes]] | None = None
 
     def cycle(self, place: int, cycle: RecordedCycle) -> CycleReferences:
-        """The parts of a cycle, by its place among all of them."""
         if self._cycles is None:
             self._cycles = cycle_files.read_lines(self._folder)
         path, lines = self._cycles
-        # The first line is the file's head.
+        # The first line is the file's header.
         return _CycleLine(self, path.name, lines[place + 1], place + 2)
 
     def lines(self, file: str) -> int:
-        """All lines of a file. The reference of the first; NONE where there is no such file, or nothing in it."""
         path = self._folder / file
         return self.add(file, LINE, _content(path).splitlines()) if path.exists() else NONE
 
     def items(self, file: str) -> int:
-        """All items of a file that is a JSON list."""
         path = self._folder / file
         if not path.exists():
             return NONE
         return self.add(file, "", [bytes(item) for item in _decoded(_content(path), list[msgspec.Raw], path)])
 
     def whole(self, file: str) -> int:
-        """A file as one entry."""
         path = self._folder / file
         return self.add(file, LINE, [_content(path)]) if path.exists() else NONE
 
     def rows(self, file: str, *kinds: str) -> dict[str, int]:
-        """The lists of a file that is a JSON object: name -> reference of its first item."""
         path = self._folder / file
         lists = _decoded(_content(path), dict[str, msgspec.Raw], path)
         return {kind: self.add(file, kind, split_json_list(lists[kind])) for kind in kinds if kind in lists}
 
     def add(self, file: str, place: str, entries: Sequence[bytes]) -> int:
-        """Entries that stand at one place of a file. The reference of the first."""
+        """Add entries of one place in a file and return the reference of the first."""
         if not entries:
             return NONE
         first = len(self._entries)
@@ -119,7 +113,7 @@ class RawTextFiles:
         return first
 
     def form(self) -> tuple[RawIndex, dict[str, bytes]]:
-        """What the page has of it, and its chunks by name, compressed."""
+        """The index for the page, and the compressed chunks by name."""
         raw = RawIndex(parts=self._parts, entries=len(self._entries))
         chunks: dict[str, bytes] = {}
         for first, entries in self._cut():
@@ -166,7 +160,7 @@ class _CycleLine:
 
 
 def split_json_list(text: bytes | msgspec.Raw) -> list[bytes]:
-    """The items of a JSON list, as they are written."""
+    """The items of a JSON list as raw text."""
     return [bytes(item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
 
 
@@ -174,7 +168,7 @@ def _content(path: Path) -> bytes:
     try:
         return file_bytes(path)
     except OSError as error:
-        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
+        raise EvidenceError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _decoded(content: bytes, type: type[T], path: Path) -> T:

@@ -1,4 +1,5 @@
-"""A run's evidence as a page of text, or as short Markdown for CI. All of it comes from the folder: nothing is run again."""
+"""Render a run's evidence as text or as short Markdown for CI. Everything is read from the folder; nothing is run
+again."""
 
 from __future__ import annotations
 
@@ -16,19 +17,19 @@ from kailab.model.markup import Markup, bold, code, fenced, plain
 FORMATS = {"text": "run.txt.j2", "markdown": "run.md.j2"}
 
 BAD = {"failed", "interrupted", "xpassed", "error"}
-"""Outcomes of tests that somebody has to look at; of these Markdown tells more than a row."""
+"""Outcomes that need attention; Markdown shows details of these."""
 
 _IN_FULL = 30
-"""Such tests of which Markdown tells more than a row: a CI run's summary takes 1 MiB at most."""
+"""Number of tests with details in Markdown, because the summary of a CI run is limited to 1 MiB."""
 
 _MOST = 4000
-"""Characters of a failure's message in Markdown: the rest is in JUnit and in the evidence."""
+"""Maximum characters of a failure message in Markdown; JUnit and the evidence have the rest."""
 
 
 def render(run: Path, format: str = "text") -> str:
-    """The report of a run's folder. Raises InputError for an unknown format, EvidenceError."""
+    """Render the report of a run's folder. Raises InputError for an unknown format, EvidenceError."""
     if format not in FORMATS:
-        raise InputError(f"there is no report format {format!r}; expected one of: {', '.join(FORMATS)}")
+        raise InputError(f"unknown report format {format!r}; expected one of: {', '.join(FORMATS)}")
     summary, tests = store.read_run(run)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -37,14 +38,14 @@ def render(run: Path, format: str = "text") -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # text and Markdown, not HTML
-        # Whatever a template of Markdown puts in is text, unless a filter made markup of it.
+        # Escape values in Markdown unless a filter has made markup of them.
         finalize=plain if format == "markdown" else None,
     )
     environment.filters |= {"bold": bold, "code": code, "fenced": _fenced}
     exercises: dict[str, list[dict[str, Any]]] = {}
     for test in tests:
-        exercises.setdefault(test.name.partition("/")[0], []).append(_told(test))
-    every = [test for told in exercises.values() for test in told]
+        exercises.setdefault(test.name.partition("/")[0], []).append(_test_data(test))
+    every = [test for tests_data in exercises.values() for test in tests_data]
     return environment.get_template(FORMATS[format]).render(
         run=summary,
         exercises=exercises,
@@ -55,18 +56,18 @@ def render(run: Path, format: str = "text") -> str:
     )
 
 
-def _told(test: TestEvidence) -> dict[str, Any]:
-    found = {lab: test.expectations(lab) for lab in test.labs}
+def _test_data(test: TestEvidence) -> dict[str, Any]:
+    expectations_by_lab = {lab: test.expectations(lab) for lab in test.labs}
     labs = [
         {
             "name": lab,
             "facts": facts,
-            "expectations": found[lab],
+            "expectations": expectations_by_lab[lab],
             "pending": _by_reason(test.pending(lab)),
         }
         for lab, facts in test.labs.items()
     ]
-    expectations = [entry for entries in found.values() for entry in entries]
+    expectations = [entry for entries in expectations_by_lab.values() for entry in entries]
     return {
         "whole": test.name,
         "name": test.name.partition("/")[2],
@@ -83,18 +84,18 @@ def _told(test: TestEvidence) -> dict[str, Any]:
 
 
 def _fenced(text: str) -> Markup:
-    """Cut where it is long."""
-    left = len(text) - _MOST
-    return fenced(text if left <= 0 else f"{text[:_MOST]}\n... and {left} characters more")
+    """A code block, cut if the text is long."""
+    surplus = len(text) - _MOST
+    return fenced(text if surplus <= 0 else f"{text[:_MOST]}\n... and {surplus} characters more")
 
 
 def _by_reason(pending: list[PendingReason]) -> list[dict[str, Any]]:
-    """Pod groups that wait in one queue for one reason, told once."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    """Combine PodGroups that wait in one queue for the same reason."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in pending:
         key = (entry.queue, entry.reason)
-        told = found.setdefault(
+        row = rows.setdefault(
             key, {"queue": key[0], "reason": key[1], "message": " ".join(entry.message.split()), "count": 0}
         )
-        told["count"] += 1
-    return list(found.values())
+        row["count"] += 1
+    return list(rows.values())

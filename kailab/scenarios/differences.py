@@ -1,4 +1,7 @@
-"""Pods that Jobs owe and hold back: a Job whose pods were evicted waits before it makes new ones."""
+"""Compare a cluster after a step with what the step expects: pods by app, reasons for waiting, and placement.
+
+Jobs delay new pods after evictions (back-off). ``held_back`` counts pods that are missing for that reason.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,19 @@ if TYPE_CHECKING:
 
 
 class HeldBack(NamedTuple):
-    """``pods``: that Jobs owe and hold back after failures; ``seconds``: how long the longest of their back-offs lasts."""
+    """``pods``: missing pods that Jobs will create after a back-off; ``seconds``: the longest back-off."""
 
     pods: int
     seconds: float
 
 
 def held_back(cluster: Cluster) -> dict[str, HeldBack]:
-    """By app. A Job whose pods were evicted waits 10 s after one of them, minutes after several at once; where the cluster of a
-    recording lost pods before they were counted as failed, it did not."""
-    found: dict[str, HeldBack] = {}
+    """Pods held back, by app.
+
+    A Job waits 10 s after one evicted pod and minutes after several. In a recorded cluster it did not wait if pods
+    vanished before they were counted as failed.
+    """
+    by_app: dict[str, HeldBack] = {}
     phases: dict[str, Counter[str]] = {}
     for pod in cluster.list("Pod"):
         phase = (
@@ -39,22 +45,22 @@ def held_back(cluster: Cluster) -> dict[str, HeldBack]:
     for job in cluster.list("Job"):
         spec, status, seen = job["spec"], job.get("status") or {}, phases.get(job["metadata"]["uid"], Counter())
         app = spec["template"]["metadata"].get("labels", {}).get("app", "")
-        # Some may not have been counted yet.
+        # The Job's status may not count all of them yet.
         failures = status.get("failed", 0) + seen["Failed"]
         if not failures or any(c["status"] == "True" for c in status.get("conditions") or ()):
             continue
         wanted = spec.get("parallelism", 1)
         if spec.get("completions") is not None:
             wanted = min(wanted, spec["completions"] - status.get("succeeded", 0))
-        before = found.get(app, HeldBack(0, 0.0))
+        before = by_app.get(app, HeldBack(0, 0.0))
         owed = max(0, wanted - seen["Pending"] - seen["Running"])
-        found[app] = HeldBack(before.pods + owed, max(before.seconds, back_off(failures)))
-    return found
+        by_app[app] = HeldBack(before.pods + owed, max(before.seconds, back_off(failures)))
+    return by_app
 
 
 def missed(cluster: Cluster, wanted: dict[str, dict[str, int]]) -> float:
-    """Seconds of the longest back-off among Jobs of which fewer pods run than are wanted (app -> phase -> number). 0: there is
-    none."""
+    """The longest back-off in seconds among Jobs with fewer running pods than wanted (app -> phase -> number); 0 if
+    there is none."""
     running = Counter(
         pod["metadata"].get("labels", {}).get("app")
         for pod in cluster.list("Pod")
@@ -70,16 +76,17 @@ def missed(cluster: Cluster, wanted: dict[str, dict[str, int]]) -> float:
     )
 
 
-# What a cluster shows after a step, against what the step expects: pods per app, why they wait, and where they are.
-
 RACK = "lab/rack"
 NO_CODE = "Unschedulable"
 Codes = Mapping[tuple[str, str], list[tuple[str, str]]]
 
 
 def differences(lab: Lab, scenario: Scenario, step: Step, known: set[str], wanted_by: str) -> list[str]:
-    """Sentences; none: all is as expected. ``known``: apps that were applied so far; one that the step does not name has nothing
-    running. ``wanted_by``: as sentences begin what was expected, ``KAI had`` or ``expected``."""
+    """Differences as sentences; an empty list if everything is as expected.
+
+    ``known``: apps applied so far; one that the step does not name must have nothing running. ``wanted_by``: introduces
+    the expected value: ``KAI had`` or ``expected``.
+    """
     if "expect" not in step:
         return []
     cluster = lab.cluster
@@ -90,28 +97,28 @@ def differences(lab: Lab, scenario: Scenario, step: Step, known: set[str], wante
             pods.setdefault(app, []).append(pod)
     codes, held = _codes(cluster), held_back(cluster)
     wanted = step["expect"].get("apps", {})
-    found = []
+    sentences = []
     for app in sorted({*known, *wanted}) if "apps" in step["expect"] else ():
         seen = Counter(pod.get("status", {}).get("phase", "Pending") for pod in pods.get(app, ()))
-        why = "; ".join(sorted({text for _, text in _of_pods(pods.get(app, ()), codes)}))
+        reasons = "; ".join(sorted({text for _, text in _of_pods(pods.get(app, ()), codes)}))
         for phase, count in {"Running": 0, **wanted.get(app, {})}.items():
             if phase == "Pending" and seen[phase] < count:
                 seen[phase] += min(held[app].pods if app in held else 0, count - seen[phase])
-                # What waits has no pods there: fewer is all that can be seen.
+                # This scheduler's waiting workloads have no pods, so fewer pending pods are expected.
                 if lab.under_test.waits_without_pods:
                     continue
             if seen[phase] != count:
-                told = f" ({why})" if why and phase == "Running" and seen[phase] < count else ""
-                found.append(f"{app}: {seen[phase]} {phase}, {wanted_by} {count}{told}")
+                suffix = f" ({reasons})" if reasons and phase == "Running" and seen[phase] < count else ""
+                sentences.append(f"{app}: {seen[phase]} {phase}, {wanted_by} {count}{suffix}")
     for app, allowed in step["expect"].get("pending_reasons", {}).items():
         ours = {code for code, _ in _of_pods(pods.get(app, ()), codes)}
         if ours - set(allowed):
             given = "KAI gave" if wanted_by == "KAI had" else wanted_by
-            found.append(f"{app}: pending for {', '.join(sorted(ours))}, {given} {' or '.join(allowed)}")
-    found += _queues(lab, step, wanted_by)
+            sentences.append(f"{app}: pending for {', '.join(sorted(ours))}, {given} {' or '.join(allowed)}")
+    sentences += _queues(lab, step, wanted_by)
     if scenario.placement:
-        found += _placement(cluster, pods, step.get("seen_nodes") or {}, wanted_by)
-    return found
+        sentences += _placement(cluster, pods, step.get("seen_nodes") or {}, wanted_by)
+    return sentences
 
 
 def _queues(lab: Lab, step: Step, wanted_by: str) -> Iterable[str]:
@@ -128,19 +135,19 @@ def _queues(lab: Lab, step: Step, wanted_by: str) -> Iterable[str]:
 
 
 def _codes(cluster: Cluster) -> Codes:
-    """PodGroup (namespace, name) -> (code, message) of each reason in its scheduling conditions."""
+    """Map each PodGroup (namespace, name) to (code, message) of the reasons in its scheduling conditions."""
     codes: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for group in cluster.list("PodGroup"):
-        found = []
+        codes_of_group: list[tuple[str, str]] = []
         for condition in group.get("status", {}).get("schedulingConditions") or ():
             reasons = condition.get("reasons") or [{"reason": NO_CODE, "message": condition.get("message", "")}]
-            found += [(r.get("reason") or NO_CODE, r.get("message", "")) for r in reasons]
-        codes[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = found
+            codes_of_group += [(r.get("reason") or NO_CODE, r.get("message", "")) for r in reasons]
+        codes[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = codes_of_group
     return codes
 
 
 def _of_pods(pods: Iterable[Object], codes: Codes) -> list[tuple[str, str]]:
-    """Reasons of the PodGroups that pending pods belong to; a pod without a PodGroup has none to give."""
+    """Reasons of the PodGroups of pending pods."""
     groups = {
         (pod["metadata"].get("namespace", ""), pod["metadata"].get("annotations", {}).get(labels.POD_GROUP, ""))
         for pod in pods
@@ -167,7 +174,7 @@ def _placement(
 
 
 def spread(nodes: Mapping[str, int], racks: Mapping[str, str]) -> str:
-    """Pods per rack, as counts of its nodes from the fullest: ``rack-1: 8+2, rack-2: 8``."""
+    """Pods by rack, as counts of its nodes from the fullest: ``rack-1: 8+2, rack-2: 8``."""
     by_rack: dict[str, list[int]] = {}
     for node, count in nodes.items():
         by_rack.setdefault(racks.get(node, node), []).append(count)

@@ -1,4 +1,4 @@
-"""Carries scenarios out, each on a lab of its own."""
+"""Carry out scenarios, each on a new lab."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import NotExpressible, Unsupported
 
 LATE_SECONDS = 12.0
-"""For what a real cluster does late; as long again when a Job's back-off is over."""
+"""Time for what a real cluster does late; added to a Job's back-off."""
 
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """``differences``: from what was expected, as sentences. ``stopped``: what kept it from going on, if anything, and ``error`` the same as
-    it was raised; ``defect``: it is none of those that kailab raises on purpose."""
+    """``differences``: sentences. ``stopped``: what ended the scenario early, if anything, and ``error``: the same as
+    an exception; ``defect``: it is an unexpected error of kailab."""
 
     differences: tuple[str, ...] = ()
     stopped: str = ""
@@ -43,9 +43,12 @@ def carry_out(
     wanted_by: str = "expected",
     **options: Any,
 ) -> ScenarioResult:
-    """Run one scenario on a lab of its own. ``venue``, ``options``: see Lab.open. ``wanted_by``: see ``differences``. Raises
-    Unsupported where the scheduler lacks a setting of the lab."""
-    found: list[str] = []
+    """Run a scenario on a new lab.
+
+    ``venue``, ``options``: see ``Lab.open``. ``wanted_by``: see ``differences``. Raises Unsupported if the scheduler
+    lacks a setting of the lab.
+    """
+    sentences: list[str] = []
     known: set[str] = set()
     number = 0
     try:
@@ -55,30 +58,34 @@ def carry_out(
                 applied = do(lab, step)
                 known |= set() if applied is None else _apps_of(lab, applied)
                 lab.settle()
-                here = differences(lab, scenario, step, known, wanted_by)
-                if here and not lab.venue.exclusive:
-                    here = _later(lab, scenario, step, known, wanted_by, here)
-                found += [f"step {number}: {one}" for one in here]
+                step_differences = differences(lab, scenario, step, known, wanted_by)
+                if step_differences and not lab.venue.exclusive:
+                    step_differences = _later(lab, scenario, step, known, wanted_by, step_differences)
+                sentences += [f"step {number}: {sentence}" for sentence in step_differences]
     except Unsupported:
         raise
     except KailabError as error:
-        # It may be one of several faults of the manifests.
-        told = error.errors if isinstance(error, InputErrors) else [error]
-        concept = next((one for one in told if isinstance(one, NotExpressible)), None)
-        return ScenarioResult(tuple(found), f"step {number}: stopped: {error}", not_expressible=concept, error=error)
+        # A NotExpressible may be one of several faults of the manifests.
+        errors = error.errors if isinstance(error, InputErrors) else [error]
+        concept = next((each for each in errors if isinstance(each, NotExpressible)), None)
+        return ScenarioResult(
+            tuple(sentences), f"step {number}: stopped: {error}", not_expressible=concept, error=error
+        )
     except Exception as error:
         return ScenarioResult(
-            tuple(found), f"step {number}: kailab failed: {type(error).__name__}: {error}", defect=True
+            tuple(sentences), f"step {number}: kailab failed: {type(error).__name__}: {error}", defect=True
         )
-    return ScenarioResult(tuple(found))
+    return ScenarioResult(tuple(sentences))
 
 
 def do(lab: Lab, step: Step) -> Applied | None:
-    """What a step says is done; the lab does not settle. Relative files are seen from the lab's ``base``. Returns what applying did, if
-    the step applies anything. Raises InputError(s)."""
+    """Do a step without settling; relative files are relative to the lab's ``base``.
+
+    Returns the result of applying manifests, if the step has any. Raises InputError(s).
+    """
     applied = None
     if "apply" in step:
-        applied = lab.apply(*(Path(one) if isinstance(one, str) else one for one in step["apply"]))
+        applied = lab.apply(*(Path(manifest) if isinstance(manifest, str) else manifest for manifest in step["apply"]))
     if "delete" in step:
         lab.delete(step["delete"]["kind"], step["delete"]["name"], step["delete"].get("namespace", "default"))
     if "scale" in step:
@@ -94,20 +101,22 @@ def do(lab: Lab, step: Step) -> Applied | None:
 
 
 def _apps_of(lab: Lab, applied: Applied) -> set[str]:
-    found = set()
-    for one in applied.changes:
-        stored = lab.cluster.get(one.kind, one.name, one.namespace or None)
-        found.add((stored["metadata"].get("labels") or {}).get("app", ""))
-    return found - {""}
+    apps = set()
+    for change in applied.changes:
+        stored = lab.cluster.get(change.kind, change.name, change.namespace or None)
+        apps.add((stored["metadata"].get("labels") or {}).get("app", ""))
+    return apps - {""}
 
 
-def _later(lab: Lab, scenario: Scenario, step: Step, known: set[str], wanted_by: str, found: list[str]) -> list[str]:
-    """What still differs after a while. A Job controller that holds back new pods looks like rest until it goes on: pods that are
-    expected again are waited for as long as the back-off may last."""
+def _later(
+    lab: Lab, scenario: Scenario, step: Step, known: set[str], wanted_by: str, remaining: list[str]
+) -> list[str]:
+    """The differences that remain after a while. A Job controller in back-off looks settled, so wait as long as the
+    back-off may last."""
     wanted = step["expect"].get("apps", {})
     for _ in lab.moments(LATE_SECONDS + missed(lab.cluster, wanted)):
-        found = differences(lab, scenario, step, known, wanted_by)
-        if not found:
+        remaining = differences(lab, scenario, step, known, wanted_by)
+        if not remaining:
             lab.settle()
             return differences(lab, scenario, step, known, wanted_by)
-    return found
+    return remaining

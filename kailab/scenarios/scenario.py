@@ -1,4 +1,7 @@
-"""A scenario as a value."""
+"""Scenarios, read from YAML or JSON files. Every fault is reported with file, line and field.
+
+A file has one scenario, several documents, or a list of scenarios.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,15 @@ from kailab.model.schema_files import SchemaFault, find_schema_faults, read_sche
 from kailab.model.times import duration_seconds
 
 Step = Mapping[str, Any]
-"""What is done, and what is then expected, in the form of the file (``schema.json``)."""
+"""What is done and what is then expected, in the form of ``schema.json``."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """``suite``: the file that it is from, without its ending. ``fleet``: a name, or a file. ``base``: files that its steps name are
-    seen from there. ``placement``: where pods are is compared. ``unsettled``: the cluster it was recorded on was
-    still changing."""
+    """A scenario.
+
+    ``suite``: the file's name without its suffix. ``fleet``: a name, or a file. ``base``: the folder of relative file
+    names. ``placement``: compare the placement of pods. ``unsettled``: the recorded cluster was still changing.
+    """
 
     suite: str
     name: str
@@ -38,30 +43,26 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.suite}/{self.name}"
 
 
-# Scenario files: YAML or JSON to scenarios, with every fault named by file, line and field.
-#
-# A file holds one scenario, several documents, or a list of them.
-
 _SCHEMA = Path(__file__).with_name("schema.json")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
 def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
-    """Scenarios of the given files, and of all files of scenarios in the given folders, in order of path. Raises InputError(s)."""
-    found: list[Scenario] = []
+    """Read the given files, and all files of scenarios in the given folders, in order of path. Raises InputError(s)."""
+    scenarios: list[Scenario] = []
     for path in paths:
-        for file in sorted(one for one in path.iterdir() if one.suffix in SUFFIXES) if path.is_dir() else [path]:
-            found += read_file(file)
-    return found
+        for file in sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES) if path.is_dir() else [path]:
+            scenarios += read_file(file)
+    return scenarios
 
 
 def read_file(file: Path) -> list[Scenario]:
-    """Raises InputError, or InputErrors with every fault of the file."""
+    """Read a file. Raises InputError, or InputErrors with every fault of the file."""
     text = read_text(file)
     entries = _plain_json(text) if file.suffix == ".json" else None
     errors: list[InputError] = []
     if entries is None or any(list(_faults(entry, file)) for entry in entries):
-        # JSON is YAML too; read so, each value has its line. It takes longer, and is needed where something is wrong.
+        # Read JSON as YAML, which is slower but gives each value a line for error messages.
         entries, lines = _with_lines(text, file)
         errors = [
             _error(entry, at, fault, file)
@@ -71,10 +72,12 @@ def read_file(file: Path) -> list[Scenario]:
     names: set[str] = set()
     for entry in entries if not errors else ():
         if entry["name"] in names:
-            errors.append(InputError(f"two scenarios are called {entry['name']!r}", Where(file=str(file))))
+            errors.append(
+                InputError(f"two scenarios are named {entry['name']!r}; expected each name once", Where(file=str(file)))
+            )
         names.add(entry["name"])
     if not entries:
-        errors.append(InputError("holds no scenario; expected name, fleet and steps", Where(file=str(file))))
+        errors.append(InputError("the file has no scenario; expected name, fleet and steps", Where(file=str(file))))
     if errors:
         raise InputErrors.of(errors)
     return [_scenario(entry, file) for entry in entries]
@@ -102,14 +105,14 @@ def _with_lines(text: str, file: Path) -> tuple[list[Any], list[Any]]:
 
 
 def _faults(entry: Any, file: Path) -> Iterator[SchemaFault]:
-    found = list(find_schema_faults(entry, read_schema(_SCHEMA)))
-    yield from found
-    # What follows takes the form for granted.
-    for number, step in enumerate(entry["steps"]) if not found else ():
+    schema_faults = list(find_schema_faults(entry, read_schema(_SCHEMA)))
+    yield from schema_faults
+    # The other checks rely on the schema.
+    for number, step in enumerate(entry["steps"]) if not schema_faults else ():
         at = f"steps[{number}]"
-        for place, one in enumerate(step.get("apply", ())):
-            if isinstance(one, str) and not (file.parent / one).exists():
-                yield SchemaFault(f"{at}.apply[{place}]", f"there is no file {one!r}; expected one beside the scenario")
+        for index, item in enumerate(step.get("apply", ())):
+            if isinstance(item, str) and not (file.parent / item).exists():
+                yield SchemaFault(f"{at}.apply[{index}]", f"no file {item!r}; expected one beside the scenario")
         if "advance" in step:
             try:
                 duration_seconds(step["advance"], days=True)
@@ -119,8 +122,8 @@ def _faults(entry: Any, file: Path) -> Iterator[SchemaFault]:
 
 def _error(entry: Any, lines: Any, fault: SchemaFault, file: Path) -> InputError:
     name = entry.get("name") if isinstance(entry, dict) else None
-    told = f"scenario {name:.80}" if isinstance(name, str) else "scenario"
-    return InputError(fault.message, Where(str(file), line_of(lines, fault.path), told, fault.path))
+    title = f"scenario {name:.80}" if isinstance(name, str) else "scenario"
+    return InputError(fault.message, Where(str(file), line_of(lines, fault.path), title, fault.path))
 
 
 def _scenario(entry: dict[str, Any], file: Path) -> Scenario:

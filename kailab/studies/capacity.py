@@ -159,8 +159,8 @@ def find_capacity(
     folder = StudyFolder(root, question.name)
     with folder.held():
         runner = StudyRunner(folder, workers=workers, dask=dask, progress=progress)
-        found = CapacitySearch(question, sizes, runner.results).run()
-    return replace(found, before=runner.before)
+        capacity = CapacitySearch(question, sizes, runner.results).run()
+    return replace(capacity, before=runner.before)
 
 
 def check_question(question: CapacityQuestion, sizes: Sizes) -> None:
@@ -212,17 +212,17 @@ class CapacitySearch:
         total = sum(self._sizes.given.values())
         given = self._probe(self._sizes.given, GIVEN)
         nodes = self._smallest(total)
-        found = check = None
+        smallest = check = None
         if nodes is not None:
-            found, check = self._checked(self._fewer_of_each(nodes))
-            if found is None and self._helped != self._question.targets:
-                found, check = self._larger(nodes)
+            smallest, check = self._checked(self._fewer_of_each(nodes))
+            if smallest is None and self._helped != self._question.targets:
+                smallest, check = self._larger(nodes)
         return Capacity(
             question=self._question,
             given=given,
-            found=found,
+            found=smallest,
             check=check,
-            below=self._below(found),
+            below=self._below(smallest),
             probes=tuple(self._probes),
         )
 
@@ -312,13 +312,13 @@ class CapacitySearch:
                 return candidate, check
         return None, check
 
-    def _below(self, found: FleetProbe | None) -> FleetProbe | None:
+    def _below(self, smallest: FleetProbe | None) -> FleetProbe | None:
         failed = [
             probe
             for probe in self._probes
             if not probe.fresh
             and probe.verdict is not TargetVerdict.yes
-            and (found is None or probe.total < found.total)
+            and (smallest is None or probe.total < smallest.total)
         ]
         return max(failed, key=lambda probe: probe.total, default=None)
 
@@ -417,14 +417,14 @@ class TeamGain:
     verdict: str
 
 
-def team_gains(given: FleetProbe, found: FleetProbe) -> list[TeamGain]:
+def team_gains(given: FleetProbe, larger: FleetProbe) -> list[TeamGain]:
     """Compare two fleets with the same seeds for each queue. All verdicts together have 95 % confidence
     (Bonferroni)."""
-    before, after = plan_of(given.runs[0]).queues.quotas, plan_of(found.runs[0]).queues.quotas
-    queues = [queue for queue in before if all(_rows(probe.results, queue) for probe in (given, found))]
+    before, after = plan_of(given.runs[0]).queues.quotas, plan_of(larger.runs[0]).queues.quotas
+    queues = [queue for queue in before if all(_rows(probe.results, queue) for probe in (given, larger))]
     error = ERROR_RATE / (2 * max(1, len(queues)))
     return [
-        _gain(queue, _rows(given.results, queue), _rows(found.results, queue), (before[queue], after[queue]), error)
+        _gain(queue, _rows(given.results, queue), _rows(larger.results, queue), (before[queue], after[queue]), error)
         for queue in queues
     ]
 

@@ -142,7 +142,7 @@ def fleet_of(options: Mapping[str, Any]) -> Fleet:
 
 @cache
 def sizes_of(name_or_path: str) -> Sizes:
-    """Raises InputError."""
+    """The fleet and its possible sizes, cached. Raises InputError."""
     return Sizes(replay_fleet(name_or_path))
 
 

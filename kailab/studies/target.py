@@ -164,13 +164,13 @@ def amount(measure: str, value: float | None) -> str:
 def _measured(words: list[str], text: str) -> tuple[str, str]:
     """Queue and measure; the measure is the longest run of last words that names one."""
     for first in range(len(words)):
-        spoken = " ".join(words[first:])
-        measure = _SPOKEN.get(spoken, spoken if spoken in MEASURABLE else "")
+        name = " ".join(words[first:])
+        measure = _SPOKEN.get(name, name if name in MEASURABLE else "")
         if not measure or first > 1:
             continue
         if first and measure in _OF_FLEET and words[0] != ALL:
             raise InputError(
-                f"{text!r:.80}: {spoken} is a measure of the whole fleet, not of a queue; expected {spoken!r} alone"
+                f"{text!r:.80}: {name} is a measure of the whole fleet, not of a queue; expected {name!r} alone"
             )
         return (words[0] if first else ALL), measure
     raise InputError(

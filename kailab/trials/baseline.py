@@ -124,9 +124,9 @@ def add_to_baseline(path: Path, accepted: Iterable[AcceptedDifference]) -> None:
     text = text or "accepted:\n"
     if not text.endswith("\n"):
         text += "\n"
-    text += yaml.safe_dump([_written(entry) for entry in added], sort_keys=False, allow_unicode=True, width=1000)
+    text += yaml.safe_dump([_fields(entry) for entry in added], sort_keys=False, allow_unicode=True, width=1000)
     # The file may use any YAML style, so check that it now holds the old entries and the new ones.
-    if _said(text) != (*before, *added):
+    if _parse_or_none(text) != (*before, *added):
         raise InputError(
             "cannot append entries: expected the key accepted with a block list, whose entries begin with a dash, "
             "at the end of the file",
@@ -139,13 +139,13 @@ def add_to_baseline(path: Path, accepted: Iterable[AcceptedDifference]) -> None:
     write_file(path, text.encode())
 
 
-def _said(text: str) -> tuple[AcceptedDifference, ...] | None:
+def _parse_or_none(text: str) -> tuple[AcceptedDifference, ...] | None:
     try:
         return parse_baseline(text, "").accepted
     except InputError:
         return None
 
 
-def _written(entry: AcceptedDifference) -> dict[str, str]:
+def _fields(entry: AcceptedDifference) -> dict[str, str]:
     fields = {"contender": entry.contender, "test": entry.test, "kind": entry.kind}
     return {**fields, **({"what": entry.what} if entry.what != "*" else {}), "reason": entry.reason}

@@ -90,7 +90,7 @@ def run_cells(folder: TrialFolder, cells: Sequence[TrialCell], jobs: int, tell: 
     running: list[_Running] = []
     try:
         while waiting or running:
-            tell(_told(running), done, len(cells))
+            tell(_progress_text(running), done, len(cells))
             running_kinds = {process.cell.contender.kind for process in running}
             while len(running) < jobs and (cell := _next(waiting, running_kinds)) is not None:
                 running.append(_Running(cell, folder.cell(cell)))
@@ -183,7 +183,7 @@ def _end(running: Sequence[_Running]) -> None:
         process.end(deadline)
 
 
-def _told(running: Sequence[_Running]) -> str:
+def _progress_text(running: Sequence[_Running]) -> str:
     return ", ".join(
         f"{process.cell.subject.name} on {process.cell.contender.name} ({len(list(Path(process.folder.path).glob('tests/*.json')))})"
         for process in running

@@ -34,7 +34,7 @@ def subjects_of(text: str, base: Path = Path()) -> list[TrialSubject]:
     InputError(s).
     """
     name, _, test = text.partition("::")
-    path = _found(name, base)
+    path = _find_path(name, base)
     if test:
         if path.suffix != ".py":
             raise InputError(f"{text}: expected FILE.py::TEST")
@@ -55,7 +55,7 @@ def subjects_of(text: str, base: Path = Path()) -> list[TrialSubject]:
     return [TrialSubject(kind="workload", name=path.name, path=str(path), files=_all_below(path))]
 
 
-def _found(name: str, base: Path) -> Path:
+def _find_path(name: str, base: Path) -> Path:
     given = Path(name).expanduser()
     for path in (base / given, base / EXERCISES / given):
         if path.exists():
@@ -133,7 +133,7 @@ def contender(scheduler: str, config: Path | None = None, name: str = "") -> Con
 
         settings_of(config)
     return Contender(
-        name=name or _called(scheduler, config),
+        name=name or _default_name(scheduler, config),
         scheduler=absolute_name(scheduler),
         kind=named.kind,
         config=str(config.absolute()) if config is not None else "",
@@ -157,7 +157,7 @@ def config_files(contender: Contender) -> list[str]:
     return [str(path)] if path else []
 
 
-def _called(scheduler: str, config: Path | None) -> str:
+def _default_name(scheduler: str, config: Path | None) -> str:
     """A short valid name, such as ``kai-v0.16.8`` for ``kai=builds/v0.16.8`` and ``kai@v0.16.8``."""
     head, separator, path = split_name(scheduler)
     # After the @ stands a release that is installed by its chart, or the file of a named entry, whose name is enough.

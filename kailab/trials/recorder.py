@@ -61,7 +61,7 @@ class CellRecorder(Observer):
             return
         self._follow()
         self._end()
-        self._waits = self._told(waiting())
+        self._waits = self._reasons_by_work(waiting())
         self._watch.close()
         self._cluster = None
 
@@ -123,7 +123,7 @@ class CellRecorder(Observer):
         else:
             self._pods[uid] = now
 
-    def _told(self, reasons: Sequence[PendingReason]) -> dict[str, tuple[str, ...]]:
+    def _reasons_by_work(self, reasons: Sequence[PendingReason]) -> dict[str, tuple[str, ...]]:
         codes_by_work: dict[str, set[str]] = {}
         for reason in reasons:
             for pod in self._pods.values():

@@ -17,9 +17,7 @@ from msgspec import to_builtins
 from kailab.errors import EvidenceError
 from kailab.evidence.store import load_test
 from kailab.model.markup import Markup, bold, code, italic, markdown_table, plain
-from kailab.trials.differences import describe_first_decision as decision_told
-from kailab.trials.differences import format_verdict as verdict_told
-from kailab.trials.differences import ratio
+from kailab.trials.differences import describe_first_decision, format_verdict, ratio
 from kailab.trials.outcome import TrialOutcome, TrialRow
 from kailab.trials.results import TestResult
 
@@ -122,7 +120,7 @@ def differing(outcome: TrialOutcome) -> Iterator[dict[str, Any]]:
             "column": column,
             "reference": reference,
             "differences": differences,
-            "firstDecision": decision_told(row.evidence(reference), row.evidence(column)),
+            "firstDecision": describe_first_decision(row.evidence(reference), row.evidence(column)),
             "evidence": {name: str(row.evidence(name) or "") for name in (reference, column)},
             "messages": {name: row.results[name].message for name in (reference, column)},
         }
@@ -134,7 +132,7 @@ def report_table(outcome: TrialOutcome) -> tuple[list[str], list[list[str]]]:
     rows = []
     for row in outcome.rows:
         cells = [
-            f"{verdict_told(result)} {marks.get((row.test, column), '')}".strip()
+            f"{format_verdict(result)} {marks.get((row.test, column), '')}".strip()
             for column, result in row.results.items()
         ]
         rows.append([row.test, *cells])
@@ -303,4 +301,4 @@ def render_html(data: dict[str, Any]) -> str:
         autoescape=True,
     )
     differing = {(entry["test"], entry["column"]): entry for entry in data["differing"]}
-    return environment.get_template("page.html.j2").render(told=data, differing=differing)
+    return environment.get_template("page.html.j2").render(trial=data, differing=differing)

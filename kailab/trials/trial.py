@@ -39,9 +39,9 @@ class CellDigests:
         return {"kailab": __version__, **self._of([*files, *_of_contender(cell.contender)])}
 
     def _of(self, paths: list[str]) -> dict[str, str]:
-        return {path: self._one(Path(path)) for path in paths}
+        return {path: self._digest(Path(path)) for path in paths}
 
-    def _one(self, path: Path) -> str:
+    def _digest(self, path: Path) -> str:
         if path not in self._known:
             stat = path.stat()
             # Large programs are identified by size and modification time.
@@ -109,12 +109,12 @@ def cells_of(trial: Trial, folder: TrialFolder) -> dict[tuple[str, str], TrialCe
 
 def kept_cells(trial: Trial, folder: TrialFolder) -> dict[tuple[str, str], TrialCell]:
     """Cells in the folder by subject and column. A cell that was never started is made as it would be now."""
-    kept: dict[tuple[str, str, str], TrialCell] = {}
+    stored: dict[tuple[str, str, str], TrialCell] = {}
     for cell_folder in folder.cells():
         cell = cell_folder.cell
-        kept[cell.subject.name, cell.contender.name, cell.isolation] = cell
+        stored[cell.subject.name, cell.contender.name, cell.isolation] = cell
     return {
-        (subject.name, column): kept.get(
+        (subject.name, column): stored.get(
             (subject.name, contender.name, isolation),
             TrialCell(contender=contender, isolation=isolation, subject=subject, fleet=trial.fleet),
         )

@@ -75,10 +75,10 @@ def _differences(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _about(outcome: TrialOutcome, column: str) -> str:
-    (one,) = [one for one in report.report_columns(outcome) if one["name"] == column]
-    facts = [f"scheduler {one['scheduler']}"]
-    facts += [f"configuration {one['config']}"] if one["config"] else []
-    facts += [f"isolation {one['isolation']}"]
-    facts += [f"version {one['version']}"] if one["version"] else []
-    facts += ["the reference"] if one["reference"] else []
+    (column_data,) = [column_data for column_data in report.report_columns(outcome) if column_data["name"] == column]
+    facts = [f"scheduler {column_data['scheduler']}"]
+    facts += [f"configuration {column_data['config']}"] if column_data["config"] else []
+    facts += [f"isolation {column_data['isolation']}"]
+    facts += [f"version {column_data['version']}"] if column_data["version"] else []
+    facts += ["the reference"] if column_data["reference"] else []
     return f"{', '.join(facts)}."

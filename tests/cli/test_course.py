@@ -121,14 +121,14 @@ def test_work_is_not_written_over(kailab, begun: Path) -> None:
     ("arguments", "said"),
     [
         (("start", "will-not-borow"), "did you mean will-not-borrow?"),
-        (("start", "../../tests"), "there is no challenge"),
+        (("start", "../../tests"), "no challenge"),
         (("check", NAME), "was not begun"),
         (("check",), "no challenge was begun in this folder"),
         (("hint", NAME), "was not begun"),
         (("start", NAME, "full"), "is not empty"),
         (("check", NAME, "nowhere"), "there is no such folder"),
         (("certificate", "--name", "Ada"), "are not solved yet"),
-        (("certificate", "--check", "full/other.txt"), "is no certificate"),
+        (("certificate", "--check", "full/other.txt"), "is not a certificate"),
     ],
 )
 def test_what_can_not_be_done_is_said(kailab, home: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -182,6 +182,6 @@ def test_a_certificate_is_decided_again(kailab, home: Path, record: Path) -> Non
     Path("forged.json").write_text(json.dumps(paper))
     forged = kailab("course", "certificate", "--check", "forged.json")
     assert forged.code == 1
-    assert "the digest is another" in forged.err
+    assert "the digest differs" in forged.err
     assert "quota: c is not the answer" in forged.err
     assert f"{NAME}: All 16 renderers run" in forged.err

@@ -41,7 +41,7 @@ def test_a_lab_a_run_and_a_snapshot_become_pages(kailab, lab: Path, home: Path) 
     ("arguments", "told"),
     [
         (("nothing", "--html", "x.html"), "there is no run 'nothing'"),
-        (("--html", "none/x.html"), "there is no folder"),
+        (("--html", "none/x.html"), "does not exist"),
         (("--html", "."), "is a folder"),
         (("--state", "x"), "--state goes with --html"),
         (("--against", "x"), "--against goes with --html"),
@@ -51,7 +51,7 @@ def test_a_lab_a_run_and_a_snapshot_become_pages(kailab, lab: Path, home: Path) 
         (("plain.txt", "--html", "x.html"), "nothing that can be opened"),
         (("plain.txt", "--against", "x", "--html", "x.html"), "a snapshot is none"),
         (("plain.txt",), "is a file, not a run"),
-        (("empty", "--html", "x.html"), "is no run"),
+        (("empty", "--html", "x.html"), "is not a run"),
     ],
 )
 def test_what_can_not_be_shown_is_refused(kailab, home: Path, arguments: tuple[str, ...], told: str) -> None:

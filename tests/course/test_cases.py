@@ -1,4 +1,4 @@
-"""Case studies that can be tried here: what the lab shows is what their page says."""
+"""Case studies: the lab shows what their page says."""
 
 from __future__ import annotations
 

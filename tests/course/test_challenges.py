@@ -1,4 +1,5 @@
-"""Each challenge: not solved as it starts, solved by different right ways, and not by what tempts; then it is told why."""
+"""Each challenge is unsolved at the start, is solved by several right answers, and rejects tempting wrong ones with a
+reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a challenge or lesson: what is wrong with it is told by file, line and field."""
+"""Faults in the folder of a challenge or lesson are reported with file, line and field."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def edit(folder: Path, old: str, new: str) -> None:
     [
         ("title: A Deployment that will not borrow\n", "", "title: is required"),
         ("level: 1", "level: 7", "level: 7 is not valid; expected 1 or 2 or 3"),
-        ("[render.yaml]", "[rendr.yaml]", "there is no file 'rendr.yaml'"),
-        ("apply: [late.yaml]", "apply: [other.yaml]", "'other.yaml' is none of its files"),
+        ("[render.yaml]", "[rendr.yaml]", "no file 'rendr.yaml'"),
+        ("apply: [late.yaml]", "apply: [other.yaml]", "'other.yaml' is not one of its files"),
         ("{running: {pods: 16, gpus: 16}}", "{runing: {pods: 16}}", "unknown word; expected one of running"),
-        ("{running: {pods: 16, gpus: 16}}", "{running: {pod: 16}}", "can't be said so"),
-        ("after: 1", "after: 9", "after: there are 2 steps"),
+        ("{running: {pods: 16, gpus: 16}}", "{running: {pod: 16}}", "invalid arguments"),
+        ("after: 1", "after: 9", "after: there are only 2 steps"),
         ("about: {deployment: render}", "aboot: {deployment: render}", "unknown field; did you mean about?"),
         ("expect: {in_queue: {name: team-a}}", "about: {app: render}", "is given twice"),
         (
@@ -46,10 +46,10 @@ def edit(folder: Path, old: str, new: str) -> None:
         (
             "about: {deployment: render}\n    expect: {in_queue: {name: team-a}}",
             "manifest: {kind: Deployment, name: render}\n    field: spec.replicas\n    is: 16",
-            "manifest: expected a Queue; of work say has, each, gang, in_queue, spared",
+            "manifest: expected a Queue; for workloads use has, each, gang, in_queue, spared",
         ),
-        ("{in_queue: {name: team-a}}", "{has: {pod: 3}}", "can't be said so"),
-        ("shown: 1", "shown: 3", "shown: there are 2 steps"),
+        ("{in_queue: {name: team-a}}", "{has: {pod: 3}}", "invalid arguments"),
+        ("shown: 1", "shown: 3", "shown: there are only 2 steps"),
         ("    about: {queue: team-b}\n", "", "expected one of about"),
         ("expect: {running: {gpus: {at_least: 16}}}", "expect: {running: true}\n    stays: soon", "stays: "),
     ],
@@ -80,15 +80,15 @@ def test_each_challenge_leads_to_an_exercise() -> None:
             "lesson.yaml",
             "[queues.yaml, services.yaml]\npredict",
             "[queues.yaml, service.yaml]\npredict",
-            "there is no file",
+            "no file",
         ),
         ("lesson.yaml", "count: pods", "count: cores", "count: 'cores' is not valid; expected pods or gpus"),
         ("lesson.yaml", "look: [kailab explain", "look: [kailab delete", "expected a kailab command that only looks"),
-        ("lesson.yaml", "explain: queue team-a\n", "explain: queue team-a\n    after: 2\n", "there are 1 steps"),
+        ("lesson.yaml", "explain: queue team-a\n", "explain: queue team-a\n    after: 2\n", "there are only 1 steps"),
         ("answers.yaml", "answer: b", "answer: e", "answer 1 is 'e'; expected a, b, c"),
         ("answers.yaml", "- answer: a", "- {answer: a, why: more, others: {}}\n- answer: a", "4 answers; expected 3"),
         ("answers.yaml", "answer: b", "answers: b", "answer"),
-        ("answers.yaml", "    c:", "    d:", "answer 1 says what speaks against a, d; expected a, c"),
+        ("answers.yaml", "    c:", "    d:", "answer 1 explains a, d under others; expected a, c"),
     ],
 )
 def test_a_fault_of_a_lesson_is_told_with_its_place(tmp_path: Path, file: str, old: str, new: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""The course's pages: as the data have them, whole, and without answers where the questions are."""
+"""The course's pages agree with the data, are complete, and have no answers beside the questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The course's site as mkdocs builds it, in a browser: whole, in order, by keys alone, in light and dark, and asking nobody else for anything."""
+"""The course's site in a browser, built by mkdocs: complete, in order, usable by keyboard, in light and dark, without
+requests to other hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lesson's slides in a browser: shown one by one by keys and buttons, read by a screen reader, and asking for nothing."""
+"""A lesson's slides in a browser: usable by keyboard, buttons and screen reader, without any request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of clusters, with a fleet each."""
+"""Write files of clusters, with a fleet for each cluster."""
 
 from __future__ import annotations
 

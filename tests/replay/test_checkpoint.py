@@ -1,4 +1,4 @@
-"""A replay that was interrupted goes on from what is kept of it, to the same end as one that never was."""
+"""An interrupted replay resumes from its checkpoint and gives the same result as one that was not interrupted."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def interrupted(plan, path: Path, at: list[int]):
         asked = iter([None] * number)
         try:
             return replay(
-                plan, keeper=ReplayCheckpoint(path, checkpoint_facts(plan), lambda asked=asked: next(asked, Stop()))
+                plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan), lambda asked=asked: next(asked, Stop()))
             )
         except Stop:
             assert path.exists()
-    return replay(plan, keeper=ReplayCheckpoint(path, checkpoint_facts(plan)))
+    return replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan)))
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_cut_off_it_ends_where_it_would_have(planned, tmp_path) -> None:
 def test_another_replay_is_refused_by_what_differs(planned, tmp_path) -> None:
     path = tmp_path / "kept"
     with pytest.raises(Stop):
-        replay(planned(), keeper=ReplayCheckpoint(path, checkpoint_facts(planned()), lambda: Stop()))
+        replay(planned(), checkpoint=ReplayCheckpoint(path, checkpoint_facts(planned()), lambda: Stop()))
     before = path.read_bytes()
     others = {
         "the trace, the queues differ": planned(*busy(41)),
@@ -106,20 +106,20 @@ def test_another_replay_is_refused_by_what_differs(planned, tmp_path) -> None:
     }
     for words, plan in others.items():
         with pytest.raises(InputError, match=re.escape(words)):
-            replay(plan, keeper=ReplayCheckpoint(path, checkpoint_facts(plan)))
+            replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan)))
     assert path.read_bytes() == before
 
 
 def test_a_damaged_file_is_told(planned, tmp_path) -> None:
     path, plan = tmp_path / "kept", planned()
     with pytest.raises(Stop):
-        replay(plan, keeper=ReplayCheckpoint(path, checkpoint_facts(plan), lambda: Stop()))
+        replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan), lambda: Stop()))
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(StateError, match="damaged"):
-        replay(plan, keeper=ReplayCheckpoint(path, checkpoint_facts(plan)))
+        replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan)))
     path.write_text("name,submit\n")
     with pytest.raises(InputError, match="is not a file of a replay"):
-        replay(plan, keeper=ReplayCheckpoint(path, checkpoint_facts(plan)))
+        replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan)))
     assert path.read_text() == "name,submit\n"
 
 

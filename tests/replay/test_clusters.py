@@ -1,4 +1,5 @@
-"""A trace over several clusters: what is true of every one, and one cluster as without a dispatcher."""
+"""A trace over several clusters: invariants of all replays, and equality with a replay without dispatcher for one
+cluster."""
 
 from __future__ import annotations
 

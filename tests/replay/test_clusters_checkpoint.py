@@ -1,4 +1,4 @@
-"""A replay over several clusters that was interrupted goes on from what is kept of it, to the same end."""
+"""An interrupted replay over several clusters resumes from its checkpoint and gives the same result."""
 
 from __future__ import annotations
 
@@ -58,12 +58,14 @@ def interrupted(read, path: Path, lasting: int | None, at: list[int]):
             return dispatch(
                 sites,
                 lasting,
-                keeper=ReplayCheckpoint(path, dispatch_facts(sites, lasting), lambda asked=asked: next(asked, Stop())),
+                checkpoint=ReplayCheckpoint(
+                    path, dispatch_facts(sites, lasting), lambda asked=asked: next(asked, Stop())
+                ),
             )
         except Stop:
             assert path.exists()
     sites = read()
-    return dispatch(sites, lasting, keeper=ReplayCheckpoint(path, dispatch_facts(sites, lasting)))
+    return dispatch(sites, lasting, checkpoint=ReplayCheckpoint(path, dispatch_facts(sites, lasting)))
 
 
 @pytest.mark.parametrize(("policy", "lasting"), [("spill-over", None), ("global-queue", 500)])
@@ -91,7 +93,7 @@ def test_after_each_look_it_goes_on_the_same(trace_file, tmp_path) -> None:
     whole = dispatch(
         sites,
         None,
-        keeper=ReplayCheckpoint(tmp_path / "none", dispatch_facts(sites, None), lambda: looks.append(1), every=9e9),
+        checkpoint=ReplayCheckpoint(tmp_path / "none", dispatch_facts(sites, None), lambda: looks.append(1), every=9e9),
     )
     assert len(looks) > 10
     parts = interrupted(read, tmp_path / "kept", None, [0] * len(looks))
@@ -107,7 +109,7 @@ def test_another_replay_is_refused_by_what_differs(trace_file, tmp_path) -> None
 
     sites = read(two(tmp_path))
     with pytest.raises(Stop):
-        dispatch(sites, None, keeper=ReplayCheckpoint(path, dispatch_facts(sites, None), lambda: Stop()))
+        dispatch(sites, None, checkpoint=ReplayCheckpoint(path, dispatch_facts(sites, None), lambda: Stop()))
     before = path.read_bytes()
     others = {
         "the queues of cluster west, the queues of cluster east differ": lambda: read(two(tmp_path), queues="by-share"),
@@ -118,7 +120,7 @@ def test_another_replay_is_refused_by_what_differs(trace_file, tmp_path) -> None
     for words, other in others.items():
         sites = other()
         with pytest.raises(InputError, match=re.escape(words)):
-            dispatch(sites, None, keeper=ReplayCheckpoint(path, dispatch_facts(sites, None)))
+            dispatch(sites, None, checkpoint=ReplayCheckpoint(path, dispatch_facts(sites, None)))
     assert path.read_bytes() == before
 
 

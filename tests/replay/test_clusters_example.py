@@ -1,4 +1,4 @@
-"""The example of several clusters, as docs/clusters.md tells it."""
+"""The example of docs/clusters.md gives the documented results."""
 
 from __future__ import annotations
 

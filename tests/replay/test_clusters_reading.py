@@ -1,4 +1,4 @@
-"""Files of clusters: what can't be is told with its field, before anything is replayed."""
+"""Faults of files of clusters are reported with their field before anything is replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay costs by a price file, and the energy that it takes."""
+"""Cost of a replay by a price file, and its energy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each shipped policy sends jobs, and when they begin there."""
+"""The cluster that each built-in dispatch policy chooses, and when jobs begin there."""
 
 from __future__ import annotations
 

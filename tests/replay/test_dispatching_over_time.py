@@ -1,4 +1,4 @@
-"""Whom the dispatcher asks about when, what a team counts for in its turn, and what is moved where."""
+"""When the dispatcher asks for which job, how teams take turns, and which data move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a job could ever begin in a cluster: as a lab of that cluster decides it, where the job is alone."""
+"""Feasibility of a job in a cluster agrees with what a lab decides for the job alone."""
 
 from __future__ import annotations
 

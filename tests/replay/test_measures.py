@@ -1,4 +1,4 @@
-"""What a replay is measured by: figures that can be worked out by hand."""
+"""Figures of a replay that can be computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of a replay over time: the same numbers as its other tables."""
+"""Metrics of a replay over time agree with its other tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces that are no files of jobs: devices, pipes, what unpacks to more than there is memory, and other separators."""
+"""Files that are not traces (devices, pipes, decompression bombs) are refused; other separators are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Philly's own log: a list of jobs in JSON."""
+"""The published log of Philly: a JSON list of jobs."""
 
 from __future__ import annotations
 

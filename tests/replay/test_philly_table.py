@@ -1,4 +1,4 @@
-"""The table of Philly under several policies: one replay each, kept, and none done twice."""
+"""The table of Philly under several policies: each replay is stored, and none is repeated."""
 
 from __future__ import annotations
 

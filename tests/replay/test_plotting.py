@@ -1,4 +1,4 @@
-"""A replay as a figure, of the same numbers as its tables."""
+"""The figure of a replay has the numbers of its tables."""
 
 from __future__ import annotations
 

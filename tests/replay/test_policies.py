@@ -1,4 +1,4 @@
-"""Policies by their names in a replay: they decide in the lab's own scheduler."""
+"""Policies named in a replay decide in the lab's own scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of traces: what is read, and what is told of lines that can't be."""
+"""Trace formats: what is read, and how broken lines are reported."""
 
 from __future__ import annotations
 

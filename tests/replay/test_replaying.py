@@ -1,4 +1,4 @@
-"""A trace in virtual time: who runs when, what evictions cost, and that no GPU time is lost or made."""
+"""A trace in virtual time: who runs when, what evictions cost, and that GPU time balances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace recorded from a lab, and read back as the jobs that it was given."""
+"""A trace recorded from a lab is read back as the jobs that ran in the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run to report on, as tests leave it."""
+"""A run to report on, as pytest leaves it."""
 
 from __future__ import annotations
 

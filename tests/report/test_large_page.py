@@ -1,4 +1,4 @@
-"""A page of 40,000 pods and 1,000 tests stays one that can be used: all of it is there, and little of it is drawn at once."""
+"""A page of 40,000 pods and 1,000 tests stays usable: it has all data and draws only a small part at a time."""
 
 from __future__ import annotations
 

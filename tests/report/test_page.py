@@ -1,4 +1,4 @@
-"""The page's data are the evidence's, and nothing of it gets into the page as markup."""
+"""The page has the evidence's data, and none of it becomes markup."""
 
 from __future__ import annotations
 
@@ -178,11 +178,11 @@ def test_a_changed_file_is_told(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_or_no_file_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(EvidenceError, match="is no run"):
+    with pytest.raises(EvidenceError, match="is not a run"):
         page.write_page([tmp_path], tmp_path / "page.html")
     with pytest.raises(InputError, match="is a folder"):
         page.write_page([run], tmp_path)
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match=r"the folder .* does not exist"):
         page.write_page([run], tmp_path / "none" / "page.html")
     assert list(tmp_path.iterdir()) == []
 

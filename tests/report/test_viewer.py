@@ -1,4 +1,4 @@
-"""The page in a browser: what it shows is the evidence's, every main action has a key, and nothing of it complains."""
+"""The page in a browser: it shows the evidence, each main action has a key, and no errors occur."""
 
 from __future__ import annotations
 

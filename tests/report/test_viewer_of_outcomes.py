@@ -1,4 +1,4 @@
-"""The page tells the lines of a test, and why one was skipped."""
+"""The page shows the lines of a test, and why a test was skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who hears the page and who holds its print in black and white get the facts of the picture, and both get them as they were recorded."""
+"""Screen readers and black-and-white prints give the recorded facts of the picture."""
 
 from __future__ import annotations
 

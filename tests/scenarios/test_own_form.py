@@ -1,4 +1,4 @@
-"""Scenarios as users write them: YAML, manifests beside them, expectations of apps and queues."""
+"""Scenarios written by users: YAML, manifests beside them, expectations of apps and queues."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_scheduler_is_the_one_that_is_asked_for(folder: Path) -> None:
     ("text", "told"),
     [
         ("name: a\nsteps:\n- aply: [queues.yaml]\n", r"returning.yaml:3: scenario a: steps\[0\].aply: unknown field; did you mean apply"),
-        ("name: a\nsteps:\n- apply: [nowhere.yaml]\n", r"returning.yaml:3: .*steps\[0\].apply\[0\]: there is no file 'nowhere.yaml'"),
+        ("name: a\nsteps:\n- apply: [nowhere.yaml]\n", r"returning.yaml:3: .*steps\[0\].apply\[0\]: no file 'nowhere.yaml'"),
         ("name: a\nsteps: []\n", r"returning.yaml:2: scenario a: steps: is empty"),
         ("name: a b\nsteps:\n- advance: 1s\n", r"returning.yaml:1: .*name: 'a b' is not valid; expected letters, digits"),
         ("name: a\nsteps:\n- advance: soon\n", r"returning.yaml:3: .*advance: 'soon' is not a duration"),
         ("name: a\nsteps:\n- expect: {apps: {x: {Running: -1}}}\n", r"apps.x.Running: -1 is too small; expected 0 or more"),
-        ("name: a\nsteps:\n- {}\n---\nname: a\nsteps:\n- {}\n", "two scenarios are called 'a'"),
-        ("", "holds no scenario"),
+        ("name: a\nsteps:\n- {}\n---\nname: a\nsteps:\n- {}\n", "two scenarios are named 'a'"),
+        ("", "the file has no scenario"),
         ("name: [", "returning.yaml:.*not valid YAML"),
     ],
 )  # fmt: skip

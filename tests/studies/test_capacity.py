@@ -1,4 +1,4 @@
-"""The fewest GPUs that serve a trace as asked."""
+"""The search for the fewest GPUs that meet the targets of a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What seeds say of several settings at once."""
+"""Comparison of several settings by seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A study's file: every fault is told by line and field, and each run is known by all that can change its result."""
+"""A study's file: faults are reported with line and field, and a run's key covers everything that can change its
+result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study that searches: what it proposes, that it is the same again, and what is refused."""
+"""A study that searches: its proposals are reproducible, and invalid searches are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies carried out in processes: the same table whoever does it, whatever is lost on the way."""
+"""Studies in local processes give the same table whatever order runs end in and whatever is lost meanwhile."""
 
 from __future__ import annotations
 

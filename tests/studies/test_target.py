@@ -1,4 +1,4 @@
-"""What is asked of a replay in one sentence, and how sure an answer is."""
+"""Targets in one sentence, and the confidence of verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A folder of a user who compares schedulers: manifests, a scenario, an exercise; and trials run in processes of their own."""
+"""A user's folder with manifests, a scenario and an exercise to compare schedulers on, and trials run in
+subprocesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can't be a trial is refused before anything is started, with file, line, field and what was expected."""
+"""Invalid trials are refused before anything is started, with file, line, field and what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cell: what its tests come to, which verdicts there are, and that it goes on where it was interrupted."""
+"""One cell: results of its tests, all verdicts, and resuming after an interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A trial interrupted at any moment: nothing of it goes on, nothing is lost, and a rerun comes to what an undisturbed one does."""
+"""A trial interrupted at any moment: no process survives, no result is lost, and a rerun gives the result of an
+undisturbed trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured in a lab by its pods alone: what ran, what was taken away, and the least that a queue held on the way."""
+"""Measurements of a lab by its pods alone: what ran, what was evicted, and the lowest holdings of queues."""
 
 from __future__ import annotations
 

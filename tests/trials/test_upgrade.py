@@ -1,4 +1,5 @@
-"""Upgrades and rollbacks on a real control plane, under load: what is lost, who is deaf, and that it schedules again."""
+"""Upgrades and rollbacks on a real control plane under load: what is lost, what stops scheduling, and that it schedules
+again."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What an upgrade trial tells: what stood before and after, by identity, and how that reads."""
+"""The result of an upgrade trial: comparison of states by uid, and the text."""
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.trials.upgrade.cluster_state import UpgradeClusterState

@@ -41,7 +41,7 @@ from kailab.replay.clusters.sites import (
     DispatchSettings,
     NetworkLink,
     dispatch_policy,
-    seen,
+    resolve_path,
 )
 from kailab.replay.costs import gpus_by_model
 from kailab.replay.fleets import replay_fleet
@@ -109,7 +109,7 @@ def configurations_of(path: Path) -> list[str]:
 
 
 def _configurations(value: Mapping[str, Any], base: Path) -> list[Path]:
-    return [path for cluster in value["clusters"] if (path := seen(cluster.get("config", ""), base)).is_file()]
+    return [path for cluster in value["clusters"] if (path := resolve_path(cluster.get("config", ""), base)).is_file()]
 
 
 def named_files(path: Path) -> list[Path]:
@@ -126,18 +126,18 @@ def named_files(path: Path) -> list[Path]:
     policies += [value.get("dispatch", {}).get("policy", "")]
     named += [name.rpartition(":")[0] for name in policies if names_policy_file(name)]
     named += [name for config in _configurations(value, base) for name in files_of(config)]
-    return [path, *(file for name in dict.fromkeys(named) if (file := seen(name, base)).is_file())]
+    return [path, *(file for name in dict.fromkeys(named) if (file := resolve_path(name, base)).is_file())]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ReadingContext:
     """What is known of a cluster before the trace is read.
 
-    ``told``: its entry in the file; ``field``: where that stands. ``how``: see ``queues_for``. ``priorities``: names of
+    ``entry``: from the file; ``field``: where that stands. ``how``: see ``queues_for``. ``priorities``: names of
     its PriorityClasses.
     """
 
-    told: Mapping[str, Any]
+    entry: Mapping[str, Any]
     field: str
     fleet: Fleet
     policies: tuple[NamedPolicy, ...]
@@ -146,46 +146,46 @@ class _ReadingContext:
 
 
 def _reading_context(
-    path: Path, index: int, told: Mapping[str, Any], base: Path, otherwise: SiteDefaults
+    path: Path, index: int, entry: Mapping[str, Any], base: Path, otherwise: SiteDefaults
 ) -> _ReadingContext:
     field = f"clusters[{index}]"
-    fleet_path = seen(told["fleet"], base)
+    fleet_path = resolve_path(entry["fleet"], base)
     with _named_in(path, f"{field}.fleet"):
-        fleet = replay_fleet(str(fleet_path) if fleet_path.is_file() else told["fleet"])
-    queues = told.get("queues", "")
-    how = otherwise.queues if not queues else queues if queues in MODES else str(seen(queues, base))
+        fleet = replay_fleet(str(fleet_path) if fleet_path.is_file() else entry["fleet"])
+    queues = entry.get("queues", "")
+    how = otherwise.queues if not queues else queues if queues in MODES else str(resolve_path(queues, base))
     with _named_in(path, f"{field}.queues" if queues else ""):
         priorities = priorities_of(how, fleet)
-    own_policies = told.get("policies")
+    own_policies = entry.get("policies")
     policies = (
         otherwise.policies if own_policies is None else tuple(resolve_policy_name(name, base) for name in own_policies)
     )
-    return _ReadingContext(told=told, field=field, fleet=fleet, policies=policies, how=how, priorities=priorities)
+    return _ReadingContext(entry=entry, field=field, fleet=fleet, policies=policies, how=how, priorities=priorities)
 
 
 def _strange(path: Path, contexts: Sequence[_ReadingContext], datasets: Mapping[str, Dataset], job: TraceJob) -> str:
     """The reason if the job names a priority or a dataset that does not exist; empty otherwise."""
     for context in contexts:
         if fault := unknown_priority(job, context.priorities):
-            return f"cluster {context.told['name']}: {fault}"
+            return f"cluster {context.entry['name']}: {fault}"
     if job.dataset and job.dataset not in datasets:
         return f"no dataset {job.dataset!r:.80}; {path} has: {', '.join(datasets) or 'none'}"
     return ""
 
 
 def _site(context: _ReadingContext, trace: Trace, base: Path, otherwise: SiteDefaults, path: Path) -> ClusterSite:
-    told, fleet = context.told, context.fleet
-    config = seen(told["config"], base) if "config" in told else otherwise.config
+    entry, fleet = context.entry, context.fleet
+    config = resolve_path(entry["config"], base) if "config" in entry else otherwise.config
     seed = otherwise.seed if uses_random_numbers(context.policies) else None
-    with _named_in(path, f"{context.field}.queues" if "queues" in told else ""):
+    with _named_in(path, f"{context.field}.queues" if "queues" in entry else ""):
         queues = queues_for(trace, fleet.summary().gpus, context.how)
-    own_field = next((field for field in ("policies", "config") if field in told), "")
+    own_field = next((field for field in ("policies", "config") if field in entry), "")
     with _named_in(path, f"{context.field}.{own_field}" if own_field else ""):
         settings = with_replay_policies(config, context.policies, trace, fleet, seed)
-    with _named_in(path, f"{context.field}.prices" if "prices" in told else ""):
-        prices = _prices(seen(told["prices"], base) if "prices" in told else otherwise.prices, fleet)
+    with _named_in(path, f"{context.field}.prices" if "prices" in entry else ""):
+        prices = _prices(resolve_path(entry["prices"], base) if "prices" in entry else otherwise.prices, fleet)
     return ClusterSite(
-        name=told["name"],
+        name=entry["name"],
         plan=ReplayPlan(
             trace=trace,
             fleet=fleet,
@@ -195,8 +195,8 @@ def _site(context: _ReadingContext, trace: Trace, base: Path, otherwise: SiteDef
             endless=otherwise.endless,
             prices=prices,
         ),
-        limit=told.get("limit"),
-        pay=told.get("pay", ALL),
+        limit=entry.get("limit"),
+        pay=entry.get("pay", ALL),
     )
 
 
@@ -245,10 +245,10 @@ def _strangers(value: Mapping[str, Any], trace: Trace, path: Path) -> Iterator[s
                     yield f"{path}: {part}[{index}].teams: the trace has no job of the team {team!r:.80}; {there_are(teams, team)}"
 
 
-def _dispatching(told: Mapping[str, Any], override: str | PolicyChoice, base: Path, path: Path) -> DispatchSettings:
-    name = resolve_policy_name(told["policy"], base) if "policy" in told else DEFAULT
+def _dispatching(entry: Mapping[str, Any], override: str | PolicyChoice, base: Path, path: Path) -> DispatchSettings:
+    name = resolve_policy_name(entry["policy"], base) if "policy" in entry else DEFAULT
     field = "dispatch"
-    choice = PolicyChoice(name=name, parameters=told.get("parameters", {}))
+    choice = PolicyChoice(name=name, parameters=entry.get("parameters", {}))
     if isinstance(override, PolicyChoice):
         choice, field = override, ""
     elif override and override != name:
@@ -258,31 +258,31 @@ def _dispatching(told: Mapping[str, Any], override: str | PolicyChoice, base: Pa
         dispatch_policy(choice)
     return DispatchSettings(
         policy=choice,
-        retry=int(duration_seconds(told["retry"], days=True)) if "retry" in told else RETRY,
-        again=int(duration_seconds(told["again"], days=True)) if "again" in told else None,
-        most=told.get("most", DispatchSettings.most),
+        retry=int(duration_seconds(entry["retry"], days=True)) if "retry" in entry else RETRY,
+        again=int(duration_seconds(entry["again"], days=True)) if "again" in entry else None,
+        most=entry.get("most", DispatchSettings.most),
     )
 
 
-def _link(told: Mapping[str, Any]) -> NetworkLink:
-    bits = told.get("gigabitsPerSecond")
+def _link(entry: Mapping[str, Any]) -> NetworkLink:
+    bits = entry.get("gigabitsPerSecond")
     return NetworkLink(
-        latency=duration_seconds(told["latency"]) if "latency" in told else 0.0,
+        latency=duration_seconds(entry["latency"]) if "latency" in entry else 0.0,
         bits=None if bits is None else bits * 10**9,
-        per_gigabyte=float(told.get("perGigabyte", 0)),
+        per_gigabyte=float(entry.get("perGigabyte", 0)),
     )
 
 
-def _dataset(told: Mapping[str, Any]) -> Dataset:
+def _dataset(entry: Mapping[str, Any]) -> Dataset:
     return Dataset(
-        name=told["name"], size=mem_bytes(told["size"]), at=tuple(told["at"]), teams=tuple(told.get("teams", ()))
+        name=entry["name"], size=mem_bytes(entry["size"]), at=tuple(entry["at"]), teams=tuple(entry.get("teams", ()))
     )
 
 
-def _outage(told: Mapping[str, Any]) -> ClusterOutage:
-    begin = int(duration_seconds(told["from"], days=True))
+def _outage(entry: Mapping[str, Any]) -> ClusterOutage:
+    begin = int(duration_seconds(entry["from"], days=True))
     return ClusterOutage(
-        cluster=told["cluster"], begin=begin, end=begin + int(duration_seconds(told["for"], days=True))
+        cluster=entry["cluster"], begin=begin, end=begin + int(duration_seconds(entry["for"], days=True))
     )
 
 

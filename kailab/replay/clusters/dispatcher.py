@@ -80,7 +80,7 @@ def _answered(ask: Callable[[], T]) -> T:
     return ask()
 
 
-_IN_VAIN = 3
+_MOST_UNSUCCESSFUL_ROUNDS = 3
 """Number of unsuccessful rounds, with nothing in progress, after which the labs' time stops.
 
 More than one is needed: labs that are held at a moment have not yet acted on what has just ended.
@@ -93,22 +93,22 @@ def dispatch(
     sites: ClusterSites,
     lasting: int | None,
     progress: Progress = lambda step, done, total: None,
-    keeper: ReplayCheckpoint | None = None,
+    checkpoint: ReplayCheckpoint | None = None,
 ) -> DispatchedReplay:
     """Replay a trace over several clusters.
 
-    ``lasting``: seconds after the first arrival at which the replay is cut off. ``keeper``: as in ``replay``. Raises
+    ``lasting``: seconds after the first arrival at which the replay is cut off. ``checkpoint``: as in ``replay``. Raises
     InputError, PolicyError, StateError.
     """
     with collector_off(), ExitStack() as labs:
-        saved = None if keeper is None else keeper.found()
+        saved = None if checkpoint is None else checkpoint.load()
         if saved is not None:
             assert isinstance(saved, _Run)
             for lab in saved.labs:
                 labs.enter_context(lab)
-            return saved.go_on(sites, progress, keeper)
-        stations = [ClusterReplica(site, labs.enter_context(open_replay_lab(site.plan))) for site in sites.sites]
-        return _Run(sites, stations, lasting, progress, keeper).run()
+            return saved.resume(sites, progress, checkpoint)
+        replicas = [ClusterReplica(site, labs.enter_context(open_replay_lab(site.plan))) for site in sites.sites]
+        return _Run(sites, replicas, lasting, progress, checkpoint).run()
 
 
 @dataclass(order=True)
@@ -126,72 +126,72 @@ class _Run:
     def __init__(
         self,
         sites: ClusterSites,
-        stations: Sequence[ClusterReplica],
+        replicas: Sequence[ClusterReplica],
         lasting: int | None,
         progress: Progress,
-        keeper: ReplayCheckpoint | None,
+        checkpoint: ReplayCheckpoint | None,
     ) -> None:
-        self._stations = {station.name: station for station in stations}
-        self._give(sites, progress, keeper)
+        self._replicas = {replica.name: replica for replica in replicas}
+        self._attach(sites, progress, checkpoint)
         self._lasting = lasting
         self._journeys: list[JobJourney] = []
         self._held: list[JobJourney] = []
         self._due: list[_Due] = []
         self._numbers = 0
-        self._in_vain = 0
+        self._unsuccessful_rounds = 0
         self._quiet_from = 0
         self._retrying = False
-        self._quotas = {team: _quota_of(team, stations) for team in sites.trace.teams}
+        self._quotas = {team: _quota_of(team, replicas) for team in sites.trace.teams}
         self._arriving = True
         self._through = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the sites, the policy and the callbacks; they are supplied again on resume."""
-        return {**self.__dict__, "_sites": None, "_policy": None, "_jobs": None, "_progress": None, "_keeper": None}
+        return {**self.__dict__, "_sites": None, "_policy": None, "_jobs": None, "_progress": None, "_checkpoint": None}
 
-    def _give(self, sites: ClusterSites, progress: Progress, keeper: ReplayCheckpoint | None) -> None:
+    def _attach(self, sites: ClusterSites, progress: Progress, checkpoint: ReplayCheckpoint | None) -> None:
         self._sites = sites
         self._policy = CheckedDispatchPolicy(sites.dispatching.policy.name, dispatch_policy(sites.dispatching.policy))
         self._jobs = sites.trace.jobs
-        self._progress, self._keeper = progress, keeper
+        self._progress, self._checkpoint = progress, checkpoint
 
     @property
     def labs(self) -> list[Lab]:
-        return [station.stay.lab for station in self._stations.values()]
+        return [replica.session.lab for replica in self._replicas.values()]
 
     def run(self) -> DispatchedReplay:
-        stations = self._stations.values()
-        began = self._began = self._now = max(station.stay.now for station in stations)
+        replicas = self._replicas.values()
+        began = self._began = self._now = max(replica.session.now for replica in replicas)
         self._shift = began - self._jobs[0].arrival
-        self._moving = TransferPlanner(self._sites, began)
-        self._all_to(began)
-        for station in stations:
-            station.accounts.pass_to(began)
-        return self._go(rested=False)
+        self._transfers = TransferPlanner(self._sites, began)
+        self._advance_all(began)
+        for replica in replicas:
+            replica.accounts.pass_to(began)
+        return self._run(rested=False)
 
-    def go_on(self, sites: ClusterSites, progress: Progress, keeper: ReplayCheckpoint | None) -> DispatchedReplay:
+    def resume(self, sites: ClusterSites, progress: Progress, checkpoint: ReplayCheckpoint | None) -> DispatchedReplay:
         """Resume a saved replay."""
-        self._give(sites, progress, keeper)
-        self._moving.given(sites)
+        self._attach(sites, progress, checkpoint)
+        self._transfers.restore(sites)
         for site in sites.sites:
-            self._stations[site.name].given(site)
-        return self._go(rested=not self._arriving)
+            self._replicas[site.name].restore(site)
+        return self._run(rested=not self._arriving)
 
-    def _go(self, *, rested: bool) -> DispatchedReplay:
-        stations, began = self._stations.values(), self._began
+    def _run(self, *, rested: bool) -> DispatchedReplay:
+        replicas, began = self._replicas.values(), self._began
         end = began + (LONGEST if self._lasting is None else self._lasting)
         if self._arriving:
             self._while_arriving(end)
-        self._to_the_end(end, rested=rested)
-        ended = max(station.stay.now for station in stations)
+        self._run_to_end(end, rested=rested)
+        ended = max(replica.session.now for replica in replicas)
         # Bring clusters that finished earlier to the end of the last one.
-        for station in stations:
-            if station.stay.now < ended:
-                for _ in station.stay.moments(ended - station.stay.now):
+        for replica in replicas:
+            if replica.session.now < ended:
+                for _ in replica.session.moments(ended - replica.session.now):
                     pass
-            station.stay.close()
+            replica.session.close()
         last = self._jobs[-1].arrival + self._shift
-        clusters = {station.name: station.one.replayed(began, last) for station in stations}
+        clusters = {replica.name: replica.replay_lab.replayed(began, last) for replica in replicas}
         result = DispatchedReplay(
             sites=self._sites, journeys=self._journeys, clusters=clusters, began=began, ended=ended, cut=end
         )
@@ -200,19 +200,19 @@ class _Run:
 
     def _while_arriving(self, end: int) -> None:
         while (at := self._next()) is not None and at < end:
-            self._all_to(at)
-            if self._over():
+            self._advance_all(at)
+            if self._is_complete():
                 break
             while self._due and self._due[0].at <= at:
                 due = heapq.heappop(self._due)
                 due.act(*due.about)
             self._arrivals()
-            for station in self._stations.values():
-                station.accounts.note(station.stay.now)
-            self._tell()
+            for replica in self._replicas.values():
+                replica.accounts.note(replica.session.now)
+            self._report_progress()
             # No lab has acted at this moment yet, so the replay can be saved and resumed here.
-            if self._keeper is not None:
-                self._keeper.look(self)
+            if self._checkpoint is not None:
+                self._checkpoint.save_if_due(self)
         self._arriving = False
 
     # --- time ----------------------------------------------------------------------------------------------------------
@@ -224,40 +224,40 @@ class _Run:
             times.append(self._jobs[len(self._journeys)].arrival + self._shift)
         return min(times, default=None)
 
-    def _over(self) -> bool:
+    def _is_complete(self) -> bool:
         """True if no job is with the dispatcher or yet to arrive, and all jobs sent have ended."""
-        return self._all_sent() and not any(station.accounts.unfinished for station in self._stations.values())
+        return self._all_sent() and not any(replica.accounts.unfinished for replica in self._replicas.values())
 
     def _all_sent(self) -> bool:
         arrived = len(self._journeys) == len(self._jobs) and not self._held
-        return arrived and not any(station.coming for station in self._stations.values())
+        return arrived and not any(replica.coming for replica in self._replicas.values())
 
-    def _all_to(self, at: int) -> None:
+    def _advance_all(self, at: int) -> None:
         self._now = at
         # Nothing is in progress and the policy was asked without success: the labs' time stops.
-        if self._in_vain >= _IN_VAIN:
+        if self._unsuccessful_rounds >= _MOST_UNSUCCESSFUL_ROUNDS:
             return
         all_sent = self._all_sent()
-        for station in self._stations.values():
-            for _ in station.stay.moments(at - station.stay.now, before=True):
+        for replica in self._replicas.values():
+            for _ in replica.session.moments(at - replica.session.now, before=True):
                 # Stop the time of a lab whose jobs have all ended: the event may only re-check a job that has begun.
-                if all_sent and not station.accounts.unfinished:
+                if all_sent and not replica.accounts.unfinished:
                     break
-            station.forget()
+            replica.forget()
 
-    def _catch_up(self, station: ClusterReplica) -> None:
+    def _catch_up(self, replica: ClusterReplica) -> None:
         """Advance a cluster whose time had stopped and that gets a job now."""
-        for _ in station.stay.moments(self._now - station.stay.now, before=True):
+        for _ in replica.session.moments(self._now - replica.session.now, before=True):
             pass
 
-    def _to_the_end(self, end: int, *, rested: bool) -> None:
-        for station in list(self._stations.values())[self._through :]:
-            for resting in station.stay.moments(end - station.stay.now, rested=rested):
-                self._tell()
-                if self._lasting is None and (not station.accounts.unfinished or station.stay.still):
+    def _run_to_end(self, end: int, *, rested: bool) -> None:
+        for replica in list(self._replicas.values())[self._through :]:
+            for resting in replica.session.moments(end - replica.session.now, rested=rested):
+                self._report_progress()
+                if self._lasting is None and (not replica.accounts.unfinished or replica.session.still):
                     break
-                if resting and self._keeper is not None:
-                    self._keeper.look(self)
+                if resting and self._checkpoint is not None:
+                    self._checkpoint.save_if_due(self)
             rested = False
             self._through += 1
 
@@ -265,8 +265,8 @@ class _Run:
         self._numbers += 1
         heapq.heappush(self._due, _Due(when, self._numbers, act, about))
 
-    def _tell(self) -> None:
-        inside = sum(len(station.accounts.unfinished) + len(station.coming) for station in self._stations.values())
+    def _report_progress(self) -> None:
+        inside = sum(len(replica.accounts.unfinished) + len(replica.coming) for replica in self._replicas.values())
         self._progress("replaying", len(self._journeys) - len(self._held) - inside, len(self._jobs))
 
     # --- choice of the cluster -----------------------------------------------------------------------------------------
@@ -287,29 +287,29 @@ class _Run:
 
     def _dispatch(self, journey: JobJourney) -> bool:
         """Send a job if the policy chooses a cluster. Returns True if it was sent."""
-        candidates = [station for station in self._stations.values() if station.fits(journey.job)]
+        candidates = [replica for replica in self._replicas.values() if replica.fits(journey.job)]
         if not candidates:
-            home = self._stations[journey.home]
+            home = self._replicas[journey.home]
             # Only the site's limit forbids the job. The lab does not know the limit and would start it, so keep it here.
             if home.could_begin(journey.job):
                 return False
             # The job can begin nowhere, so it waits at home, as it would without a dispatcher.
-            home.in_vain.add(journey.name)
+            home.never_begins.add(journey.name)
             self._send(journey, home, None)
             return True
-        views = [self._view(journey, station) for station in candidates if self._takes(station, journey)]
-        chosen = self._policy.choose(self._told(journey), views) if views else None
+        views = [self._view(journey, replica) for replica in candidates if self._takes(replica, journey)]
+        chosen = self._policy.choose(self._dispatch_job(journey), views) if views else None
         if chosen is None:
             return False
-        self._send(journey, self._stations[chosen.name], chosen)
+        self._send(journey, self._replicas[chosen.name], chosen)
         return True
 
-    def _takes(self, station: ClusterReplica, journey: JobJourney) -> bool:
-        return self._reached(station) == self._now and station.takes(journey.job)
+    def _takes(self, replica: ClusterReplica, journey: JobJourney) -> bool:
+        return self._reached(replica) == self._now and replica.takes(journey.job)
 
-    def _reached(self, station: ClusterReplica) -> int:
+    def _reached(self, replica: ClusterReplica) -> int:
         """When the dispatcher can reach the cluster: now, or at the end of an outage."""
-        return self._moving.reached(station.name, self._now)
+        return self._transfers.reached(replica.name, self._now)
 
     def _ask_held(self) -> None:
         """Ask for all jobs that wait with the dispatcher, in order of their turn."""
@@ -319,13 +319,13 @@ class _Run:
             return
         moving = len(self._held) < before or self._due or len(self._journeys) < len(self._jobs)
         moving = moving or any(self._began + outage.end > self._now for outage in self._sites.outages)
-        if moving or not all(station.stay.still for station in self._stations.values()):
-            self._in_vain = 0
+        if moving or not all(replica.session.still for replica in self._replicas.values()):
+            self._unsuccessful_rounds = 0
         else:
-            self._in_vain += 1
-            if self._in_vain == 1:
+            self._unsuccessful_rounds += 1
+            if self._unsuccessful_rounds == 1:
                 self._quiet_from = self._now
-        if self._in_vain < _IN_VAIN or self._now - self._quiet_from < _PATIENCE:
+        if self._unsuccessful_rounds < _MOST_UNSUCCESSFUL_ROUNDS or self._now - self._quiet_from < _PATIENCE:
             self._retrying = True
             self._at(self._now + self._sites.dispatching.retry, self._ask_again)
 
@@ -337,7 +337,7 @@ class _Run:
         if len(held) < 2:
             return [journey for journey in held if not self._dispatch(journey)]
         waiting = {journey.number: journey for journey in held}
-        turns = {journey.number: self._policy.turn(self._told(journey)) for journey in held}
+        turns = {journey.number: self._policy.turn(self._dispatch_job(journey)) for journey in held}
         order = [(turn, number) for number, turn in turns.items()]
         heapq.heapify(order)
         staying: list[JobJourney] = []
@@ -351,7 +351,7 @@ class _Run:
                 continue
             for other in waiting.values():
                 if other.job.team == journey.job.team:
-                    turns[other.number] = self._policy.turn(self._told(other))
+                    turns[other.number] = self._policy.turn(self._dispatch_job(other))
                     heapq.heappush(order, (turns[other.number], other.number))
         return staying
 
@@ -359,14 +359,14 @@ class _Run:
         self._retrying = False
         self._ask_held()
 
-    def _view(self, journey: JobJourney, station: ClusterReplica, own: ReplayedJob | None = None) -> ClusterView:
-        latency = self._sites.between(journey.home, station.name).latency
-        transfer = self._moving.way(journey.data, journey.home, station.name, self._now)
-        return station.view(journey.job, journey.home, latency, transfer, own)
+    def _view(self, journey: JobJourney, replica: ClusterReplica, own: ReplayedJob | None = None) -> ClusterView:
+        latency = self._sites.between(journey.home, replica.name).latency
+        transfer = self._transfers.plan(journey.data, journey.home, replica.name, self._now)
+        return replica.view(journey.job, journey.home, latency, transfer, own)
 
-    def _told(self, journey: JobJourney) -> DispatchJob:
+    def _dispatch_job(self, journey: JobJourney) -> DispatchJob:
         job = journey.job
-        holds = sum(station.holds(job.team) for station in self._stations.values())
+        holds = sum(replica.holds(job.team) for replica in self._replicas.values())
         return DispatchJob(
             name=job.name,
             team=job.team,
@@ -386,67 +386,67 @@ class _Run:
 
     # --- transfer ------------------------------------------------------------------------------------------------------
 
-    def _send(self, journey: JobJourney, station: ClusterReplica, view: ClusterView | None) -> None:
-        transfer = self._moving.send(journey.data, journey.home, station.name, self._now)
-        journey.at, journey.work, journey.left, journey.way = station.name, None, self._now, transfer.seconds
+    def _send(self, journey: JobJourney, replica: ClusterReplica, view: ClusterView | None) -> None:
+        transfer = self._transfers.send(journey.data, journey.home, replica.name, self._now)
+        journey.at, journey.work, journey.left, journey.way = replica.name, None, self._now, transfer.seconds
         journey.sent += 1
-        journey.moved_to[station.name] = journey.moved_to.get(station.name, 0) + transfer.moved
+        journey.moved_to[replica.name] = journey.moved_to.get(replica.name, 0) + transfer.moved
         journey.cost += transfer.cost
-        journey.latency = self._sites.between(journey.home, station.name).latency
+        journey.latency = self._sites.between(journey.home, replica.name).latency
         journey.expected = view.wait if view is not None and view.asked else None
         if transfer.seconds:
-            station.coming[journey.name] = journey.job
-            station.forget()
-            self._at(self._now + transfer.seconds, self._land, journey, station)
+            replica.coming[journey.name] = journey.job
+            replica.forget()
+            self._at(self._now + transfer.seconds, self._land, journey, replica)
         else:
-            self._land(journey, station)
+            self._land(journey, replica)
 
-    def _land(self, journey: JobJourney, station: ClusterReplica) -> None:
-        reached = self._reached(station)
+    def _land(self, journey: JobJourney, replica: ClusterReplica) -> None:
+        reached = self._reached(replica)
         if reached > self._now:
             # Retry at the end of the outage, under the same name, so that the job is created once.
-            station.coming[journey.name] = journey.job
-            station.forget()
-            self._at(reached, self._land, journey, station)
+            replica.coming[journey.name] = journey.job
+            replica.forget()
+            self._at(reached, self._land, journey, replica)
             return
-        station.coming.pop(journey.name, None)
-        if station.stay.now < self._now:
-            self._catch_up(station)
-        journey.work = station.stay.submit(journey.name, journey.job, journey.arrived)
-        station.forget()
-        self._look_again(journey, journey.work)
+        replica.coming.pop(journey.name, None)
+        if replica.session.now < self._now:
+            self._catch_up(replica)
+        journey.work = replica.session.submit(journey.name, journey.job, journey.arrived)
+        replica.forget()
+        self._plan_reconsidering(journey, journey.work)
 
-    def _look_again(self, journey: JobJourney, work: ReplayedJob) -> None:
+    def _plan_reconsidering(self, journey: JobJourney, work: ReplayedJob) -> None:
         dispatching = self._sites.dispatching
         if dispatching.again is not None and journey.looks < dispatching.most:
             journey.looks += 1
-            self._at(self._now + dispatching.again, self._waited_long, journey, work)
+            self._at(self._now + dispatching.again, self._reconsider, journey, work)
 
-    def _waited_long(self, journey: JobJourney, work: ReplayedJob) -> None:
+    def _reconsider(self, journey: JobJourney, work: ReplayedJob) -> None:
         """Ask again for a job that has waited in a cluster, if it has not begun and holds nothing there."""
         if journey.work is not work or work.began is not None or work.lives or work.saved or work.done:
             return
-        here = self._stations[journey.at]
+        here = self._replicas[journey.at]
         if (reached := self._reached(here)) > self._now:
             # The state of an unreachable cluster is unknown; sending the job elsewhere could run it twice.
-            self._at(reached, self._waited_long, journey, work)
+            self._at(reached, self._reconsider, journey, work)
             return
         views = [
-            self._view(journey, station, work if station is here else None)
-            for station in self._stations.values()
-            if station.fits(journey.job) and (station is here or self._takes(station, journey))
+            self._view(journey, replica, work if replica is here else None)
+            for replica in self._replicas.values()
+            if replica.fits(journey.job) and (replica is here or self._takes(replica, journey))
         ]
-        chosen = self._policy.choose(self._told(journey), views) if views else None
+        chosen = self._policy.choose(self._dispatch_job(journey), views) if views else None
         if chosen is not None and chosen.name != here.name:
-            here.stay.withdraw(work)
+            here.session.withdraw(work)
             here.forget()
             journey.taken_back += 1
-            self._send(journey, self._stations[chosen.name], chosen)
+            self._send(journey, self._replicas[chosen.name], chosen)
         else:
-            self._look_again(journey, work)
+            self._plan_reconsidering(journey, work)
 
 
-def _quota_of(team: str, stations: Sequence[ClusterReplica]) -> float:
+def _quota_of(team: str, replicas: Sequence[ClusterReplica]) -> float:
     """GPU quota of a team over all clusters; -1 if one cluster sets no bound."""
-    quotas = [station.site.queues.quotas[station.site.queues.of_team[team]] for station in stations]
+    quotas = [replica.site.queues.quotas[replica.site.queues.of_team[team]] for replica in replicas]
     return -1.0 if min(quotas) < 0 else sum(quotas)

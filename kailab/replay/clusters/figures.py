@@ -116,20 +116,20 @@ class DispatchFigures(msgspec.Struct, frozen=True, kw_only=True):
     sizes: list[SummaryRow]
 
 
-def figures(found: DispatchedReplay) -> DispatchFigures:
+def figures(replay: DispatchedReplay) -> DispatchFigures:
     """Compute the figures. They do not depend on the machine: equal files give equal text."""
-    sites, journeys = found.sites, found.journeys
-    summaries = {name: summarise(replayed) for name, replayed in found.clusters.items()}
-    costs = {site.name: _cost(site, found.clusters[site.name]) for site in sites.sites}
-    clusters = [_cluster(found, site, summaries[site.name], costs[site.name]) for site in sites.sites]
-    works = [_work(found, journey) for journey in journeys]
+    sites, journeys = replay.sites, replay.journeys
+    summaries = {name: summarise(replayed) for name, replayed in replay.clusters.items()}
+    costs = {site.name: _cost(site, replay.clusters[site.name]) for site in sites.sites}
+    clusters = [_cluster(replay, site, summaries[site.name], costs[site.name]) for site in sites.sites]
+    works = [_work(replay, journey) for journey in journeys]
     moving = sum(entry.cost for entry in journeys)
     cost = None if None in costs.values() else sum(entry for entry in costs.values() if entry is not None) + moving
     done = sum(entry.balance.done for entry in clusters) / WHOLE / HOUR
     sent = [entry for entry in journeys if entry.sent]
     energies = [entry.kwh for entry in summaries.values()]
-    queues = _queues(found, summaries, works)
-    held, fair = _exact(found, "held"), _exact(found, "fair")
+    queues = _queues(replay, summaries, works)
+    held, fair = _exact(replay, "held"), _exact(replay, "fair")
     choice = sites.dispatching.policy
     priced = [entry.prices.currency for entry in sites.sites if entry.prices is not None]
     return DispatchFigures(
@@ -138,7 +138,7 @@ def figures(found: DispatchedReplay) -> DispatchFigures:
         clusters_file=sites.file,
         policy=choice.name,
         parameters=dict(choice.parameters),
-        seconds=found.ended - found.began,
+        seconds=replay.ended - replay.began,
         gpus=sum(entry.gpus for entry in clusters),
         in_trace=len(sites.trace.jobs),
         broken_lines=len(sites.trace.broken),
@@ -184,18 +184,18 @@ def _cost(site: ClusterSite, replayed: CompletedReplay) -> float | None:
     return exact.cost - exact.idle_cost if site.pay == HELD else exact.cost
 
 
-def _cluster(found: DispatchedReplay, site: ClusterSite, summary: Summary, cost: float | None) -> ClusterFigures:
+def _cluster(replay: DispatchedReplay, site: ClusterSite, summary: Summary, cost: float | None) -> ClusterFigures:
     name = site.name
-    replayed: CompletedReplay = found.clusters[name]
-    present = [journey for journey in found.journeys if journey.at == name]
+    replayed: CompletedReplay = replay.clusters[name]
+    present = [journey for journey in replay.journeys if journey.at == name]
     return ClusterFigures(
         name=name,
         fleet=summary.fleet,
         gpus=summary.gpus,
         row=summary.total,
         came=sum(journey.home != name for journey in present),
-        went=sum(journey.home == name and _away(journey) for journey in found.journeys),
-        bytes_in=sum(journey.moved_to.get(name, 0) for journey in found.journeys),
+        went=sum(journey.home == name and _away(journey) for journey in replay.journeys),
+        bytes_in=sum(journey.moved_to.get(name, 0) for journey in replay.journeys),
         allocated=summary.allocated,
         held=round(replayed.accounts.held_time / WHOLE / HOUR, 3),
         cost=None if cost is None else round(cost, 2),
@@ -208,11 +208,11 @@ def _cluster(found: DispatchedReplay, site: ClusterSite, summary: Summary, cost:
     )
 
 
-def _queues(found: DispatchedReplay, summaries: dict[str, Summary], works: Sequence[ReplayedJob]) -> list[TeamFigures]:
+def _queues(replay: DispatchedReplay, summaries: dict[str, Summary], works: Sequence[ReplayedJob]) -> list[TeamFigures]:
     of_job = {id(work.job): work.queue for work in works}
     homes: dict[str, set[str]] = {}
     journeys: dict[str, list[JobJourney]] = {}
-    for journey in found.journeys:
+    for journey in replay.journeys:
         queue = of_job[id(journey.job)]
         homes.setdefault(queue, set()).add(journey.home)
         journeys.setdefault(queue, []).append(journey)
@@ -233,7 +233,7 @@ def _queues(found: DispatchedReplay, summaries: dict[str, Summary], works: Seque
         unpriced = len(unpriced_clusters) == len(summaries) or any(
             work.queue == row.name
             for name in unpriced_clusters
-            for work in found.clusters[name].accounts.works.values()
+            for work in replay.clusters[name].accounts.works.values()
         )
         rows.append(
             TeamFigures(
@@ -250,20 +250,20 @@ def _queues(found: DispatchedReplay, summaries: dict[str, Summary], works: Seque
     return rows
 
 
-def _exact(found: DispatchedReplay, field: str) -> Counter[str]:
+def _exact(replay: DispatchedReplay, field: str) -> Counter[str]:
     """GPU-hours of each queue over all clusters, not rounded."""
     sums: Counter[str] = Counter()
-    for replayed in found.clusters.values():
+    for replayed in replay.clusters.values():
         for queue in replayed.fairness.queues:
             sums[queue.name] += getattr(queue, field)
     return sums
 
 
-def _work(found: DispatchedReplay, journey: JobJourney) -> ReplayedJob:
+def _work(replay: DispatchedReplay, journey: JobJourney) -> ReplayedJob:
     """The job in its cluster; for a job in no cluster, one that has not begun."""
     if journey.work is not None:
         return journey.work
-    queue = found.sites.sites[0].queues.of_team[journey.job.team]
+    queue = replay.sites.sites[0].queues.of_team[journey.job.team]
     return ReplayedJob(journey.name, journey.job, queue, max(1, journey.job.pods), journey.arrived)
 
 

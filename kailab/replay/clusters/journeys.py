@@ -68,21 +68,21 @@ class DispatchedReplay:
     cut: int
 
 
-def conservation_faults(found: DispatchedReplay) -> list[str]:
+def conservation_faults(replay: DispatchedReplay) -> list[str]:
     """Check that no job is lost and none is in two clusters. Returns the faults."""
     faults = []
-    trace, shift = found.sites.trace.jobs, found.began - found.sites.trace.jobs[0].arrival
-    numbers = [journey.number for journey in found.journeys]
-    arrived = sum(job.arrival + shift <= found.ended and job.arrival + shift < found.cut for job in trace)
+    trace, shift = replay.sites.trace.jobs, replay.began - replay.sites.trace.jobs[0].arrival
+    numbers = [journey.number for journey in replay.journeys]
+    arrived = sum(job.arrival + shift <= replay.ended and job.arrival + shift < replay.cut for job in trace)
     if numbers != list(range(arrived)):
         faults.append(
             f"{arrived} jobs of the trace have arrived; the dispatcher knows {len(numbers)}, {len(set(numbers))} of them different"
         )
     places: dict[int, list[str]] = {}
-    for name, replayed in found.clusters.items():
+    for name, replayed in replay.clusters.items():
         for work in replayed.accounts.works.values():
             places.setdefault(id(work.job), []).append(name)
-    for journey in found.journeys:
+    for journey in replay.journeys:
         present = places.pop(id(journey.job), [])
         expected = [] if journey.work is None else [journey.at]
         if present != expected:
@@ -90,22 +90,23 @@ def conservation_faults(found: DispatchedReplay) -> list[str]:
                 f"{journey.job.name} is in {', '.join(present) or 'no cluster'}; expected {', '.join(expected) or 'none'}"
             )
         elif (
-            journey.work is not None and found.clusters[journey.at].accounts.works.get(journey.name) is not journey.work
+            journey.work is not None
+            and replay.clusters[journey.at].accounts.works.get(journey.name) is not journey.work
         ):
             faults.append(f"{journey.job.name} is another job in {journey.at}")
     if places:
         faults.append(f"{len(places)} jobs are in clusters to which the dispatcher did not send them")
-    submitted = sum(journey.job.demand for journey in found.journeys)
-    inside = sum(replayed.accounts.submitted for replayed in found.clusters.values())
-    outside = sum(journey.job.demand for journey in found.journeys if journey.work is None)
+    submitted = sum(journey.job.demand for journey in replay.journeys)
+    inside = sum(replayed.accounts.submitted for replayed in replay.clusters.values())
+    outside = sum(journey.job.demand for journey in replay.journeys if journey.work is None)
     if submitted != inside + outside:
         faults.append(f"{submitted} milli-GPU-seconds arrived, which is not {inside} in clusters + {outside} elsewhere")
     return faults
 
 
-def check_conservation(found: DispatchedReplay) -> None:
+def check_conservation(replay: DispatchedReplay) -> None:
     """Raise UnbalancedGpuTime if a job was lost or duplicated."""
-    if faults := conservation_faults(found):
+    if faults := conservation_faults(replay):
         raise UnbalancedGpuTime(f"jobs do not balance over the clusters: {'; '.join(faults[:5])}")
 
 
@@ -116,15 +117,15 @@ JOBS = (
 TIMELINE = ("cluster", *tables.TIMELINE)
 
 
-def job_rows(found: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
+def job_rows(replay: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
     """One row for each job, by arrival.
 
     Times are seconds after the first arrival, or None. ``sent``: when it was sent to its present cluster; ``way``:
     seconds of that transfer.
     """
-    zero = found.began
-    of_team = found.sites.sites[0].queues.of_team
-    for journey in found.journeys:
+    zero = replay.began
+    of_team = replay.sites.sites[0].queues.of_team
+    for journey in replay.journeys:
         job, work = journey.job, journey.work
         began = None if work is None or work.began is None else work.began - zero
         ended = None if work is None or work.ended is None else work.ended - zero
@@ -138,8 +139,8 @@ def job_rows(found: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
         )  # fmt: skip
 
 
-def timeline_rows(found: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
+def timeline_rows(replay: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
     """The timeline of each cluster, in the order of the file."""
-    for name, replayed in found.clusters.items():
+    for name, replayed in replay.clusters.items():
         for row in tables.timeline_rows(replayed):
             yield (name, *row)

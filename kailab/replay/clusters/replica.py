@@ -102,18 +102,18 @@ class _WaitingLine(NamedTuple):
 class ClusterReplica:
     """One cluster of the replay.
 
-    ``coming``: jobs on their way here, by name. ``in_vain``: names of jobs that were sent here although they can never
+    ``coming``: jobs on their way here, by name. ``never_begins``: names of jobs that were sent here although they can never
     begin; they block nobody.
     """
 
-    def __init__(self, site: ClusterSite, one: ReplayLab) -> None:
+    def __init__(self, site: ClusterSite, replay_lab: ReplayLab) -> None:
         self.site = site
         self.name = site.name
-        self.one = one
-        self.stay = one.stay
-        self.accounts = one.accounts
+        self.replay_lab = replay_lab
+        self.session = replay_lab.session
+        self.accounts = replay_lab.accounts
         self.coming: dict[str, TraceJob] = {}
-        self.in_vain: set[str] = set()
+        self.never_begins: set[str] = set()
         self._models = gpus_by_model(site.plan.fleet)
         self._prices: dict[tuple[str, ...], float | None] = {}
         self._bounds, self._beginning = self._asked_of(site)
@@ -125,10 +125,10 @@ class ClusterReplica:
         """Leave out what derives from the site; it is supplied again on resume."""
         return {**self.__dict__, "site": None, "_bounds": None, "_beginning": None, "_line": None}
 
-    def given(self, site: ClusterSite) -> None:
+    def restore(self, site: ClusterSite) -> None:
         """Supply the site again after a resume."""
         self.site = site
-        self.one.plan = site.plan
+        self.replay_lab.plan = site.plan
         self._bounds, self._beginning = self._asked_of(site)
 
     def forget(self) -> None:
@@ -150,33 +150,33 @@ class ClusterReplica:
         """True if the dispatcher may send the job here now: the jobs here stay within the site's limit."""
         if self.site.limit is None:
             return True
-        demand = sum(work.job.milli for name, work in self.accounts.unfinished.items() if name not in self.in_vain)
+        demand = sum(work.job.milli for name, work in self.accounts.unfinished.items() if name not in self.never_begins)
         demand += sum(job_on_way.milli for job_on_way in self._expected())
         return demand + job.milli <= self.site.limit * WHOLE
 
     def view(
-        self, job: TraceJob, home: str, latency: float, way: Transfer, own: ReplayedJob | None = None
+        self, job: TraceJob, home: str, latency: float, transfer: Transfer, own: ReplayedJob | None = None
     ) -> ClusterView:
         """The cluster as the policy sees it for this job. ``own``: the job in this cluster if it already waits here."""
         models = job.models
         line = self._in_line() if own is None else self._lined_up(own)
-        stands = self._standing(models) if own is None else self._stand(models, line, own)
+        demand = self._standing(models) if own is None else self._stand(models, line, own)
         pods = self._pods(job)
         allowed = line.queues.takes(job, pods, pods)
         return ClusterView(
             self.name,
             home=self.name == home,
             gpus=float(self._gpus(models)),
-            free=stands.free / WHOLE,
-            waiting=stands.waiting / WHOLE,
+            free=demand.free / WHOLE,
+            waiting=demand.waiting / WHOLE,
             price=self._price(models),
             latency=latency,
-            move_bytes=way.moved,
-            move_cost=way.cost,
-            way=0 if own is not None else way.seconds,
+            move_bytes=transfer.moved,
+            move_cost=transfer.cost,
+            way=0 if own is not None else transfer.seconds,
             allowed=allowed,
             room_in=lambda: max(
-                seconds_until_room(stands.free, stands.running, stands.before, job.milli),
+                seconds_until_room(demand.free, demand.running, demand.before, job.milli),
                 0.0 if allowed else self._room_in_queue(job, line, own),
             ),
         )
@@ -186,7 +186,7 @@ class ClusterReplica:
         if not self._held:
             of_team = self.site.queues.of_team
             for name, work in self.accounts.unfinished.items():
-                held = len(work.lives) if name in self.in_vain else work.pods - work.done
+                held = len(work.lives) if name in self.never_begins else work.pods - work.done
                 self._held[work.queue] = self._held.get(work.queue, 0) + held * work.milli
             for job in self._expected():
                 self._held[of_team[job.team]] = self._held.get(of_team[job.team], 0) + job.milli
@@ -200,7 +200,7 @@ class ClusterReplica:
 
     def _stand(self, models: tuple[str, ...], line: _WaitingLine, until: ReplayedJob | None = None) -> _GpuDemand:
         running = [
-            (seconds_left(self.accounts, work, life, self.stay.now), work.milli)
+            (seconds_left(self.accounts, work, life, self.session.now), work.milli)
             for work, life in self.accounts.live()
             if not models or life.model in models
         ]
@@ -239,12 +239,12 @@ class ClusterReplica:
             if work is until:
                 return
             missing = work.pods - work.done - len(work.lives)
-            if missing and work.name not in self.in_vain:
+            if missing and work.name not in self.never_begins:
                 seconds = inf if self.accounts.endless else work.job.seconds
                 yield _WaitingJob(work.name, work.job, missing, work.pods, seconds)
         if until is None:
             for name, job in self.coming.items():
-                if name not in self.in_vain:
+                if name not in self.never_begins:
                     pods = self._pods(job)
                     yield _WaitingJob(name, job, pods, pods, job.seconds)
 
@@ -254,7 +254,7 @@ class ClusterReplica:
         longest = 0.0
         for limit, queues in line.queues.limits(job):
             running = [
-                (seconds_left(self.accounts, work, life, self.stay.now), work.milli)
+                (seconds_left(self.accounts, work, life, self.session.now), work.milli)
                 for work, life in self.accounts.live()
                 if work.queue in queues
             ]
@@ -272,10 +272,10 @@ class ClusterReplica:
 
     def _expected(self) -> list[TraceJob]:
         """Jobs on their way here that could begin."""
-        return [job for name, job in self.coming.items() if name not in self.in_vain]
+        return [job for name, job in self.coming.items() if name not in self.never_begins]
 
     def _asked_of(self, site: ClusterSite) -> tuple[QueueBounds, JobFeasibility]:
-        bounds = QueueBounds(site.plan, self.stay.cluster.list("PriorityClass"))
+        bounds = QueueBounds(site.plan, self.session.cluster.list("PriorityClass"))
         return bounds, JobFeasibility(site.plan, bounds)
 
     def _gpus(self, models: tuple[str, ...]) -> int:

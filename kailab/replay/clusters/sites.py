@@ -112,11 +112,11 @@ class ClusterSites:
     strangers: Sequence[str] = ()
     """Warnings about teams of the file that have no job in the trace."""
 
-    def between(self, one: str, other: str) -> NetworkLink:
+    def between(self, first: str, second: str) -> NetworkLink:
         """The link between two clusters; within a cluster it takes no time."""
-        if one == other:
+        if first == second:
             return NetworkLink()
-        return self.links.get((one, other)) or self.links.get((other, one)) or self.link
+        return self.links.get((first, second)) or self.links.get((second, first)) or self.link
 
     def observed(self, observers: Sequence[Observer]) -> ClusterSites:
         """A copy with one observer for each cluster's lab, in order."""
@@ -145,7 +145,7 @@ def dispatch_policy(choice: PolicyChoice) -> Dispatch:
     return make_policy(choice, Dispatch)
 
 
-def seen(path: Any, base: Path) -> Path:
+def resolve_path(path: Any, base: Path) -> Path:
     """Resolve a path in a file that lies in ``base``."""
     return base / Path(str(path)).expanduser()
 
@@ -187,7 +187,7 @@ class TransferPlanner:
         """Leave out the sites; they are supplied again on resume."""
         return {**self.__dict__, "_sites": None}
 
-    def given(self, sites: ClusterSites) -> None:
+    def restore(self, sites: ClusterSites) -> None:
         """Supply the sites again after a resume."""
         self._sites = sites
 
@@ -195,7 +195,7 @@ class TransferPlanner:
         """When a cluster can be reached from ``at`` on."""
         return self._began + self._sites.reached_from(name, at - self._began)
 
-    def way(self, data: Dataset | None, home: str, to: str, now: int) -> Transfer:
+    def plan(self, data: Dataset | None, home: str, to: str, now: int) -> Transfer:
         """The transfer if it began now."""
         latency = ceil(self._sites.between(home, to).latency)
         if data is None:
@@ -210,22 +210,22 @@ class TransferPlanner:
 
     def send(self, data: Dataset | None, home: str, to: str, now: int) -> Transfer:
         """Begin the transfer."""
-        way = self.way(data, home, to, now)
-        if data is not None and way.moved:
-            end = self._end(data, way.source, to, now)
+        transfer = self.plan(data, home, to, now)
+        if data is not None and transfer.moved:
+            end = self._end(data, transfer.source, to, now)
             self._there[data.name, to] = end
-            self._busy[_pair(way.source, to)] = end
-        return way
+            self._busy[_pair(transfer.source, to)] = end
+        return transfer
 
     def _end(self, data: Dataset, source: str, to: str, now: int) -> int:
         link = self._sites.between(source, to)
         # A copy that is still in transfer can be moved on only after it has arrived.
-        begin = max(now, self._there[data.name, source], self._busy.get(_pair(source, to), 0))
+        start = max(now, self._there[data.name, source], self._busy.get(_pair(source, to), 0))
         # No transfer can start from a cluster during its outage.
-        begin = self.reached(source, begin)
+        start = self.reached(source, start)
         seconds = link.latency + (0.0 if link.bits is None else data.size * 8 / link.bits)
-        return begin + ceil(seconds)
+        return start + ceil(seconds)
 
 
-def _pair(one: str, other: str) -> tuple[str, str]:
-    return (one, other) if one < other else (other, one)
+def _pair(first: str, second: str) -> tuple[str, str]:
+    return (first, second) if first < second else (second, first)

@@ -1,4 +1,4 @@
-// Amounts in words.
+// Format amounts as words.
 
 export const UNLIMITED = -1;
 
@@ -6,7 +6,7 @@ export function gpus(milli) {
   return trimmed(milli / 1000);
 }
 
-// Of a resource in the engine's units: milli-GPU, millicores, bytes.
+// An amount of a resource in the engine's units: milli-GPU, millicores, bytes.
 export function amount(resource, value) {
   if (value === undefined || value === null) return "not known";
   if (value === UNLIMITED) return "unlimited";

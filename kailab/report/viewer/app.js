@@ -1,4 +1,4 @@
-// The page: which run, test and lab is shown, and the keys. The address after # says it, so that a link leads to a moment.
+// The page: the shown run, test and lab, and keyboard input. The fragment of the address holds the choice, so a link leads to a moment.
 
 import { Detail } from "viewer/detail";
 import { h, replace } from "viewer/dom";
@@ -74,19 +74,19 @@ class App {
     this.labPage.travel(moment ?? this.#start());
   }
 
-  // Where a lab is looked at first. Of a snapshot that is how it was, before anything was decided.
+  // The first moment shown of a lab. For a snapshot it is the state before any decision.
   #start() {
     return this.page.kind === "snapshot" ? 0 : this.labPage.start;
   }
 
-  // The raw entry of what was expected, in any of the test's labs.
+  // Shows the raw entry of an expectation, in any of the test's labs.
   async #expectation(test, one) {
     const { chunk } = test.labs.find((each) => each.name === one.lab);
     this.detail.open(new Lab(await this.source.lab(chunk), this.source), one.expected,
       [["seen", one.seen], ["at", `${one.t} s`], ["verdict", one.held ? "held" : "not held"], ...lineFacts(one.source)], [{ title: "The expectation", refs: [one.ref] }]);
   }
 
-  // The lab of that name in the same test of the other runs.
+  // The lab with this name in the same test of the other runs.
   #others(run, test, lab) {
     return this.page.runs.flatMap((one, place) => {
       const ref = place === run ? null : one.tests.find((each) => each.name === test)?.labs.find((each) => each.name === lab);
@@ -95,7 +95,7 @@ class App {
   }
 
   #address() {
-    // Of a page with one test only that is shown at once.
+    // A page with a single test shows it at once.
     const only = this.page.runs.length === 1 && this.page.runs[0].tests.length === 1 ? "#/0/0" : "";
     const parts = (location.hash.length > 2 ? location.hash : only).slice(2).split("/").map(Number);
     const whole = (value) => (Number.isInteger(value) && value >= 0 ? value : 0);
@@ -112,7 +112,7 @@ class App {
   }
 }
 
-// Without a moment: where a lab is best looked at first.
+// Without a moment in the address: the best first moment of a lab.
 function address(run, test, lab = 0, moment = null) {
   return `#/${run}/${test}/${lab}${moment === null ? "" : `/${moment}`}`;
 }

@@ -1,4 +1,4 @@
-// Arrows over a list of rows: from the row of one thing to the row of another, at a place in a column that all rows have.
+// Arrows over a list of rows, from one row to another, at a position in a column.
 
 const SVG = "http://www.w3.org/2000/svg";
 const MOST = 250;
@@ -10,14 +10,14 @@ function svg(tag, attributes, ...children) {
   return element;
 }
 
-// arrows: [{from, to, at, strong}]: rows, and the place in the column from 0 to 1. body: of the list, whose rows from first to before
-// last are elements, each height pixels high. column: selects the element of the column in a row. How many were not drawn.
+// arrows: [{from, to, at, strong}]: rows, and the position in the column from 0 to 1. body: of the list; its rows first to last - 1 are
+// elements, each height pixels high. column: selects the column's element in a row. Returns the number of arrows that were not drawn.
 export function drawArrows(body, { arrows, first, last, height, column }) {
   const place = body.querySelector(column)?.getBoundingClientRect();
   if (!place?.width) return 0;
   const seen = arrows.filter(({ from, to }) => Math.max(from, to) >= first && Math.min(from, to) < last);
   if (!seen.length) return 0;
-  // The strong ones are never left out for others.
+  // Strong arrows are never omitted in favour of others.
   seen.sort((one, other) => Number(other.strong) - Number(one.strong));
   const left = place.left - body.getBoundingClientRect().left, top = first * height, high = (last - first) * height;
   const picture = svg("svg", { class: "arrows", "aria-hidden": "true", width: place.width, height: high },
@@ -26,7 +26,7 @@ export function drawArrows(body, { arrows, first, last, height, column }) {
         svg("path", { d: "M0 0 L8 4 L0 8 z", class: how })))));
   picture.style.left = `${left}px`;
   picture.style.top = `${top}px`;
-  // What is drawn last lies above.
+  // Later arrows are drawn on top.
   for (const { from, to, at, strong } of seen.slice(0, MOST).reverse()) {
     const x = at * place.width, middle = (row) => row * height + height / 2 - top;
     const begin = middle(from), end = middle(to), side = at > 0.9 ? -1 : 1;

@@ -1,16 +1,16 @@
-// What tells queues apart: a colour, a letter and, in print, a pattern.
+// Distinguish queues by a colour, a letter and, in print, a pattern.
 
 const HUES = [212, 28, 150, 330, 50, 270, 185, 0, 95, 240];
 
 export class Colours {
-  // known: colours of queues by name, as another lab has them.
+  // known: colours of queues by name in another lab.
   constructor(lab, known = new Map()) {
     this.lab = lab;
     this.known = known;
     this.renew();
   }
 
-  // The lab went on. A queue keeps its colour and letter; a new one gets the next.
+  // Update a running lab. A queue keeps its colour and letter; a new one gets the next.
   renew() {
     const { lab } = this;
     for (const queue of lab.leafQueues) {
@@ -28,7 +28,7 @@ export class Colours {
   fill(queue, dark) {
     const place = this.places.get(queue);
     if (place === undefined) return "#a9aeb6";
-    // Light enough for black letters. Beyond ten queues the same hues come again, lighter.
+    // Light enough for black letters. After ten queues the hues repeat in a lighter shade.
     const round = Math.floor(place / HUES.length);
     const light = (dark ? 62 : 66) + [0, 14, 7, 20, 10][round % 5];
     return `hsl(${HUES[place % HUES.length]} ${round % 2 ? 38 : 68}% ${light}%)`;
@@ -45,7 +45,7 @@ function letters(place) {
   return text;
 }
 
-// Six patterns of lines over a cell, for paper without colour.
+// Six line patterns over a cell, for printing in black and white.
 export function hatch(context, pattern, x, y, width, height) {
   if (pattern === 0) return;
   context.save();

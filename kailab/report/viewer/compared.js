@@ -1,4 +1,4 @@
-// Two moments side by side, of a lab or of the same test's labs in two runs: what stands otherwise between them.
+// Compare two moments side by side, of one lab or of the same test's labs in two runs.
 
 import { amount, ofGpus, plural } from "viewer/amounts";
 import { Colours } from "viewer/colours";
@@ -32,7 +32,7 @@ export class Compared {
       this.note, this.fleets, this.queues, this.rows.element);
   }
 
-  // The lab is there, or went on.
+  // Called when the lab has loaded or has changed.
   renew() {
     const { lab } = this;
     this.other = Math.max(0, Math.min(this.other, lab.moments.length - 1));
@@ -50,7 +50,7 @@ export class Compared {
       this.note.textContent = "Reading the other run ...";
       const lab = await this.others[place].load();
       if (this.choice.value !== value) return;
-      // A queue has the colour and letter that it has here.
+      // A queue keeps the colour and letter of the first lab.
       const colours = new Colours(lab, this.colours.known);
       this.#side({ place, lab, title: this.others[place].title, colours, facts: new Facts(lab, this.facts.detail) });
     }
@@ -66,7 +66,7 @@ export class Compared {
     this.then = fleet;
   }
 
-  // The moment of the other side: that which was chosen, or of another run the last one that was not later; beside the end its end.
+  // The moment of the other side: the chosen one, or in another run the last one that is not later; the end is compared with the end.
   get #then() {
     if (!this.beside) return this.other;
     const { moments } = this.beside.lab, t = this.lab.moments[this.moment].t;
@@ -112,8 +112,8 @@ export class Compared {
     return found;
   }
 
-  // In another run a pod is the one of the same name. Names may end otherwise there (another scheduler's Deployment has another hash):
-  // the rest is taken in pairs from each workload, first those that stand alike.
+  // Pods of two runs are matched by name. Names may differ in their suffix (another scheduler's Deployment has another hash), so the
+  // remaining pods of each workload are paired, starting with those in equal states.
   #podsByName(old, other, moment) {
     const { lab } = this, before = there(old, other), after = there(lab, moment), found = [], left = new Map();
     const rest = (one, pod, side, segment) => {
@@ -153,7 +153,7 @@ export class Compared {
   }
 }
 
-// Pods that are there at a moment: name -> its place and segment.
+// Pods that exist at a moment: name -> index and segment.
 function there(lab, moment) {
   const found = new Map();
   lab.segments(moment).forEach((segment, pod) => {
@@ -162,7 +162,7 @@ function there(lab, moment) {
   return found;
 }
 
-// Two lists of [pod, segment] without pairs that stand alike.
+// Remove pairs with equal states from two lists of [pod, segment].
 function without(pods, others, lab, other) {
   const by = new Map();
   for (const one of others) {
@@ -173,7 +173,7 @@ function without(pods, others, lab, other) {
   return [then, [...by.values()].flat()];
 }
 
-// Of a scheduler that told no shares, what the queue's object says.
+// The queue's object, for a scheduler that reported no shares.
 function figure(one, field) {
   if (!one) return "not there";
   if (one.state.gpu) return amount("gpu", one.state.gpu[field]);

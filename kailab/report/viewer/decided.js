@@ -1,4 +1,4 @@
-// What was done before a moment, and what the cycle decided then.
+// What was done before a moment, and what its cycle decided.
 
 import { button, h, replace } from "viewer/dom";
 import { NONE } from "viewer/lab";
@@ -20,7 +20,7 @@ export class Decided {
       h("div", { class: "panel-head" }, h("h3", { id: "decided-title" }, "Done and decided")), this.steps, this.kinds, this.rows.element);
   }
 
-  // What is shown next is of this kind alone.
+  // Show only this kind in the next rendering.
   pick(kind) {
     this.only = kind;
   }

@@ -1,4 +1,4 @@
-// The raw object, decision or event behind a fact, with its file and the place there.
+// The raw object, decision or event behind a fact, with its file and position.
 
 import { button, h, replace } from "viewer/dom";
 

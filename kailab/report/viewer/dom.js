@@ -1,9 +1,9 @@
-// Elements from data. Text is only ever set as text, so a name with markup in it stays a name.
+// Create elements from data. Text is only set as text, so markup in names has no effect.
 
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    // Of ARIA's states false is told, too: a button that is not pressed.
+    // ARIA states need an explicit false, for example for a button that is not pressed.
     const state = name.startsWith("aria-");
     if (value === undefined || value === null || (value === false && !state)) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

@@ -1,4 +1,4 @@
-// Each eviction with an arrow to whom it served: the action, the rule, the level and resource that decided, the numbers.
+// Evictions with arrows to their beneficiaries: action, rule, and the level, resource and numbers that decided.
 
 import { amount, ofGpus, plural, UNLIMITED } from "viewer/amounts";
 import { isDark } from "viewer/colours";
@@ -55,7 +55,7 @@ export class Evictions {
   }
 }
 
-// The ground of the evidence in a line. Its numbers are as they were recorded.
+// The recorded ground of an eviction in one line, with its recorded numbers.
 export function ground(one) {
   if (!one) return "";
   const compared = one.beside && one.beside !== one.queue ? `${one.queue} against ${one.beside}` : one.queue;

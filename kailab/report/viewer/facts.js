@@ -1,4 +1,4 @@
-// What is opened of a pod, a PodGroup, a node, a queue, a decision: its facts at a moment, and everything raw about it.
+// Details of a pod, PodGroup, node, queue or decision: its facts at a moment and its raw entries.
 
 import { amount, gpus, ofGpus, seconds, UNLIMITED } from "viewer/amounts";
 import { NONE } from "viewer/lab";

@@ -1,4 +1,4 @@
-// The fleet as a grid of GPUs, rack by rack: on a canvas that shows what is in view, with the same facts as a table beside it.
+// The fleet as a grid of GPUs by rack, on a canvas that draws what is in view, with the same facts in a table beside it.
 
 import { gpus, ofGpus, plural } from "viewer/amounts";
 import { hatch, isDark } from "viewer/colours";
@@ -15,7 +15,7 @@ const WITH_LETTERS = 9;
 const WITH_NAMES = 18;
 
 export class Fleet {
-  // title, id: of the picture; whole: with the table beside it and its legend.
+  // title, id: of the picture; whole: with the table and the legend.
   constructor(lab, colours, facts, { title = "Fleet", id = "fleet", whole = true } = {}) {
     Object.assign(this, { lab, colours, facts, whole, zoom: null, paper: false });
     this.canvas = h("canvas", { role: "img" });
@@ -61,7 +61,7 @@ export class Fleet {
     if (this.placed) { this.#lay(); this.#draw(); }
   }
 
-  // What the cycle decided: pods that go, and pods that come to a node or are promised a place there.
+  // Decisions of the cycle: pods that leave, and pods that are placed on a node or promised a place there.
   #marks(moment) {
     const going = new Set(), coming = new Map();
     for (const place of this.lab.decisionsOf[moment]) {
@@ -81,7 +81,7 @@ export class Fleet {
     this.#draw();
   }
 
-  // Where each rack and node stands: the largest cells with which all of it is in view, but never cells too small to see.
+  // Positions of racks and nodes: the largest cells with which everything is in view, but never too small to see.
   #lay() {
     const width = Math.max(200, this.scroll.clientWidth - 2);
     const there = [];
@@ -190,8 +190,8 @@ export class Fleet {
     }
   }
 
-  // Which device of a node a whole-device pod has is not recorded: cells are filled in the order of pods. Pods on one shared
-  // device have one cell.
+  // The record does not say which device of a node a whole-GPU pod has: cells are filled in the order of pods. Pods on one shared
+  // device share a cell.
   #slots(node) {
     const { pods } = this.lab;
     const held = [], shared = new Map(), coming = [];
@@ -272,7 +272,7 @@ export class Fleet {
     if (size >= 13) this.#letter(context, part, x, y, size, ink.text, this.paper ? "#fff" : null);
   }
 
-  // ground: what is laid under the letter, so that it is read over lines.
+  // ground: background of the letter, which keeps it readable over lines.
   #letter(context, part, x, y, high, colour, ground) {
     const { size } = this;
     const letter = this.colours.letter(part.queue);
@@ -326,7 +326,7 @@ export class Fleet {
     return [...sums].map(([queue, milli]) => `${this.lab.queues.name[queue] ?? "no queue"} ${gpus(milli)}`).join(", ");
   }
 
-  // What the picture shows of a node beside who holds it: crosses, strokes and outlines.
+  // What the picture shows of a node in addition to its pods: crosses, strokes and outlines.
   #changing(node) {
     const held = (this.placed.found.get(node) ?? []).map(({ pod, segment, state }) => ({ pod, state, milli: this.lab.pods.milli[segment] }));
     const coming = (this.marks.coming.get(node) ?? []).map(({ pod, promised }) => ({ pod, promised, milli: this.#wanted(pod) }));

@@ -1,4 +1,4 @@
-// PodGroups over all moments: waiting, promised a place, running, leaving; and where pods of them were evicted, for whom.
+// PodGroups over all moments: waiting, promised, running, leaving, and evictions with their beneficiaries.
 
 import { plural } from "viewer/amounts";
 import { drawArrows } from "viewer/arrows";
@@ -34,12 +34,12 @@ export class Gangs {
     this.renew();
   }
 
-  // The lab is there, or went on.
+  // Called when the lab has loaded or has changed.
   renew() {
     const { lab } = this;
     this.choice.hidden = this.marks.hidden = !lab.evictions.length;
     this.victims = new Map();
-    // One for all pods of a PodGroup that went at a moment for the same other one.
+    // One arrow for all pods of a PodGroup that were evicted at a moment for the same beneficiary.
     const served = new Map();
     lab.evictions.forEach((one) => {
       const decided = lab.decision(one.decision);
@@ -49,7 +49,7 @@ export class Gangs {
       served.set(`${decided.group} ${one.beneficiary} ${decided.moment}`, { victim: decided.group, beneficiary: one.beneficiary, moment: decided.moment });
     });
     this.served = [...served.values()].filter((one) => one.victim !== one.beneficiary);
-    // Gangs first: PodGroups of single pods are many, and none starts together with another.
+    // Gangs first: PodGroups of single pods are numerous.
     const alone = (group) => Number(lab.groups.members[group] < 2);
     this.order = lab.groups.name.map((_, place) => place).filter((place) => lab.groups.counts[place].length)
       .sort((one, other) => alone(one) - alone(other) || lab.groups.counts[one][0][0] - lab.groups.counts[other][0][0] || one - other);
@@ -60,7 +60,7 @@ export class Gangs {
     this.#show();
   }
 
-  // other: for whom it was evicted, or who was evicted for it; how many pods of each.
+  // other: the beneficiary, or the PodGroup evicted for this one; with the number of pods.
   #mark(group, moment, other, what) {
     if (!this.victims.has(group)) this.victims.set(group, new Map());
     const moments = this.victims.get(group);
@@ -126,7 +126,7 @@ export class Gangs {
   }
 }
 
-// Runs of moments in which a PodGroup is in one way.
+// Runs of moments in which a PodGroup has one state.
 function stretches(changes, count) {
   const found = [];
   changes.forEach(([from, waits, promised, placed, leaves], at) => {

@@ -1,17 +1,17 @@
-// A lab's form that grows: what is new of it is put where it belongs.
+// Apply increments to a lab's form.
 
 const SEGMENTS = { moment: Int32Array, state: Uint8Array, node: Int32Array, milli: Int32Array, shared: Int32Array, ref: Int32Array };
 const OF_POD = ["name", "group", "before", "after"];
 const WHOLE = ["racks", "by"];
 
-// Columns of pods, as small as they can be.
+// Columns of pods in the most compact form.
 export function packed(pods) {
   const found = { ...pods, first: Int32Array.from(pods.first) };
   for (const [name, Kind] of Object.entries(SEGMENTS)) found[name] = Kind.from(pods[name]);
   return found;
 }
 
-// The same column, equal entries being one. They are not to be changed.
+// The same column with equal entries shared, which must not be changed.
 export function shared(column) {
   const known = new Map();
   return column.map((one) => {
@@ -21,7 +21,7 @@ export function shared(column) {
   });
 }
 
-// Takes an increment into a form, but for its pods.
+// Apply an increment to a form, except for its pods.
 export function grow(form, one) {
   for (const part of ["moments", "waits"]) put(form[part], one[part], one[part].values);
   append(form.steps, one.steps);
@@ -40,7 +40,7 @@ export function grow(form, one) {
 
 function put(column, { count, places }, values) {
   column.length = Math.min(column.length, count);
-  // One after the other: an array with holes is slow ever after.
+  // Append one after the other: an array with holes stays slow.
   places.forEach((place, at) => { if (place < column.length) column[place] = values[at]; else column.push(values[at]); });
 }
 
@@ -48,7 +48,7 @@ function append(list, more) {
   for (const one of more) list.push(one);
 }
 
-// Columns of pods with those of some taken in: runs of pods that are as they were are copied as a whole.
+// Columns of pods with some pods replaced; unchanged runs are copied as a whole.
 export function withPods(pods, { count, places, values }) {
   const before = pods.first.length - 1, first = new Int32Array(count + 1), from = Int32Array.from(values.first);
   const changed = new Map(places.map((place, at) => [place, at]));

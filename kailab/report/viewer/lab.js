@@ -1,4 +1,4 @@
-// One lab's data, asked by moment. Only looks things up: amounts and shares are as they were recorded.
+// One lab's data by moment. It only looks up recorded amounts and shares.
 
 import { grow, packed, shared, withPods } from "viewer/grown";
 import { ByNode } from "viewer/placed";
@@ -7,7 +7,7 @@ export const NONE = -1;
 
 const PLACED = new Set(["starts", "runs", "leaves"]);
 
-// Moments of which is kept who was where: that which is shown, the one beside it, and the one before.
+// Number of moments whose placements are cached: the shown one, the one beside it, and the previous one.
 const KEPT = 3;
 
 export class Lab {
@@ -19,7 +19,7 @@ export class Lab {
     this.take(form);
   }
 
-  // From now on this is its data. Places of what was there may be others.
+  // Replace the data. Indices may change.
   take(form) {
     Object.assign(this, {
       form,
@@ -34,9 +34,9 @@ export class Lab {
       decisions: form.decisions,
       pods: packed(form.pods),
     });
-    // The columns as they were read are as large as those that are kept.
+    // Release the parsed columns, which are as large as the compact ones.
     form.pods = null;
-    // Most of these are many times the same.
+    // Most of these repeat many times.
     form.events = shared(form.events);
     for (const name of ["workload", "counts"]) form.groups[name] = shared(form.groups[name]);
     this.decisionsOf = places(this.decisions.moment, this.moments.length);
@@ -45,7 +45,7 @@ export class Lab {
     this.#changed();
   }
 
-  // The lab went on: what is new of it is taken in.
+  // Apply an increment of a running lab.
   goOn(increments) {
     for (const one of increments) this.#takeIn(one);
     if (increments.length) this.#changed();
@@ -75,7 +75,7 @@ export class Lab {
     this.#placed.clear();
   }
 
-  // The place in the columns of what a pod is at a moment; NONE before it was there.
+  // The index in the columns of a pod's state at a moment; NONE before it existed.
   podAt(pod, moment) {
     const { first, moment: moments } = this.pods;
     let low = first[pod], high = first[pod + 1];
@@ -86,7 +86,7 @@ export class Lab {
     return low > first[pod] ? low - 1 : NONE;
   }
 
-  // podAt of every pod. Not to be changed.
+  // podAt for every pod. The result must not be changed.
   segments(moment) {
     return kept(this.#segments, moment, () => {
       const { first, moment: moments } = this.pods, count = first.length - 1;
@@ -104,7 +104,7 @@ export class Lab {
     return segment === NONE ? "gone" : this.form.states[this.pods.state[segment]];
   }
 
-  // By node the pods that have a place there (not those that are only promised one), at a moment.
+  // Pods by node at a moment, without those that are only promised a place.
   placed(moment) {
     return kept(this.#placed, moment, () => {
       const segments = this.segments(moment), of = { pods: this.pods, states: this.form.states }, nodes = this.nodes.name.length;
@@ -117,7 +117,7 @@ export class Lab {
     return this.groups.queue[this.pods.group[pod]];
   }
 
-  // {state, ref, borrowed, since}, or null where there is no such queue at that moment.
+  // {state, ref, borrowed, since}, or null if the queue does not exist at that moment.
   queueAt(queue, moment) {
     const one = last(this.queues.changes[queue], moment);
     return one && one[1] ? { since: one[0], state: one[1], ref: one[2], borrowed: one[3] } : null;
@@ -134,7 +134,7 @@ export class Lab {
     return one ? one.slice(1) : [0, 0, 0, 0];
   }
 
-  // From which moment on a group has waited without a break until this wait, whatever the reasons were.
+  // The moment since when a group has waited without a break until this wait, for any reason.
   waitsSince(wait) {
     let found = wait.begins;
     for (let at = this.waits.indexOf(wait) - 1; at >= 0; at--) {
@@ -168,7 +168,7 @@ export class Lab {
     return (this.eventPlaces.get(object) ?? []).map((place) => this.form.events_ref0 + place);
   }
 
-  // The file and place of a raw entry.
+  // The file and position of a raw entry.
   where(ref) {
     const parts = this.form.raw.parts;
     const [file, place, first] = parts[lastAtMost(parts, ref, 2)];
@@ -201,7 +201,7 @@ export class Lab {
   }
 }
 
-// A grouper ends names of PodGroups with a UID: nobody reads it.
+// Omit the UID that a grouper appends to names of PodGroups.
 export function shortName(name) {
   return name.replace(/-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, "");
 }
@@ -209,7 +209,7 @@ export function shortName(name) {
 function kept(of, moment, make) {
   let found = of.get(moment);
   if (found) of.delete(moment); else found = make();
-  // What was asked for last goes last.
+  // The latest entry goes last.
   of.set(moment, found);
   if (of.size > KEPT) of.delete(of.keys().next().value);
   return found;

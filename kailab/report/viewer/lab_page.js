@@ -1,4 +1,4 @@
-// One lab to travel through: the time line, and views that all show the same moment.
+// One lab: the time line, and views that all show the same moment.
 
 import { Colours } from "viewer/colours";
 import { Compared } from "viewer/compared";
@@ -15,12 +15,12 @@ import { Timeline, summaryOf } from "viewer/timeline";
 import { Waiting } from "viewer/waiting";
 
 export class LabPage {
-  // moved: told of each moment that is shown. others: labs of other runs to compare with. checks: what was expected of this lab.
+  // moved: called for each shown moment. others: labs of other runs to compare with. checks: expectations of this lab.
   constructor(lab, detail, moved, others = [], checks = []) {
     this.lab = lab;
     this.moved = moved;
     this.last = lab.moments.length - 1;
-    // Where to look first: at what was not as expected, else at how it ended.
+    // The first moment: that of a failed expectation, or else the end.
     this.start = checks.find((one) => !one.held && one.moment !== NONE)?.moment ?? this.last;
     const colours = this.colours = new Colours(lab), facts = new Facts(lab, detail);
     const travel = (moment) => this.travel(moment);
@@ -47,7 +47,7 @@ export class LabPage {
         h("div", { class: "views" }, this.views.map((view) => view.element))] : h("p", {}, "No moment was recorded: nothing was done to this lab."));
   }
 
-  // The lab has other data. Who looked at its last moment sees the last one there is now.
+  // Replace the lab's data. A reader at the last moment follows to the new last moment.
   renew() {
     const { lab } = this, followed = this.moment === this.last;
     this.summary.textContent = summaryOf(lab);
@@ -65,7 +65,7 @@ export class LabPage {
     this.moved(this.moment);
   }
 
-  // A key that was pressed on the page; true where it means something here.
+  // Handle a key. Returns true if it has a meaning here.
   key(key) {
     const to = { ArrowLeft: this.moment - 1, ArrowRight: this.moment + 1, Home: 0, End: this.lab.moments.length - 1 }[key];
     if (to !== undefined) this.travel(to);

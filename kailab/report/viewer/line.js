@@ -1,8 +1,8 @@
-// The line of a test from which something was done or expected.
+// The line of a test that did or expected something.
 
 import { h } from "viewer/dom";
 
-// Nothing where no test did it.
+// Empty if no test did it.
 export function lineOf(source) {
   return source ? h("span", { class: "line" }, h("span", { class: "quiet" }, placeOf(source)), source.text ? h("code", {}, source.text) : null) : null;
 }
@@ -11,7 +11,7 @@ export function placeOf(source) {
   return `${source.file}:${source.line}`;
 }
 
-// As facts of what is opened.
+// The same as facts for the details.
 export function lineFacts(source) {
   return source ? [["from", placeOf(source)], ...(source.text ? [["line", source.text]] : [])] : [];
 }

@@ -1,4 +1,4 @@
-// The time line as a table: what was done before each moment, and how much was decided in it.
+// The time line as a table: what was done before each moment, and the number of decisions in it.
 
 import { button, h } from "viewer/dom";
 import { momentName } from "viewer/facts";
@@ -8,7 +8,7 @@ import { BAR_LETTERS, KINDS, checksAt, ofChecks } from "viewer/timeline";
 const TITLES = { bind: "Binds", pipeline: "Promises", evict: "Evictions", failure: "Refused" };
 
 export class Moments {
-  // checks: what was expected of the lab, each with its moment. decided(moment, kind): shows what was decided of that kind at that moment.
+  // checks: expectations with their moments. decided(moment, kind): shows decisions of that kind at that moment.
   constructor(lab, travel, checks, decided) {
     Object.assign(this, { lab, travel, decided, checks: checksAt(checks) });
     this.rows = new Rows({ label: "Moments", columns: [

@@ -1,10 +1,10 @@
-// Pods by node at one moment, as numbers: a fleet has tens of thousands. Objects are made for who asks.
+// Pods by node at one moment, as numbers, because a fleet has tens of thousands. Objects are created on request.
 
 export class ByNode {
   #first;
   #of;
 
-  // segments: of each pod, NONE (-1) where it is not; of: { pods: the lab's columns, states: names }; takes(state): whether such a one counts.
+  // segments: of each pod, or NONE (-1); of: { pods: the lab's columns, states: names }; takes(state): whether a state counts.
   constructor(segments, nodes, of, takes) {
     const { pods: { node, state }, states } = of, counts = states.map(takes), found = [], first = new Int32Array(nodes + 1);
     for (let pod = 0; pod < segments.length; pod++) {
@@ -24,7 +24,7 @@ export class ByNode {
     this.#of = { segments, state, states };
   }
 
-  // [{pod, segment, state}] of a node, or undefined where there are none.
+  // [{pod, segment, state}] of a node, or undefined.
   get(node) {
     const from = this.#first[node], to = this.#first[node + 1], { segments, state, states } = this.#of;
     if (!(to > from)) return undefined;

@@ -1,4 +1,4 @@
-// Queues as a tree, with what each owns, may have, is due, holds and asks for.
+// Queues as a tree, with quota, limit, fair share, holdings and requests.
 
 import { amount } from "viewer/amounts";
 import { isDark } from "viewer/colours";
@@ -58,7 +58,7 @@ export class Queues {
       }
     };
     walk("", 0);
-    // A queue whose parent does not exist is shown too.
+    // Show a queue whose parent does not exist, too.
     for (const parent of children.keys()) if (parent && !found.some((one) => one.name === parent)) walk(parent, 0);
     return found;
   }
@@ -92,7 +92,7 @@ export class Queues {
   }
 }
 
-// As objects say it: Kubernetes' quantities, in the words of the objects. What nobody wrote into them is not told.
+// Quantities as the object has them. Fields that the object lacks are omitted.
 export function told(state, resource) {
   const spec = state.resources?.[resource] ?? {};
   const key = resource === "gpu" ? "nvidia.com/gpu" : resource;

@@ -1,4 +1,4 @@
-// A table of any number of rows, of which only those in view are elements. On paper there are more of them.
+// A table with any number of rows, of which only those in view are elements; in print, more of them.
 
 import { h, put, replace } from "viewer/dom";
 
@@ -34,8 +34,8 @@ export class Rows {
     this.table.setAttribute("aria-rowcount", count + 1);
     this.body.style.height = `${count * this.height}px`;
     this.scroll.style.maxHeight = `${this.most}px`;
-    // Where it is scrolled to is kept, not asked for: each question would have all of the page laid out. What is scrolled beyond its end
-    // the browser puts right, and tells.
+    // Remember the scroll position, because reading it forces a layout of the whole page. The browser corrects a position beyond the end
+    // and reports it.
     this.top = Math.min(this.top, count * this.height);
     this.drawn = "";
     this.#draw(true);
@@ -50,7 +50,7 @@ export class Rows {
     this.#draw(true);
   }
 
-  // The list has another size.
+  // Change the number of rows.
   redraw() {
     this.#draw(true);
   }
@@ -62,7 +62,7 @@ export class Rows {
       : Math.min(this.count, Math.ceil((this.top + this.most) / this.height) + BESIDE);
     if (!anew && this.drawn === `${first}-${last}`) return;
     this.drawn = `${first}-${last}`;
-    // Whoever was on a row stays on it.
+    // Keep the focus on its row.
     const active = document.activeElement?.closest?.(".row");
     const focus = active && this.body.contains(active) ? active.dataset.at : null;
     const place = focus === null ? 0 : [...active.querySelectorAll(CAN_HAVE_FOCUS)].indexOf(document.activeElement);
@@ -74,12 +74,12 @@ export class Rows {
       this.body.append(row);
       if (focus === String(at)) row.querySelectorAll(CAN_HAVE_FOCUS)[place]?.focus({ preventScroll: true });
     }
-    // On paper rows are as high as their text.
+    // In print, rows are as high as their text.
     if (!this.paper) this.over?.(this.body, first, last);
   }
 }
 
-// Before printing every list shows its rows, and tables that are folded are opened; afterwards all is as it was.
+// Before printing, show the rows of every list and open folded tables; restore them afterwards.
 export function onPaper(redraw) {
   const all = (paper) => {
     document.querySelectorAll(paper ? "details.as-table:not([open])" : "details.as-table[data-paper]").forEach((element) => {

@@ -1,5 +1,5 @@
-// Where the data comes from. A source answers page(), lab(chunk) and entries(chunk); views know no more of it. This one reads
-// what lies compressed in the page itself; one of a server would fetch the same chunks.
+// The source of the data, which answers page(), lab(chunk) and entries(chunk). This one reads the compressed data in the page;
+// a source on a server would fetch the same chunks.
 
 const SEPARATOR = "\u001e";
 const KEPT = 6;
@@ -15,7 +15,7 @@ export class EmbeddedSource {
     return JSON.parse(await unpacked(chunk));
   }
 
-  // The raw entries of a chunk. Only the last few chunks are kept unpacked.
+  // The raw entries of a chunk. Only the last few chunks stay unpacked.
   async entries(chunk) {
     if (!this.#texts.has(chunk)) {
       this.#texts.set(chunk, (await unpacked(chunk)).split(SEPARATOR));

@@ -1,4 +1,4 @@
-// A run at a glance: verdicts, and each test with its sentence and what was expected.
+// A run at a glance: verdicts, and each test with its sentence and its expectations.
 
 import { plural } from "viewer/amounts";
 import { button, h, replace } from "viewer/dom";
@@ -6,15 +6,15 @@ import { Rows } from "viewer/rows";
 
 export const BAD = new Set(["failed", "interrupted", "xpassed", "error"]);
 
-// Beside verdicts, by which tests can be chosen.
+// Filters for tests in addition to verdicts.
 const EXPECTING = "+expecting", NOT_HELD = "+not held";
 
 export class Summary {
-  // address(run, test): where a test's page is.
+  // address(run, test): the address of a test's page.
   constructor(page, address) {
     Object.assign(this, { page, address });
     this.tests = page.runs.flatMap((run, at) => run.tests.map((test, place) => ({ run: at, place, test })));
-    // What did not pass is what a reader came for.
+    // Show tests that did not pass first.
     this.tests.sort((one, other) => Number(BAD.has(other.test.outcome)) - Number(BAD.has(one.test.outcome)));
     this.search = h("input", { type: "search", id: "search", placeholder: "name or sentence", oninput: () => this.#show() });
     const outcomes = [...new Set(this.tests.map((one) => one.test.outcome))].sort();
@@ -45,7 +45,7 @@ export class Summary {
     const expected = run.tests.reduce((sum, test) => sum + test.expectations.length, 0);
     const failed = run.tests.flatMap((test) => test.expectations).filter((one) => !one.held).length;
     const name = runName(this.page, run);
-    // Each number shows the tests that it counts.
+    // Each number selects the tests that it counts.
     const counted = (count, words, choice, classes = "verdict") => h("li", {},
       button([h("strong", {}, String(count)), words], () => this.#choose(choice), { class: classes, disabled: count === 0 }));
     return h("section", { class: "panel", "aria-label": name },
@@ -102,14 +102,14 @@ export class Summary {
   }
 }
 
-// When a run began, and how long it took.
+// When a run began and how long it took.
 function when(begun, ended) {
   const took = (Date.parse(ended) - Date.parse(begun)) / 1000;
   return `${begun.slice(0, 19).replace("T", " ")} UTC, ${Number.isFinite(took) ? `${took.toFixed(took < 10 ? 1 : 0)} s` : `until ${ended}`}`;
 }
 
-// What the test says of itself; of one that did not pass also what was seen instead of what was expected, or why; of one that was skipped
-// or expected to fail the reason.
+// The test's sentence. A test that did not pass adds what was seen instead of the expected, or why; a test that was skipped or
+// expected to fail adds the reason.
 function inASentence(test) {
   const missed = test.expectations.find((one) => !one.held);
   const why = missed ? `expected ${missed.expected}; seen: ${missed.seen}` : test.message.split("\n", 1)[0];
@@ -118,12 +118,12 @@ function inASentence(test) {
   return h("span", { class: "told", title: `${test.sentence}\n${below}` }, h("span", {}, test.sentence), h("span", { class: bad ? "why" : "quiet" }, below));
 }
 
-// Why it was skipped, or expected to fail.
+// Why it was skipped or expected to fail.
 export function reasonOf(test) {
   return !test.reason ? "" : test.outcome === "skipped" ? `skipped: ${test.reason}` : `expected to fail: ${test.reason}`;
 }
 
-// Of a trial each contender stands as a run, and is called by its own name.
+// In a trial each contender is a run with its own name.
 export function runName(page, run) {
   return page.kind === "trial" ? run.run : `Run ${run.run}`;
 }

@@ -1,12 +1,12 @@
-// One test: its verdict, what was expected and seen, and its labs.
+// One test: its verdict, its expectations, and its labs.
 
 import { button, h, table } from "viewer/dom";
 import { lineOf } from "viewer/line";
 import { reasonOf, verdictClass } from "viewer/summary";
 
-// address(lab, moment): where a lab of it is. opened(one): shows the raw entry of an expectation.
+// address(lab, moment): the address of a lab. opened(one): shows the raw entry of an expectation.
 export function testHead(run, test, lab, address, opened) {
-  // When it was looked at, leading to how the lab stood then.
+  // The time of the check, with a link to the lab at that moment.
   const then = (one) => (one.moment < 0 ? `${one.t} s` : h("a", {
     href: address(test.labs.findIndex((each) => each.name === one.lab), one.moment), "aria-label": `${one.t} s: how the lab stood then` }, `${one.t} s`));
   const lines = test.expectations.some((one) => one.source);

@@ -1,9 +1,9 @@
-// Light or dark: as the system has it, or as it was chosen here.
+// Light or dark theme: the system's, or the one chosen here.
 
 import { isDark } from "viewer/colours";
 import { button } from "viewer/dom";
 
-// A button that turns it; turned: told of each change, also of the system's.
+// A button that switches the theme; turned: called for each change, including the system's.
 export function themeButton(turned) {
   const choice = button("", () => {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";
@@ -19,11 +19,11 @@ export function themeButton(turned) {
   return choice;
 }
 
-// Whether a key that was pressed is for travelling, not for what has the focus.
+// True if a key moves between moments and is not meant for the focused element.
 export function travels(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return false;
   const at = event.target;
   if (at.closest?.("input, select, textarea, dialog")) return false;
-  // A list scrolls by these keys itself.
+  // A list scrolls with these keys itself.
   return !(at.closest?.(".scroll, .fleet-scroll, pre") && (event.key === "Home" || event.key === "End"));
 }

@@ -1,4 +1,4 @@
-// The line of moments to travel: a slider, buttons, and a picture of how much was decided when.
+// The time line: a slider, buttons, and a picture of the number of decisions.
 
 import { plural } from "viewer/amounts";
 import { isDark } from "viewer/colours";
@@ -13,7 +13,7 @@ const HEIGHT = 40;
 const SMALLEST_LETTER = 9;
 
 export class Timeline {
-  // checks: what was expected of the lab, each with its moment.
+  // checks: expectations with their moments.
   constructor(lab, travel, checks = []) {
     Object.assign(this, { lab, travel, checks: checksAt(checks), paper: false });
     const last = () => Math.max(0, lab.moments.length - 1);
@@ -37,7 +37,7 @@ export class Timeline {
     new ResizeObserver(() => this.draw()).observe(this.picture);
   }
 
-  // The lab went on.
+  // Called when the lab has changed.
   renew() {
     this.slider.max = Math.max(0, this.lab.moments.length - 1);
     this.following.hidden = !this.lab.evictions.length;
@@ -68,7 +68,7 @@ export class Timeline {
     }
   }
 
-  // What was expected then: a tick, or a cross where something was not as expected. In narrow columns a short stroke, or a long one.
+  // Expectations: a tick, or a cross if one failed. In narrow columns a short stroke, or a long one.
   #mark(context, at, x, each, dark, paper) {
     const checks = this.checks.get(at);
     if (!checks) return;
@@ -104,7 +104,7 @@ export class Timeline {
       for (const kind of KINDS) {
         const count = one.counts[kind] ?? 0;
         if (!count) continue;
-        // The root: one decision is to be seen beside a thousand.
+        // The square root keeps one decision visible beside a thousand.
         const high = Math.max(3, ((HEIGHT - 10) * Math.sqrt(total / most) * count) / total);
         const wide = Math.max(1, each * 0.6);
         context.fillStyle = paper ? "#fff" : FILLS[kind][dark ? 1 : 0];
@@ -135,14 +135,14 @@ export class Timeline {
   }
 }
 
-// What was expected, by the moment that shows the lab as it was then.
+// Expectations by the moment that shows the lab as it was then.
 export function checksAt(checks) {
   const found = new Map();
   for (const one of checks) found.set(one.moment, [...(found.get(one.moment) ?? []), one]);
   return found;
 }
 
-// Of one moment, in words.
+// A moment in words.
 export function ofChecks(checks = []) {
   const held = checks.filter((one) => one.held).length, not = checks.length - held;
   return [held ? `${held} held` : "", not ? `${not} not held` : ""].filter(Boolean).join(", ");

@@ -84,9 +84,9 @@ class _UpgradeRun:
         self._tell(f"starting {plan.before.name}")
         self._start(before, plan.before)
         self._tell("filling the lab")
-        load = self._own(*_LOAD) if plan.load is None else plan.load
+        load = self._load_objects(*_LOAD) if plan.load is None else plan.load
         self._apply(load)
-        self._still(before)
+        self._wait_until_steady(before)
         filled = len(UpgradeClusterState.of(self._cluster).pods)
         first_version = before.version()
         changes = [self._renewed(before, plan.before)] if plan.renew else []
@@ -125,7 +125,7 @@ class _UpgradeRun:
             except SchedulerFailed as error:
                 ended = (str(error),)
             deaf = probe.stuck() if bound is None and not ended else ""
-        self._still(new)
+        self._wait_until_steady(new)
         state_after = UpgradeClusterState.of(self._cluster)
         return SchedulerChange(
             name=name,
@@ -178,23 +178,23 @@ class _UpgradeRun:
 
     def _checks(self, beside: SchedulerProcesses) -> tuple[UpgradeCheck, ...]:
         self._tell("reclaim, a gang, and back")
-        self._apply(self._own("owner"))
-        reclaim = self._comes(beside, "reclaim", {"owner": 12, "filler": 20})
-        self._apply(self._own("squad"))
-        gang = self._comes(beside, "gang", {"squad": 4, "owner": 12, "filler": 16})
-        for obj in self._own("owner", "squad"):
+        self._apply(self._load_objects("owner"))
+        reclaim = self._check(beside, "reclaim", {"owner": 12, "filler": 20})
+        self._apply(self._load_objects("squad"))
+        gang = self._check(beside, "gang", {"squad": 4, "owner": 12, "filler": 16})
+        for obj in self._load_objects("owner", "squad"):
             with suppress(NotFound):
                 self._cluster.delete(obj["kind"], obj["metadata"]["name"], _HERE)
-        return reclaim, gang, self._comes(beside, "borrow", {"filler": 24})
+        return reclaim, gang, self._check(beside, "borrow", {"filler": 24})
 
-    def _comes(self, beside: SchedulerProcesses, name: str, wanted: dict[str, int]) -> UpgradeCheck:
+    def _check(self, beside: SchedulerProcesses, name: str, wanted: dict[str, int]) -> UpgradeCheck:
         def pods_by_app() -> dict[str, int]:
             pods = UpgradeClusterState.of(self._cluster).pods.values()
             return {app: sum(pod.startswith(f"{_HERE}/{app}-") for pod in pods) for app in wanted}
 
         wait_until(lambda: pods_by_app() == wanted, self._plan.patience)
         # A state that is only passed through does not count.
-        self._still(beside)
+        self._wait_until_steady(beside)
         counts = pods_by_app()
         differences = ", ".join(
             f"{app} has {counts[app]} pods, not {count}" for app, count in wanted.items() if counts[app] != count
@@ -217,7 +217,7 @@ class _UpgradeRun:
     def _probe(self, name: str) -> SchedulingProbe:
         return SchedulingProbe(self._cluster, self._connection, f"probe-{name}", self._plan.patience)
 
-    def _still(self, beside: SchedulerProcesses) -> None:
+    def _wait_until_steady(self, beside: SchedulerProcesses) -> None:
         # The change itself reports processes that have ended.
         with suppress(SchedulerFailed):
             wait_until_steady(self._cluster, beside.rest(self._cluster), QUIET_SECONDS, self._plan.patience)
@@ -226,7 +226,7 @@ class _UpgradeRun:
         for obj in objects:
             self._cluster.apply(obj)
 
-    def _own(self, *names: str) -> list[Object]:
+    def _load_objects(self, *names: str) -> list[Object]:
         return manifests.load([_FOLDER / f"{name}.yaml" for name in names]).objects
 
 
