@@ -28,7 +28,7 @@ from kailab.errors import InputError
 from kailab.evidence.cluster_state import read_cluster_state
 from kailab.explain.questions import ask
 from kailab.lab import Lab
-from kailab.lab.node_changes import drained
+from kailab.lab.node_changes import drain_node
 from kailab.model.manifests import load_text
 
 MANY = 10**9
@@ -207,7 +207,7 @@ def _run_case(lab: Lab, case: OddCase) -> None:
         _is_accepted(lambda: lab.apply([deepcopy(manifest) for manifest in sound]))
     elif case.after == "drain":
         for node in lab.cluster.list("Node"):
-            for change in drained(lab, node["metadata"]["name"]):
+            for change in drain_node(lab, node["metadata"]["name"]):
                 _is_accepted(partial(change.do, lab))
     elif case.after == "evict":
         for namespace, name in _pods(lab):

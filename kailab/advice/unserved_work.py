@@ -16,7 +16,7 @@ from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, node_pool
 from kailab.undertest.contract import SchedulerUnderTest
 
 
-def ungrouped(picture: Picture, schedulers: Collection[str]) -> dict[str, list[str]]:
+def ungrouped_pods(picture: Picture, schedulers: Collection[str]) -> dict[str, list[str]]:
     """Reason -> pods (``namespace/name``) that can't be grouped. ``schedulers``: the names of the scheduler in pods. The first pod of an
     owner stands for all of them."""
     found: dict[str, list[str]] = {}
@@ -47,7 +47,7 @@ def ungrouped(picture: Picture, schedulers: Collection[str]) -> dict[str, list[s
     return found
 
 
-def unscheduled(picture: Picture) -> dict[str, list[str]]:
+def unscheduled_pods(picture: Picture) -> dict[str, list[str]]:
     """Missing scheduler -> pods (``namespace/name``) that wait for it; empty if the existing schedulers are unknown."""
     found: dict[str, list[str]] = {}
     if picture.schedulers is None:

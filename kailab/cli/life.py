@@ -74,7 +74,7 @@ def up(
     from kailab.fleet import load_fleet
     from kailab.lab import Lab
     from kailab.lab.life import begin, check_decides, end, was_interrupted
-    from kailab.lab.venues import provider_of, silent
+    from kailab.lab.venues import ignore_message, provider_of
     from kailab.undertest.selection import check_lab, choose_scheduler
 
     options = {
@@ -111,7 +111,7 @@ def up(
         if state.exists():
             end(state)
         slow = BACKENDS[backend].api_server
-        with terminal.spinner("bringing up the lab") if slow else nullcontext(silent) as tell:
+        with terminal.spinner("bringing up the lab") if slow else nullcontext(ignore_message) as tell:
             lab = begin(state, described, backend, one, settings, options, tell)
         with lab:
             _say_up(lab)
@@ -205,7 +205,7 @@ def run(duration: str, state: Path) -> None:
         for _ in lab.moments(max(0.0, seconds - (lab.now - begun))):
             tell("lab time, in seconds", int(lab.now - begun), int(seconds))
         lab.settle()
-        told = before.told("ran for" if duration else "settled after")
+        told = before.describe("ran for" if duration else "settled after")
     ended = elapsed(lab.now - lab.opened)
     terminal.say(f"{told} (the lab is {ended} old)")
 

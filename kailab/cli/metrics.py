@@ -160,9 +160,9 @@ def _of_lab(state: Path) -> LabHistory:
 def _history(state: Path, lab: Lab) -> LabHistory:
     from kailab.evidence.history import LabHistory
     from kailab.evidence.lab_record import LabRecord
-    from kailab.lab.capture import recorded
+    from kailab.lab.capture import make_recorder
 
-    return LabHistory.of_recording(recorded(lab, LabRecord(state).whole()).recording)
+    return LabHistory.of_recording(make_recorder(lab, LabRecord(state).whole()).recording)
 
 
 def _of_evidence(past: str) -> LabHistory:

@@ -13,7 +13,7 @@ from kailab.model.objects import Object
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
-    from kailab.lab.node_changes import Silence
+    from kailab.lab.node_changes import FailedReadyStatus
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NodeChange = Callable[["Lab", Object], str]
@@ -61,11 +61,11 @@ def drain(
 ) -> None:
     """Cordon nodes and delete their pods, then run the lab until nothing changes. Disruption budgets that this goes past are told."""
     from kailab.errors import InputErrors
-    from kailab.lab.disruption_budgets import broken_by
-    from kailab.lab.node_changes import drained, held_back, leaving
+    from kailab.lab.disruption_budgets import violated_budgets
+    from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
 
     def one(lab: Lab, node: Object) -> str:
-        for change in drained(lab, node["metadata"]["name"]):
+        for change in drain_node(lab, node["metadata"]["name"]):
             change.do(lab)
         return "drained"
 
@@ -73,7 +73,7 @@ def drain(
         stays = [
             error
             for node in found
-            for error in held_back(
+            for error in drain_obstacles(
                 lab,
                 node["metadata"]["name"],
                 daemons=not ignore_daemonsets,
@@ -83,7 +83,9 @@ def drain(
         ]
         if stays:
             raise InputErrors.of(stays)
-        for warning in broken_by(lab, {pod for node in found for pod in leaving(lab, node["metadata"]["name"])}):
+        for warning in violated_budgets(
+            lab, {pod for node in found for pod in pods_to_drain(lab, node["metadata"]["name"])}
+        ):
             terminal.warn(warning)
 
     _change(names, selector, settle, state, one, check)
@@ -183,7 +185,7 @@ def _schedulable(lab: Lab, node: Object, wanted: bool) -> str:
     return done
 
 
-def _failed(lab: Lab, node: Object, ready: Silence) -> str:
+def _failed(lab: Lab, node: Object, ready: FailedReadyStatus) -> str:
     if _ready(node) == ready:
         return "failed already"
     lab.fail_node(node["metadata"]["name"], ready)

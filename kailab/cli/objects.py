@@ -19,7 +19,7 @@ from kailab.model.objects import Object
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
-    from kailab.lab.intake import Text
+    from kailab.lab.intake import NamedText
 
 
 def settle_lab(lab: Lab, before: LabChanges, settle: bool) -> str:
@@ -28,7 +28,7 @@ def settle_lab(lab: Lab, before: LabChanges, settle: bool) -> str:
         return "not settled: nothing has acted on it yet; `kailab run` lets the lab go on"
     with terminal.spinner("settling"):
         lab.settle()
-    return before.told()
+    return before.describe()
 
 
 TIMEOUT_SECONDS = 120
@@ -178,16 +178,16 @@ def delete(
         terminal.notice(told)
 
 
-def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | Text]:
+def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | NamedText]:
     """What ``Lab.apply`` takes. Raises InputError."""
     from kailab.errors import InputError
-    from kailab.lab.intake import Text
+    from kailab.lab.intake import NamedText
 
     if recursive and not files:
         raise InputError("-R goes with -f FOLDER")
     if files.count("-") > 1:
         raise InputError("stdin (-f -) can be read once only")
-    sources: list[Path | str | Text] = []
+    sources: list[Path | str | NamedText] = []
     for file in files:
         if file.startswith(("http://", "https://")):
             raise InputError(f"{file}: kailab fetches nothing: curl -sL {file} | kailab apply -f -")
@@ -197,7 +197,7 @@ def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) 
         else:
             sources.append(file if file == "-" else folder)
     if kustomization is not None:
-        sources.append(Text(str(kustomization), build_kustomization(kustomization)))
+        sources.append(NamedText(str(kustomization), build_kustomization(kustomization)))
     return sources
 
 
@@ -215,7 +215,7 @@ def _below(folder: Path) -> list[Path]:
     return found
 
 
-def _in_files(lab: Lab, sources: Sequence[Path | str | Text], namespace: str) -> list[ObjectKey]:
+def _in_files(lab: Lab, sources: Sequence[Path | str | NamedText], namespace: str) -> list[ObjectKey]:
     from kailab.lab import intake
     from kailab.model.kinds import is_namespaced
 

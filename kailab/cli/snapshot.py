@@ -96,7 +96,7 @@ def take(
     secret = None if key is None else anonymising.read_key(key)
     taken = _take(kubeconfig, context, state, partial)
     if secret is not None:
-        taken = anonymising.anonymised(taken, secret)
+        taken = anonymising.anonymise(taken, secret)
     snapshot.write(file, taken, force=force)
     facts = taken.facts
     terminal.say(
@@ -121,6 +121,6 @@ def _take(kubeconfig: Path | None, context: str | None, state: Path, partial: bo
 
 def _print_rights() -> None:
     from kailab.model.manifests import dump
-    from kailab.snapshots.contents import rights
+    from kailab.snapshots.contents import cluster_role
 
-    terminal.say(dump([rights()]).rstrip("\n"))
+    terminal.say(dump([cluster_role()]).rstrip("\n"))

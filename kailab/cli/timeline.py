@@ -64,10 +64,10 @@ def _split(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 def _of_lab(state: Path) -> LabHistory:
     from kailab.evidence.history import LabHistory
     from kailab.evidence.lab_record import LabRecord
-    from kailab.lab.capture import recorded
+    from kailab.lab.capture import make_recorder
 
     with labfile.read_lab(state) as lab:
-        return LabHistory.of_recording(recorded(lab, LabRecord(state).whole()).recording)
+        return LabHistory.of_recording(make_recorder(lab, LabRecord(state).whole()).recording)
 
 
 def _of_evidence(evidence: Path, where: str) -> LabHistory:

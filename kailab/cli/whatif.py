@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kailab.lab.change import Change
     from kailab.whatif.comparison import Comparison, WorkloadChange
     from kailab.whatif.outcome import WorkloadState
-    from kailab.whatif.simulation import Fate, Simulation
+    from kailab.whatif.simulation import Simulation, WorkloadForecast
     from kailab.whatif.trial import Alternative, WhatIf
 
 
@@ -123,7 +123,7 @@ def _simulation_lines(found: Simulation) -> Iterator[str]:
         yield render_table(["QUEUE", "BEFORE", "AFTER"], rows)
 
 
-def _fate_lines(fate: Fate, found: Simulation) -> Iterator[str]:
+def _fate_lines(fate: WorkloadForecast, found: Simulation) -> Iterator[str]:
     from kailab.lab.wording import elapsed
 
     told = {
@@ -189,7 +189,7 @@ def whatif(
     --for alone: what time does."""
     from kailab.cli.options import parse_seconds
     from kailab.errors import InputError
-    from kailab.whatif.trial import left_alone, what_if
+    from kailab.whatif.trial import compare_with_waiting, what_if
 
     seconds = parse_seconds("--for", duration) if duration else 0.0
     empty = [number for number, given in enumerate(alternatives, start=1) if not any(given.values())]
@@ -200,7 +200,7 @@ def whatif(
         raise InputError("stdin (-f -) can be read once only")
     with labfile.read_lab(state) as lab, terminal.spinner("trying it on a copy"):
         if empty:
-            found = left_alone(lab, seconds)
+            found = compare_with_waiting(lab, seconds)
         else:
             found = what_if(lab, [_alternative(lab, given, namespace) for given in alternatives], seconds)
     for warning in found.warnings:
@@ -216,10 +216,10 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
     """What one group of options says. Raises InputError that names the option at fault."""
     from kailab.lab import intake
     from kailab.lab.change import Apply
-    from kailab.lab.disruption_budgets import broken_by
-    from kailab.lab.node_changes import added_nodes, drained, leaving
+    from kailab.lab.disruption_budgets import violated_budgets
+    from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
     from kailab.whatif.fields import patch_of
-    from kailab.whatif.removal import deleted, without
+    from kailab.whatif.removal import deletion_of, deletions_by_label
     from kailab.whatif.trial import Alternative
 
     changes: list[Change] = []
@@ -231,15 +231,15 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
         changes.append(Apply(objects, namespace, () if file == "-" else (Path(file),)))
     for name, make in (
         ("sets", lambda text: (patch_of(lab, text, namespace),)),
-        ("pools", lambda text: (added_nodes(lab, text),)),
-        ("drains", lambda text: drained(lab, text)),  # its pods go before their owners take them along
-        ("deletes", lambda text: (deleted(lab, text, namespace),)),
-        ("selectors", lambda text: without(lab, text)),
+        ("pools", lambda text: (nodes_to_add(lab, text),)),
+        ("drains", lambda text: drain_node(lab, text)),  # its pods go before their owners take them along
+        ("deletes", lambda text: (deletion_of(lab, text, namespace),)),
+        ("selectors", lambda text: deletions_by_label(lab, text)),
     ):
         for text in given[name]:
             changes += [change for change in _read_change(_OWN[name], make, text) if change not in changes]
-    gone = {pod for node in given["drains"] for pod in leaving(lab, node)}
-    for warning in broken_by(lab, gone) if gone else ():
+    gone = {pod for node in given["drains"] for pod in pods_to_drain(lab, node)}
+    for warning in violated_budgets(lab, gone) if gone else ():
         terminal.warn(warning)
     settings = None if given["config"] is None else configurations.read_settings(given["config"])
     title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(given[name]))
@@ -319,12 +319,12 @@ def _format_queue(queue: QueueAmounts | None) -> str:
 
 
 def _workload_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list[str]]:
-    from kailab.whatif.comparison import touched
+    from kailab.whatif.comparison import changed_workloads
 
     by_workload = [{change.workload: change for change in one.all_workloads} for one in comparisons]
     every = list(dict.fromkeys(change.workload for one in comparisons for change in one.all_workloads))
     rows = []
-    for workload in every if everything else touched(comparisons):
+    for workload in every if everything else changed_workloads(comparisons):
         changes = [changes.get(workload) for changes in by_workload]
         first = next(change for change in changes if change)
         rows.append([first.queue or "-", str(workload), _format_outcome(first.before), *map(_format_change, changes)])

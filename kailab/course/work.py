@@ -12,7 +12,7 @@ from typing import Any
 
 from kailab.errors import ExpectationFailed
 from kailab.evidence.entries import PodEvicted, PodRow
-from kailab.lab.amounts import Amount, holds, said
+from kailab.lab.amounts import Amount, describe_amount, holds
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import Subject
 from kailab.lab.wording import count, some
@@ -61,7 +61,7 @@ class SubjectPods:
 
     def has(self, pods: Amount) -> None:
         """It has this number of pods, running or waiting."""
-        self._check(holds(pods, len(self._pods)), f"has {count(len(self._pods), 'pod')}, not {said(pods, 'pod')}")
+        self._check(holds(pods, len(self._pods)), f"has {count(len(self._pods), 'pod')}, not {describe_amount(pods, 'pod')}")
 
     def each(self, **amounts: Amount) -> None:
         """Each pod requests these amounts, summed over its containers: cores of cpu, bytes of memory, pieces of
@@ -72,7 +72,7 @@ class SubjectPods:
                 requested = self._asked(row, resource)
                 self._check(
                     holds(wanted, requested),
-                    f"{row.name} requests {requested:g} of {resource}, not {said(wanted, 'unit')}",
+                    f"{row.name} requests {requested:g} of {resource}, not {describe_amount(wanted, 'unit')}",
                 )
 
     def gang(self, pods: Amount) -> None:
@@ -81,7 +81,7 @@ class SubjectPods:
         podgroups = [podgroup for key, podgroup in self._picture.podgroups.items() if "/".join(key) in groups]
         self._check(len(podgroups) == 1, f"its pods are in {count(len(podgroups), 'PodGroup')}, not in one")
         minimum = podgroups[0]["spec"].get("minMember") or 0
-        self._check(holds(pods, minimum), f"{count(minimum, 'pod')} of it start together, not {said(pods, 'pod')}")
+        self._check(holds(pods, minimum), f"{count(minimum, 'pod')} of it start together, not {describe_amount(pods, 'pod')}")
 
     def in_queue(self, name: str) -> None:
         """All its pods count in this queue."""

@@ -18,7 +18,7 @@ from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.lab import subjects
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture, group_of
-from kailab.lab.seen_names import there_are
+from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.scheduler.reading.queues import creation_time
 from kailab.workloads.ray import desired_workers
@@ -199,7 +199,7 @@ class Subject:
             lab.cluster.get(self.kind, self.name, space)
         except NotFound as error:
             names = {obj["metadata"]["name"] for obj in lab.cluster.list(self.kind, space)}
-            raise NotFound(f"{error}; {there_are(names, self.name)}") from None
+            raise NotFound(f"{error}; {describe_names(names, self.name)}") from None
 
     def object(self, lab: Lab) -> Object | None:
         """None for one that is gone."""

@@ -10,7 +10,7 @@ from typing import Any
 from kailab.cluster.base_objects import KAI_PRIORITY_CLASSES
 from kailab.cluster.protocol import Cluster
 from kailab.grouping.default import DEFAULT_QUEUE, PROJECT
-from kailab.lab.intake import goes_by_its_labels
+from kailab.lab.intake import is_queued_by_labels
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
@@ -23,7 +23,7 @@ KAI_NAMESPACE = "kai-scheduler"
 _QUEUE_LABELS = {labels.QUEUE, labels.QUEUE_RUNAI, PROJECT}
 
 
-def under_kai(
+def advise_under_kai(
     cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool, alone: bool = False
 ) -> list[Notice]:
     """Notices about work that KAI treats in another way than its manifest suggests. ``adopted``: pods that name no scheduler are KAI's too.
@@ -128,7 +128,7 @@ def _without_queue(one: Manifest, namespace: str, spaces: Container[str]) -> Not
     """A notice for work that names no queue in any way that KAI reads, so that it goes to the default queue, which does not exist.
     ``spaces``: namespaces that set a queue for all work in them."""
     holders = [one.object, *(pod for _, pod in pod_templates(one.object))]
-    if one.kind == "PodGroup" or not goes_by_its_labels(one):
+    if one.kind == "PodGroup" or not is_queued_by_labels(one):
         return None
     if (one.object["metadata"].get("namespace") or namespace) in spaces or any(
         _labels(each).keys() & _QUEUE_LABELS for each in holders

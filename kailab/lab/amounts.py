@@ -68,7 +68,7 @@ def holds(wanted: Amount, seen: float) -> bool:
     return low and (wanted.high is None or found <= round(wanted.high * 1000))
 
 
-def said(wanted: Amount, noun: str) -> str:
+def describe_amount(wanted: Amount, noun: str) -> str:
     """Describe an amount.
 
     >>> said(8, "GPU"), said(1, "pod"), said(at_least(2), "pod")

@@ -21,7 +21,7 @@ OUTCOME = "captured"
 def capture(lab: Lab, journal: LabRecord, root: Path) -> Path:
     """Write a run with what commands recorded of a lab, and its present state. Returns the run's folder. The lab goes on. Raises
     EvidenceError if nothing was recorded, the record is damaged, or ``root`` can't be written."""
-    recorder = recorded(lab, journal.whole())
+    recorder = make_recorder(lab, journal.whole())
     run = RunFolder.begin(root)
     run.write(EXERCISE, TEST, lambda folder: write_test(folder, f"{EXERCISE}/{TEST}", [recorder], OUTCOME))
     settings = {"backend": lab.backend, "scheduler": lab.scheduler, "fleet": lab.fleet}
@@ -29,7 +29,7 @@ def capture(lab: Lab, journal: LabRecord, root: Path) -> Path:
     return run.path
 
 
-def recorded(lab: Lab, recording: Recording, *, events: bool = True) -> Recorder:
+def make_recorder(lab: Lab, recording: Recording, *, events: bool = True) -> Recorder:
     """A recorder with ``recording``, which it takes over, and the present state of the lab. ``events``: Kubernetes Events too. Raises
     EvidenceError if the scheduler's own record is damaged."""
     # Commands do not record the cycles of a scheduler in its own process: it writes them itself.

@@ -23,7 +23,7 @@ from kailab.cluster.writes import Subresource
 from kailab.errors import InputError, Where
 
 if TYPE_CHECKING:
-    from kailab.lab.intake import Text
+    from kailab.lab.intake import NamedText
     from kailab.lab.lab import Lab
 
 DEFAULT_NAMESPACE = "default"
@@ -53,7 +53,7 @@ class Apply(Change):
 
     objects: tuple[Object, ...]
     namespace: str = DEFAULT_NAMESPACE
-    files: tuple[Path | Text, ...] = ()
+    files: tuple[Path | NamedText, ...] = ()
 
     def data(self) -> dict[str, Any]:
         spaced = {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}

@@ -15,9 +15,9 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
-from kailab.workloads.apps import with_taken_over_revision
+from kailab.workloads.apps import annotate_foreign_revision
 from kailab.workloads.jobs import FINALIZER
-from kailab.workloads.knative import noted_revision
+from kailab.workloads.knative import annotate_newest_revision
 
 _UID = "00000000-0000-4000-8000-"
 _LEFT_ALONE = ("default", "kube-system")
@@ -133,11 +133,11 @@ def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]
     found = dict(objects)
     for kind in ("StatefulSet", "DaemonSet"):
         if kind in found:
-            found[kind] = [with_taken_over_revision(obj, owned.get(obj["metadata"]["uid"], ())) for obj in found[kind]]
+            found[kind] = [annotate_foreign_revision(obj, owned.get(obj["metadata"]["uid"], ())) for obj in found[kind]]
     for service in objects.get("Service.serving.knative.dev", ()):
         revisions = owned.get(service["metadata"]["uid"], [])
         if revisions:
-            newest = noted_revision(service, revisions)
+            newest = annotate_newest_revision(service, revisions)
             found["Revision"] = [
                 newest if obj["metadata"]["uid"] == newest["metadata"]["uid"] else obj for obj in found["Revision"]
             ]

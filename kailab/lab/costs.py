@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WHOLE = 1000
 
 
-class Doing(msgspec.Struct, frozen=True, kw_only=True):
+class GpuUse(msgspec.Struct, frozen=True, kw_only=True):
     """Milli-GPU by use; the five add up to all GPUs.
 
     ``work``: held by running pods whose PodGroup runs at least its minMember. ``held``: held without work: by pods that do not run yet,
@@ -51,18 +51,18 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
         """Free, for any reason."""
         return self.idle + self.scattered + self.closed
 
-    def plus(self, other: Doing) -> Doing:
-        return Doing(**{name: getattr(self, name) + getattr(other, name) for name in STATES})
+    def plus(self, other: GpuUse) -> GpuUse:
+        return GpuUse(**{name: getattr(self, name) + getattr(other, name) for name in STATES})
 
 
-STATES = Doing.__struct_fields__
+STATES = GpuUse.__struct_fields__
 
 
 class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
     """The GPUs of one model ("": the nodes do not name it). ``per_hour``: price of one. ``kilowatts``: power of all; None: unknown."""
 
     model: str
-    doing: Doing
+    doing: GpuUse
     per_hour: float
     kilowatts: float | None
 
@@ -86,7 +86,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     """``per_hour``: by use, in the order of ``STATES``. ``currency``: of all amounts of money."""
 
     currency: str
-    doing: Doing
+    doing: GpuUse
     per_hour: dict[str, float]
     models: tuple[ModelCost, ...]
     queues: tuple[QueueCost, ...]
@@ -117,7 +117,7 @@ def costs(picture: Picture, prices: Prices) -> Costs:
         used = (amounts.work + amounts.held) / WHOLE
         power = price.kilowatt_hours(used, amounts.wasted / WHOLE)
         models.append(ModelCost(model=model, doing=amounts, per_hour=price.per_hour, kilowatts=power))
-    whole = Doing()
+    whole = GpuUse()
     for one in models:
         whole = whole.plus(one.doing)
     per_hour = {state: sum(one.per_hour * getattr(one.doing, state) / WHOLE for one in models) for state in STATES}
@@ -135,23 +135,23 @@ def _model_of(picture: Picture, node: str) -> str:
     return gpu_model(picture.nodes[node]["metadata"].get("labels") or {})
 
 
-def _by_model(picture: Picture) -> dict[str, Doing]:
+def _by_model(picture: Picture) -> dict[str, GpuUse]:
     closed = {
         name: unavailable(node.get("spec") or {}, node.get("status") or {}) for name, node in picture.nodes.items()
     }
     at_work = _at_work(picture, {name for name, why in closed.items() if NOT_READY in why})
     # A node is useful to some pending pod if it is useful to the smallest one.
     least = min((row.milli_gpus for row in picture.rows if _waits(row) and row.milli_gpus), default=0)
-    found: dict[str, Doing] = {}
+    found: dict[str, GpuUse] = {}
     for name, node in picture.nodes.items():
         offered, used = picture.accounts.offered(node), picture.used.get(name, 0)
         if not offered:
             continue
         work, free = min(used, at_work[name]), max(0, offered - used)
         state = "closed" if closed[name] else "scattered" if 0 < free < least else "idle"
-        here = Doing(work=work, held=used - work, **{state: free})
+        here = GpuUse(work=work, held=used - work, **{state: free})
         model = _model_of(picture, name)
-        found[model] = found.get(model, Doing()).plus(here)
+        found[model] = found.get(model, GpuUse()).plus(here)
     return found
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 
-def broken_by(lab: Lab, leaving: Collection[tuple[str, str]]) -> Iterator[str]:
+def violated_budgets(lab: Lab, leaving: Collection[tuple[str, str]]) -> Iterator[str]:
     """A sentence for each budget that would keep fewer pods than it asks for. ``leaving``: namespace and name of pods."""
     budgets = lab.cluster.list("PodDisruptionBudget")
     pods = [pod for pod in lab.cluster.list("Pod") if _runs(pod)] if budgets else []

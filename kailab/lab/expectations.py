@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.shares import QueueAmounts
 from kailab.lab import answers, subjects
-from kailab.lab.amounts import Amount, at_least, at_most, between, holds, no_more, said
+from kailab.lab.amounts import Amount, at_least, at_most, between, describe_amount, holds, no_more
 from kailab.lab.picture import group_of
 from kailab.lab.seen_names import check_action, check_reason
 from kailab.lab.subjects import Subject
-from kailab.lab.watching import inside, note
+from kailab.lab.watching import in_temporal_form, note_lab
 from kailab.lab.wording import count, gpus, some
 from kailab.model import labels
 
@@ -48,7 +48,7 @@ def expect(subject: Subject | Lab) -> Expectation:
         raise InputError(f"expect() takes a lab or a part of it, such as lab.queue('team-a'), not {subject!r:.60}")
     whole = subject if isinstance(subject, Subject) else subjects.everything(subject)
     # Inside ``eventually`` and the others only they let time pass.
-    if not note(whole.lab):
+    if not note_lab(whole.lab):
         whole.lab.settle_if_changed()
     return Expectation(whole)
 
@@ -126,7 +126,7 @@ class Expectation:
         if len(all_entries) != len(entries):
             seen += f" ({count(len(all_entries), 'pod')} in all)"
         return self._check(
-            f"{said(wanted, 'pod')} evicted{how}", holds(wanted, len(entries)), self._pods, seen, entries
+            f"{describe_amount(wanted, 'pod')} evicted{how}", holds(wanted, len(entries)), self._pods, seen, entries
         )
 
     def not_evicted(self, since: float | None = None) -> Expectation:
@@ -150,7 +150,7 @@ class Expectation:
         rest = [row for row in self._pods if row.phase in ("Pending", "Terminating")]
         running = self._in_phase("Running")
         right = bool(running) and not rest and (pods is None or holds(pods, len(running)))
-        what = f" ({said(pods, 'pod')})" if pods is not None else ""
+        what = f" ({describe_amount(pods, 'pod')})" if pods is not None else ""
         return self._check(f"to run whole{what}", right, rest)
 
     def waits_whole(self, pods: Amount | None = None, reason: str | None = None) -> Expectation:
@@ -161,7 +161,7 @@ class Expectation:
         partly = [row for row in alive if row not in waiting]
         pods = no_more(pods) if self._podless else pods
         right = bool(waiting or self._podless) and not partly and (pods is None or holds(pods, len(waiting)))
-        what = f" ({said(pods, 'pod')})" if pods is not None else ""
+        what = f" ({describe_amount(pods, 'pod')})" if pods is not None else ""
         self._check(f"to wait whole{what}", right, partly or waiting)
         return self.pending(reason=reason) if reason else self
 
@@ -189,7 +189,9 @@ class Expectation:
             domain = self._picture.nodes[node]["metadata"].get("labels", {}).get(label, f"no {level}")
             domains[domain] = domains.get(domain, 0) + pods
         seen = ", ".join(f"{pods} on {domain}" for domain, pods in sorted(domains.items())) or "nothing running"
-        return self._check(f"pods on {said(number, level)}", holds(number, len(domains)) and bool(domains), (), seen)
+        return self._check(
+            f"pods on {describe_amount(number, level)}", holds(number, len(domains)) and bool(domains), (), seen
+        )
 
     def sharing(self, devices: Amount) -> Expectation:
         """Expect its running pods, each with a part of a GPU, on this many physical GPUs."""
@@ -203,7 +205,7 @@ class Expectation:
                 if key == labels.GPU_GROUP or key.startswith(labels.GPU_MULTI_GROUP_PREFIX)
             )
         seen = f"on {count(len(groups), 'shared GPU')}"
-        return self._check(f"on {said(devices, 'shared GPU')}", holds(devices, len(groups)), (), seen)
+        return self._check(f"on {describe_amount(devices, 'shared GPU')}", holds(devices, len(groups)), (), seen)
 
     # --- shares of queues ----------------------------------------------------------------------------------------
 
@@ -236,7 +238,7 @@ class Expectation:
                 f"{self._subject.lab.scheduler} computes no fair share, so this expectation can't be checked"
             )
         right = holds(gpus, share / 1000)
-        return self._check(f"a fair share of {said(gpus, 'GPU')}", right, (), f"{share / 1000:g} GPUs")
+        return self._check(f"a fair share of {describe_amount(gpus, 'GPU')}", right, (), f"{share / 1000:g} GPUs")
 
     def holding(self, gpus: Amount) -> Expectation:
         """Expect this many GPUs in use: allocated to the queue, or on the node."""
@@ -244,7 +246,9 @@ class Expectation:
             held = self._queue().allocated
         else:
             held = sum(self._picture.added(row for row in self._pods if row.holds))
-        return self._check(f"{said(gpus, 'GPU')} held", holds(gpus, held / 1000), (), f"{held / 1000:g} GPUs")
+        return self._check(
+            f"{describe_amount(gpus, 'GPU')} held", holds(gpus, held / 1000), (), f"{held / 1000:g} GPUs"
+        )
 
     # --- words ---------------------------------------------------------------------------------------------------
 
@@ -267,10 +271,10 @@ class Expectation:
         self, state: str, found: list[PodRow], pods: Amount | None, gpus: Amount | None, culprits: list[PodRow]
     ) -> Expectation:
         if pods is not None:
-            self._check(f"{said(pods, 'pod')} {state}", holds(pods, len(found)), culprits)
+            self._check(f"{describe_amount(pods, 'pod')} {state}", holds(pods, len(found)), culprits)
         if gpus is not None:
             held = sum(row.milli_gpus for row in found) / 1000
-            self._check(f"{said(gpus, 'GPU')} {state}", holds(gpus, held), culprits)
+            self._check(f"{describe_amount(gpus, 'GPU')} {state}", holds(gpus, held), culprits)
         return self
 
     def _share(
@@ -283,7 +287,7 @@ class Expectation:
         preposition: str,
     ) -> Expectation:
         held = holds(wanted, amount / 1000) if wanted is not None else amount > 0
-        what = said(wanted, "GPU") if wanted is not None else "something"
+        what = describe_amount(wanted, "GPU") if wanted is not None else "something"
         each = ", ".join(f"{gpus(part)} {preposition} {other or 'no queue'}" for other, part in ledger.items())
         seen = f"{verb} {gpus(sum(ledger.values()))}" + (f" ({each})" if each else "")
         return self._check(f"it {verb} {what}{whom}", held, (), seen)
@@ -380,7 +384,7 @@ class Expectation:
             alike.setdefault(key, []).append(row)
         room = EXPLAINED - len(found)
         for place, rows in enumerate(list(alike.values())[:room]):
-            answer = self._explain(rows[0], tried=place == 0 and not inside())
+            answer = self._explain(rows[0], tried=place == 0 and not in_temporal_form())
             more = len(rows) - len(picture.by_group.get(group_of(rows[0]), rows[:1]))
             if more > 0:
                 answer = replace(answer, told=(*answer.told, f"({count(more, 'more pod')} like it)"))

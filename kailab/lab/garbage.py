@@ -32,7 +32,7 @@ def collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def swept(moments: Iterable[T]) -> Iterator[T]:
+def collect_regularly(moments: Iterable[T]) -> Iterator[T]:
     """Pass the moments on, and collect the youngest generation after each ``_MOMENTS`` of them if the collector is off. A replay of weeks
     has hundreds of thousands of moments, and each leaves some cycles."""
     for number, moment in enumerate(moments, 1):

@@ -25,18 +25,18 @@ from kailab.model.validation.advice import pod_templates
 from kailab.undertest.contract import SchedulerUnderTest
 
 
-class Text(NamedTuple):
+class NamedText(NamedTuple):
     """YAML text, and the ``name`` that errors use for it."""
 
     name: str
     text: str
 
 
-Source: TypeAlias = str | Path | Text | Object | Sequence[Object]
+Source: TypeAlias = str | Path | NamedText | Object | Sequence[Object]
 """A path (file, folder, ``-``), YAML text, an object, or several objects."""
 
 
-What: TypeAlias = Literal["created", "configured", "unchanged"]
+WriteResult: TypeAlias = Literal["created", "configured", "unchanged"]
 BEHIND_SECONDS = 60.0
 
 Part: TypeAlias = tuple[str, list[Object]]
@@ -44,7 +44,7 @@ Part: TypeAlias = tuple[str, list[Object]]
 
 
 @dataclass(frozen=True)
-class Change:
+class AppliedChange:
     """What applying or deleting did to one object."""
 
     kind: str
@@ -60,10 +60,10 @@ class Change:
 class Applied:
     """The changes in order, and warnings about the input."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[AppliedChange] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """``3 Queues created, 1 Job unchanged``."""
         counts: dict[tuple[str, str], int] = {}
         for change in self.changes:
@@ -74,7 +74,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Read:
+class SourceContents:
     """The manifests of all sources, and the same by the text that contains them."""
 
     manifests: Manifests
@@ -86,7 +86,7 @@ def read(
     base: Path | None = None,
     namespace: str = "default",
     seen: list[str | Object] | None = None,
-) -> Read:
+) -> SourceContents:
     """Load all sources, each once. Relative paths start at ``base``. ``seen`` gets everything that was read, even if it is refused. Raises
     InputError or InputErrors."""
     found, parts = Manifests(), []
@@ -105,7 +105,7 @@ def read(
             parts += inside
     if errors:
         raise InputErrors.of(errors)
-    return Read(found, parts)
+    return SourceContents(found, parts)
 
 
 def _read_one(
@@ -113,11 +113,11 @@ def _read_one(
 ) -> tuple[Manifests, list[Part]]:
     if isinstance(source, dict):
         source = [source]
-    if not isinstance(source, str | Path | Text):
+    if not isinstance(source, str | Path | NamedText):
         seen.extend(source)
         manifests = from_objects(source, namespace=namespace)
         return manifests, [("objects", manifests.objects)]
-    if isinstance(source, Text):
+    if isinstance(source, NamedText):
         texts = [(source.name, source.text)]
     elif isinstance(source, str) and source != "-" and _is_text(source):
         texts = [("<text>", source)]
@@ -167,7 +167,7 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
         raise InputErrors.of(errors)
     if given and (gpus := _gpus(cluster)):
         advice += check_guaranteed(tree, gpus)
-    advice += check_workload_queues(queues_named(manifests), tree)
+    advice += check_workload_queues(named_queues(manifests), tree)
     return warnings + [str(notice) for notice in advice]
 
 
@@ -197,7 +197,7 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
     return errors
 
 
-def goes_by_its_labels(one: Manifest) -> bool:
+def is_queued_by_labels(one: Manifest) -> bool:
     """Whether labels on an object or its pod templates name their queue. They do not if something else decides: the owner of the object, the
     PodGroup that a user set for a pod, or the controller that makes pods from a template; nor for pods of another scheduler."""
     known = KINDS.get(one.kind)
@@ -214,7 +214,7 @@ def goes_by_its_labels(one: Manifest) -> bool:
     return not schedulers or any(name in (None, "", labels.SCHEDULER_NAME) for name in schedulers)
 
 
-def queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
+def named_queues(manifests: Manifests) -> Iterable[tuple[str, Where]]:
     """Queue names in work, each with its place: labels of the object or its pod templates; the field of a PodGroup."""
     for one in manifests:
         if one.kind == "PodGroup":
@@ -223,7 +223,7 @@ def queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
             if isinstance(name, str) and name:
                 yield name, one.where("spec.queue")
             continue
-        if not goes_by_its_labels(one):
+        if not is_queued_by_labels(one):
             continue
         for path, holder in (("", one.object), *pod_templates(one.object)):
             metadata = holder.get("metadata")
@@ -236,11 +236,11 @@ def queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
 
 def apply_all(
     cluster: Cluster, manifests: Iterable[Manifest], scheduler: SchedulerUnderTest, namespace: str = "default"
-) -> list[Change]:
+) -> list[AppliedChange]:
     """Apply in order. After the prerequisite kinds of the scheduler under test, wait until it has read them. If the cluster refuses an
     object, the ones before it are undone."""
-    changes: list[Change] = []
-    undo: list[tuple[Change, Object | None]] = []
+    changes: list[AppliedChange] = []
+    undo: list[tuple[AppliedChange, Object | None]] = []
     unread = False
     for manifest in manifests:
         if manifest.kind in scheduler.prerequisite_kinds:
@@ -259,7 +259,7 @@ def apply_all(
         except ApiError as error:
             _undo(cluster, undo)
             raise InputError(str(error), manifest.where(getattr(error, "field", ""))) from error
-        change = Change(manifest.kind, space, stored["metadata"]["name"], what)
+        change = AppliedChange(manifest.kind, space, stored["metadata"]["name"], what)
         changes.append(change)
         undo.append((change, before))
     if unread:
@@ -267,7 +267,7 @@ def apply_all(
     return changes
 
 
-def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, What]:
+def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, WriteResult]:
     """Apply or create, with retries: right after a Namespace was created again, a server may still see the old one."""
     once = (lambda: cluster.apply(obj)) if obj["metadata"].get("name") else (lambda: (cluster.create(obj), "created"))
     retry = tenacity.Retrying(
@@ -297,7 +297,7 @@ def _find(cluster: Cluster, kind: str, name: str, namespace: str) -> Object | No
         return None
 
 
-def _undo(cluster: Cluster, done: list[tuple[Change, Object | None]]) -> None:
+def _undo(cluster: Cluster, done: list[tuple[AppliedChange, Object | None]]) -> None:
     """Latest first. No controller has acted in between, so nothing depends on the objects."""
     for change, before in reversed(done):
         if change.what == "created":
@@ -308,7 +308,7 @@ def _undo(cluster: Cluster, done: list[tuple[Change, Object | None]]) -> None:
             cluster.update({**before, "metadata": metadata})
 
 
-def translated(manifests: Manifests, scheduler: SchedulerUnderTest, there: Cluster) -> Manifests:
+def translate_manifests(manifests: Manifests, scheduler: SchedulerUnderTest, there: Cluster) -> Manifests:
     """The manifests in the form of the scheduler under test; each object keeps its place. Raises NotExpressible."""
     given = list(manifests)
     translations = scheduler.translate([one.object for one in given], there)
@@ -325,6 +325,6 @@ def translated(manifests: Manifests, scheduler: SchedulerUnderTest, there: Clust
     )
 
 
-def missing(kind: str, name: str, where: Where | None = None) -> InputError:
+def not_found_error(kind: str, name: str, where: Where | None = None) -> InputError:
     """The error for an object that is to be deleted, changed or explained but does not exist."""
     return InputError(f"there is no {kind} {name!r}", where)

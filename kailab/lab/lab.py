@@ -31,7 +31,7 @@ from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.evidence.entries import ClusterState
 from kailab.lab import answers, saved, subjects
 from kailab.lab.activity import LabActivity
-from kailab.lab.garbage import collector_off, swept
+from kailab.lab.garbage import collect_regularly, collector_off
 from kailab.lab.picture import Picture
 from kailab.lab.pictures import LabPictures
 from kailab.lab.saved import LabFile, SavedLab
@@ -40,7 +40,7 @@ from kailab.lab.seen_names import SeenNames
 from kailab.lab.spec import LabSpec
 from kailab.lab.subjects import Subject
 from kailab.lab.venues import Place, Venue, provider_of, venue_for
-from kailab.lab.watching import inside
+from kailab.lab.watching import in_temporal_form
 from kailab.model import kinds
 from kailab.scheduler.observers import LabOpening, Observer, Observers
 from kailab.undertest.contract import SchedulerUnderTest
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from kailab.fleet import Fleet
     from kailab.lab.change import Patch
     from kailab.lab.intake import Applied, Source
-    from kailab.lab.node_changes import Silence
+    from kailab.lab.node_changes import FailedReadyStatus
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.scheduler import SchedulerSettings, UsageParams
@@ -93,8 +93,8 @@ class Lab:
         self.observers = Observers(observers)
         names = NameIndex(self.cluster, at_once=not read_only)
         self.log = DecisionLog(names, self.opened, self.observers.wants_decisions, self.observers)
-        self.met = SeenNames()
-        self.observers.add(self.log, self.met)
+        self.seen_names = SeenNames()
+        self.observers.add(self.log, self.seen_names)
         self._activity = LabActivity(self.observers)
         self._end = end
         self._closed = False
@@ -117,7 +117,7 @@ class Lab:
         """Take over the state of a lab with the same objects: its decisions, promises and refused binds. See ``kailab.lab.fork``."""
         self.base, self._activity.unsettled = before.base, before._activity.unsettled
         self.log.carry_on(before.log)
-        self.met.carry_on(before.met)
+        self.seen_names.carry_on(before.seen_names)
         if before._running is not None:
             self._parts.carry_on(before._parts)
         # Controllers read the objects before anything changes, as those of the other lab have: they act on changes alone.
@@ -234,7 +234,7 @@ class Lab:
         """The lab saved in a file. ``read_only``: it is not to be changed; so of an embedded one only what is asked for is taken
         in, which is quick however large it is. Raises StateError where there is none, or it is damaged; ConnectError where its
         cluster is a real one and does not answer."""
-        file = saved.started(Path(path))
+        file = saved.read_started(Path(path))
         with collection_paused(), file.report_damage():
             venue = provider_of(file.lab.place.backend).attach(file.lab.place, file.state, read_only)
             return cls(venue, file.lab.spec, observers, end=venue.leave, read_only=read_only, file=file)
@@ -280,7 +280,7 @@ class Lab:
         """The lab's settings and the size of its fleet, as plain values."""
         from kailab.lab import record_facts
 
-        return record_facts.made_of(self)
+        return record_facts.describe_lab(self)
 
     # --- objects -------------------------------------------------------------------------------------------------
 
@@ -350,18 +350,18 @@ class Lab:
 
         return operations.patch(self, self._activity, kind, name, patch, namespace, subresource)
 
-    def fail_node(self, name: str, ready: Silence = "Unknown") -> None:
+    def fail_node(self, name: str, ready: FailedReadyStatus = "Unknown") -> None:
         """Let a fake node fail. ``ready``: what its Ready condition becomes: Unknown, as Kubernetes reports a node that it no longer
         hears of, or False, as a kubelet reports that it can run nothing. Raises InputError for a node that is real or does not exist."""
-        from kailab.lab.node_changes import failed
+        from kailab.lab.node_changes import fail_node
 
-        self._patch_node(failed(self, name, ready))
+        self._patch_node(fail_node(self, name, ready))
 
     def recover_node(self, name: str) -> None:
         """Bring a failed fake node back. Raises InputError for a node that is real or does not exist."""
-        from kailab.lab.node_changes import recovered
+        from kailab.lab.node_changes import recover_node
 
-        self._patch_node(recovered(self, name))
+        self._patch_node(recover_node(self, name))
 
     def _patch_node(self, change: Patch) -> None:
         self.patch(change.kind, change.name, dict(change.patch), subresource=change.subresource)
@@ -434,7 +434,7 @@ class Lab:
         moment; ``rested``: go on from such a moment."""
         start = self.now
         try:
-            yield from swept(self._settling.moments(seconds, before=before, rested=rested))
+            yield from collect_regularly(self._settling.moments(seconds, before=before, rested=rested))
         finally:
             self._activity.report_advanced(self.now - start)
 
@@ -497,7 +497,7 @@ class Lab:
 
     def noted_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
         """An expectation was checked. Inside a temporal form only the form's own outcome is recorded."""
-        if inside():
+        if in_temporal_form():
             self.last_expectation = expected
         else:
             self.observers.on_expectation(subject, expected, seen, held)

@@ -14,14 +14,14 @@ _ORDER = ("Running", "Pending", "Terminating", "Succeeded", "Failed")
 
 
 class LabChanges:
-    """Make it before the work, call ``told`` after it."""
+    """Make it before the work, call ``describe`` after it."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._now = lab.now
         self._evicted = len(lab.log.evictions)
 
-    def told(self, opening: str = "settled after") -> str:
+    def describe(self, opening: str = "settled after") -> str:
         """``settled after 3s of lab time: 8 pods running, 2 pending (2 OverLimit); 1 evicted``."""
         entries = self._lab.log.evictions[self._evicted :]
         moved = sum(one.is_move for one in entries)
@@ -44,7 +44,7 @@ def summarize_pods(lab: Lab) -> str:
         picture.code_of(row) or "not considered yet" for row in picture.rows if row.phase == "Pending" and not row.node
     )
     if codes:
-        told = ", ".join(f"{count} {code}" for code, count in codes.most_common())
+        reasons = ", ".join(f"{count} {code}" for code, count in codes.most_common())
         place = next(index for index, part in enumerate(parts) if part.endswith("pending"))
-        parts[place] += f" ({told})"
+        parts[place] += f" ({reasons})"
     return ", ".join(parts)

@@ -19,7 +19,7 @@ from kailab.lab import saved
 from kailab.lab.lab import Lab
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue, provider_of
-from kailab.lab.venues.contract import Place, Tell, silent
+from kailab.lab.venues.contract import Place, Tell, ignore_message
 from kailab.model.private_files import make_folder
 from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import SchedulerUnderTest
@@ -59,7 +59,7 @@ def begin(
     scheduler: SchedulerUnderTest,
     settings: SchedulerSettings,
     options: Mapping[str, Any],
-    tell: Tell = silent,
+    tell: Tell = ignore_message,
 ) -> Lab:
     """Open a lab and write its file. ``options``: by the names of ``kailab.cluster.registry``; ``config`` is the file of ``settings``. If
     anything fails nothing is left. Raises KailabError."""

@@ -17,7 +17,7 @@ from kailab.model.times import format_time
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
-Silence: TypeAlias = Literal["Unknown", "False"]
+FailedReadyStatus: TypeAlias = Literal["Unknown", "False"]
 """The Ready condition of a failed node: Unknown if nobody hears of it, False if its kubelet reports the failure."""
 
 MOST_NODES = 10_000
@@ -29,14 +29,14 @@ _WELL = {
 _NUMBERED = re.compile(r"(.*?)-?(\d+)")
 
 
-def added_nodes(lab: Lab, text: str) -> Apply:
+def nodes_to_add(lab: Lab, text: str) -> Apply:
     """``POOL:COUNT``: this many more nodes like the last one of a pool. A pool is the nodes with one name and a number, or a single node of
     that name. New nodes have its labels (except the host name), taints and resources. Raises InputError."""
     pool, colon, number = text.rpartition(":")
     if not colon or not pool or not number.isascii() or not number.isdigit() or not 0 < int(number) <= MOST_NODES:
         raise InputError(f"{text!r}: expected POOL:COUNT, as in a100:2, with a count from 1 to {MOST_NODES:,}")
     nodes = {node["metadata"]["name"]: node for node in lab.cluster.list("Node")}
-    pools = numbered(nodes)
+    pools = node_pools(nodes)
     if pool in pools:
         last, like = max(pools[pool])
         width = len(like) - len(like.rstrip("0123456789"))
@@ -52,7 +52,7 @@ def added_nodes(lab: Lab, text: str) -> Apply:
     return Apply(tuple(obj for name, node in added for obj in (node, *(_slice_of(one, like, name) for one in slices))))
 
 
-def numbered(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
+def node_pools(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
     """Pools among names of nodes: pool -> its nodes by number."""
     pools: dict[str, list[tuple[int, str]]] = {}
     for name in nodes:
@@ -63,7 +63,7 @@ def numbered(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
 
 def growable(nodes: Iterable[str]) -> dict[str, int]:
     """What nodes can be added to: a pool, or a node that is of none -> how many nodes it has."""
-    pools = numbered(names := list(nodes))
+    pools = node_pools(names := list(nodes))
     of_pools = {name for found in pools.values() for _, name in found}
     alone = {name: 1 for name in names if name not in of_pools}
     return dict(sorted((alone | {pool: len(found) for pool, found in pools.items()}).items()))
@@ -101,22 +101,22 @@ def _slice_of(published: Object, like: str, name: str) -> Object:
     }
 
 
-def drained(lab: Lab, name: str) -> tuple[Change, ...]:
+def drain_node(lab: Lab, name: str) -> tuple[Change, ...]:
     """As ``kubectl drain --ignore-daemonsets --force``: cordon the node and delete its pods. Raises InputError."""
     _node(lab, name)
     return (
         Patch("Node", name, {"spec": {"unschedulable": True}}),
-        *(Delete("Pod", pod, namespace) for namespace, pod in leaving(lab, name)),
+        *(Delete("Pod", pod, namespace) for namespace, pod in pods_to_drain(lab, name)),
     )
 
 
-def leaving(lab: Lab, name: str) -> list[tuple[str, str]]:
+def pods_to_drain(lab: Lab, name: str) -> list[tuple[str, str]]:
     """Namespace and name of the pods that draining a node deletes."""
     found = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
     return [(metadata["namespace"], metadata["name"]) for metadata in found]
 
 
-def failed(lab: Lab, name: str, ready: Silence) -> Patch:
+def fail_node(lab: Lab, name: str, ready: FailedReadyStatus) -> Patch:
     """The failure of a node that nobody hears of (Unknown), or that reports that it can run nothing (False): its conditions become what the
     node lifecycle controller or its kubelet writes. Raises InputError."""
     if ready == "Unknown":
@@ -126,7 +126,7 @@ def failed(lab: Lab, name: str, ready: Silence) -> Patch:
     return _condition(lab, name, {**_pressures(), "Ready": told})
 
 
-def recovered(lab: Lab, name: str) -> Patch:
+def recover_node(lab: Lab, name: str) -> Patch:
     """The recovery of a node. Raises InputError."""
     return _condition(
         lab, name, {**_pressures(), "Ready": {"status": "True", "reason": "KubeletReady", "message": "fake node"}}
@@ -163,7 +163,7 @@ def _node(lab: Lab, name: str) -> Object:
         raise InputError(f"{error}; there are: {some(there, 8)}") from None
 
 
-def held_back(lab: Lab, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
+def drain_obstacles(lab: Lab, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
     """Reasons against draining a node, as kubectl has them. ``daemons``: pods of DaemonSets, which would come back; ``lone``: pods that no
     controller replaces; ``local``: pods that lose data in an emptyDir."""
     errors = []

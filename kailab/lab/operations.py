@@ -11,7 +11,7 @@ from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.lab import advice, inert_kinds, intake, pod_priorities, references, unknown_fields, unread_fields
 from kailab.lab.activity import LabActivity
 from kailab.lab.garbage import collector_off
-from kailab.lab.intake import Applied, Change, Read, Source
+from kailab.lab.intake import Applied, AppliedChange, Source, SourceContents
 from kailab.model import kinds
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def apply(lab: Lab, activity: LabActivity, sources: tuple[Source, ...], namespac
             if impossible:
                 raise InputErrors.of(impossible)
             warnings = _warnings(lab, read, namespace)
-            manifests = intake.translated(read.manifests, lab.under_test, lab.cluster)
+            manifests = intake.translate_manifests(read.manifests, lab.under_test, lab.cluster)
             applied = Applied(intake.apply_all(lab.cluster, manifests, lab.under_test, namespace), warnings)
     except InputError:
         # Errors quote manifests, so the evidence must know refused objects too.
@@ -37,7 +37,7 @@ def apply(lab: Lab, activity: LabActivity, sources: tuple[Source, ...], namespac
         raise
     activity.report_change(
         "apply",
-        f"{', '.join(name for name, _ in read.parts)}: {applied.told()}",
+        f"{', '.join(name for name, _ in read.parts)}: {applied.summary()}",
         manifests=read.parts,
         namespace=namespace,
         changes=tuple(map(str, applied.changes)),
@@ -46,7 +46,7 @@ def apply(lab: Lab, activity: LabActivity, sources: tuple[Source, ...], namespac
     return applied
 
 
-def _warnings(lab: Lab, read: Read, namespace: str) -> list[str]:
+def _warnings(lab: Lab, read: SourceContents, namespace: str) -> list[str]:
     """Raises InputError or InputErrors."""
     manifests, cluster = read.manifests, lab.cluster
     warnings = intake.check(cluster, manifests, namespace)
@@ -54,11 +54,11 @@ def _warnings(lab: Lab, read: Read, namespace: str) -> list[str]:
     if lab.venue.exclusive:
         notices += inert_kinds.warn_inert_kinds(manifests)
         notices += unread_fields.warn_unread_fields(manifests)
-        notices += references.missing(cluster, manifests, namespace)
-        notices += pod_priorities.in_manifests(cluster, manifests)
+        notices += references.warn_missing_references(cluster, manifests, namespace)
+        notices += pod_priorities.warn_pod_priorities(cluster, manifests)
     if lab.under_test.understands_kai:
         alone = lab.venue.exclusive and not lab.under_test.has_default
-        notices += advice.under_kai(cluster, manifests, namespace, lab.adopt_default_scheduler, alone)
+        notices += advice.advise_under_kai(cluster, manifests, namespace, lab.adopt_default_scheduler, alone)
     return [*warnings, *map(str, notices)]
 
 
@@ -85,7 +85,7 @@ def delete(lab: Lab, activity: LabActivity, kind: str | Path, name: str | None, 
             continue
         except ApiError as error:
             raise InputError(str(error)) from error
-    changes = [Change(key, space, target, "deleted") for key, target, space in targets]
+    changes = [AppliedChange(key, space, target, "deleted") for key, target, space in targets]
     activity.report_change("delete", ", ".join(map(str, changes)), objects=tuple(targets))
     return Applied(changes)
 

@@ -89,7 +89,7 @@ class ExternalScheduler:
         self._reader.close()
 
 
-def parts_over(
+def make_parts(
     cluster: Cluster,
     spec: LabSpec,
     observer: Observer,

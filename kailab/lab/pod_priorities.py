@@ -9,7 +9,7 @@ from kailab.model.manifests import Manifest, Notice
 from kailab.model.validation.advice import pod_templates
 
 
-def in_manifests(cluster: Cluster, manifests: Iterable[Manifest]) -> list[Notice]:
+def warn_pod_priorities(cluster: Cluster, manifests: Iterable[Manifest]) -> list[Notice]:
     """Each pair of class and number is reported once, at its first pod."""
     given = list(manifests)
     said = [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 
-def made_of(lab: Lab) -> dict[str, Any]:
+def describe_lab(lab: Lab) -> dict[str, Any]:
     """The lab's settings and the size of its fleet, as plain values."""
     nodes = lab.cluster.list("Node")
     # Without pods, because only the offers of nodes are needed.

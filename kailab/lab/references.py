@@ -26,7 +26,7 @@ class _Reference(NamedTuple):
     told: str
 
 
-def missing(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
+def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
     """Names that manifests use and that are neither in the manifests nor in the lab."""
     given = {(one.kind, name) for one in manifests for name in _known_by(one.kind, one.object)}
     there: dict[tuple[str, str], dict[tuple[str, str], str]] = {}

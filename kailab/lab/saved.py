@@ -68,7 +68,7 @@ def read(path: Path) -> LabFile:
     return LabFile(path, lab, state)
 
 
-def started(path: Path) -> LabFile:
+def read_started(path: Path) -> LabFile:
     """As ``read``, for a lab that has completely started. Raises StateError also if it has not."""
     file = read(path)
     if file.lab.starting:

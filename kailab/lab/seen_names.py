@@ -49,7 +49,7 @@ class SeenNames(Observer):
         self._names.setdefault(kind, set()).add(f"{namespace}/{name}" if namespace else name)
 
 
-def owners(picture: Picture, kind: str) -> set[str]:
+def names_of_owners(picture: Picture, kind: str) -> set[str]:
     """``namespace/name`` of objects of one kind that have or had pods."""
     pods = [(row.name, row.owner) for row in picture.rows]
     pods += ((entry.pod, entry.owner) for entry in picture.log.evictions)
@@ -65,7 +65,7 @@ def check_action(picture: Picture, name: str | None) -> None:
     # "schedule" stands for schedulers that do not report their decisions.
     names = {*ACTIONS[1:], "schedule", *(entry.action for entry in picture.log.evictions)}
     if name is not None and name not in names:
-        raise InputError(f"no evicting action has the name {name!r}; {there_are(names, name)}")
+        raise InputError(f"no evicting action has the name {name!r}; {describe_names(names, name)}")
 
 
 def check_reason(picture: Picture, name: str | None) -> None:
@@ -79,13 +79,13 @@ def check_reason(picture: Picture, name: str | None) -> None:
         *(picture.code_of(row) for row in picture.rows if row.phase == "Pending"),
     }
     if name is not None and picture.scheduler.understands_kai and name not in names:
-        raise InputError(f"no reason for pending has the name {name!r}; {there_are(names, name)}")
+        raise InputError(f"no reason for pending has the name {name!r}; {describe_names(names, name)}")
 
 
-def there_are(names: Iterable[str], wanted: str) -> str:
+def describe_names(names: Iterable[str], wanted: str) -> str:
     """A text with the names that exist, close matches of ``wanted`` first.
 
-    >>> there_are(["team-a", "org", "team-b"], "taem-b")
+    >>> describe_names(["team-a", "org", "team-b"], "taem-b")
     'there are: team-b, team-a, org'
     """
     ordered = closest_first(set(names) - {""}, wanted)

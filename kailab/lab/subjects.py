@@ -11,7 +11,7 @@ from kailab.errors import NothingThere
 from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture
-from kailab.lab.seen_names import owners, there_are
+from kailab.lab.seen_names import describe_names, names_of_owners
 from kailab.model.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Subject:
         own = f"{self.namespace}/{self.name}" if self.namespace else self.name
         names = self.names(picture)
         if own not in names:
-            told = f"no {self.kind} {own}; {there_are(names, own)}"
+            told = f"no {self.kind} {own}; {describe_names(names, own)}"
             self.lab.noted_expectation(self.title, f"{self.title}: it is there", told, False)
             raise NothingThere(told)
 
@@ -86,7 +86,7 @@ def queue(lab: Lab, name: str) -> Subject:
 
 def queue_names(lab: Lab, picture: Picture) -> set[str]:
     """Queues that exist or existed."""
-    return set(picture.shares.queues) | lab.met.of("Queue")
+    return set(picture.shares.queues) | lab.seen_names.of("Queue")
 
 
 def app(lab: Lab, name: str) -> Subject:
@@ -108,7 +108,7 @@ def pod(lab: Lab, name: str, namespace: str) -> Subject:
     def names(picture: Picture) -> set[str]:
         gone = {entry.pod for entry in picture.log.evictions}
         there = {row.name for row in picture.rows}
-        return there if full in there else there | gone | _logged(picture, "Pod") | lab.met.of("Pod")
+        return there if full in there else there | gone | _logged(picture, "Pod") | lab.seen_names.of("Pod")
 
     return Subject(lab, "pod", name, lambda _, row: row.name == full, namespace, names)
 
@@ -125,7 +125,7 @@ def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
     def names(picture: Picture) -> set[str]:
         gone = {entry.podgroup for entry in picture.log.evictions}
         there = {"/".join(key) for key in picture.podgroups}
-        return there if full in there else there | gone | _logged(picture, "PodGroup") | lab.met.of("PodGroup")
+        return there if full in there else there | gone | _logged(picture, "PodGroup") | lab.seen_names.of("PodGroup")
 
     return Subject(lab, "podgroup", name, belongs, namespace, names)
 
@@ -147,7 +147,7 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
         there = {
             f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}" for obj in picture.cluster.list(kind)
         }
-        return there | owners(picture, kind) | lab.met.of(kind)
+        return there | names_of_owners(picture, kind) | lab.seen_names.of(kind)
 
     return Subject(lab, kind.lower(), name, belongs, namespace, names)
 
@@ -157,7 +157,7 @@ def node(lab: Lab, name: str) -> Subject:
 
     def names(picture: Picture) -> set[str]:
         gone = {entry.node for entry in picture.log.evictions}
-        return set(picture.nodes) | gone | lab.met.of("Node")
+        return set(picture.nodes) | gone | lab.seen_names.of("Node")
 
     return Subject(lab, "node", name, lambda _, row: row.node == name, names=names)
 

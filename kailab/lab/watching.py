@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _watched: ContextVar[list[Lab] | None] = ContextVar("kailab_watched", default=None)
 
 
-def note(lab: Lab) -> bool:
+def note_lab(lab: Lab) -> bool:
     """Note that an expectation looks at a lab. True inside a temporal form, where only that form lets time pass."""
     watched = _watched.get()
     if watched is None:
@@ -24,7 +24,7 @@ def note(lab: Lab) -> bool:
     return True
 
 
-def inside() -> bool:
+def in_temporal_form() -> bool:
     """True while a temporal form checks its condition."""
     return _watched.get() is not None
 

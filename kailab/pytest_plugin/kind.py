@@ -46,7 +46,7 @@ def _complete(config: pytest.Config) -> None:
     from kailab.cluster.kind.options import choose_options
     from kailab.components import find_components
     from kailab.errors import KailabError
-    from kailab.lab.venues.contract import silent
+    from kailab.lab.venues.contract import ignore_message
 
     settings, option = config.stash[SETTINGS], config.option
     try:
@@ -55,7 +55,7 @@ def _complete(config: pytest.Config) -> None:
         programs = find_components(settings.kubernetes, settings.components)
         kind = Path(option.kind_bin) if option.kind_bin else None
         chosen = choose_options(kind, option.kind_image, kubernetes=programs.kubernetes)
-        provide_image(chosen.image, silent)
+        provide_image(chosen.image, ignore_message)
     except KailabError as error:
         _give_up(settings, str(error))
     option.kind_bin, option.kind_image = str(chosen.kind), chosen.image

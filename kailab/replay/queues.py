@@ -13,7 +13,7 @@ from kailab.cluster.base_objects import PRIORITY_CLASSES
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet import Fleet
-from kailab.lab.seen_names import there_are
+from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import Manifests
 from kailab.model.objects import parent_of, share_of
@@ -110,7 +110,7 @@ def from_file(trace: Trace, path: Path) -> TeamQueues:
     for manifest in queues:
         parent = parent_of(manifest.object)
         if parent and parent not in names:
-            text = f"no queue {parent!r:.80} in the file; {there_are(names, parent)}"
+            text = f"no queue {parent!r:.80} in the file; {describe_names(names, parent)}"
             errors.append(InputError(text, manifest.where("spec.parentQueue")))
     if errors:
         raise InputErrors.of(errors)

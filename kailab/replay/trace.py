@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kailab.cluster.base_objects import PRIORITY_CLASSES
 from kailab.cluster.pod_lifecycle import LONGEST_SECONDS
 from kailab.errors import InputError, InputErrors, Where
-from kailab.lab.seen_names import there_are
+from kailab.lab.seen_names import describe_names
 from kailab.model.manifests import from_objects
 from kailab.replay.job import LONGEST, SkippedLine, TraceJob
 from kailab.replay.manifests import job_object
@@ -192,7 +192,7 @@ def unknown_priority(job: TraceJob, known: Collection[str]) -> str:
     """The reason if the job's priority is unknown; empty otherwise."""
     if not job.priority or job.priority in known:
         return ""
-    return f"no PriorityClass {job.priority!r:.80}; {there_are(known, job.priority)}"
+    return f"no PriorityClass {job.priority!r:.80}; {describe_names(known, job.priority)}"
 
 
 def describe_broken_lines(trace: Trace) -> Iterator[str]:

@@ -10,13 +10,13 @@ import msgspec
 from kailab.errors import InputError
 from kailab.lab import intake
 from kailab.lab.change import Apply, Change
-from kailab.lab.disruption_budgets import broken_by
-from kailab.lab.intake import Text
+from kailab.lab.disruption_budgets import violated_budgets
+from kailab.lab.intake import NamedText
 from kailab.lab.lab import Lab
-from kailab.lab.node_changes import added_nodes, drained, leaving
+from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
 from kailab.lab.wording import some
 from kailab.whatif.fields import patch_of
-from kailab.whatif.removal import deleted
+from kailab.whatif.removal import deletion_of
 
 EDITOR = "editor"
 """The file name that errors and the record give to text from the page."""
@@ -90,19 +90,19 @@ def plan_action(lab: Lab, action: Action) -> PlannedAction:
             patches = tuple(patch_of(lab, one, action.namespace) for one in action.fields)
             return PlannedAction("Set " + ", ".join(action.fields), patches)
         case DeleteObject():
-            return PlannedAction(f"Delete {action.what}", (deleted(lab, action.what, action.namespace),))
+            return PlannedAction(f"Delete {action.what}", (deletion_of(lab, action.what, action.namespace),))
         case DrainNode():
-            notes = tuple(broken_by(lab, leaving(lab, action.node)))
-            return PlannedAction(f"Drain {action.node}", tuple(drained(lab, action.node)), notes)
+            notes = tuple(violated_budgets(lab, pods_to_drain(lab, action.node)))
+            return PlannedAction(f"Drain {action.node}", tuple(drain_node(lab, action.node)), notes)
         case AddNodes():
-            change = added_nodes(lab, action.nodes)
+            change = nodes_to_add(lab, action.nodes)
             names = [one["metadata"]["name"] for one in change.objects if one["kind"] == "Node"]
             note = f"{some(names)} {'is' if len(names) == 1 else 'are'} added"
             return PlannedAction(f"Add nodes {action.nodes}", (change,), (note,))
 
 
 def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedAction:
-    text = Text(EDITOR, action.text)
+    text = NamedText(EDITOR, action.text)
     read = intake.read([text], namespace=action.namespace)
     objects = tuple(obj for _, part in read.parts for obj in part)
     if not objects:

@@ -19,7 +19,7 @@ from kailab.evidence.lab_record import LabRecord, RecordMark
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.recording import Recording, append_recording, copy_recording
 from kailab.lab import lab_files
-from kailab.lab.capture import recorded
+from kailab.lab.capture import make_recorder
 from kailab.lab.garbage import collector_off
 from kailab.lab.lab import Lab
 from kailab.lab.lab_files import Stamp, Tell
@@ -205,10 +205,12 @@ class HeldLab:
             append_recording(recording, self._recorder.recording)
         # A scheduler in its own process writes events and cycles itself; they are read again for each view.
         if self._lab.venue.decided(self._lab.under_test) is not None:
-            return ViewBuilder().view(self._lab, recorded(self._lab, recording))
+            return ViewBuilder().view(self._lab, make_recorder(self._lab, recording))
         if self._events is None:
             self._events = EventFeed(self._lab.cluster)
-        return self._showing.view(self._lab, recorded(self._lab, recording, events=False), self._events, at_once=False)
+        return self._showing.view(
+            self._lab, make_recorder(self._lab, recording, events=False), self._events, at_once=False
+        )
 
     def save(self) -> None:
         """Save the lab and its record; the caller holds the lock. If that fails, drop the lab from memory. Raises StateError."""

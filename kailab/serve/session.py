@@ -18,7 +18,7 @@ from kailab.cluster.protocol import VirtualTime
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.evidence.lab_record import LabRecord
 from kailab.lab import lab_files
-from kailab.lab.capture import recorded
+from kailab.lab.capture import make_recorder
 from kailab.lab.garbage import collector_off
 from kailab.lab.lab import Lab
 from kailab.lab.lab_changes import LabChanges
@@ -196,7 +196,7 @@ class LabSession:
             before = LabChanges(lab)
             self._settle(lab)
             self.paused = False
-            return before.told()
+            return before.describe()
 
         return self._act("The scheduler goes on", do, self._check_seen(seen))
 
@@ -209,7 +209,7 @@ class LabSession:
             for _ in lab.moments(CYCLE_SECONDS):
                 if lab.log.cycle > cycles or lab.now > begun:
                     break
-            return before.told("one step,")
+            return before.describe("one step,")
 
         return self._act("Step", do, self._check_seen(seen))
 
@@ -224,7 +224,7 @@ class LabSession:
             lab.advance(seconds)
             if not self.paused:
                 lab.settle()
-            return before.told("ran for")
+            return before.describe("ran for")
 
         return self._act(f"Advance {elapsed(seconds)}", do, self._check_seen(seen))
 
@@ -327,7 +327,7 @@ class LabSession:
     def _view(self, lab: Lab) -> PageView:
         if lab is self._held_lab.held:
             return self._held_lab.view()
-        return ViewBuilder().view(lab, recorded(lab, LabRecord(self.path).whole()))
+        return ViewBuilder().view(lab, make_recorder(lab, LabRecord(self.path).whole()))
 
     def _settled(self, lab: Lab, before: LabChanges) -> str:
         if self.paused:
@@ -335,7 +335,7 @@ class LabSession:
         if self._is_large(lab):
             self._show(lab)
         self._settle(lab)
-        return before.told()
+        return before.describe()
 
     def _settle(self, lab: Lab) -> None:
         if not self._is_large(lab):

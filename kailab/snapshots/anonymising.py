@@ -213,7 +213,7 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def anonymised(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
+def anonymise(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
     """The snapshot with other names. Past decisions and all sentences are left out, because they contain names."""
     names = Names(key)
     walk = _Walk(names)

@@ -26,7 +26,7 @@ def kinds_taken() -> tuple[str, ...]:
     return (*dict.fromkeys((*owners, "ReplicationController")), *_READ)
 
 
-def rights() -> Object:
+def cluster_role() -> Object:
     """The ClusterRole for taking a snapshot: get and list, nothing else."""
     groups: dict[str, set[str]] = {}
     for key in kinds_taken():

@@ -26,7 +26,7 @@ from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
 from kailab.snapshots import taking
 from kailab.snapshots.snapshot import ClusterSnapshot
-from kailab.workloads.apps import template_hash, with_revision
+from kailab.workloads.apps import annotate_revision, template_hash
 
 LAST = "last"
 _LAB = "lab.json"
@@ -185,7 +185,7 @@ class _TemplateNames:
             if digest not in given and left:
                 given[digest] = left.pop(0)
             if digest in given:
-                notes = with_revision(deployment, given[digest])["metadata"]["annotations"]
+                notes = annotate_revision(deployment, given[digest])["metadata"]["annotations"]
                 lab.cluster.patch("Deployment", meta["name"], meta["namespace"], {"metadata": {"annotations": notes}})
 
 

@@ -26,7 +26,7 @@ from kailab.snapshots.snapshot import ClusterSnapshot
 _DONE = ("Succeeded", "Failed")
 
 
-def carried_out(objects: Mapping[str, list[Object]]) -> tuple[dict[str, list[Object]], int]:
+def apply_bind_requests(objects: Mapping[str, list[Object]]) -> tuple[dict[str, list[Object]], int]:
     """Objects without BindRequests, and the number of pods that these bind. A failed request binds nothing, because KAI decides again."""
     requests = {key: one for one in objects.get("BindRequest", ()) if (key := _pod_of(one)) and _is_open(one)}
     found = {kind: list(several) for kind, several in objects.items() if kind != "BindRequest"}
@@ -70,12 +70,12 @@ def _bound(pod: Object, request: Mapping[str, object]) -> Object:
     }
 
 
-Assumed = float
+AssumedSeconds = float
 """Assumed run time of pods that may end but declare none, in seconds from their start. A cluster does not tell when a training job will end.
 Services, whose containers restart, never end."""
 
 
-def assuming(seconds: Assumed) -> Callable[[Object], Object]:
+def assume_run_time(seconds: AssumedSeconds) -> Callable[[Object], Object]:
     """A function that adds the assumed run time to pods that may end and declare none, and to templates of such pods."""
 
     def changed(obj: Object) -> Object:
@@ -151,11 +151,11 @@ def _moment(at: str) -> float:
         ) from None
 
 
-def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: Assumed | None = None) -> Lab:
+def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: AssumedSeconds | None = None) -> Lab:
     """An embedded lab with all objects of the snapshot, and kailab's scheduler with the settings of the original one. Nothing acts on it
     before it settles. ``assumed``: see ``assuming``."""
-    taken: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assuming(assumed)
-    objects, _ = carried_out(found.objects)
+    taken: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assume_run_time(assumed)
+    objects, _ = apply_bind_requests(found.objects)
     cluster = embedded_from(objects, found.taken, embedded=found.embedded, counters=found.counters, taken=taken)
     facts = found.facts
     spec = LabSpec(
@@ -174,7 +174,7 @@ def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: 
     return lab
 
 
-def begin(state: Path, found: ClusterSnapshot, assumed: Assumed | None = None) -> Lab:
+def begin(state: Path, found: ClusterSnapshot, assumed: AssumedSeconds | None = None) -> Lab:
     """As ``lab_of``, and write the lab's file, so that commands can work on it. Raises StateError."""
     recorder = Recorder()
     lab = lab_of(found, [recorder], assumed)

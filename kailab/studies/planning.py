@@ -19,7 +19,7 @@ import msgspec
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
-from kailab.lab.seen_names import there_are
+from kailab.lab.seen_names import describe_names
 from kailab.model.prices import Prices, load_prices
 from kailab.model.queues import share
 from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
@@ -171,7 +171,7 @@ def _with(queues: TeamQueues, part: str, gpus_by_queue: Mapping[str, float], fie
     objects = {obj["metadata"]["name"]: deepcopy(obj) for obj in queues.objects}
     for name, gpus in gpus_by_queue.items():
         if name not in objects:
-            raise InputError(f"{field}: no queue {name!r:.80}; {there_are(objects, name)}")
+            raise InputError(f"{field}: no queue {name!r:.80}; {describe_names(objects, name)}")
         resources = objects[name]["spec"].setdefault("resources", {})
         resources.setdefault("gpu", share(quota=0))[part] = gpus
     return replace(queues, objects=list(objects.values()))

@@ -14,7 +14,7 @@ from math import isfinite
 import msgspec
 
 from kailab.errors import InputError
-from kailab.lab.seen_names import there_are
+from kailab.lab.seen_names import describe_names
 from kailab.model.times import duration_seconds, format_duration
 
 ALL = "all"
@@ -100,7 +100,7 @@ class StudyTarget(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self}: the target needs a file of prices; expected --prices, or the field prices of a study"
             )
         if self.queue != ALL and self.queue not in queues:
-            raise InputError(f"{self}: no queue {self.queue!r:.80}; {there_are(queues, self.queue)}")
+            raise InputError(f"{self}: no queue {self.queue!r:.80}; {describe_names(queues, self.queue)}")
 
     def keeps(self, value: float) -> bool:
         return value < self.limit if self.upper else value > self.limit

@@ -1,6 +1,6 @@
 """What a change would do to a lab: it is tried on forks, and the outcomes are compared.
 
-    found = what_if(lab, [Alternative("--drain n-0", drained(lab, "n-0"))], seconds=3600)
+    found = what_if(lab, [Alternative("--drain n-0", drain_node(lab, "n-0"))], seconds=3600)
     found.comparisons[0].workloads
 
 The comparison is with a fork that is left alone for the same time.

@@ -183,7 +183,7 @@ class Comparison:
         }
 
 
-def touched(comparisons: Sequence[Comparison]) -> list[Workload]:
+def changed_workloads(comparisons: Sequence[Comparison]) -> list[Workload]:
     """Workloads that end differently in some comparison, by queue, then by name."""
     found = {change.workload: change.queue for one in comparisons for change in one.workloads}
     return sorted(found, key=lambda workload: (found[workload], workload))

@@ -10,7 +10,7 @@ from kailab.lab.owners import top_of
 from kailab.model.kinds import is_namespaced, kind_key
 
 
-def deleted(lab: Lab, text: str, namespace: str = "default") -> Delete:
+def deletion_of(lab: Lab, text: str, namespace: str = "default") -> Delete:
     """The deletion of ``KIND/NAME``. Raises InputError if it does not exist."""
     word, slash, name = text.partition("/")
     if not slash or not name:
@@ -23,7 +23,7 @@ def deleted(lab: Lab, text: str, namespace: str = "default") -> Delete:
     return Delete(kind, name, namespace)
 
 
-def without(lab: Lab, selector: str) -> tuple[Delete, ...]:
+def deletions_by_label(lab: Lab, selector: str) -> tuple[Delete, ...]:
     """The deletion of all workloads, in every namespace, with a pod that has these labels (``app=train``, ``team in (a, b)``). Raises
     InputError if there is none."""
     try:

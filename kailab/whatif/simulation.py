@@ -38,7 +38,7 @@ class When(StrEnum):
 
 
 @dataclass(frozen=True)
-class Fate:
+class WorkloadForecast:
     """What happens to one workload. ``seconds``: until all of it ran, None if it did not. ``places``: pod -> node at that moment, else at
     the end. ``answer``: why it did not run at once."""
 
@@ -78,7 +78,7 @@ class Simulation:
     start: float
     end: float
     scheduler: str
-    fates: tuple[Fate, ...]
+    fates: tuple[WorkloadForecast, ...]
     comparison: Comparison
     warnings: tuple[str, ...] = ()
 
@@ -144,10 +144,10 @@ def _subjects(lab: Lab, applied: Applied) -> list[Subject]:
     return found
 
 
-def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) -> tuple[Fate, ...]:
+def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) -> tuple[WorkloadForecast, ...]:
     """Let time pass in a settled lab until the last workload runs, or the bound."""
     picture = lab.picture()
-    found: dict[Subject, Fate] = {}
+    found: dict[Subject, WorkloadForecast] = {}
     answers: dict[Subject, Answer] = {}
     for subject in subjects:
         if subject.state(lab, picture).runs:
@@ -188,8 +188,10 @@ def _moments_of_binding(lab: Lab, seconds: float) -> Iterator[None]:
         seen = lab.log.cycle
 
 
-def _fate(lab: Lab, subject: Subject, when: When, seconds: float | None, answer: Answer | None = None) -> Fate:
+def _fate(
+    lab: Lab, subject: Subject, when: When, seconds: float | None, answer: Answer | None = None
+) -> WorkloadForecast:
     state = subject.state(lab)
     places = tuple(sorted((row.name, row.node) for row in state.running))
     workload = Workload(subject.namespace, subject.kind, subject.name)
-    return Fate(workload, when, seconds, state.wanted, places, answer)
+    return WorkloadForecast(workload, when, seconds, state.wanted, places, answer)

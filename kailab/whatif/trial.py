@@ -90,7 +90,7 @@ def what_if(lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0)
         return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique_warnings)
 
 
-def left_alone(lab: Lab, seconds: float) -> WhatIf:
+def compare_with_waiting(lab: Lab, seconds: float) -> WhatIf:
     """The effect of time: the lab as it is, compared with a fork that is left alone for ``seconds``. Raises NotSettled."""
     since = len(lab.log.evictions)
     before = Outcome.of(lab, since)
@@ -104,7 +104,7 @@ def left_alone(lab: Lab, seconds: float) -> WhatIf:
         )
 
 
-def agrees(predicted: Outcome, seen: Outcome) -> Mapping[str, tuple[Any, Any]]:
+def differences(predicted: Outcome, seen: Outcome) -> Mapping[str, tuple[Any, Any]]:
     """The differences between a predicted outcome and the real one, by workload and queue; empty if they are equal."""
     found: dict[str, tuple[Any, Any]] = {}
     for workload in sorted({*predicted.workloads, *seen.workloads}):

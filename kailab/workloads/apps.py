@@ -52,15 +52,15 @@ def revision_of(owner: Object, digest: str, default: str) -> str:
     return name if known == digest and name else default
 
 
-def with_revision(owner: Object, name: str) -> Object:
+def annotate_revision(owner: Object, name: str) -> Object:
     """The workload with an annotation that pods of its present template have this revision name."""
     meta = owner["metadata"]
     notes = {**(meta.get("annotations") or {}), TAKEN_OVER: f"{template_hash(owner['spec']['template'])}={name}"}
     return {**owner, "metadata": {**meta, "annotations": notes}}
 
 
-def with_taken_over_revision(owner: Object, pods: Iterable[Object]) -> Object:
-    """A StatefulSet or DaemonSet of another controller, with the annotation of ``with_revision``; ``pods``: its pods."""
+def annotate_foreign_revision(owner: Object, pods: Iterable[Object]) -> Object:
+    """A StatefulSet or DaemonSet of another controller, with the annotation of ``annotate_revision``; ``pods``: its pods."""
     newest = status_of(owner).get("updateRevision")
     if not newest:  # a DaemonSet has no such field: take that of most pods
         carried = Counter(labels_of(pod).get(REVISION_LABEL) for pod in pods)
@@ -69,7 +69,7 @@ def with_taken_over_revision(owner: Object, pods: Iterable[Object]) -> Object:
     template = (owner.get("spec") or {}).get("template")
     if not newest or not isinstance(template, dict):
         return owner
-    return with_revision(owner, newest)
+    return annotate_revision(owner, newest)
 
 
 # --- ReplicaSet: as many pods as it asks for; the least valuable are deleted first ------------------------------------

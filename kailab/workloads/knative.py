@@ -93,7 +93,7 @@ class KnativeController(Controller):
         })  # fmt: skip
 
 
-def noted_revision(owner: Object, revisions: list[Object]) -> Object:
+def annotate_newest_revision(owner: Object, revisions: list[Object]) -> Object:
     """The newest revision of a service, annotated as made from the service's present template, here or elsewhere."""
     newest = max(revisions, key=lambda one: (str(one["metadata"]["creationTimestamp"]), one["metadata"]["name"]))
     notes = {**annotations_of(newest), TEMPLATE: template_hash(owner["spec"]["template"])}

@@ -155,7 +155,7 @@ def test_pods_that_consolidation_places_elsewhere_are_moved_and_not_evicted() ->
         lab.apply(bounded)
         lab.settle()
         moved = {entry.owner for entry in lab.log.evictions}
-        told = before.told()
+        told = before.describe()
         assert f"{len(step.outcome.moved)} moved to other nodes" in told
         assert "evicted" not in told
         (owner, *_) = sorted(moved)

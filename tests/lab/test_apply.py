@@ -21,8 +21,8 @@ def queues(lab):
 
 
 def test_says_what_changed(lab, queue):
-    assert lab.apply(queue("a", 8), queue("b", 8)).told() == "2 Queues created"
-    assert lab.apply([queue("a", 4), queue("b", 8)]).told() == "1 Queue configured, 1 Queue unchanged"
+    assert lab.apply(queue("a", 8), queue("b", 8)).summary() == "2 Queues created"
+    assert lab.apply([queue("a", 4), queue("b", 8)]).summary() == "1 Queue configured, 1 Queue unchanged"
 
 
 @pytest.mark.parametrize(

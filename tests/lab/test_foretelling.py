@@ -18,13 +18,13 @@ from checks.fuzzing.walk_objects import WORK
 from kailab.explain.subject import Subject
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Change, Delete
-from kailab.lab.node_changes import added_nodes, drained
+from kailab.lab.node_changes import drain_node, nodes_to_add
 from kailab.model import labels
 from kailab.whatif.fields import patch_of
 from kailab.whatif.outcome import Outcome
-from kailab.whatif.removal import deleted, without
+from kailab.whatif.removal import deletion_of, deletions_by_label
 from kailab.whatif.simulation import When, simulate
-from kailab.whatif.trial import Alternative, agrees, what_if
+from kailab.whatif.trial import Alternative, differences, what_if
 
 HOUR = 3600.0
 
@@ -93,14 +93,14 @@ def some_changes(lab: Lab, chance: random.Random) -> Sequence[Change]:
             found.append(Apply((work(f"new-{number}", chance),)))
         elif what == "delete" and owners and not any(isinstance(change, Delete) for change in found):
             kind, name = owners.pop(chance.randrange(len(owners)))
-            found.append(deleted(lab, f"{kind}/{name}"))
+            found.append(deletion_of(lab, f"{kind}/{name}"))
         elif what == "add" and nodes:
-            found.append(added_nodes(lab, f"{chance.choice(nodes)}:{chance.randrange(1, 3)}"))
+            found.append(nodes_to_add(lab, f"{chance.choice(nodes)}:{chance.randrange(1, 3)}"))
         elif what == "drain" and nodes:
-            found[:0] = drained(lab, nodes.pop(chance.randrange(len(nodes))))
+            found[:0] = drain_node(lab, nodes.pop(chance.randrange(len(nodes))))
         elif what == "without" and not any(isinstance(change, Delete) for change in found):
             used = {name for pod in lab.get("Pod") if (name := pod["metadata"].get("labels", {}).get(labels.QUEUE))}
-            found += without(lab, f"{labels.QUEUE}={chance.choice(sorted(used))}") if used else ()
+            found += deletions_by_label(lab, f"{labels.QUEUE}={chance.choice(sorted(used))}") if used else ()
         elif what == "scale":
             gone = {change.name for change in found if isinstance(change, Delete)}
             if scaled := [name for kind, name in owners if kind == "Deployment" and name not in gone]:
@@ -125,9 +125,9 @@ def check_whatif(seed: int, folder: Path) -> None:
         changes = some_changes(lab, chance)
         found = what_if(lab, [Alternative("some", tuple(changes))], chance.choice((0, 60, HOUR)))
     with Lab.resume(file) as lab:
-        assert agrees(found.comparisons[0].after, made(lab, changes, found.end)) == {}
+        assert differences(found.comparisons[0].after, made(lab, changes, found.end)) == {}
     with Lab.resume(file) as lab:
-        assert agrees(found.before, made(lab, (), found.end)) == {}
+        assert differences(found.before, made(lab, (), found.end)) == {}
     assert file.read_bytes() == saved
 
 
@@ -156,7 +156,7 @@ def check_simulate(seed: int, folder: Path) -> None:
             places = tuple(sorted((row.name, row.node) for row in subject.state(lab).running))
             assert places == fate.places
             lab.advance(found.end - lab.now)
-            assert agrees(found.comparison.after, Outcome.of(lab, since)) == {}
+            assert differences(found.comparison.after, Outcome.of(lab, since)) == {}
     assert file.read_bytes() == saved
 
 

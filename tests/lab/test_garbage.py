@@ -74,7 +74,7 @@ def test_what_dies_in_cycles_while_time_passes_is_taken_away(collector, monkeypa
     monkeypatch.setattr(garbage, "_MOMENTS", 10)
     gone: list[int] = []
     with garbage.collector_off():
-        for moment in garbage.swept(range(25)):
+        for moment in garbage.collect_regularly(range(25)):
             weakref.finalize(Cyclic(), gone.append, moment)
         assert gone == list(range(20))
 
@@ -82,5 +82,5 @@ def test_what_dies_in_cycles_while_time_passes_is_taken_away(collector, monkeypa
 def test_where_the_collector_is_on_it_is_left_alone(collector, monkeypatch):
     monkeypatch.setattr(garbage, "_MOMENTS", 1)
     before = gc.get_stats()[0]["collections"]
-    assert list(garbage.swept(range(3))) == [0, 1, 2]
+    assert list(garbage.collect_regularly(range(3))) == [0, 1, 2]
     assert gc.get_stats()[0]["collections"] == before

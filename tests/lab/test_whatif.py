@@ -7,12 +7,12 @@ import pytest
 from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete, Patch, read_changes
-from kailab.lab.node_changes import added_nodes, drained
+from kailab.lab.node_changes import drain_node, nodes_to_add
 from kailab.scheduler import settings_of
 from kailab.whatif.fields import patch_of
 from kailab.whatif.outcome import Outcome, Workload
-from kailab.whatif.removal import deleted, without
-from kailab.whatif.trial import Alternative, left_alone, what_if
+from kailab.whatif.removal import deletion_of, deletions_by_label
+from kailab.whatif.trial import Alternative, compare_with_waiting, what_if
 
 FIRST, SECOND = Workload("default", "Job", "first"), Workload("default", "Job", "second")
 
@@ -60,7 +60,7 @@ def test_alternatives_stand_beside_the_same_lab_left_alone(lab, job):
         lab,
         [
             Alternative("less", (Delete("Job", "first"),)),
-            Alternative("more", (added_nodes(lab, "a100:2"),)),
+            Alternative("more", (nodes_to_add(lab, "a100:2"),)),
         ],
         seconds=60,
     ).comparisons
@@ -73,14 +73,14 @@ def test_alternatives_stand_beside_the_same_lab_left_alone(lab, job):
 
 def test_a_drained_node_is_empty_and_its_pods_are_elsewhere(lab):
     node = next(iter(Outcome.of(lab).workloads[FIRST].nodes))
-    found = what_if(lab, [Alternative("drain", drained(lab, node))], seconds=60)
+    found = what_if(lab, [Alternative("drain", drain_node(lab, node))], seconds=60)
     first = by_workload(found.comparisons[0])[FIRST]
     assert node in first.before.nodes
     assert node not in first.after.nodes
     assert first.moved == first.before.nodes[node]
     assert "moved" in first.what
     with pytest.raises(InputError, match="there are: a100-0, a100-1"):
-        drained(lab, "a100-9")
+        drain_node(lab, "a100-9")
 
 
 def test_another_configuration_is_tried_too(lab, job):
@@ -103,7 +103,7 @@ def test_time_alone_is_beside_the_lab_as_it_is(queue, job):
         ends["spec"]["template"]["metadata"]["annotations"] = {"kailab.dev/run-seconds": "600"}
         lab.apply([queue("a", 8), ends])
         lab.settle()
-        found = left_alone(lab, 3600)
+        found = compare_with_waiting(lab, 3600)
         first = by_workload(found.comparisons[0])[FIRST]
         assert (first.before.running, first.after.done) == (4, 4)
         assert first.what == ("done",)
@@ -154,23 +154,23 @@ def test_what_can_not_be_set_is_refused(lab, text, told):
 @pytest.mark.parametrize("text", ["a100", "a100:0", "a100:x", ":2", "a100:99999"])
 def test_nodes_are_added_by_pool_and_count(lab, text):
     with pytest.raises(InputError, match="expected POOL:COUNT"):
-        added_nodes(lab, text)
+        nodes_to_add(lab, text)
 
 
 def test_added_nodes_are_like_those_of_their_pool(lab):
     last = lab.get("Node", "a100-1")
-    names = [node["metadata"]["name"] for node in added_nodes(lab, "a100:2").objects]
+    names = [node["metadata"]["name"] for node in nodes_to_add(lab, "a100:2").objects]
     assert names == ["a100-2", "a100-3"]
-    node = added_nodes(lab, "a100:1").objects[0]
+    node = nodes_to_add(lab, "a100:1").objects[0]
     assert node["status"]["allocatable"] == last["status"]["allocatable"]
     assert node["metadata"]["labels"] == {**last["metadata"]["labels"], "kubernetes.io/hostname": "a100-2"}
     with pytest.raises(InputError, match="there is no pool 'b200'; there are: a100, h100, l40s"):
-        added_nodes(lab, "b200:1")
+        nodes_to_add(lab, "b200:1")
 
 
 def test_added_nodes_publish_the_devices_of_their_pool():
     with Lab.open("lesson", devices=True) as lab, lab.fork() as fork:
-        added_nodes(lab, "a100:1").do(fork)
+        nodes_to_add(lab, "a100:1").do(fork)
         fork.settle()
         of = {
             name: [one for one in fork.get("ResourceSlice") if one["spec"]["nodeName"] == name]
@@ -184,15 +184,15 @@ def test_added_nodes_publish_the_devices_of_their_pool():
 def test_workloads_go_by_the_labels_of_their_pods(lab, job):
     lab.apply([job("second", "a", 2)])
     lab.settle()
-    assert without(lab, "app=second") == (Delete("Job", "second", "default"),)
-    assert {change.name for change in without(lab, "app in (first, second)")} == {"first", "second"}
+    assert deletions_by_label(lab, "app=second") == (Delete("Job", "second", "default"),)
+    assert {change.name for change in deletions_by_label(lab, "app in (first, second)")} == {"first", "second"}
     with pytest.raises(InputError, match="no pod has these labels"):
-        without(lab, "app=none")
+        deletions_by_label(lab, "app=none")
     with pytest.raises(InputError):
-        without(lab, "app==")
-    assert deleted(lab, "job/second") == Delete("Job", "second", "default")
+        deletions_by_label(lab, "app==")
+    assert deletion_of(lab, "job/second") == Delete("Job", "second", "default")
     with pytest.raises(InputError, match="not found"):
-        deleted(lab, "job/none")
+        deletion_of(lab, "job/none")
 
 
 def test_what_is_worth_saying_about_a_change_is_told(lab) -> None:

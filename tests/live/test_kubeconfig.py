@@ -12,7 +12,7 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.polling import wait_until
 from kailab.errors import InputError, KailabError
 from kailab.lab import Lab, expect
-from kailab.lab.venues.kubernetes import MARK, clear
+from kailab.lab.venues.kubernetes import MARK, clear_lab
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +155,7 @@ def test_queues_of_another_scheduler_outlast_their_pods(plane, owner):
     owner.apply(pod)
     other = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), "clearing")
     with ThreadPoolExecutor(1) as pool:
-        cleared = pool.submit(clear, other, "some-lab", kinds=("Pod", kind))
+        cleared = pool.submit(clear_lab, other, "some-lab", kinds=("Pod", kind))
         assert wait_until(lambda: "deletionTimestamp" in owner.get("Pod", "held", "default")["metadata"], 300)
         assert [one["metadata"].get("deletionTimestamp") for one in owner.list(kind)] == [None]
         owner.patch("Pod", "held", "default", {"metadata": {"finalizers": None}})

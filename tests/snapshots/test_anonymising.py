@@ -21,7 +21,7 @@ from kailab.evidence.entries import PodBound, PodEvicted, PodPromised
 from kailab.lab.lab import Lab
 from kailab.model.kinds import KINDS
 from kailab.snapshots import taking
-from kailab.snapshots.anonymising import _PLAIN_NOTES, Names, anonymised, read_key
+from kailab.snapshots.anonymising import _PLAIN_NOTES, Names, anonymise, read_key
 from kailab.snapshots.opening import lab_of
 from kailab.snapshots.snapshot import ClusterSnapshot
 from tests.snapshots.test_round_trip import Decisions
@@ -92,7 +92,7 @@ def test_the_same_is_decided_up_to_names(seed: int) -> None:
     with lab_of(found, [plain]) as lab:
         lab.settle()
         rows = Counter((names.text(row.app), row.phase, names.text(row.node)) for row in lab.picture().rows)
-    with lab_of(anonymised(found, KEY), [other]) as lab:
+    with lab_of(anonymise(found, KEY), [other]) as lab:
         lab.settle()
         assert Counter((row.app, row.phase, row.node) for row in lab.picture().rows) == rows
     assert told(plain, names) == told(other, None)
@@ -156,7 +156,7 @@ def test_no_name_is_left(tmp_path: Path) -> None:
         lab.settle()
         lab.cluster.event(lab.get("pods")[0], "Warning", "Told", f"{user} asked for {project}")
         before = taking.of_lab(lab)
-    after = anonymised(before, KEY)
+    after = anonymise(before, KEY)
     text = json.dumps(after.objects) + str(after.facts) + str(after.decided) + str(after.counters)
     assert [word for word in WORDS if word in json.dumps(before.objects)] == [word for word in WORDS if word != pool]
     assert [word for word in WORDS if word in text] == []
@@ -233,7 +233,7 @@ def test_no_text_of_any_object_is_left_whatever_field_it_is_in() -> None:
         found, objects=objects, left_out=left_out, node_pool=planted("node pool"), notices=(planted("a notice"),),
         facts=structs.replace(found.facts, fleet=planted("fleet"), scheduler=planted("scheduler"), versions={planted("a program"): planted("a version")}),
     )  # fmt: skip
-    left = planted.left_in(msgspec.json.encode(anonymised(evil, KEY)).decode())
+    left = planted.left_in(msgspec.json.encode(anonymise(evil, KEY)).decode())
     assert left == []
     assert len(planted.places) > 5_000
 

@@ -19,7 +19,7 @@ from kailab.components import ComponentSet
 from kailab.errors import Forbidden, InputError
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.snapshots import snapshot, taking
-from kailab.snapshots.contents import kinds_taken, rights
+from kailab.snapshots.contents import cluster_role, kinds_taken
 from kailab.snapshots.opening import lab_of
 from tests.evidence.test_secrets import QUEUE, Secrets, around
 from tests.snapshots.conftest import body_of
@@ -144,7 +144,7 @@ def refused_to(kubeconfig: Path) -> set[str]:
 @pytest.fixture
 def looker(plane: ControlPlane, busy: KubernetesCluster, eventually: Waits) -> Path:
     """The kubeconfig of a user with the rights that are printed, and no other."""
-    role = rights()
+    role = cluster_role()
     busy.apply(role)
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -204,7 +204,7 @@ def test_its_workloads_are_left_as_they_are(looker: Path, busy: KubernetesCluste
 def test_a_right_that_is_missing_is_named(
     plane: ControlPlane, looker: Path, busy: KubernetesCluster, eventually: Waits
 ) -> None:
-    role = rights()
+    role = cluster_role()
     for rule in role["rules"]:
         rule["resources"] = [one for one in rule["resources"] if one not in ("queues", "persistentvolumeclaims")]
     busy.apply(role)

@@ -9,7 +9,7 @@ from statistics import quantiles
 from typing import Any, Literal
 
 from kailab.advice.audit.finding import AuditFinding, FindingCode, QueueWait, Severity
-from kailab.advice.unserved_work import served_pool, ungrouped, unscheduled
+from kailab.advice.unserved_work import served_pool, ungrouped_pods, unscheduled_pods
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
 from kailab.engine.queueing.order_records import Return
@@ -299,7 +299,7 @@ def unusable(picture: Picture) -> Iterable[AuditFinding]:
             {"waiting": waiting[name]},
         )
     # A picture does not have the lab's --adopt-default-scheduler, so only pods that name this scheduler are checked.
-    for why, pods in ungrouped(picture, picture.scheduler.scheduler_names(False)).items():
+    for why, pods in ungrouped_pods(picture, picture.scheduler.scheduler_names(False)).items():
         yield AuditFinding(
             FindingCode.NOT_GROUPED,
             Severity.ERROR,
@@ -308,7 +308,7 @@ def unusable(picture: Picture) -> Iterable[AuditFinding]:
             tuple(f"pod/{name}" for name in pods),
             {"pods": len(pods), "reason": why},
         )
-    for scheduler, pods in unscheduled(picture).items():
+    for scheduler, pods in unscheduled_pods(picture).items():
         yield AuditFinding(
             FindingCode.SCHEDULER_MISSING,
             Severity.ERROR,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kailab.advice.health import checks
 from kailab.advice.health.report import Evictions, Health, Lag, LastCycle, Loop, Refusal, Served
-from kailab.advice.unserved_work import in_other_pools, served_pool, ungrouped, unscheduled
+from kailab.advice.unserved_work import in_other_pools, served_pool, ungrouped_pods, unscheduled_pods
 from kailab.engine.decisions import Decisions
 from kailab.explain.evictions import latest_event
 from kailab.lab.picture import group_of
@@ -184,11 +184,11 @@ def _never_considered(lab: Lab, picture: Picture) -> list[str]:
     told = [
         f"{_waiting_pods(len(pods))} and can't be grouped, so the scheduler never looks at {'it' if len(pods) == 1 else 'them'} "
         f"({some(pods)}): {why}"
-        for why, pods in ungrouped(picture, names).items()
+        for why, pods in ungrouped_pods(picture, names).items()
     ]
     return told + [
         f"{_waiting_pods(len(pods))} for the scheduler {name}, which is not in this lab: {some(pods)}"
-        for name, pods in unscheduled(picture).items()
+        for name, pods in unscheduled_pods(picture).items()
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from kailab.advice.policykinds.meaning import Given, Meaning, acts, always, none, own
+from kailab.advice.policykinds.meaning import Given, Meaning, acts_as, always, kailab_only, none
 from kailab.engine.config import ACTIONS
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.errors import InputError
@@ -174,35 +174,35 @@ def team(given: Given) -> str:
 def namespace(given: Given, building: Building) -> Meaning:
     name = given.text()
     building.queue(name, given)
-    return acts(f"Queue/{name}; KAI does not read the namespace: work needs the label {labels.QUEUE}: {name}")
+    return acts_as(f"Queue/{name}; KAI does not read the namespace: work needs the label {labels.QUEUE}: {name}")
 
 
 def guaranteed_gpus(given: Given, building: Building) -> Meaning:
     told = building.amount(team(given), "gpu", "quota", plain(given.number()), given)
     if given.at("spec.burstQuota.gpus").value is None:
         told += ", " + building.amount(team(given), "gpu", "limit", plain(given.number()), given)
-    return acts(told)
+    return acts_as(told)
 
 
 def guaranteed_memory(given: Given, building: Building) -> Meaning:
     told = building.amount(team(given), "memory", "quota", given.megabytes(), given)
     if given.at("spec.burstQuota.memory").value is None:
         told += ", " + building.amount(team(given), "memory", "limit", given.megabytes(), given)
-    return acts(f"{told} (MB of what pods request of the node, not of GPUs)")
+    return acts_as(f"{told} (MB of what pods request of the node, not of GPUs)")
 
 
 def burst_gpus(given: Given, building: Building) -> Meaning:
     beside = given.at("spec.guaranteedQuota.gpus")
     own = beside.number() if beside.value is not None else Fraction(0)
     told = building.amount(team(given), "gpu", "limit", plain(own + given.number()), given)
-    return acts(f"{told} (quota and burst together)")
+    return acts_as(f"{told} (quota and burst together)")
 
 
 def burst_memory(given: Given, building: Building) -> Meaning:
     beside = given.at("spec.guaranteedQuota.memory")
     own = beside.megabytes() if beside.value is not None else 0
     told = building.amount(team(given), "memory", "limit", own + given.megabytes(), given)
-    return acts(f"{told} (MB, quota and burst together)")
+    return acts_as(f"{told} (MB, quota and burst together)")
 
 
 pods_per_day = always_means(
@@ -229,7 +229,7 @@ def preemption_allowed(given: Given, building: Building) -> Meaning:
 def hierarchy_name(given: Given, building: Building) -> Meaning:
     name, parent = given.text(), parent_of(given)
     building.queue(name, given, parent)
-    return acts(f"Queue/{name}" + (f" spec.parentQueue: {parent}" if parent else ""))
+    return acts_as(f"Queue/{name}" + (f" spec.parentQueue: {parent}" if parent else ""))
 
 
 def hierarchy_weight(given: Given, building: Building) -> Meaning:
@@ -238,8 +238,8 @@ def hierarchy_weight(given: Given, building: Building) -> Meaning:
     told = [building.amount(name, "gpu", "overQuotaWeight", plain(given.number()), given)]
     share = share_of(given, building)
     if share is None:
-        return acts(f"{told[0]}; its quota is a share of the cluster's GPUs, whose number is unknown: give --gpus")
-    return acts(", ".join([building.amount(name, "gpu", "quota", plain(share), given), *told]))
+        return acts_as(f"{told[0]}; its quota is a share of the cluster's GPUs, whose number is unknown: give --gpus")
+    return acts_as(", ".join([building.amount(name, "gpu", "quota", plain(share), given), *told]))
 
 
 def share_of(given: Given, building: Building) -> Fraction | None:
@@ -281,7 +281,7 @@ _WEIGHTS = {
 
 
 def _placed(way: str, where: str) -> Meaning:
-    return acts(f"placementStrategy.gpu: {way}, {where}")
+    return acts_as(f"placementStrategy.gpu: {way}, {where}")
 
 
 def placement_of(given: Given) -> str:
@@ -293,29 +293,29 @@ def strategy(given: Given, building: Building) -> Meaning:
     way = placement_of(given)
     if not way:
         need = f"{labels.TOPOLOGY_REQUIRED}: {labels.HOSTNAME}"
-        return acts(f"annotations of the work: {need}, and {labels.TOPOLOGY} with a Topology of that level")
+        return acts_as(f"annotations of the work: {need}, and {labels.TOPOLOGY} with a Topology of that level")
     name = building.pool(given.at("metadata.name").text())
     told = building.shard(name, "placementStrategy", "gpu", value=way, given=given)
-    return acts(f"{told}, for all work of the shard{building.pooled(name)}")
+    return acts_as(f"{told}, for all work of the shard{building.pooled(name)}")
 
 
 def main_placement(given: Given, building: Building) -> Meaning:
     if not (way := placement_of(given)):
         raise given.refuse("bin-pack or spread")
-    return acts(building.shard(MAIN, "placementStrategy", "gpu", value=way, given=given))
+    return acts_as(building.shard(MAIN, "placementStrategy", "gpu", value=way, given=given))
 
 
 def preemption_enabled(given: Given, building: Building) -> Meaning:
     if given.flag():
         return always("reclaims and preempts: both are among its actions unless they are taken out")
     told = [building.without(action, given) for action in ("reclaim", "preempt")]
-    return acts(", ".join(told))
+    return acts_as(", ".join(told))
 
 
 def grace(given: Given, building: Building) -> Meaning:
     seconds = given.seconds()
     told = building.policy("checkpoint", "gracePeriod", value=format_duration(seconds), given=given)
-    return acts(f"each pod's own spec.terminationGracePeriodSeconds: {seconds:g}; for all at once kailab has {told}")
+    return acts_as(f"each pod's own spec.terminationGracePeriodSeconds: {seconds:g}; for all at once kailab has {told}")
 
 
 priority_difference = always_means(
@@ -333,17 +333,21 @@ def preempted_priority(given: Given, building: Building) -> Meaning:
     if value >= NON_PREEMPTIBLE_FROM:
         told += f"; from {NON_PREEMPTIBLE_FROM} on KAI takes work as non-preemptible unless it says {labels.PREEMPTIBILITY}: preemptible"
     building.policy("victimOrder", value="priority", given=given)
-    return acts(f"{told}; within a queue the lowest goes first, over all queues only with kailab.victimOrder: priority")
+    return acts_as(
+        f"{told}; within a queue the lowest goes first, over all queues only with kailab.victimOrder: priority"
+    )
 
 
 def preemptions_per_cycle(given: Given, building: Building) -> Meaning:
     priority = given.beside("priority").count()
     building.policy("maxEvictionsPerCycleByPriority", priority, value=given.count(), given=given)
-    return own(f"kailab.maxEvictionsPerCycleByPriority: {{{priority}: {given.count()}}}; KAI bounds no evictions")
+    return kailab_only(
+        f"kailab.maxEvictionsPerCycleByPriority: {{{priority}: {given.count()}}}; KAI bounds no evictions"
+    )
 
 
 checkpoint_hooks = switch(
-    acts("lifecycle.preStop of the pods' containers, within their grace period: the kubelet runs it, KAI waits"),
+    acts_as("lifecycle.preStop of the pods' containers, within their grace period: the kubelet runs it, KAI waits"),
     none("hooks of pods run whenever they have one; take preStop out of the containers"),
 )
 
@@ -357,7 +361,7 @@ update_interval = always_means(
 
 weighted = switch(
     always("lends by Queue spec.resources.*.overQuotaWeight"),
-    acts("the same overQuotaWeight in every Queue: there is no switch"),
+    acts_as("the same overQuotaWeight in every Queue: there is no switch"),
 )
 
 
@@ -365,7 +369,9 @@ def time_weighted(given: Given, building: Building) -> Meaning:
     if not given.flag():
         return always("goes without: how long work waited decides only among equals")
     told = building.policy("agedAfter", value="24h", given=given)
-    return own(f"{told}; KAI's spec.usageDBConfig weighs what queues used before, not how long their work waits")
+    return kailab_only(
+        f"{told}; KAI's spec.usageDBConfig weighs what queues used before, not how long their work waits"
+    )
 
 
 record_interval = always_means(
@@ -381,18 +387,18 @@ def metrics_endpoint(given: Given, building: Building) -> Meaning:
 
 def criterion(given: Given, building: Building) -> Meaning:
     name = _WEIGHTS[given.one_of(tuple(_WEIGHTS))]
-    return own(f"kailab.jobOrder.weights.{name}; KAI orders by priority, then age")
+    return kailab_only(f"kailab.jobOrder.weights.{name}; KAI orders by priority, then age")
 
 
 def criterion_weight(given: Given, building: Building) -> Meaning:
     name = _WEIGHTS[given.beside("criterion").one_of(tuple(_WEIGHTS))]
     told = building.policy("jobOrder", "weights", name, value=plain(given.number()), given=given)
-    return own(told)
+    return kailab_only(told)
 
 
 def drained_jobs(given: Given, building: Building) -> Meaning:
     told = building.shard(MAIN, "queueDepthPerAction", "allocate", value=given.count(), given=given)
-    return acts(f"{told}, of each queue")
+    return acts_as(f"{told}, of each queue")
 
 
 least_resources = always_means(none("no job is too small; an admission policy can refuse it"))
@@ -414,7 +420,7 @@ total_gpus = always_means(
 
 total_memory = always_means(always("counts status.allocatable of the nodes"), Given.megabytes)
 
-draining_policy = always_means(own("kailab.jobOrder, as the policy of that name says"), Given.text)
+draining_policy = always_means(kailab_only("kailab.jobOrder, as the policy of that name says"), Given.text)
 
 few_nodes = switch(
     _placed("binpack", "where the strategy of this policy says so"),
@@ -430,7 +436,7 @@ node_preference = always_means(
     none("preferred node affinity is ignored, in a policy and in pods; a required one in the pods counts")
 )
 
-pod_preference = always_means(acts("spec.affinity.podAntiAffinity of the pods themselves (plugin podaffinity)"))
+pod_preference = always_means(acts_as("spec.affinity.podAntiAffinity of the pods themselves (plugin podaffinity)"))
 
 most_gpus_of_a_node = always_means(
     none("no bound by node; required pod anti-affinity keeps pods of one app apart"), Given.count

@@ -29,7 +29,7 @@ class Meaning:
     text: str
 
 
-def acts(text: str) -> Meaning:
+def acts_as(text: str) -> Meaning:
     return Meaning(FieldVerdict.KAI, text)
 
 
@@ -37,7 +37,7 @@ def always(text: str) -> Meaning:
     return Meaning(FieldVerdict.ALWAYS, text)
 
 
-def own(text: str) -> Meaning:
+def kailab_only(text: str) -> Meaning:
     return Meaning(FieldVerdict.KAILAB, text)
 
 

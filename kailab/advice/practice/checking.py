@@ -72,13 +72,13 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
 
 def _named(manifests: Manifests) -> list[Notice]:
     queues = [one for one in manifests if one.kind == "Queue"]
-    return check_workload_queues(intake.queues_named(manifests), queues)
+    return check_workload_queues(intake.named_queues(manifests), queues)
 
 
 def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notice]:
     """Notices about PriorityClasses in the manifests are left out, because ``_classes`` checks them."""
     mine = {one.object["metadata"]["name"] for one in manifests if one.kind == "PriorityClass"}
-    for notice in advice.under_kai(cluster, manifests, "default", adopted=False):
+    for notice in advice.advise_under_kai(cluster, manifests, "default", adopted=False):
         if notice.rule != "class-non-preemptible" or not any(f"{name!r} has" in notice.message for name in mine):
             yield notice
 

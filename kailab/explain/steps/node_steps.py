@@ -26,7 +26,7 @@ from kailab.explain.steps.proposals import (
     set_annotation,
 )
 from kailab.explain.steps.question_context import QuestionContext
-from kailab.lab.node_changes import added_nodes
+from kailab.lab.node_changes import nodes_to_add
 from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kind import field_of
@@ -109,7 +109,7 @@ def add_nodes(context: QuestionContext) -> Iterator[ProposalFamily]:
         proposals = []
         for number in ADDED_NODES:
             try:
-                change = added_nodes(context.lab, f"{pool}:{number}").data()
+                change = nodes_to_add(context.lab, f"{pool}:{number}").data()
             except InputError:  # names that tell of no pool
                 break
             do = f"Add {count(sum(obj['kind'] == 'Node' for obj in change['apply']), 'node')} to the pool {pool}"

@@ -6,7 +6,7 @@
   process that opened it.
 """
 
-from kailab.lab.venues.contract import LabCluster, Place, Provider, Request, RunningProcess, Venue, silent
+from kailab.lab.venues.contract import LabCluster, Place, Provider, Request, RunningProcess, Venue, ignore_message
 from kailab.lab.venues.opening import open_venue, provider_of, venue_for
 
 __all__ = [
@@ -18,6 +18,6 @@ __all__ = [
     "Venue",
     "open_venue",
     "provider_of",
-    "silent",
+    "ignore_message",
     "venue_for",
 ]

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 
-def silent(_: str) -> None:
+def ignore_message(_: str) -> None:
     """Ignore the message."""
 
 
-def unrecorded(_: Place) -> None:
+def ignore_place(_: Place) -> None:
     """Ignore the place."""
 
 
@@ -59,8 +59,8 @@ class Request:
     folder: Path | None = None
     get: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
-    tell: Tell = silent
-    record: Callable[[Place], None] = unrecorded
+    tell: Tell = ignore_message
+    record: Callable[[Place], None] = ignore_place
 
 
 class RunningProcess(Protocol):

@@ -54,12 +54,12 @@ class EmbeddedVenue:
         self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]
     ) -> tuple[Parts, VirtualSettling]:
         """Controllers of Kubernetes and of the operators run here too."""
-        from kailab.lab.parts import parts_over
+        from kailab.lab.parts import make_parts
         from kailab.lab.settle import VirtualSettling
         from kailab.workloads import ResourceClaimController, WorkloadControllers
 
         others = (WorkloadControllers(self.cluster), ResourceClaimController(self.cluster))
-        parts = parts_over(self.cluster, spec, observer, live=False, others=others)
+        parts = make_parts(self.cluster, spec, observer, live=False, others=others)
         return parts, VirtualSettling(
             self.cluster,
             parts.controllers,

@@ -21,7 +21,7 @@ from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.errors import ConnectError, InputError, NotFound, Unavailable
 from kailab.fleet import Fleet
 from kailab.lab.live_settling import DEADLINE_SECONDS, LiveSettling
-from kailab.lab.parts import Parts, parts_over
+from kailab.lab.parts import Parts, make_parts
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues.contract import Place, RunningProcess, Tell
 from kailab.model.kinds import KINDS
@@ -59,7 +59,7 @@ names it; a flavor that the next lab applies before that would be deleted too.""
 Found: TypeAlias = list[tuple[str, Object]]
 
 
-def clear(
+def clear_lab(
     cluster: KubernetesCluster,
     mark: str,
     *,
@@ -163,7 +163,7 @@ def _name(obj: Object) -> str:
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
 
 
-def provide(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object]) -> None:
+def provide_nodes(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object]) -> None:
     """Make these nodes, by name, the nodes of the lab with this mark; equal nodes of an earlier lab stay. Raises InputError if somebody else
     has a node of the same name."""
     there = {node["metadata"]["name"]: node for node in cluster.list("Node")}
@@ -296,7 +296,7 @@ class KubernetesVenue:
                 self._deciding.ensure(cluster, scheduler, settings)
         wanted = furnishings(fleet, devices, beside_real=BACKENDS[self.backend].real_nodes)
         fakes = {obj["metadata"]["name"]: obj for obj in wanted if obj["kind"] == "Node"}
-        provide(cluster, self.place.mark, fakes)
+        provide_nodes(cluster, self.place.mark, fakes)
         for obj in wanted:
             if obj["kind"] != "Node":
                 cluster.apply(obj)
@@ -312,7 +312,7 @@ class KubernetesVenue:
 
     def run(self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]) -> tuple[Parts, LiveSettling]:
         scheduler = spec.under_test
-        parts = parts_over(self.cluster, spec, observer, live=True, external=self.detached)
+        parts = make_parts(self.cluster, spec, observer, live=True, external=self.detached)
         rest = self.rest(scheduler)
         quiet = PROCESS_QUIET_SECONDS if self.detached or rest else scheduler.quiet_seconds
         operators = self.operators()
@@ -359,11 +359,11 @@ class KubernetesVenue:
         # Operators make objects of each other's kinds, such as the RayCluster of a RayJob.
         made = () if operators is None else operators.kinds
         kinds = dict.fromkeys((*_WATCHED, *others, *made))
-        clear(self.cluster, self.place.mark, kinds=kinds, keep=("Node",), makers=made)
+        clear_lab(self.cluster, self.place.mark, kinds=kinds, keep=("Node",), makers=made)
 
     def vacate(self) -> None:
         """Remove the lab from somebody else's cluster, with the kinds that it installed if nobody else uses them."""
-        clear(self.cluster, self.place.mark)
+        clear_lab(self.cluster, self.place.mark)
         self._end_schedulers()
         # Nobody may have such objects, because deleting a definition deletes all objects of its kind.
         if not self.cluster.list("Queue") and not self.cluster.list("PodGroup"):

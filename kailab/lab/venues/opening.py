@@ -8,7 +8,7 @@ from typing import Any
 
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
-from kailab.lab.venues.contract import Place, Provider, Request, Tell, Venue, silent, unrecorded
+from kailab.lab.venues.contract import Place, Provider, Request, Tell, Venue, ignore_message, ignore_place
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.selection import check_options, choose_scheduler
 
@@ -32,8 +32,8 @@ def open_venue(
     scheduler: str | SchedulerUnderTest = "kailab",
     folder: Path | None = None,
     get: bool = False,
-    tell: Tell = silent,
-    record: Callable[[Place], None] = unrecorded,
+    tell: Tell = ignore_message,
+    record: Callable[[Place], None] = ignore_place,
     **options: Any,
 ) -> Venue:
     """Open an empty venue. ``options``: by the names of ``kailab.cluster.registry``, as the backend understands them; for the other arguments

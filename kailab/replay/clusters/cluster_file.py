@@ -25,7 +25,7 @@ from typing import Any
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import ExtensionError, InputError, InputErrors, PolicyError, Where
 from kailab.fleet import Fleet
-from kailab.lab.seen_names import there_are
+from kailab.lab.seen_names import describe_names
 from kailab.model.prices import Prices, load_prices
 from kailab.model.quantities import mem_bytes
 from kailab.model.schema_files import SchemaFault, field_place, find_duration_faults, read_schema_file
@@ -242,7 +242,7 @@ def _strangers(value: Mapping[str, Any], trace: Trace, path: Path) -> Iterator[s
         for index, entry in enumerate(value.get(part, ())):
             for team in entry.get("teams", ()):
                 if team not in teams:
-                    yield f"{path}: {part}[{index}].teams: the trace has no job of the team {team!r:.80}; {there_are(teams, team)}"
+                    yield f"{path}: {part}[{index}].teams: the trace has no job of the team {team!r:.80}; {describe_names(teams, team)}"
 
 
 def _dispatching(entry: Mapping[str, Any], override: str | PolicyChoice, base: Path, path: Path) -> DispatchSettings:
@@ -301,7 +301,7 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
                     f"clusters[{index}].teams", f"the team {team!r:.80} already belongs to the cluster {teams[team]}"
                 )
     if "home" in value and value["home"] not in names:
-        yield SchemaFault("home", f"no cluster {value['home']!r:.80}; {there_are(names, value['home'])}")
+        yield SchemaFault("home", f"no cluster {value['home']!r:.80}; {describe_names(names, value['home'])}")
     for field in ("retry", "again"):
         yield from find_duration_faults(value.get("dispatch", {}).get(field), f"dispatch.{field}", whole=True)
     yield from find_duration_faults(value.get("link", {}).get("latency"), "link.latency")
@@ -310,7 +310,7 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
         yield from find_duration_faults(entry.get("latency"), f"links[{index}].latency")
         for name in entry["between"]:
             if name not in names:
-                yield SchemaFault(f"links[{index}].between", f"no cluster {name!r:.80}; {there_are(names, name)}")
+                yield SchemaFault(f"links[{index}].between", f"no cluster {name!r:.80}; {describe_names(names, name)}")
         pair = frozenset(entry["between"])
         if len(pair) < 2 or pair in pairs:
             yield SchemaFault(f"links[{index}].between", "expected two different clusters, and each pair once")
@@ -319,7 +319,7 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
         if entry["cluster"] not in names:
             yield SchemaFault(
                 f"outages[{index}].cluster",
-                f"no cluster {entry['cluster']!r:.80}; {there_are(names, entry['cluster'])}",
+                f"no cluster {entry['cluster']!r:.80}; {describe_names(names, entry['cluster'])}",
             )
         yield from find_duration_faults(entry["from"], f"outages[{index}].from", whole=True, least=0)
         yield from find_duration_faults(entry["for"], f"outages[{index}].for", whole=True)
@@ -336,7 +336,7 @@ def _data_faults(value: dict[str, Any], names: list[str]) -> Iterator[SchemaFaul
         known.add(dataset["name"])
         for name in dataset["at"]:
             if name not in names:
-                yield SchemaFault(f"{path}.at", f"no cluster {name!r:.80}; {there_are(names, name)}")
+                yield SchemaFault(f"{path}.at", f"no cluster {name!r:.80}; {describe_names(names, name)}")
         for team in dataset.get("teams", ()):
             if teams.setdefault(team, dataset["name"]) != dataset["name"]:
                 yield SchemaFault(f"{path}.teams", f"the team {team!r:.80} already has the dataset {teams[team]!r:.80}")
