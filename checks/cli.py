@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 _paths = click.argument("paths", type=options.PATH, nargs=-1, help="Files or folders; default: those in KAILAB_SHARED.")
-_expression = click.option("-k", "expression", default="", help="Only those whose name matches: 'gang and not mig'.")
+_expression = click.option(
+    "-k", "expression", default="", help="Only cases whose name matches, as in pytest: 'gang and not mig'."
+)
 _verbose = click.option("--verbose", "-v", is_flag=True, help="Show every difference, not only the first.")
 _file = click.argument("file", type=options.PATH, required=False, help="The file; default: the one in KAILAB_SHARED.")
 CLUSTERS = 100
 """The default number of clusters of a hunt."""
 
-_seed = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; each further one adds 1."
-)
+_seed = click.option("--seed", type=click.IntRange(min=0), default=0, help="The first seed; each further one adds 1.")
 _workers = click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes that share the work.")
 
 
@@ -49,12 +49,14 @@ def main() -> None:
 @_paths
 @_expression
 @options.scheduler
-@click.option("--backend", default="embedded", help="Where: embedded, controlplane, kind, vcluster or kubeconfig.")
+@click.option(
+    "--backend", default="embedded", help="The backend: embedded, controlplane, kind, vcluster or kubeconfig."
+)
 @click.option(
     "--labs",
     type=click.IntRange(min=1),
     show_default="1",
-    help="Backends controlplane, kind: labs side by side, each a cluster of its own.",
+    help="Parallel labs, each with its own cluster (backends controlplane, kind).",
 )
 @options.where
 @options.output
@@ -110,9 +112,7 @@ def scenarios(
 @click.option("--suite", default="", help="Only suites that begin with this.")
 @click.option("--tag", multiple=True, help="Only cases with this tag; may be repeated.")
 @click.option("--level", default="nodes", help="Random cases: compare by queues, status, nodes, rounds or operations.")
-@click.option(
-    "--loading", is_flag=True, help="Decide nothing: only compare what is loaded with the state that KAI had."
-)
+@click.option("--loading", is_flag=True, help="Only compare the loaded cases with KAI's initial state; decide nothing.")
 @_verbose
 @options.output
 def cases(
@@ -169,10 +169,10 @@ def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
 
 
 @app.command()
-@click.option("--cases", type=click.IntRange(min=1), default=200, help="How many clusters.")
+@click.option("--cases", type=click.IntRange(min=1), default=200, help="Number of clusters.")
 @_seed
 @_workers
-@click.option("--out", type=options.PATH, help="Write the shrunk failures there, as a case file.")
+@click.option("--out", type=options.PATH, help="Write the shrunk failures to this case file.")
 @_verbose
 @options.output
 def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, output: TextOrJson) -> None:
@@ -185,7 +185,7 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
 
     with terminal.progress_bars() as tell:
         report = run_seeds(range(seed, seed + cases), workers, tell)
-    with terminal.spinner("shrinking what failed"):
+    with terminal.spinner("shrinking failures"):
         shrunk = shrink_failures(report)
     if out and shrunk:
         write_cases(out, [failure.case() for failure in shrunk])
@@ -197,8 +197,8 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
 
 
 @app.command()
-@click.option("--walks", type=click.IntRange(min=1), default=20, help="How many walks.")
-@click.option("--steps", type=click.IntRange(min=1), default=40, help="Steps of each.")
+@click.option("--walks", type=click.IntRange(min=1), default=20, help="Number of walks.")
+@click.option("--steps", type=click.IntRange(min=1), default=40, help="Steps of each walk.")
 @_seed
 @_workers
 @_verbose
@@ -216,10 +216,10 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 
 
 @app.command()
-@click.option("--cases", type=click.IntRange(min=1), default=500, help="How many manifests.")
+@click.option("--cases", type=click.IntRange(min=1), default=500, help="Number of manifests.")
 @_seed
-@click.option("--minutes", type=click.FloatRange(min=0), help="Instead of a number: as many as this time allows.")
-@click.option("--show", is_flag=True, help="Only print the manifest of the first.")
+@click.option("--minutes", type=click.FloatRange(min=0), help="Run for this long instead of a number of cases.")
+@click.option("--show", is_flag=True, help="Only print the first manifest.")
 @_verbose
 @options.output
 def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool, output: TextOrJson) -> None:
@@ -236,17 +236,20 @@ def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool,
 
 
 @app.command()
-@click.option("--cases", type=click.IntRange(min=1), default=100, help="How many situations.")
+@click.option("--cases", type=click.IntRange(min=1), default=100, help="Number of situations.")
 @_seed
 @click.option("--case", type=click.IntRange(min=0), help="Only the situation of this seed.")
-@click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin no further one after this time.")
 @click.option(
-    "--at-least", type=click.FloatRange(0, 100), default=99.5, help="The share, per cent, below which it fails."
+    "--budget", type=click.FloatRange(min=0), metavar="SECONDS", help="Start no further situation after this time."
 )
-@click.option("--shrink", type=click.IntRange(min=0), default=1, help="How many of what failed are cut down and shown.")
 @click.option(
-    "--steps", is_flag=True, help="Judge the steps too, each on a lab made anew; takes several times as long."
+    "--at-least",
+    type=click.FloatRange(0, 100),
+    default=99.5,
+    help="The percentage of right answers below which the check fails.",
 )
+@click.option("--shrink", type=click.IntRange(min=0), default=1, help="How many failures are cut down and shown.")
+@click.option("--steps", is_flag=True, help="Also judge the steps, each in a new lab; takes several times as long.")
 @_workers
 @options.output
 def explain(
@@ -285,24 +288,24 @@ def explain(
 
 @app.command()
 @click.option("--against", required=True, help="The other scheduler: kai=DIR, kai, kailab@FILE ...")
-@click.option("--clusters", type=click.IntRange(min=1), help="How many clusters.", show_default=str(CLUSTERS))
-@click.option("--for", "duration", help="How long instead: 30m, 4h. The cluster at hand is decided to its end.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; each further one adds 1.")
-@click.option("--isolation", default="controlplane", help="Where the other decides: a backend.")
+@click.option("--clusters", type=click.IntRange(min=1), help="Number of clusters.", show_default=str(CLUSTERS))
+@click.option("--for", "duration", help="Run for this long instead: 30m, 4h. The last cluster is completed.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="The first seed; each further one adds 1.")
+@click.option("--isolation", default="controlplane", help="The backend for the other scheduler.")
 @click.option(
     "--compare",
     "kinds",
     multiple=True,
-    help="What counts as a difference: outcome, queues, evictions, lowest. Repeat it.",
+    help="What counts as a difference: outcome, queues, evictions, lowest. May be repeated.",
     show_default="outcome and queues",
 )
 @click.option(
-    "--again", type=click.IntRange(min=0), default=2, help="How often the other decides once more what differs."
+    "--again", type=click.IntRange(min=0), default=2, help="How often the other scheduler decides a difference again."
 )
-@click.option("--tries", type=click.IntRange(min=0), default=40, help="Attempts to cut down what differs.")
-@click.option("--name", default="", help="What the hunt is called, and its folder.", show_default="made up")
-@click.option("--anew", is_flag=True, help="First decide those anew that differed.")
-@click.option("--baseline", type=options.PATH, help="A file of differences that are accepted, each with its reason.")
+@click.option("--tries", type=click.IntRange(min=0), default=40, help="Attempts to cut down a difference.")
+@click.option("--name", default="", help="The name of the hunt and of its folder.", show_default="SCHEDULER-BACKEND")
+@click.option("--anew", is_flag=True, help="First decide the clusters again that differed.")
+@click.option("--baseline", type=options.PATH, help="A file of accepted differences, each with its reason.")
 @click.option(
     "--hunts",
     "root",
@@ -310,7 +313,7 @@ def explain(
     default=Path("hunts"),
     envvar="KAILAB_HUNTS",
     show_envvar=True,
-    help="The folder that hunts are kept in.",
+    help="The folder of all hunts.",
 )
 @options.kubeconfig
 @options.context
@@ -357,7 +360,7 @@ def hunt(
     with signals.terminate_in_order(), folder.held(), terminal.progress_bars() as tell:
         folder.begin(wanted)
         if anew and (number := forget_differing(folder)):
-            terminal.notice(f"{number} clusters are decided anew")
+            terminal.notice(f"{number} clusters are decided again")
         carry_out(wanted, folder, seeds, until, where, tell, terminal.notice)
         result = HuntResult(wanted, folder, folder.decided(), accepted)
     if output is TextOrJson.json:

@@ -56,7 +56,7 @@ WORK = AppliedWorkload("Job", "work")
 SENTENCE = "Its queue team has a limit of 2; it wants 4 GPUs."
 
 
-def told(verdict: Verdict, code: CauseCode, *steps: Step, sentence: str = SENTENCE) -> Answer:
+def make_answer(verdict: Verdict, code: CauseCode, *steps: Step, sentence: str = SENTENCE) -> Answer:
     return Answer("Job", "default", "work", verdict, Cause(code, sentence), steps=steps)
 
 
@@ -64,8 +64,8 @@ def judged(monkeypatch: pytest.MonkeyPatch, situation: Situation, *answers: Answ
     """What is thought of an answer; the last of ``answers`` is given again and again."""
     given = list(answers)
     monkeypatch.setattr(judging, "ask", lambda *_, **__: given.pop(0) if len(given) > 1 else given[0])
-    (found,) = judge_situation(situation, steps=True)
-    return found
+    (result,) = judge_situation(situation, steps=True)
+    return result
 
 
 def parts(found: JudgedAnswer) -> list[str]:
@@ -76,34 +76,34 @@ LIFT = {"patch": {"kind": "Queue", "name": "team", "patch": {"spec": {"resources
 
 
 def test_a_right_answer_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = told(Verdict.NEVER, CauseCode.OVER_LIMIT, Step("Lift the limit.", (LIFT,), checked=True))
+    right = make_answer(Verdict.NEVER, CauseCode.OVER_LIMIT, Step("Lift the limit.", (LIFT,), checked=True))
     assert judged(monkeypatch, LIMITED, right).right
 
 
 def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert parts(judged(monkeypatch, LIMITED, told(Verdict.LATER, CauseCode.OVER_LIMIT))) == ["verdict"]
-    assert parts(judged(monkeypatch, CROWDED, told(Verdict.NEVER, CauseCode.NOT_ENOUGH_GPUS))) == ["verdict"]
-    assert parts(judged(monkeypatch, CROWDED, told(Verdict.GONE, CauseCode.EVICTED))) == ["verdict"]
+    assert parts(judged(monkeypatch, LIMITED, make_answer(Verdict.LATER, CauseCode.OVER_LIMIT))) == ["verdict"]
+    assert parts(judged(monkeypatch, CROWDED, make_answer(Verdict.NEVER, CauseCode.NOT_ENOUGH_GPUS))) == ["verdict"]
+    assert parts(judged(monkeypatch, CROWDED, make_answer(Verdict.GONE, CauseCode.EVICTED))) == ["verdict"]
 
 
 def test_a_cause_that_is_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    same = told(Verdict.NEVER, CauseCode.TAINT_NOT_TOLERATED)
+    same = make_answer(Verdict.NEVER, CauseCode.TAINT_NOT_TOLERATED)
     assert judged(monkeypatch, LIMITED, same).faults == (("cause", "the same again once TaintNotTolerated is no more"),)
-    then = told(Verdict.NEVER, CauseCode.OVER_LIMIT)
+    then = make_answer(Verdict.NEVER, CauseCode.OVER_LIMIT)
     beside = judged(monkeypatch, LIMITED, same, then)
     assert beside.faults == (("cause", "it runs once OverLimit is no more: TaintNotTolerated does not keep it"),)
 
 
 def test_a_step_that_does_not_help_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = Step("Wait.", ({"advance": 5},), checked=True)
-    found = judged(monkeypatch, LIMITED, told(Verdict.NEVER, CauseCode.OVER_LIMIT, idle))
-    assert found.faults == (("step", "Wait.: 0 pods of it run then, 0 before, and not all"),)
+    result = judged(monkeypatch, LIMITED, make_answer(Verdict.NEVER, CauseCode.OVER_LIMIT, idle))
+    assert result.faults == (("step", "Wait.: 0 pods of it run then, 0 before, and not all"),)
     untried = Step("Wait.", ({"advance": 5},))
-    assert judged(monkeypatch, LIMITED, told(Verdict.NEVER, CauseCode.OVER_LIMIT, untried)).right
+    assert judged(monkeypatch, LIMITED, make_answer(Verdict.NEVER, CauseCode.OVER_LIMIT, untried)).right
 
 
 def test_a_sentence_without_its_numbers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    vague = told(Verdict.NEVER, CauseCode.OVER_LIMIT, sentence="Its queue team has a limit of 20.")
+    vague = make_answer(Verdict.NEVER, CauseCode.OVER_LIMIT, sentence="Its queue team has a limit of 20.")
     assert parts(judged(monkeypatch, LIMITED, vague)) == ["naming"]
 
 
@@ -112,8 +112,8 @@ def test_a_failure_is_a_fault_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyError("queue")
 
     monkeypatch.setattr(judging, "ask", fails)
-    (found,) = judge_situation(LIMITED)
-    assert parts(found) == ["failed"]
+    (result,) = judge_situation(LIMITED)
+    assert parts(result) == ["failed"]
 
 
 def test_the_emptied_lab_tells_what_waiting_for_others_can_bring() -> None:
@@ -179,8 +179,8 @@ def split_job() -> dict:
 
 
 def test_gpus_that_are_split_are_there_where_a_profile_was_absent() -> None:
-    (found,) = judge_situation(Situation("split", FLEET, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
-    assert (found.code, found.faults) == (CauseCode.MIG_PROFILE_ABSENT, ())
+    (result,) = judge_situation(Situation("split", FLEET, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
+    assert (result.code, result.faults) == (CauseCode.MIG_PROFILE_ABSENT, ())
 
 
 def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> None:
@@ -188,9 +188,9 @@ def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> Non
     named["metadata"]["labels"]["priorityClassName"] = "research-high"
     situation = Situation("named", FLEET, ({"apply": [queue("team", "", 8, -1, 1)]}, {"apply": [named]}))
     with situation.opened() as lab:
-        found = removal.cause_removal(situation, lab, WORK, CauseCode.PRIORITY_CLASS_MISSING)
-    assert found is not None
-    with situation.opened(found.steps) as lab:
+        result = removal.cause_removal(situation, lab, WORK, CauseCode.PRIORITY_CLASS_MISSING)
+    assert result is not None
+    with situation.opened(result.steps) as lab:
         assert [one["spec"]["priorityClassName"] for one in lab.cluster.list("PodGroup")] == ["research-high"]
 
 
@@ -199,22 +199,22 @@ def test_a_priority_class_has_the_value_that_lets_the_work_run() -> None:
     for made, name in ((full, "build-preemptible"), (named, "research-high")):
         made["metadata"]["labels"]["priorityClassName"] = name
     steps = ({"apply": [queue("team", "", 8, 8, 1)]}, {"apply": [full]}, {"apply": [named]})
-    (found,) = judge_situation(Situation("valued", FLEET, steps))
-    assert (found.code, found.next_code) == (CauseCode.PRIORITY_CLASS_MISSING, "")
-    assert found.right
+    (result,) = judge_situation(Situation("valued", FLEET, steps))
+    assert (result.code, result.next_code) == (CauseCode.PRIORITY_CLASS_MISSING, "")
+    assert result.right
 
 
 def test_a_cause_that_kept_some_of_the_work_is_one_whatever_else_would_let_it_run() -> None:
     """With its priority class two of three pods take the place of another's; with a higher limit all would run beside it."""
-    first, kept, named = job("first", 2, 2), job("kept", 2), job("work", 2, 3)
-    for made, name in ((first, "build-preemptible"), (kept, "build"), (named, "research-high")):
+    first, remaining, named = job("first", 2, 2), job("kept", 2), job("work", 2, 3)
+    for made, name in ((first, "build-preemptible"), (remaining, "build"), (named, "research-high")):
         made["metadata"]["labels"]["priorityClassName"] = name
     named["metadata"]["annotations"] = {"kai.scheduler/batch-min-member": "2"}
     fleet = {**FLEET, "pools": [{**FLEET["pools"][0], "count": 3}]}
-    steps = ({"apply": [queue("team", "", 6, 6, 1)]}, {"apply": [first, kept]}, {"apply": [named]})
-    (found,) = judge_situation(Situation("some", fleet, steps))
-    assert (found.code, found.next_code) == (CauseCode.PRIORITY_CLASS_MISSING, CauseCode.OVER_LIMIT)
-    assert found.right
+    steps = ({"apply": [queue("team", "", 6, 6, 1)]}, {"apply": [first, remaining]}, {"apply": [named]})
+    (result,) = judge_situation(Situation("some", fleet, steps))
+    assert (result.code, result.next_code) == (CauseCode.PRIORITY_CLASS_MISSING, CauseCode.OVER_LIMIT)
+    assert result.right
 
 
 def test_a_cause_without_which_it_does_not_wait_for_ever_is_one_whatever_else_would_let_it_run() -> None:
@@ -228,24 +228,24 @@ def test_a_cause_without_which_it_does_not_wait_for_ever_is_one_whatever_else_wo
         closed,
         {"apply": [job("work", 4, 2)]},
     )
-    (found,) = judge_situation(Situation("closed", {**FLEET, "pools": [pool, others]}, steps))
-    assert (found.verdict, found.code, found.next_code) == (
+    (result,) = judge_situation(Situation("closed", {**FLEET, "pools": [pool, others]}, steps))
+    assert (result.verdict, result.code, result.next_code) == (
         Verdict.NEVER,
         CauseCode.NODES_CORDONED,
         CauseCode.TAINT_NOT_TOLERATED,
     )
-    assert found.right
+    assert result.right
 
 
 def test_a_limit_may_be_kept_where_others_hold_nothing_of_their_own() -> None:
     """What is taken back from them counts against the limit of both no more."""
     queues = [queue("org", "", 8, 8, 1), queue("team", "org", 4, -1, 1), queue("other", "org", -1, -1, 1)]
     full = in_queue("other", job("first", 4, 2))
-    (found,) = judge_situation(
+    (result,) = judge_situation(
         Situation("held", FLEET, ({"apply": queues}, {"apply": [full]}, {"apply": [job("work", 4)]}))
     )
-    assert (found.code, found.next_code) == (CauseCode.OVER_LIMIT, CauseCode.VICTIMS_WITHIN_QUOTA)
-    assert found.right
+    assert (result.code, result.next_code) == (CauseCode.OVER_LIMIT, CauseCode.VICTIMS_WITHIN_QUOTA)
+    assert result.right
 
 
 def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
@@ -263,26 +263,26 @@ def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
 def test_a_share_grows_where_others_have_no_quota_any_more() -> None:
     crowd = in_queue("other", job("first", 4, 2))
     owed = [queue("team", "", 0, -1, 1), queue("other", "", 8, -1, 1)]
-    (found,) = judge_situation(
+    (result,) = judge_situation(
         Situation("owed", FLEET, ({"apply": owed}, {"apply": [crowd]}, {"apply": [job("work", 4)]}))
     )
-    assert (found.code, found.next_code) == (CauseCode.FAIR_SHARE_REACHED, CauseCode.VICTIMS_WITHIN_QUOTA)
-    assert found.right
+    assert (result.code, result.next_code) == (CauseCode.FAIR_SHARE_REACHED, CauseCode.VICTIMS_WITHIN_QUOTA)
+    assert result.right
 
 
 def test_what_a_parent_is_made_for_is_needed_where_its_limit_has_to_go_too() -> None:
     orphan = queue("team", "nowhere", 8, 1, 1)
-    (found,) = judge_situation(Situation("orphan", FLEET, ({"apply": [orphan]}, {"apply": [job("work", 4)]})))
-    assert (found.code, found.next_code) == (CauseCode.QUEUE_PARENT_MISSING, CauseCode.OVER_LIMIT)
-    assert found.right
+    (result,) = judge_situation(Situation("orphan", FLEET, ({"apply": [orphan]}, {"apply": [job("work", 4)]})))
+    assert (result.code, result.next_code) == (CauseCode.QUEUE_PARENT_MISSING, CauseCode.OVER_LIMIT)
+    assert result.right
 
 
 def test_nodes_that_are_made_for_a_later_cause_have_what_the_first_one_is_about() -> None:
     """Copies of nodes of another pool are of that pool, where it is still to be served."""
     elsewhere = {**FLEET, "pools": [{**FLEET["pools"][0], "labels": {"kai.scheduler/node-pool": "workers"}}]}
-    (found,) = judge_situation(Situation("pool", elsewhere, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
-    assert (found.code, found.next_code) == (CauseCode.NODE_POOL_NOT_SERVED, CauseCode.MIG_PROFILE_ABSENT)
-    assert found.right
+    (result,) = judge_situation(Situation("pool", elsewhere, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
+    assert (result.code, result.next_code) == (CauseCode.NODE_POOL_NOT_SERVED, CauseCode.MIG_PROFILE_ABSENT)
+    assert result.right
 
 
 def test_a_pod_that_was_evicted_before_it_was_to_be_deleted_is_gone() -> None:
@@ -324,8 +324,8 @@ def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) ->
 
 def test_a_limit_may_be_kept_where_all_that_others_hold_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     full = CROWDED.with_steps(({"apply": [queue("team", "", 8, 8, 1)]}, *CROWDED.steps[1:]))
-    over = told(Verdict.LATER, CauseCode.OVER_LIMIT, sentence="Its queue team has a limit of 8 GPUs.")
-    assert judged(monkeypatch, full, over, told(Verdict.LATER, CauseCode.VICTIMS_NON_PREEMPTIBLE)).faults == ()
+    over = make_answer(Verdict.LATER, CauseCode.OVER_LIMIT, sentence="Its queue team has a limit of 8 GPUs.")
+    assert judged(monkeypatch, full, over, make_answer(Verdict.LATER, CauseCode.VICTIMS_NON_PREEMPTIBLE)).faults == ()
 
 
 def test_nodes_are_made_as_large_as_any_pod() -> None:
@@ -343,7 +343,7 @@ def test_nodes_are_made_as_large_as_any_pod() -> None:
 
 def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     large = LIMITED.with_steps((*LIMITED.steps, {"advance": 5}, {"apply": [queue("b", "", 4, -1, 1), job("more", 1)]}))
-    monkeypatch.setattr(judging, "ask", lambda *_, **__: told(Verdict.LATER, CauseCode.OVER_LIMIT))
+    monkeypatch.setattr(judging, "ask", lambda *_, **__: make_answer(Verdict.LATER, CauseCode.OVER_LIMIT))
     failed = next(one for one in judge_situation(large) if one.work == WORK)
     small = shrink(large, failed)
     assert small.steps == LIMITED.steps[1:]  # without its queue it is as wrong

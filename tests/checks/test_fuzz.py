@@ -110,15 +110,15 @@ def _leaves(group, above=()):
 
 def test_what_fails_is_shrunk_to_a_gang_on_a_node():
     seed = failing_seed(careless, "is left in part")
-    found = shrink_seed(seed, careless)
-    assert "is left in part" in found.violation
-    assert len(found.case_input.nodes) == len(found.case_input.queues) == len(found.case_input.podgroups) == 1
-    assert len(found.case_input.tasks) == 2
-    assert {task.shape.gpu.devices for task in found.case_input.tasks} == {1}
-    assert found.case_input.podgroups[0].root.constraint is None
-    kinds = [one["kind"] for one in yaml.safe_load_all(found.manifest())]
+    result = shrink_seed(seed, careless)
+    assert "is left in part" in result.violation
+    assert len(result.case_input.nodes) == len(result.case_input.queues) == len(result.case_input.podgroups) == 1
+    assert len(result.case_input.tasks) == 2
+    assert {task.shape.gpu.devices for task in result.case_input.tasks} == {1}
+    assert result.case_input.podgroups[0].root.constraint is None
+    kinds = [one["kind"] for one in yaml.safe_load_all(result.manifest())]
     assert kinds == ["Node", "Queue", "PodGroup", "Pod", "Pod"]
-    assert found.manifest().startswith(f"# random/{seed}, shrunk: cycle 1: gang ")
+    assert result.manifest().startswith(f"# random/{seed}, shrunk: cycle 1: gang ")
 
 
 def test_shrinking_comes_to_the_same_end_every_time():
@@ -142,8 +142,8 @@ def test_a_fault_that_stops_the_engine_is_shrunk_as_well():
             raise ZeroDivisionError("division by zero")
         return run_cycle(working, config, now)
 
-    found = shrink_seed(failing_seed(stops, "the engine failed"), stops)
-    assert [group.priority for group in found.case_input.podgroups] == [125]
+    result = shrink_seed(failing_seed(stops, "the engine failed"), stops)
+    assert [group.priority for group in result.case_input.podgroups] == [125]
 
 
 def test_a_cluster_that_keeps_the_invariants_is_not_shrunk():
@@ -183,9 +183,9 @@ def test_workers_report_what_one_process_reports():
 
 
 def test_progress_is_told():
-    told = []
-    run_seeds(range(3), tell=lambda what, done, total: told.append((what, done, total)))
-    assert told == [("random clusters", done, 3) for done in (1, 2, 3)]
+    messages = []
+    run_seeds(range(3), tell=lambda what, done, total: messages.append((what, done, total)))
+    assert messages == [("random clusters", done, 3) for done in (1, 2, 3)]
 
 
 def test_where_nothing_fails_nothing_is_shrunk():

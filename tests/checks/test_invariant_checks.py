@@ -96,8 +96,8 @@ def test_good_decisions_have_no_violations():
 
 
 def test_a_gpu_given_twice():
-    found = violations(cluster(workload("a", pods=3)), [bind("a-0"), bind("a-1"), bind("a-2")])
-    assert "node n0 gives out 3000 of 2000 GPUs now" in found
+    result = violations(cluster(workload("a", pods=3)), [bind("a-0"), bind("a-1"), bind("a-2")])
+    assert "node n0 gives out 3000 of 2000 GPUs now" in result
 
 
 def test_a_share_beyond_one_device():
@@ -105,8 +105,8 @@ def test_a_share_beyond_one_device():
     assert "GPU group g is given out 1.2 times now" not in violations(
         case_input, [bind("a-0", ("g",)), bind("a-1", ("h",))]
     )
-    found = violations(case_input, [bind("a-0", ("g",)), bind("a-1", ("g",))])
-    assert "GPU group g on n0 is given out 1.2 times now" in found
+    result = violations(case_input, [bind("a-0", ("g",)), bind("a-1", ("g",))])
+    assert "GPU group g on n0 is given out 1.2 times now" in result
 
 
 def test_a_share_without_a_device():
@@ -116,20 +116,20 @@ def test_a_share_without_a_device():
 def test_a_device_a_leaving_task_still_holds():
     case_input = cluster(running("a"), workload("b"), gpus=1)
     leaving = [evict("a-0", queue="r", beneficiary="b")]
-    found = violations(case_input, [bind("b-0")], leaving)
-    assert "node n0 gives out 2000 of 1000 GPUs now" in found
+    result = violations(case_input, [bind("b-0")], leaving)
+    assert "node n0 gives out 2000 of 1000 GPUs now" in result
 
 
 def test_a_promise_of_more_than_will_be_free():
     case_input = cluster(running("a"), workload("b", pods=2), gpus=2)
-    found = violations(case_input, pipelines=[pipeline("b-0", "allocate"), pipeline("b-1", "allocate")])
-    assert found == ["node n0 gives out 3000 of 2000 GPUs once those leaving are gone"]
+    result = violations(case_input, pipelines=[pipeline("b-0", "allocate"), pipeline("b-1", "allocate")])
+    assert result == ["node n0 gives out 3000 of 2000 GPUs once those leaving are gone"]
 
 
 def test_a_queue_beyond_its_limit():
     queues = [queue("q", Share(quota=0, limit=GPU, weight=1.0))]
-    found = violations(cluster(workload("a", pods=2), queues=queues), [bind("a-0"), bind("a-1")])
-    assert found == ["queue q: gpu 2000 beyond limit 1000"]
+    result = violations(cluster(workload("a", pods=2), queues=queues), [bind("a-0"), bind("a-1")])
+    assert result == ["queue q: gpu 2000 beyond limit 1000"]
 
 
 def test_non_preemptible_work_beyond_quota():
@@ -149,8 +149,8 @@ def test_a_gang_in_part():
 
 def test_a_gang_evicted_in_part():
     case_input = cluster(running("a", pods=2), workload("b", queue="r"))
-    found = violations(case_input, evictions=[evict("a-0", beneficiary="b")], pipelines=[pipeline("b-0")])
-    assert found == ["gang a is left in part: {'default': 1}"]
+    result = violations(case_input, evictions=[evict("a-0", beneficiary="b")], pipelines=[pipeline("b-0")])
+    assert result == ["gang a is left in part: {'default': 1}"]
 
 
 @pytest.mark.parametrize(
@@ -165,17 +165,17 @@ def test_a_gang_evicted_in_part():
 )
 def test_a_wrong_victim(victim, pending, action, expected):
     case_input = cluster(running("a", **victim), workload("b", **pending), gpus=1)
-    found = violations(
+    result = violations(
         case_input, evictions=[evict("a-0", action, beneficiary="b")], pipelines=[pipeline("b-0", action)]
     )
-    assert [violation for violation in found if violation.startswith(expected)]
+    assert [violation for violation in result if violation.startswith(expected)]
 
 
 def test_an_eviction_for_nothing():
     case_input = cluster(running("a"), workload("b", queue="r"))
     assert violations(case_input, evictions=[evict("a-0")]) == ["reclaim evicts a-0 for nobody"]
-    found = violations(case_input, evictions=[evict("a-0", beneficiary="b")])
-    assert found == ["reclaim evicts a-0 for b, which gets no place by it"]
+    result = violations(case_input, evictions=[evict("a-0", beneficiary="b")])
+    assert result == ["reclaim evicts a-0 for b, which gets no place by it"]
 
 
 def test_fair_shares_beyond_what_there_is():
@@ -186,15 +186,15 @@ def test_fair_shares_beyond_what_there_is():
 
     case_input = cluster(workload("a"))
     assert violations(case_input, queues=[state("q", GPU), state("r", GPU)]) == []
-    found = violations(case_input, queues=[state("q", 2 * GPU), state("r", GPU)])
-    assert found == ["fair shares of gpu at the root add up to 3000 of 2000"]
+    result = violations(case_input, queues=[state("q", 2 * GPU), state("r", GPU)])
+    assert result == ["fair shares of gpu at the root add up to 3000 of 2000"]
 
 
 def test_decisions_that_vary_are_seen():
     turns = iter(range(9))
     case_input = cluster(workload("a"))
-    found = undetermined(case_input, lambda working, config, now: Decisions(now=next(turns)))
-    assert found == [
+    result = undetermined(case_input, lambda working, config, now: Decisions(now=next(turns)))
+    assert result == [
         "the same working set decided twice: now differ",
         "the same records told in another order: now differ",
     ]
@@ -212,8 +212,8 @@ def test_a_cluster_that_never_rests_is_seen():
         )
 
     turns = iter(range(99))
-    (found,) = run_rounds(case_input, to_and_fro, most=4)
-    assert found == "still changing after 4 cycles: binds a-0"
+    (result,) = run_rounds(case_input, to_and_fro, most=4)
+    assert result == "still changing after 4 cycles: binds a-0"
 
 
 def test_random_clusters_start_within_every_invariant():
@@ -253,10 +253,10 @@ def test_surplus_left_behind_by_its_gang_is_excused_unless_strict():
 
 def test_a_gang_without_surplus_that_is_torn_apart_is_not_excused():
     gang, winner = running("g", queue="r", pods=2), workload("w")
-    found = violations(
+    result = violations(
         cluster(gang, winner), evictions=[evict("g-0", queue="r", beneficiary="w")], pipelines=[pipeline("w-0")]
     )
-    assert found == ["gang g is left in part: {'default': 1}"]
+    assert result == ["gang g is left in part: {'default': 1}"]
 
 
 @pytest.mark.parametrize(("promised", "excused"), [(2, True), (3, False)])

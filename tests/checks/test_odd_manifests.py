@@ -27,9 +27,9 @@ def test_the_seeds_are_sound():
             lab.apply([deepcopy(obj) for obj in objects])
             lab.settle()
             phases = {pod["status"]["phase"] for pod in lab.cluster.list("Pod")}
-            told = [event["message"] for event in lab.cluster.list("Event") if event["reason"] == "FailedCreate"]
+            messages = [event["message"] for event in lab.cluster.list("Event") if event["reason"] == "FailedCreate"]
             assert phases <= {"Running", "Pending"}, name
-            assert not told, name
+            assert not messages, name
 
 
 def test_a_few_hundred_odd_manifests():

@@ -89,9 +89,9 @@ def test_a_course_that_differs_in_shape_is_told():
         "a": QueueHistory([8.0] * 400, [8.0] * 400),
         "b": QueueHistory([0.0] * 400, [0.0] * 400),
     }
-    told = " ".join(differences({"config": TWO}, _recorded(still)))
-    assert "queue a holds 3." in told or "queue a holds 4." in told
-    assert "queue b changes" in told
+    messages = " ".join(differences({"config": TWO}, _recorded(still)))
+    assert "queue a holds 3." in messages or "queue a holds 4." in messages
+    assert "queue b changes" in messages
 
 
 @pytest.mark.slow

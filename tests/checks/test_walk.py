@@ -49,8 +49,8 @@ def test_who_waits_though_it_fits_is_noticed(idle_scheduler):
 
 def test_what_fails_is_shrunk_to_its_fewest_steps(idle_scheduler):
     steps = [WalkStep("cordon", 1, 0), WalkStep("apply", 0, 0), WalkStep("advance", 0, 0)]
-    kept, faults = shrink(0, steps)
-    assert kept == [WalkStep("apply", 0, 0)]
+    remaining, faults = shrink(0, steps)
+    assert remaining == [WalkStep("apply", 0, 0)]
     assert "waits and would fit on" in faults[0]
 
 

@@ -43,7 +43,7 @@ NOW = 1_000_000.0
 FREE = Share(quota=-1, limit=-1, weight=1.0)
 
 
-class Decided:
+class CycleResult:
     """What one cycle decided, by names."""
 
     def __init__(self, decisions: Decisions) -> None:
@@ -201,9 +201,9 @@ class World:
         random.Random(seed).shuffle(records)
         return records
 
-    def decide(self, **config: Any) -> Decided:
+    def decide(self, **config: Any) -> CycleResult:
         """One cycle, with KAI's defaults but for what is given."""
-        return Decided(run_cycle(self.working(), EngineConfig(**config), NOW))
+        return CycleResult(run_cycle(self.working(), EngineConfig(**config), NOW))
 
 
 _SETTERS = {

@@ -97,10 +97,10 @@ def test_turns_are_told_where_asked_for(team):
     team.job("first", priority=75, preemptible=True)
     plain = team.decide(actions=("allocate",)).decisions
     assert [pending.turn for pending in plain.pending] == [None, None]
-    told = team.decide(actions=("allocate",), tell_turns=True).decisions
-    places = {pending.podgroup: (pending.turn.place, pending.turn.because) for pending in told.pending}
+    messages = team.decide(actions=("allocate",), tell_turns=True).decisions
+    places = {pending.podgroup: (pending.turn.place, pending.turn.because) for pending in messages.pending}
     assert places == {"first": (1, ""), "second": (2, JobCriterion.PRIORITY)}
-    assert (told.binds, told.evictions, told.pipelines) == (plain.binds, plain.evictions, plain.pipelines)
+    assert (messages.binds, messages.evictions, messages.pipelines) == (plain.binds, plain.evictions, plain.pipelines)
 
 
 @st.composite

@@ -195,15 +195,15 @@ def test_kept_answers_decide_as_asking_anew_does(
     parameters = {"workload": EXPECTED} if policy == "fgd" else {}
     working = {way: world.working() for way in ("kept", "anew")}
     for round_ in range(2):
-        told = {way: run_cycle(working[way], config(f"{policy}-{way}", **parameters), NOW) for way in working}
-        assert told["kept"].binds == told["anew"].binds
+        messages = {way: run_cycle(working[way], config(f"{policy}-{way}", **parameters), NOW) for way in working}
+        assert messages["kept"].binds == messages["anew"].binds
         if round_:
             return
         # Those that were bound run from now on, and others come.
         later = World()
         for number, gpus in enumerate(then):
             later.job(f"then{number}", gpus=gpus, created=NOW)
-        places = {bind.task: bind for bind in told["kept"].binds}
+        places = {bind.task: bind for bind in messages["kept"].binds}
         for one in working.values():
             for uid, bind in places.items():
                 record = one.tasks[uid].record

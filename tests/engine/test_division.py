@@ -69,20 +69,20 @@ def adds_up(division: Division) -> None:
 @given(trees(), st.sampled_from([0.0, 1.0, 3.0]))
 def test_what_is_told_adds_up_to_the_fair_shares(tree, k_value):
     queues, requests, totals, usage = tree
-    told: list[Division] = []
-    found = tree_shares(queues, totals, requests, k_value=k_value, usage=usage, tell=told.append)
-    assert found == tree_shares(queues, totals, requests, k_value=k_value, usage=usage)
+    messages: list[Division] = []
+    result = tree_shares(queues, totals, requests, k_value=k_value, usage=usage, tell=messages.append)
+    assert result == tree_shares(queues, totals, requests, k_value=k_value, usage=usage)
     parents = {queue.parent for queue in queues}
-    assert sorted((one.parent, one.resource) for one in told) == sorted(
+    assert sorted((one.parent, one.resource) for one in messages) == sorted(
         (parent, name) for parent in parents for name in NAMES
     )
-    for one in told:
+    for one in messages:
         adds_up(one)
         place = NAMES.index(one.resource)
         assert {each.queue: each.fair_share for each in one.queues} == {
-            queue.name: found[queue.name][place] for queue in queues if queue.parent == one.parent
+            queue.name: result[queue.name][place] for queue in queues if queue.parent == one.parent
         }
-        assert one.total == (found[one.parent][place] if one.parent else totals[place])
+        assert one.total == (result[one.parent][place] if one.parent else totals[place])
 
 
 @settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -91,12 +91,12 @@ def test_a_session_tells_the_shares_that_it_decides_by(data):
     case_input = random_case_input(lambda options: data.draw(st.sampled_from(options)))
     session = Session(SimulatedCluster(case_input).working(), case_input.config, NOW)
     try:
-        told = divisions(session)
-        due = {(one.resource, each.queue): each.fair_share for one in told for each in one.queues}
+        messages = divisions(session)
+        due = {(one.resource, each.queue): each.fair_share for one in messages for each in one.queues}
         for queue in session.tree.queues.values():
             if not queue.orphan:
                 assert queue.fair == [due[name, queue.name] for name in NAMES]
-        for one in told:
+        for one in messages:
             adds_up(one)
     finally:
         session.close()
@@ -106,11 +106,11 @@ def test_rounds_by_priority_and_what_rounding_left():
     def queue(name, quota=0, **rest):
         return Queue(name=name, uid=name, gpu=Share(quota=quota * GPU, limit=-1, weight=1), **rest)
 
-    told: list[Division] = []
+    messages: list[Division] = []
     queues = [queue("high", 2, priority=200), queue("a", created=1.0), queue("b", created=2.0), queue("idle", 4)]
     asked = {"high": (0, 0, 3 * GPU), "a": (0, 0, 9 * GPU), "b": (0, 0, 9 * GPU)}
-    tree_shares(queues, (0, 0, 10 * GPU), asked, tell=told.append)
-    gpu = next(one for one in told if one.resource == "GPU")
+    tree_shares(queues, (0, 0, 10 * GPU), asked, tell=messages.append)
+    gpu = next(one for one in messages if one.resource == "GPU")
     assert gpu.over_quota == 8 * GPU
     assert [(one.priority, one.amount) for one in gpu.rounds] == [(200, 8 * GPU), (100, 7 * GPU)]
     assert [(part.queue, part.given) for part in gpu.rounds[1].parts] == [("a", 3 * GPU), ("b", 3 * GPU)]
@@ -120,9 +120,9 @@ def test_rounds_by_priority_and_what_rounding_left():
 
 def test_past_usage_shows_in_the_weights():
     queues = [Queue(name=name, uid=name, gpu=Share(limit=-1, weight=1)) for name in ("greedy", "patient")]
-    told: list[Division] = []
+    messages: list[Division] = []
     asked = dict.fromkeys(("greedy", "patient"), (0, 0, 99 * GPU))
     usage = {"greedy": {"gpu": 0.8}, "patient": {"gpu": 0.2}}
-    tree_shares(queues, (0, 0, 10 * GPU), asked, k_value=1.0, usage=usage, tell=told.append)
-    (one,) = next(division for division in told if division.resource == "GPU").rounds
+    tree_shares(queues, (0, 0, 10 * GPU), asked, k_value=1.0, usage=usage, tell=messages.append)
+    (one,) = next(division for division in messages if division.resource == "GPU").rounds
     assert [round(part.weight / one.weights, 6) for part in one.parts] == [0.2, 0.8]

@@ -59,8 +59,8 @@ def test_a_share_used_up_keeps_all_of_other_queues(world, quota, beyond):
         world.job(f"t{number}", on="node-1")
     world.job("mine")
     assert reach(world).beyond == beyond
-    kept = EvictionBlocker.NOTHING if quota == 3 else EvictionBlocker.SHARE
-    assert {one.keeps for one in reach(world).holders if one.queue == "other"} == {kept}
+    remaining = EvictionBlocker.NOTHING if quota == 3 else EvictionBlocker.SHARE
+    assert {one.keeps for one in reach(world).holders if one.queue == "other"} == {remaining}
 
 
 def test_a_share_above_the_level_where_two_queues_part_does_not_matter(world):
@@ -70,9 +70,9 @@ def test_a_share_above_the_level_where_two_queues_part_does_not_matter(world):
     world.queue("other", quota=0, parent="org")
     world.job("theirs", queue="other", tasks=4, gang=4, on="node-1")
     world.job("mine")
-    found = reach(world)
-    assert ("org", ("gpu",)) in found.beyond
-    assert [one.keeps for one in found.holders] == [EvictionBlocker.NOTHING]
+    result = reach(world)
+    assert ("org", ("gpu",)) in result.beyond
+    assert [one.keeps for one in result.holders] == [EvictionBlocker.NOTHING]
 
 
 def test_only_where_it_might_run(world):
@@ -82,10 +82,10 @@ def test_only_where_it_might_run(world):
     world.job("here", tasks=3, on="node-1")
     world.job("there", tasks=1, on="node-2")
     world.job("mine", gpus=2, shape={"selector": (Requirement(key="kind", operator="In", values=("a",)),)})
-    found = reach(world)
-    assert [one.podgroup for one in found.holders] == ["here"]
-    assert (found.wanted.gpu, found.free.gpu) == (2000, 1000)
-    assert found.lacks() == ("gpu",)
+    result = reach(world)
+    assert [one.podgroup for one in result.holders] == ["here"]
+    assert (result.wanted.gpu, result.free.gpu) == (2000, 1000)
+    assert result.lacks() == ("gpu",)
 
 
 def test_nothing_is_lacking_in_sum_where_the_pieces_are_too_small(world):

@@ -33,7 +33,7 @@ def interleaved(world):
     world.job("claim", queue="owner", tasks=2, gang=2, gpus=8)
 
 
-def told(decided):
+def totals_of(decided):
     """The taking that all evictions tell."""
     [taking] = {decided.eviction(task).taking for task in decided.evicted}
     return taking
@@ -44,7 +44,7 @@ def test_consolidation_moves_nearly_all_of_a_gang_for_a_job_of_one_node(team):
     decided = team.decide()
     assert list(decided.promised) == ["whole-0"]
     assert not decided.lost
-    taking = told(decided)
+    taking = totals_of(decided)
     assert (taking.asked.gpu, taking.lost.gpu, taking.pods_lost) == (8_000, 0, 0)
     assert taking.moved.gpu == 1_000 * len(decided.moved) == 1_000 * taking.pods_moved
     assert taking.pods_moved > 80
@@ -60,7 +60,7 @@ def test_a_reclaim_evicts_two_gangs_of_which_one_only_moves(world):
     decided = world.decide()
     assert decided.lost == {f"second-{number}" for number in range(16)}
     assert {task.partition("-")[0] for task in decided.moved} == {"first"}
-    taking = told(decided)
+    taking = totals_of(decided)
     assert (taking.asked.gpu, taking.lost.gpu, taking.moved.gpu) == (16_000, 16_000, 1_000 * len(decided.moved))
     assert (taking.lost.cpu, taking.lost.memory) == (1_600, 16 * 10**6)
     assert (

@@ -14,7 +14,7 @@ from tests.engine.conftest import NOW
 ASKED: list[str] = []
 
 
-class Told(VictimOrder, frozen=True):
+class RecordingVictimOrder(VictimOrder, frozen=True):
     """Notes about which jobs it is asked."""
 
     def cost(self, job):
@@ -22,7 +22,7 @@ class Told(VictimOrder, frozen=True):
         return 0.0
 
 
-register_policy("told", Told)
+register_policy("told", RecordingVictimOrder)
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def index(world):
         world.node(queue, gpus=8)
         world.jobs(3, f"{queue}-", queue=queue, on=queue)
     working = world.working()
-    kept = JobIndex("victims")
-    kept.fill(working.jobs.values())
-    return JobIndex("victims", kept), working.jobs
+    remaining = JobIndex("victims")
+    remaining.fill(working.jobs.values())
+    return JobIndex("victims", remaining), working.jobs
 
 
 def names(entries):

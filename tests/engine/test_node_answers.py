@@ -34,7 +34,7 @@ from tests.engine.conftest import NOW
 MODEL = "nvidia.com/gpu.product"
 
 
-def said(world, task="a-0", **config):
+def answers_by_node(world, task="a-0", **config):
     """Node -> (rule, text)."""
     session = Session(world.working(), EngineConfig(**config), NOW)
     try:
@@ -77,7 +77,7 @@ def test_a_selector_is_told_with_what_the_node_has_and_what_is_wanted(team, requ
     team.node("node-1", labels={"size": "10"})
     team.job("a", shape={"selector": (requirement,)})
     team.job("b", shape={"terms": (NodeTerm(requirements=(requirement,)),)})
-    assert said(team) == said(team, "b-0") == {"node-1": (NodeRule.SELECTOR, text)}
+    assert answers_by_node(team) == answers_by_node(team, "b-0") == {"node-1": (NodeRule.SELECTOR, text)}
 
 
 def test_of_several_affinity_terms_all_are_told(team):
@@ -87,7 +87,7 @@ def test_of_several_affinity_terms_all_are_told(team):
         NodeTerm(fields=(wants("metadata.name", "node-7"),)),
     )
     team.job("a", shape={"terms": terms})
-    rule, text = said(team)["node-1"]
+    rule, text = answers_by_node(team)["node-1"]
     assert rule == NodeRule.SELECTOR
     assert "size=10, wants 20; metadata.name=node-1, wants node-7" in text
 
@@ -97,7 +97,7 @@ def test_a_taint_a_cordon_and_a_node_that_is_not_ready_are_told_by_name(team):
     team.node("node-2", unavailable="node is unschedulable")
     team.node("node-3", unavailable="node is unschedulable, node has NotReady condition")
     team.job("a", shape={"tolerations": (Toleration(key="known", operator="Exists"),)})
-    assert said(team) == {
+    assert answers_by_node(team) == {
         "node-1": (NodeRule.TAINT, "taint lab/reserved=frontier:NoSchedule, not tolerated"),
         "node-2": (NodeRule.UNAVAILABLE, "cordoned"),
         "node-3": (NodeRule.UNAVAILABLE, "cordoned, not ready"),
@@ -114,7 +114,7 @@ def test_amounts_are_told_with_what_is_free_what_there_is_and_what_is_wanted(tea
     team.job("full", gpus=7, on="gpus")
     team.job("fat", gpus=0, on="memory", shape={"memory": 50 << 30})
     team.job("a", gpus=4, shape={"cpu": 8000, "memory": 20 << 30})
-    assert said(team) == {
+    assert answers_by_node(team) == {
         "cpu": (NodeRule.FREE, "CPU 3 free of 64, wants 8"),
         "gpus": (NodeRule.FREE, "GPUs 1 free of 8, wants 4"),
         "small": (NodeRule.CAPACITY, "GPUs 2 in all, wants 4"),
@@ -128,14 +128,17 @@ def test_what_leaving_pods_will_free_is_told_beside_what_is_free(team):
     team.job("leaving", gpus=4, on="node-1", status=Status.RELEASING)
     team.job("stays", gpus=3, on="node-1")
     team.job("a", gpus=2)
-    assert said(team)["node-1"] == (NodeRule.FREE, "GPUs 1 free of 8 (4 more once pods that leave are gone), wants 2")
+    assert answers_by_node(team)["node-1"] == (
+        NodeRule.FREE,
+        "GPUs 1 free of 8 (4 more once pods that leave are gone), wants 2",
+    )
 
 
 def test_pod_slots_count_like_any_resource(team):
     team.node("node-1", pods=3)
     team.job("held", tasks=3, on="node-1")
     team.job("a")
-    assert said(team)["node-1"] == (NodeRule.FREE, "pod slots 0 free of 3, wants 1")
+    assert answers_by_node(team)["node-1"] == (NodeRule.FREE, "pod slots 0 free of 3, wants 1")
 
 
 def test_a_mig_profile_is_told_with_what_the_node_offers_instead(team):
@@ -149,11 +152,11 @@ def test_a_mig_profile_is_told_with_what_the_node_offers_instead(team):
     )
     team.job("a", shape={"gpu": GpuRequest(mig=(("nvidia.com/mig-7g.80gb", 1),))})
     team.job("b")
-    assert said(team) == {
+    assert answers_by_node(team) == {
         "whole": (NodeRule.GPU_KIND, "its GPUs are whole (no MIG), wants 1 nvidia.com/mig-7g.80gb"),
         "split": (NodeRule.CAPACITY, "no nvidia.com/mig-7g.80gb, wants 1"),
     }
-    assert said(team, "b-0")["split"][0] == NodeRule.GPU_KIND
+    assert answers_by_node(team, "b-0")["split"][0] == NodeRule.GPU_KIND
 
 
 def test_shares_of_gpus_are_told_by_what_the_freest_device_has(team):
@@ -164,7 +167,7 @@ def test_shares_of_gpus_are_told_by_what_the_freest_device_has(team):
     team.job("sharing", gpus=0.7, on="taken", groups=[("g",)])
     team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=40_000)})
     team.job("b", gpus=0.5)
-    answers = said(team)
+    answers = answers_by_node(team)
     assert answers["small"] == (NodeRule.SHARE, "its GPUs have 24000 MiB each, wants 40000 MiB of a GPU")
     assert answers["silent"][0] == NodeRule.GPU_MEMORY
     assert "does not tell the memory of its GPUs" in answers["silent"][1]
@@ -173,14 +176,17 @@ def test_shares_of_gpus_are_told_by_what_the_freest_device_has(team):
         NodeRule.SHARE,
         "0 GPUs free of 1, and at most 24000 MiB of a shared one, wants 40000 MiB of a GPU",
     )
-    assert said(team, "b-0")["taken"][1] == "0 GPUs free of 1, and at most 0.3 of a shared one, wants 0.5 of a GPU"
+    assert (
+        answers_by_node(team, "b-0")["taken"][1]
+        == "0 GPUs free of 1, and at most 0.3 of a shared one, wants 0.5 of a GPU"
+    )
 
 
 def test_a_device_to_be_shared_anew_needs_a_slot_for_its_reservation(team):
     team.node("node-1", pods=2)
     team.job("held", gpus=0, on="node-1")
     team.job("a", gpus=0.5)
-    assert said(team)["node-1"][0] == NodeRule.RESERVATION
+    assert answers_by_node(team)["node-1"][0] == NodeRule.RESERVATION
 
 
 def test_a_pod_that_keeps_another_off_is_named_whoever_has_the_rule(team):
@@ -191,7 +197,7 @@ def test_a_pod_that_keeps_another_off_is_named_whoever_has_the_rule(team):
         team.node(name, labels={"kubernetes.io/hostname": name, "zone": zone})
     team.job("held", on="node-1", shape={**database, "anti_affinity": (far,)})
     team.job("a", shape={**database, "anti_affinity": (apart,)})
-    answers = said(team)
+    answers = answers_by_node(team)
     assert answers["node-1"][0] == answers["node-2"][0] == NodeRule.ANTI_AFFINITY
     assert "pod default/held-0" in answers["node-1"][1]
     assert answers["node-2"][1] == "pod default/held-0 is in zone=east: kept apart by their anti-affinity"
@@ -202,7 +208,10 @@ def test_an_affinity_that_finds_nobody_says_where(team):
     near = PodTerm(topology_key="zone", requirements=(wants("app", "db"),), namespaces=())
     team.node("node-1", labels={"zone": "east"})
     team.job("a", shape={"affinity": (near,), "labels": (("app", "web"),)})
-    assert said(team)["node-1"] == (NodeRule.AFFINITY, "no pod in zone=east that its affinity wants to be with")
+    assert answers_by_node(team)["node-1"] == (
+        NodeRule.AFFINITY,
+        "no pod in zone=east that its affinity wants to be with",
+    )
 
 
 def test_a_host_port_is_told_with_who_has_it(team):
@@ -210,15 +219,15 @@ def test_a_host_port_is_told_with_who_has_it(team):
     ports = {"ports": (("0.0.0.0", "TCP", 8080),)}
     team.job("held", on="node-1", shape=ports)
     team.job("a", shape=ports)
-    assert said(team)["node-1"] == (NodeRule.PORT, "host port 8080 is taken by pod default/held-0")
+    assert answers_by_node(team)["node-1"] == (NodeRule.PORT, "host port 8080 is taken by pod default/held-0")
 
 
 def test_what_is_missing_is_said_by_all_nodes(team):
     team.node("node-1")
     team.node("node-2")
     team.job("a", shape={"blocked": ('persistentvolumeclaim "data" not found',)})
-    assert set(said(team).values()) == {(NodeRule.BLOCKED, 'persistentvolumeclaim "data" not found')}
-    assert set(said(team, predicates=False).values()) == {(None, "takes it")}
+    assert set(answers_by_node(team).values()) == {(NodeRule.BLOCKED, 'persistentvolumeclaim "data" not found')}
+    assert set(answers_by_node(team, predicates=False).values()) == {(None, "takes it")}
 
 
 @pytest.fixture
@@ -233,7 +242,7 @@ def racks(team):
 def test_a_node_whose_domain_has_no_room_for_the_group_says_how_much_it_has(racks):
     racks.job("held", gpus=4, on="node-0")
     racks.job("a", tasks=2, gang=2, gpus=8, constraint=Constraint(topology="racks", required="rack"))
-    answers = said(racks)
+    answers = answers_by_node(racks)
     assert answers["node-0"][0] == NodeRule.FREE
     assert answers["node-1"] == (
         NodeRule.TOPOLOGY,
@@ -256,7 +265,7 @@ def test_a_domain_tells_the_room_for_a_pod_s_own_group_whatever_the_others_of_it
         for one in racks.records
     ]
     text = "rack=r0 has room for 2 of the 3 pods of its group (nvidia.com/gpu: 14 free, wants 18)"
-    assert said(racks, "a-0")["node-0"] == (NodeRule.TOPOLOGY, text)
+    assert answers_by_node(racks, "a-0")["node-0"] == (NodeRule.TOPOLOGY, text)
 
 
 @pytest.mark.parametrize(
@@ -268,9 +277,9 @@ def test_a_domain_tells_the_room_for_a_pod_s_own_group_whatever_the_others_of_it
 )
 def test_a_topology_that_is_not_there_is_said_by_all_nodes(racks, constraint, text):
     racks.job("a", constraint=constraint)
-    for rule, told in said(racks).values():
+    for rule, messages in answers_by_node(racks).values():
         assert rule == NodeRule.TOPOLOGY
-        assert text in told
+        assert text in messages
 
 
 def test_a_pod_that_runs_hears_what_the_others_say(team):
@@ -278,7 +287,7 @@ def test_a_pod_that_runs_hears_what_the_others_say(team):
     team.node("node-2", gpus=0)
     team.node("node-3")
     team.job("a", on="node-1")
-    assert said(team) == {
+    assert answers_by_node(team) == {
         "node-1": (None, "it is here"),
         "node-2": (NodeRule.CAPACITY, "no GPUs, wants 1"),
         "node-3": (None, "takes it"),

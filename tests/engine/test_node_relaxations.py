@@ -74,12 +74,12 @@ def test_each_takes_away_its_own_and_no_other(team, change, node, shape):
     labels = node.pop("labels", None) if "labels" in node else None
     team.node("node-1", labels=labels, **node)
     team.job("a", shape=shape)
-    found = trials(team)
-    assert not found().further
-    assert found(change).whole
+    result = trials(team)
+    assert not result().further
+    assert result(change).whole
     others = [NodesOpened(), AllTolerated(), SelectorGone(), NothingMissing(), CompanyNotNeeded(), RoomGiven(("cpu",))]
     taints = shape == {} and "taints" in node
-    assert not any(found(other).further for other in others if other != change and not taints)
+    assert not any(result(other).further for other in others if other != change and not taints)
 
 
 def test_pods_that_keep_away_no_longer_do_whoever_has_the_rule(team):
@@ -109,9 +109,9 @@ def test_ports_topologies_and_places_taken(team):
 def test_without_its_claims_a_pod_still_wants_its_own_gpus(team):
     team.node("node-1", gpus=1)
     team.job("a", gpus=2, shape={"claims": ("default/net",)})
-    found = trials(team)
-    assert not found(ClaimsGone()).further
-    assert found(ClaimsGone(), RoomGiven(("gpu",))).whole
+    result = trials(team)
+    assert not result(ClaimsGone()).further
+    assert result(ClaimsGone(), RoomGiven(("gpu",))).whole
 
 
 def test_nodes_of_another_pool(team):
@@ -121,7 +121,7 @@ def test_nodes_of_another_pool(team):
     assert [bind.node for bind in trials(team)(NodesAdded((more,))).binds] == ["node-2"]
 
 
-def told(working: WorkingSet, config: EngineConfig, now: float, task: str) -> dict[str, NodeAnswer]:
+def answers_by_node(working: WorkingSet, config: EngineConfig, now: float, task: str) -> dict[str, NodeAnswer]:
     session = Session(working, config, now)
     try:
         return {node: one for one in node_answers(session, session.working.tasks[task]) for node in one.nodes}
@@ -164,11 +164,11 @@ def clusters(draw):
 def test_a_rule_taken_away_leaves_a_node_that_takes_the_pod_or_has_another(case_input):
     snapshot = SimulatedCluster(case_input).working().value()
     for task in [task for task in snapshot.tasks if task.status == Status.PENDING and task.podgroup][:3]:
-        found = RelaxedCycles(snapshot, case_input.config, THEN, (task.podgroup,))
-        before = told(WorkingSet.of(snapshot), case_input.config, THEN, task.uid)
+        result = RelaxedCycles(snapshot, case_input.config, THEN, (task.podgroup,))
+        before = answers_by_node(WorkingSet.of(snapshot), case_input.config, THEN, task.uid)
         for relaxation in {_without(answer) for answer in before.values()} - {None}:
-            draft = found.draft(relaxation)
-            after = told(WorkingSet.of(draft.whole()), draft.config, draft.now, task.uid)
+            draft = result.draft(relaxation)
+            after = answers_by_node(WorkingSet.of(draft.whole()), draft.config, draft.now, task.uid)
             for node, answer in before.items():
                 if _without(answer) == relaxation:
                     now = after[node]
@@ -180,8 +180,8 @@ def test_a_rule_taken_away_leaves_a_node_that_takes_the_pod_or_has_another(case_
 
 def least(world, task="a-0"):
     working = world.working()
-    found = barriers(working.table, working.tasks[task].info)
-    return None if found is None else (found.rules, [working.table.nodes[i].name for i in found.nodes])
+    result = barriers(working.table, working.tasks[task].info)
+    return None if result is None else (result.rules, [working.table.nodes[i].name for i in result.nodes])
 
 
 def test_no_set_has_to_go_where_a_node_is_open(team):

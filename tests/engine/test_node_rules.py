@@ -96,10 +96,10 @@ def test_a_taint_is_named_beside_nodes_that_are_full(team):
     team.job("a")
     team.job("gang", tasks=2, gang=2)
     decided = team.decide()
-    told = "; 1 node(s) had untolerated taint {fake: yes}"
+    messages = "; 1 node(s) had untolerated taint {fake: yes}"
     assert "no node has room for pod" in decided.pending("a").message
-    assert decided.pending("a").message.endswith(told)
-    assert decided.pending("gang").message.endswith(told)
+    assert decided.pending("a").message.endswith(messages)
+    assert decided.pending("gang").message.endswith(messages)
 
 
 def test_a_taint_that_only_asks_is_no_bar(team):

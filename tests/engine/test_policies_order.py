@@ -111,8 +111,8 @@ def test_the_score_is_the_weighted_sum(world):
     world.node("node", gpus=8)
     world.queue("team", quota=0, limit=0)
     world.job("train", gpus=4, created=NOW - 12 * HOUR)
-    found = score(world.decide(weighted_order=WeightedOrder()), "train")
-    assert found["total"] == pytest.approx(0.4 * 1 + 0.3 * 0.5 + 0.2 * 0.5 + 0.1 * 1)
+    result = score(world.decide(weighted_order=WeightedOrder()), "train")
+    assert result["total"] == pytest.approx(0.4 * 1 + 0.3 * 0.5 + 0.2 * 0.5 + 0.1 * 1)
 
 
 # --- what it decides --------------------------------------------------------------------------------------------------

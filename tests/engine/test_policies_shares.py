@@ -92,8 +92,8 @@ def test_limits_requests_and_weights_of_zero_hold(world: World) -> None:
     world.queue("open")
     for name, count in (("bounded", 9), ("modest", 2), ("never", 9), ("open", 12)):
         world.jobs(count, name, queue=name)
-    found = gpus(world, shares(bounded=100, modest=100, never=100, open=1))
-    assert found == {"bounded": 3, "modest": 2, "never": 1, "open": 6}
+    result = gpus(world, shares(bounded=100, modest=100, never=100, open=1))
+    assert result == {"bounded": 3, "modest": 2, "never": 1, "open": 6}
 
 
 def test_jobs_are_shown_to_ancestors_too(world: World) -> None:
@@ -105,16 +105,16 @@ def test_jobs_are_shown_to_ancestors_too(world: World) -> None:
     world.jobs(9, "l", queue="leaf")
     world.jobs(9, "t", queue="twig")
     world.jobs(6, "w", queue="two", gpus=2)
-    found = gpus(world, PolicyChoice(name="by-jobs"))
-    assert (found["one"], found["two"]) == (9, 3)
-    assert found["leaf"] + found["twig"] == 9
+    result = gpus(world, PolicyChoice(name="by-jobs"))
+    assert (result["one"], result["two"]) == (9, 3)
+    assert result["leaf"] + result["twig"] == 9
 
 
 def test_the_division_is_told_with_the_policys_weights(three: World) -> None:
     session = Session(three.working(), EngineConfig(queue_shares_policy=shares(a=1, b=3, c=5)), NOW)
-    told: list[Division] = [one for one in divisions(session) if one.resource == "GPU"]
+    messages: list[Division] = [one for one in divisions(session) if one.resource == "GPU"]
     session.close()
-    assert [(one.queue, one.weight, one.fair_share) for one in told[0].queues] == [
+    assert [(one.queue, one.weight, one.fair_share) for one in messages[0].queues] == [
         ("a", 1, 2000), ("b", 3, 4000), ("c", 5, 6000),
     ]  # fmt: skip
 
@@ -138,13 +138,13 @@ def test_quotas_are_kept_and_nothing_is_given_twice(queues, total) -> None:
         world.queue(f"q{number}", quota=quota, limit=limit)
         world.jobs(wanted, f"q{number}-", queue=f"q{number}")
         answers[f"q{number}"] = [band, weight]
-    found = gpus(world, shares(**answers))
+    result = gpus(world, shares(**answers))
     sure = 0
     for number, (quota, limit, wanted, _, _) in enumerate(queues):
         asks = wanted if limit < 0 else min(limit, wanted)
-        assert min(quota, asks) <= found[f"q{number}"] <= asks
+        assert min(quota, asks) <= result[f"q{number}"] <= asks
         sure += min(quota, asks)
-    assert sum(found.values()) <= max(total, sure)
+    assert sum(result.values()) <= max(total, sure)
     assert len(world.decide(queue_shares_policy=shares(**answers)).bound) <= total
 
 

@@ -35,10 +35,10 @@ def test_without_a_relaxation_only_the_subject_has_a_turn(world):
     world.queue("team", quota=1)
     world.job("first")
     world.job("second")
-    found = trials(world, "second")
-    assert [bind.task for bind in found().binds] == ["second-0"]
-    assert not found(everyone=True).further
-    [pending] = found(everyone=True).pending
+    result = trials(world, "second")
+    assert [bind.task for bind in result().binds] == ["second-0"]
+    assert not result(everyone=True).further
+    [pending] = result(everyone=True).pending
     assert pending.podgroup == "second"
 
 
@@ -48,10 +48,10 @@ def test_a_limit_lifted_at_the_level_that_has_it(world):
     world.queue("team", quota=4, limit=4, parent="department")
     world.job("held", tasks=2, gang=2, on="node-1")
     world.job("mine")
-    found = trials(world, "mine")
-    assert found().pending[0].code == PendingCode.OVER_LIMIT
-    assert not found(LimitsLifted(("team",))).further
-    assert found(LimitsLifted(("department",))).whole
+    result = trials(world, "mine")
+    assert result().pending[0].code == PendingCode.OVER_LIMIT
+    assert not result(LimitsLifted(("team",))).further
+    assert result(LimitsLifted(("department",))).whole
 
 
 def test_of_another_resource_a_limit_stays(world):
@@ -103,11 +103,11 @@ def borrowed(world, **victim):
 def test_protection_and_time(world):
     borrowed(world, last_start=NOW - 10)
     world.job("mine")
-    found = trials(world, "mine", reclaim_min_runtime=60.0)
-    assert not found().further
-    assert found(QueuesUnprotected()).whole
-    assert not RelaxedCycles(found.snapshot, found.config, NOW + 40, found.subject)().further
-    assert RelaxedCycles(found.snapshot, found.config, NOW + 60, found.subject)().whole
+    result = trials(world, "mine", reclaim_min_runtime=60.0)
+    assert not result().further
+    assert result(QueuesUnprotected()).whole
+    assert not RelaxedCycles(result.snapshot, result.config, NOW + 40, result.subject)().further
+    assert RelaxedCycles(result.snapshot, result.config, NOW + 60, result.subject)().whole
 
 
 def test_preemptibility_of_others_and_their_going(world):
@@ -140,9 +140,9 @@ def test_those_that_wait_may_go_alone(world):
         world.job(name, queue="other", on="node-1")
     world.jobs(4, "w", queue="third")
     world.job("mine", gpus=2)
-    found = trials(world, "mine")
-    assert not found(OthersGone(placed=False)).further
-    assert found(OthersGone(waiting=False)).whole
+    result = trials(world, "mine")
+    assert not result(OthersGone(placed=False)).further
+    assert result(OthersGone(waiting=False)).whole
 
 
 def test_surplus_of_a_job_that_runs_is_told_by_its_waiting_pods(world):
@@ -195,29 +195,29 @@ def test_trials_leave_no_trace(world, order):
     """Each trial decides what a cycle on the changed snapshot would, whatever was tried before, and the working set ends as it
     began."""
     snapshot = world.working().value()
-    found = RelaxedCycles(snapshot, KAI, NOW, ("w0",))
+    result = RelaxedCycles(snapshot, KAI, NOW, ("w0",))
     for change in order:
-        draft = found.draft(*change)
-        everyone = found(*change, everyone=True)
+        draft = result.draft(*change)
+        everyone = result(*change, everyone=True)
         assert everyone.decisions == decide(draft.whole(), draft.config, draft.now)
-        assert found(*change) == RelaxedCycles(snapshot, KAI, NOW, ("w0",))(*change)
-    assert found.working.value() == snapshot
+        assert result(*change) == RelaxedCycles(snapshot, KAI, NOW, ("w0",))(*change)
+    assert result.working.value() == snapshot
 
 
 @settings(max_examples=60, deadline=None)
 @given(worlds())
 def test_a_turn_of_one_s_own_is_never_worse_than_among_all(world):
     """What a cycle gives a job without evicting anybody it would give it too if it came first."""
-    found = RelaxedCycles(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
-    assert found().served >= found(everyone=True).served
+    result = RelaxedCycles(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
+    assert result().served >= result(everyone=True).served
 
 
 @settings(max_examples=60, deadline=None)
 @given(worlds())
 def test_who_comes_after_the_subject_takes_nothing_from_it(world):
     """A cycle that ends with the subject's last turn gives it what a whole one does, where nobody is evicted."""
-    found = RelaxedCycles(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
-    before, everyone = found(before=True), found(everyone=True)
+    result = RelaxedCycles(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
+    before, everyone = result(before=True), result(everyone=True)
     assert (before.binds, before.promises) == (everyone.binds, everyone.promises)
     assert set(before.decisions.binds) <= set(everyone.decisions.binds)
     assert {one.podgroup for one in before.decisions.pending} <= {"w0"}
@@ -228,9 +228,9 @@ def test_who_comes_after_the_subject_takes_nothing_from_it(world):
 def test_a_cycle_that_ends_with_a_first_place_tells_whether_there_is_one(world, change, before):
     snapshot = world.working().value()
     subject = [job.uid for job in snapshot.podgroups if job.uid.startswith("w")]
-    found = RelaxedCycles(snapshot, KAI, NOW, subject)
-    assert found.further(*change, before=before) == found(*change, before=before).further
-    assert found.working.value() == snapshot
+    result = RelaxedCycles(snapshot, KAI, NOW, subject)
+    assert result.further(*change, before=before) == result(*change, before=before).further
+    assert result.working.value() == snapshot
 
 
 def test_nobody_has_a_turn_after_the_first_place(world):
@@ -248,7 +248,7 @@ def test_nobody_has_a_turn_after_the_first_place(world):
 @given(worlds(), st.sampled_from(CHANGES), st.sampled_from(CHANGES))
 def test_changes_made_beforehand_are_changes_made(world, first, second):
     snapshot = world.working().value()
-    found = RelaxedCycles(snapshot, KAI, NOW, ("w0",))
-    assert found.after(*first)(*second) == found(*first, *second)
-    assert found.after(*first) is found.after(*first)
-    assert found.working.value() == snapshot
+    result = RelaxedCycles(snapshot, KAI, NOW, ("w0",))
+    assert result.after(*first)(*second) == result(*first, *second)
+    assert result.after(*first) is result.after(*first)
+    assert result.working.value() == snapshot

@@ -188,10 +188,10 @@ def shared_by_two(pick):
 
 @pytest.mark.parametrize("block", range(4))
 def test_searches_that_end_by_it_would_have_found_nothing(block, monkeypatch):
-    told = []
-    monkeypatch.setattr(VictimsFirstBound, "_none_left_out", counted(VictimsFirstBound._none_left_out, told))
+    messages = []
+    monkeypatch.setattr(VictimsFirstBound, "_none_left_out", counted(VictimsFirstBound._none_left_out, messages))
     for seed in range(block * 40, block * 40 + 40):
         pick = random.Random(seed).choice
         world, config = shared_by_two(pick), pick([EngineConfig(), EngineConfig(), EngineConfig(use_signatures=False)])
         assert done(run_cycle(world.working(), config, NOW)) == done(long_way(world, config)), seed
-    assert sum(told) > 20
+    assert sum(messages) > 20

@@ -51,8 +51,13 @@ def test_what_would_run_into_a_kept_place_waits(full) -> None:
     full.job("late", gpus=4, task=lasting(2 * HOUR))
     decided = full.decide(reservation_policy=keeping())
     assert not decided.bound
-    [kept] = decided.decisions.kept
-    assert (kept.podgroup, kept.at, sorted(kept.nodes), kept.gpu) == ("gang", NOW + HOUR, ["a", "b"], 16_000)
+    [remaining] = decided.decisions.kept
+    assert (remaining.podgroup, remaining.at, sorted(remaining.nodes), remaining.gpu) == (
+        "gang",
+        NOW + HOUR,
+        ["a", "b"],
+        16_000,
+    )
 
 
 def test_the_reason_tells_for_whom_and_from_when(full) -> None:
@@ -104,7 +109,7 @@ def test_the_kept_place_moves_where_it_can_at_the_same_moment(team) -> None:
     team.job("late", gpus=4, task=lasting(9 * HOUR))
     decided = team.decide(reservation_policy=keeping())
     assert decided.bound == {"late-0": "a"}
-    assert [kept.nodes for kept in decided.decisions.kept] == [("b",)]
+    assert [remaining.nodes for remaining in decided.decisions.kept] == [("b",)]
 
 
 def test_as_many_places_as_asked_for_are_kept(full) -> None:
@@ -144,7 +149,7 @@ def test_evictions_do_not_take_what_is_kept(full, node, evicted) -> None:
     decided = full.decide(reservation_policy=keeping())
     assert decided.evicted == evicted
     if not evicted:
-        assert any("it would take what default/gang" in told for _, told in decided.pending("late").tried)
+        assert any("it would take what default/gang" in messages for _, messages in decided.pending("late").tried)
 
 
 def test_after_a_cycle_all_is_as_it_was(full, state) -> None:
@@ -265,4 +270,4 @@ def test_those_start_that_the_source_lets_start_and_no_others(nodes, running, wa
     begun = {int(task.split("-")[0][1:]) for task in decided.bound}
     assert begun == counted(len(spots), runs, queue)
     first = next((number for number in range(len(queue)) if number not in begun), None)
-    assert [kept.podgroup for kept in decided.decisions.kept] == ([] if first is None else [f"w{first}"])
+    assert [remaining.podgroup for remaining in decided.decisions.kept] == ([] if first is None else [f"w{first}"])

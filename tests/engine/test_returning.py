@@ -107,12 +107,12 @@ def test_whoever_is_reclaimed_from_was_told_so_before(seeds):
         working = SimulatedCluster(case_input).working()
         decided = run_cycle(working, case_input.config, openings.NOW)
         session = Session(working, case_input.config, openings.NOW)
-        told = Returns(session)
+        messages = Returns(session)
         for evict in decided.evictions:
             ground = evict.ground
             if evict.action != "reclaim" or ground is None or ground.rule not in ("quota", "fair share"):
                 continue
-            pairs = {(one.taker.queue, one.taker.beside): one for one in told.of(evict.queue)}
+            pairs = {(one.taker.queue, one.taker.beside): one for one in messages.of(evict.queue)}
             assert pairs[ground.beside, ground.queue].now > 0, seed
             seen += 1
         session.close()

@@ -162,14 +162,14 @@ def test_a_cycle_leaves_nodes_as_they_were(borrowed, state):
 
 @pytest.mark.slow
 def test_room_that_those_who_move_need_themselves_changes_no_decision(monkeypatch):
-    taken, found = node_capacity.capacity_taken, []
+    taken, result = node_capacity.capacity_taken, []
     for seed in range(60):
         world = crowded(random.Random(seed).choice, [4, 8, 16], range(10, 40))
         config = EngineConfig(
             actions=("allocate", "consolidation"), max_consolidation_victims=random.Random(seed).choice([-1, 3, 16])
         )
-        monkeypatch.setattr(node_capacity, "capacity_taken", lambda *given: found.append(taken(*given)) or found[-1])
+        monkeypatch.setattr(node_capacity, "capacity_taken", lambda *given: result.append(taken(*given)) or result[-1])
         decisions = run_cycle(world.working(), config, NOW)
         monkeypatch.setattr(node_capacity, "capacity_taken", lambda *_: 0)
         assert done(decisions) == done(run_cycle(world.working(), config, NOW)), seed
-    assert any(found)
+    assert any(result)

@@ -141,8 +141,8 @@ def test_nobody_is_preempted_who_would_come_first_again(team) -> None:
 
 
 def test_a_reason_tells_the_key(three) -> None:
-    told = three.decide(job_order_policy=choice("fewest")).pending("large").numbers
-    assert told["policy"] == {"name": "fewest", "key": [8000]}
+    messages = three.decide(job_order_policy=choice("fewest")).pending("large").numbers
+    assert messages["policy"] == {"name": "fewest", "key": [8000]}
 
 
 def test_an_order_that_depends_on_time_says_when_to_ask_again(team) -> None:
@@ -297,7 +297,7 @@ def test_a_fault_says_in_which_line(team) -> None:
     team.job("work")
     line = Faulty.key.__code__.co_firstlineno + 1
     with pytest.raises(
-        PolicyError, match=rf"ZeroDivisionError: division by zero \(.*test_policies_of_others.py, line {line}\)"
+        PolicyError, match=rf"ZeroDivisionError: division by zero \(.*test_user_policies.py, line {line}\)"
     ):
         team.decide(job_order_policy=choice("faulty-here"))
 

@@ -98,11 +98,11 @@ def test_rubbish_is_told_with_the_policys_name(contended, kind: type, answer: ob
 
 @pytest.mark.parametrize("seconds", [1e308, HUGE], ids=["1e308", "10**400"])
 def test_a_run_time_beyond_all_calendars_is_as_good_as_none(contended, seconds: float) -> None:
-    def told(answer: object) -> list[str]:
+    def pending_messages(answer: object) -> list[str]:
         config = gives(Reservation, answer, reserves=lambda self, job, kept: True)
         return [one.message for one in run_cycle(contended.working(), config, NOW).pending]
 
-    assert told(seconds) == told(None)
+    assert pending_messages(seconds) == pending_messages(None)
 
 
 def test_who_asks_for_an_end_while_a_policy_is_asked_gets_it(contended) -> None:

@@ -93,20 +93,20 @@ def test_a_value_decides_as_the_working_set_does(case_input):
 @given(clusters(), clusters(), st.randoms(use_true_random=False))
 def test_changes_lead_from_a_value_to_the_next_one(case_input, other, chance):
     """A working set that was used and changed, record by record, decides as one made from the value of that moment."""
-    kept = SimulatedCluster(case_input).working()
-    follower = kept.follow()
+    remaining = SimulatedCluster(case_input).working()
+    follower = remaining.follow()
     old = follower.take().applied_to(Snapshot())
-    assert old == kept.value()
+    assert old == remaining.value()
     beside = WorkingSet.of(old)
-    told = [Changes(set=old, whole=True)]
+    messages = [Changes(set=old, whole=True)]
     for _ in range(3):
-        run_cycle(kept, case_input.config, NOW)
-        change(kept, SimulatedCluster(other).working().value(), chance)
+        run_cycle(remaining, case_input.config, NOW)
+        change(remaining, SimulatedCluster(other).working().value(), chance)
         changes = Changes.from_json(follower.take().as_json())
         new = changes.applied_to(old)
-        assert new == kept.value()
-        told.append(changes)
-        assert summed(told) == new
+        assert new == remaining.value()
+        messages.append(changes)
+        assert summed(messages) == new
         # One that begins over the same records tells the same, where it knows what was told before.
         later = WorkingSet.of(new).follow()
         later.go_on(old)
@@ -115,7 +115,7 @@ def test_changes_lead_from_a_value_to_the_next_one(case_input, other, chance):
         assert beside.value() == new
         assert new.digest == beside.value().digest
         decided = jsonform.encode(decide(new, case_input.config, NOW))
-        assert jsonform.encode(run_cycle(kept, case_input.config, NOW)) == decided
+        assert jsonform.encode(run_cycle(remaining, case_input.config, NOW)) == decided
         assert jsonform.encode(run_cycle(beside, case_input.config, NOW)) == decided
         old = new
     assert follower.take() == Changes()

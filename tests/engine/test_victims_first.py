@@ -133,14 +133,14 @@ CONFIGURATIONS = [
 
 @pytest.mark.parametrize("block", range(3))
 def test_whatever_is_ended_so_would_have_found_nothing(block, monkeypatch):
-    told = []
+    messages = []
     for name in ("proves_hopeless", "rules_out"):
-        monkeypatch.setattr(VictimsFirstBound, name, counted(getattr(VictimsFirstBound, name), told))
+        monkeypatch.setattr(VictimsFirstBound, name, counted(getattr(VictimsFirstBound, name), messages))
     for seed in range(block * 60, block * 60 + 60):
         pick = random.Random(seed).choice
         world, config = single_pods(pick), pick(CONFIGURATIONS)
         assert done(run_cycle(world.working(), config, NOW)) == done(long_way(world, config)), seed
-    assert any(told)
+    assert any(messages)
 
 
 def counted(asked, told):

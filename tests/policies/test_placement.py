@@ -91,12 +91,12 @@ def test_random_is_any_node_and_always_the_same_for_a_seed() -> None:
     nodes = Nodes()
     for number in range(10):
         nodes.node(f"n{number}", 1000)
-    found = [nodes.best(Random(seed=seed), pod(1, name=f"p{number}")) for seed in (1, 2) for number in range(40)]
-    assert found == [
+    result = [nodes.best(Random(seed=seed), pod(1, name=f"p{number}")) for seed in (1, 2) for number in range(40)]
+    assert result == [
         nodes.best(Random(seed=seed), pod(1, name=f"p{number}")) for seed in (1, 2) for number in range(40)
     ]
-    assert found[:40] != found[40:]
-    assert len(set(found)) == 10
+    assert result[:40] != result[40:]
+    assert len(set(result)) == 10
 
 
 # Fragmentation
@@ -135,8 +135,8 @@ def test_fgd_takes_the_device_of_which_the_fragmentation_grows_least() -> None:
     workload = (TypicalWorkload(0, 1, 500, (), 1.0),)
     node = Nodes().node("node", 500, 800, 1000).view()
     # 0.3 in the half would leave 0.2 that nobody can use, and in the whole one a half.
-    told = Fgd(workload=workload).devices(pod(0.3), node, np.array([500, 800, 1000]))
-    assert told.tolist() == [0.45, 0.5, 0.5]
+    messages = Fgd(workload=workload).devices(pod(0.3), node, np.array([500, 800, 1000]))
+    assert messages.tolist() == [0.45, 0.5, 0.5]
 
 
 def test_scores_are_whole_hundredths_so_that_small_differences_do_not_count() -> None:
@@ -182,5 +182,5 @@ def test_random_takes_any_device_and_each_whole_one_as_often_as_a_shared_one() -
 
 def test_typical_pods_are_the_most_frequent_up_to_a_part_of_all() -> None:
     one, two, rare = (0, 1, 1000, ()), (0, 2, 1000, ()), (0, 8, 1000, ())
-    found = typical([one] * 60 + [two] * 36 + [rare] * 4)
-    assert [(sort.devices, sort.part) for sort in found] == [(1, pytest.approx(60 / 96)), (2, pytest.approx(36 / 96))]
+    result = typical([one] * 60 + [two] * 36 + [rare] * 4)
+    assert [(sort.devices, sort.part) for sort in result] == [(1, pytest.approx(60 / 96)), (2, pytest.approx(36 / 96))]

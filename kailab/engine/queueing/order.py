@@ -114,11 +114,10 @@ def tasks_to_allocate(job: Job) -> list[WTask]:
     """
     # KAI caches the list until a task of the job changes its status (tasksToAllocate), and some decisions depend on
     # that.
-    if job.todo_version != job.version:
-        job.todo = (True, tasks_anew(job))
-        job.todo_version = job.version
-    assert job.todo is not None
-    return job.todo[1]
+    if job.next_tasks_version != job.version:
+        job.next_tasks = tasks_anew(job)
+        job.next_tasks_version = job.version
+    return job.next_tasks
 
 
 def tasks_anew(job: Job) -> list[WTask]:

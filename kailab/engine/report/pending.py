@@ -47,7 +47,7 @@ def pending_jobs(session: Session) -> list[Pending]:
     jobs = {job.uid: job for job in session.waiting.jobs()}
     # Tasks that name an unknown subgroup are counted nowhere, so the index of waiting jobs does not contain these jobs.
     for job in session.jobs.values():
-        if job.lost and any(task.status == Status.PENDING for task in job.lost.values()):
+        if job.unassigned_tasks and any(task.status == Status.PENDING for task in job.unassigned_tasks.values()):
             jobs[job.uid] = job
     # The tasks of these jobs are provisionally leaving, and so not among the waiting ones.
     for uid in session.ledger.robbed:
@@ -88,10 +88,10 @@ def _with_turns(session: Session, pending_jobs: list[Pending]) -> list[Pending]:
 
 def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
     tasks = sorted((task for task in job if _waits(task)), key=_order)
-    lost = sorted((task for task in job.lost.values() if task.status == Status.PENDING), key=_order)
-    if not tasks and not lost:
+    unassigned = sorted((task for task in job.unassigned_tasks.values() if task.status == Status.PENDING), key=_order)
+    if not tasks and not unassigned:
         return None
-    failure = _failure(session, job, tasks, lost)
+    failure = _failure(session, job, tasks, unassigned)
     reported: tuple[TaskFit, ...] = ()
     if failure.code == PendingCode.POD_SCHEDULING_ERRORS and tasks:
         # In a gang, the task at which placing stopped; the others found room.
@@ -107,8 +107,8 @@ def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
         queue=job.record.queue,
         code=failure.code,
         message=failure.message,
-        tasks=tuple(task.uid for task in (*tasks, *lost)),
-        amounts=tuple(session.requested_amounts(task) for task in (*tasks, *lost)),
+        tasks=tuple(task.uid for task in (*tasks, *unassigned)),
+        amounts=tuple(session.requested_amounts(task) for task in (*tasks, *unassigned)),
         fits=reported,
         queue_context=failure.queue,
         numbers=numbers,
@@ -126,7 +126,7 @@ def _order(task: WTask) -> tuple[int | float | str, ...]:
     return task.key
 
 
-def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) -> FailedAttempt:
+def _failure(session: Session, job: Job, tasks: list[WTask], unassigned: list[WTask]) -> FailedAttempt:
     # What a user has to change comes first. What happened in this cycle matters only to jobs that could run at all.
     queue = session.tree.queues.get(job.record.queue)
     name = job.record.queue
@@ -147,8 +147,8 @@ def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) 
             f"queue {name} has child queues ({children}); only leaf queues run workloads",
             name,
         )
-    if not tasks and lost:
-        subgroup = lost[0].record.subgroup
+    if not tasks and unassigned:
+        subgroup = unassigned[0].record.subgroup
         return FailedAttempt(
             PendingCode.POD_SCHEDULING_ERRORS, f"the pod names subgroup {subgroup}, which its PodGroup has not"
         )

@@ -198,8 +198,8 @@ class Job:
     """A PodGroup with its tasks. ``version`` grows with every change of a task; it is a key of caches."""
 
     __slots__ = (
-        "allocated", "last_evicted", "last_start", "lost", "pending", "podsets", "ranking", "record", "root", "succeeded",
-        "tasks", "todo", "todo_version", "uid", "version",
+        "allocated", "last_evicted", "last_start", "next_tasks", "next_tasks_version", "pending", "podsets", "ranking",
+        "record", "root", "succeeded", "tasks", "uid", "unassigned_tasks", "version",
     )  # fmt: skip
 
     def __init__(self, record: PodGroup) -> None:
@@ -209,11 +209,11 @@ class Job:
         self.succeeded = 0
         self.allocated = 0  # KAI: allocated (without pipelined)
         self.version = 0
-        self.todo: tuple[bool, list[WTask]] | None = None
-        self.todo_version = -1
+        self.next_tasks: list[WTask] = []  # valid for ``next_tasks_version``, see ``order.tasks_to_allocate``
+        self.next_tasks_version = -1
         self.last_start: float | None = None
         self.last_evicted: float | None = None
-        self.lost: dict[str, WTask] = {}  # tasks that name an unknown subgroup
+        self.unassigned_tasks: dict[str, WTask] = {}  # tasks that name an unknown subgroup
         self.ranking: Ranking | None = None  # set while a cycle with a configured order runs
         self._set_record(record)
 
@@ -234,8 +234,8 @@ class Job:
             self.last_evicted = record.last_evicted
         else:
             # New pod sets count from zero, so every task is added again.
-            tasks = list(self.tasks.values()) + list(self.lost.values())
-            self.tasks, self.lost = {}, {}
+            tasks = list(self.tasks.values()) + list(self.unassigned_tasks.values())
+            self.tasks, self.unassigned_tasks = {}, {}
             self.pending = self.succeeded = self.allocated = 0
             self._set_record(record)
             for task in tasks:
@@ -247,7 +247,7 @@ class Job:
         if podset is None:
             task.podset = None
             # The subgroup may come with a later record.
-            self.lost[task.uid] = task
+            self.unassigned_tasks[task.uid] = task
             self.version += 1
             return
         task.podset = podset
@@ -256,7 +256,7 @@ class Job:
         self.count(task, task.status, 1)
 
     def remove(self, task: WTask) -> None:
-        if self.lost.pop(task.uid, None) is not None:
+        if self.unassigned_tasks.pop(task.uid, None) is not None:
             return
         if self.tasks.pop(task.uid, None) is not None:
             assert task.podset is not None

@@ -246,7 +246,7 @@ class WorkingSet:
         job = self.jobs.pop(uid, None)
         if job is None:
             return
-        for task in [*job.tasks.values(), *job.lost.values()]:
+        for task in [*job.tasks.values(), *job.unassigned_tasks.values()]:
             self._account(task, -1)
             job.remove(task)
             task.job, task.podset = None, None
